@@ -1,0 +1,249 @@
+//! What can be done: an action, defined once, projected to every door.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+/// Risk, ordered: R0 reads nothing sensitive, R4 destroys. A definition without one is R4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Tier {
+    R0,
+    R1,
+    R2,
+    R3,
+    R4,
+}
+
+/// The coarse projection of a tier: what the default mode is inferred from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    Read,
+    Write,
+    Danger,
+}
+
+impl Tier {
+    pub const ALL: [Self; 5] = [Self::R0, Self::R1, Self::R2, Self::R3, Self::R4];
+
+    pub const fn class(self) -> Class {
+        match self {
+            Self::R0 | Self::R1 => Class::Read,
+            Self::R2 | Self::R3 => Class::Write,
+            Self::R4 => Class::Danger,
+        }
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::R0 => "R0",
+            Self::R1 => "R1",
+            Self::R2 => "R2",
+            Self::R3 => "R3",
+            Self::R4 => "R4",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tier| tier.as_str() == text)
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Class {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Danger => "danger",
+        }
+    }
+}
+
+/// The text is not a source slug or an action id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not an action id: expected `<source>.<name>`, such as `files.write_text`")]
+pub struct InvalidActionId {
+    pub text: String,
+}
+
+/// The slug of a source: a lower-case letter, then lower-case letters, digits, `_` or `-`, 32 at most.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct SourceId(String);
+
+impl SourceId {
+    pub fn parse(text: &str) -> Result<Self, InvalidActionId> {
+        let fits = (1..=32).contains(&text.len())
+            && text.starts_with(|first: char| first.is_ascii_lowercase())
+            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-'));
+        if fits { Ok(Self(text.to_owned())) } else { Err(InvalidActionId { text: text.chars().take(160).collect() }) }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SourceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// `<source slug>.<name>`; the name is 1 to 96 of letters, digits, `_`, `-` and `.`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActionId {
+    text: String,
+    dot: usize,
+}
+
+impl ActionId {
+    pub fn parse(text: &str) -> Result<Self, InvalidActionId> {
+        let invalid = || InvalidActionId { text: text.chars().take(160).collect() };
+        let dot = text.find('.').ok_or_else(invalid)?;
+        SourceId::parse(&text[..dot]).map_err(|_| invalid())?;
+        let name = &text[dot + 1..];
+        let fits = (1..=96).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+        if fits { Ok(Self { text: text.to_owned(), dot }) } else { Err(invalid()) }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub fn source(&self) -> &str {
+        &self.text[..self.dot]
+    }
+
+    pub fn name(&self) -> &str {
+        &self.text[self.dot + 1..]
+    }
+}
+
+impl fmt::Display for ActionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for ActionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for ActionId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for ActionId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// What an action does to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    FilesystemRead,
+    FilesystemWrite,
+    NetworkCall,
+    DeviceNotification,
+}
+
+/// Whether the effect can be taken back, known before it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reversibility {
+    /// There is nothing to take back.
+    NoEffect,
+    /// What was there before is kept, so the effect can be undone.
+    Reversible,
+    /// It leaves our reach.
+    NotReversible,
+}
+
+/// Whether calling twice with the same params has the effect of calling once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repeatability {
+    Repeatable,
+    NotRepeatable,
+}
+
+/// Whether the source can say what would change without changing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preview {
+    Supported,
+    Unsupported,
+}
+
+/// The isolation an action executes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// Runs inside the server, in code we ship.
+    InProcess,
+    Default,
+    HighIsolation,
+}
+
+impl Profile {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InProcess => "in_process",
+            Self::Default => "default",
+            Self::HighIsolation => "high_isolation",
+        }
+    }
+}
+
+/// The definition of an action. Its canonical JSON is what digests cover: a new field is a new digest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Action {
+    pub id: ActionId,
+    pub version: String,
+    pub title: String,
+    pub description: String,
+    pub tier: Tier,
+    /// JSON Schema 2020-12 of the params.
+    pub params_schema: Value,
+    /// JSON Schema 2020-12 of the result.
+    pub result_schema: Value,
+    /// Permissions the principal must hold, checked by the rbac gate.
+    pub requires: Vec<String>,
+    pub effects: Vec<Effect>,
+    pub timeout_ms: u64,
+    /// What `"idempotency_key": "auto"` is derived from, such as `["path", "sha256(text)"]`; empty: no automatic key.
+    pub idempotency_key_fields: Vec<String>,
+    pub reversibility: Reversibility,
+    pub repeatability: Repeatability,
+    pub preview: Preview,
+    pub profile: Profile,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn action_ids_have_a_source_and_a_name() {
+        let id = ActionId::parse("files.write_text").unwrap();
+        assert_eq!((id.source(), id.name()), ("files", "write_text"));
+        for bad in ["", ".", "files", "files.", ".write", "Files.write", "fi les.write", "files.wri te", "files.wri/te", "9a.b"] {
+            assert!(ActionId::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+}

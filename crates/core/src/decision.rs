@@ -1,0 +1,152 @@
+//! What policy answered, and everything that made it answer so.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Run now, wait for a person, or refuse with a receipt. Ordered: the stricter of two modes is their `max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    Allow,
+    RequireApproval,
+    Deny,
+}
+
+impl Mode {
+    pub const ALL: [Self; 3] = [Self::Allow, Self::RequireApproval, Self::Deny];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::RequireApproval => "require_approval",
+            Self::Deny => "deny",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Which level of the cascade gave the base mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModeSource {
+    AutomationOverride,
+    OrgDefault,
+    InferredDefault,
+}
+
+impl ModeSource {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AutomationOverride => "automation_override",
+            Self::OrgDefault => "org_default",
+            Self::InferredDefault => "inferred_default",
+        }
+    }
+}
+
+/// Why a decision is stricter than its base.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "because", rename_all = "snake_case")]
+pub enum Reason {
+    /// An explicit row may make an R4 action approvable, never `allow`.
+    DangerIsNeverAllowed,
+}
+
+/// A mode with what decided it and why. It can only become stricter after its base.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    pub mode: Mode,
+    /// The mode the cascade found, before anything tightened it.
+    pub base: Mode,
+    pub source: ModeSource,
+    /// The version of the mode row that decided; absent when the mode was inferred.
+    pub modes_version: Option<i64>,
+    /// Everything that raised the mode above `base`, in order.
+    pub tightened: Vec<Reason>,
+}
+
+impl Decision {
+    pub const fn new(base: Mode, source: ModeSource, modes_version: Option<i64>) -> Self {
+        Self { mode: base, base, source, modes_version, tightened: Vec::new() }
+    }
+
+    /// Raises the mode to `floor` and remembers why. It cannot loosen.
+    #[must_use]
+    pub fn at_least(mut self, floor: Mode, reason: Reason) -> Self {
+        if floor > self.mode {
+            self.mode = floor;
+            self.tightened.push(reason);
+        }
+        self
+    }
+}
+
+/// The gates, in the order they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    Rbac,
+    Abac,
+    Consent,
+    Space,
+    Safety,
+    Redaction,
+}
+
+impl Gate {
+    pub const ALL: [Self; 6] = [Self::Rbac, Self::Abac, Self::Consent, Self::Space, Self::Safety, Self::Redaction];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rbac => "rbac",
+            Self::Abac => "abac",
+            Self::Consent => "consent",
+            Self::Space => "space",
+            Self::Safety => "safety",
+            Self::Redaction => "redaction",
+        }
+    }
+}
+
+/// What one gate said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Ok,
+    Deny,
+    /// No rule of this gate exists, so it had nothing to say.
+    NotApplicable,
+}
+
+/// A gate's verdict with the rules that determined it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateVerdict {
+    pub gate: Gate,
+    pub verdict: Verdict,
+    pub determining: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_can_only_become_stricter() {
+        for base in Mode::ALL {
+            for floor in Mode::ALL {
+                let decision = Decision::new(base, ModeSource::OrgDefault, None).at_least(floor, Reason::DangerIsNeverAllowed);
+                assert_eq!(decision.mode, base.max(floor));
+                assert_eq!(decision.tightened.len(), usize::from(floor > base));
+            }
+        }
+    }
+}

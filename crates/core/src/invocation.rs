@@ -1,0 +1,217 @@
+//! One request to perform one action, with its life.
+
+use crate::decision::{Decision, GateVerdict};
+use crate::{ActionId, Digest, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+/// Where an invocation is in its life.
+///
+/// `pending → approved → running → succeeded | failed | reverted`, or straight to an end: `denied`, `quarantined`,
+/// `expired`, `cancelled`. `in_doubt` is neither: the effect may have happened, and nobody knows until it is reconciled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Pending,
+    Approved,
+    Running,
+    Succeeded,
+    Failed,
+    Reverted,
+    Denied,
+    Quarantined,
+    Expired,
+    Cancelled,
+    InDoubt,
+}
+
+impl Status {
+    pub const ALL: [Self; 11] = [
+        Self::Pending,
+        Self::Approved,
+        Self::Running,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Reverted,
+        Self::Denied,
+        Self::Quarantined,
+        Self::Expired,
+        Self::Cancelled,
+        Self::InDoubt,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Reverted => "reverted",
+            Self::Denied => "denied",
+            Self::Quarantined => "quarantined",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+            Self::InDoubt => "in_doubt",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+
+    /// Whether it carries a receipt and never changes again.
+    pub const fn is_final(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Failed | Self::Reverted | Self::Denied | Self::Quarantined | Self::Expired | Self::Cancelled => true,
+            Self::Pending | Self::Approved | Self::Running | Self::InDoubt => false,
+        }
+    }
+
+    /// The legal changes; anything else is a bug and is refused by the store.
+    pub const fn may_become(self, next: Self) -> bool {
+        match self {
+            Self::Pending => matches!(next, Self::Approved | Self::Denied | Self::Expired | Self::Cancelled),
+            Self::Approved => matches!(next, Self::Running | Self::Denied | Self::Expired | Self::Cancelled),
+            Self::Running => matches!(next, Self::Succeeded | Self::Failed | Self::Reverted | Self::InDoubt),
+            Self::InDoubt => matches!(next, Self::Succeeded | Self::Failed | Self::Reverted),
+            Self::Succeeded | Self::Failed | Self::Reverted | Self::Denied | Self::Quarantined | Self::Expired | Self::Cancelled => false,
+        }
+    }
+
+    /// The event that tells of having reached this status.
+    pub const fn event_name(self) -> &'static str {
+        match self {
+            Self::Pending => "invocation.held",
+            Self::Approved => "invocation.approved",
+            Self::Running => "invocation.started",
+            Self::Succeeded => "invocation.succeeded",
+            Self::Failed => "invocation.failed",
+            Self::Reverted => "invocation.reverted",
+            Self::Denied => "invocation.denied",
+            Self::Quarantined => "invocation.quarantined",
+            Self::Expired => "invocation.expired",
+            Self::Cancelled => "invocation.cancelled",
+            Self::InDoubt => "invocation.doubted",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Who or what refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeniedBy {
+    /// The mode was `deny`, or a gate said no.
+    Policy,
+    /// A person said no.
+    Person,
+    /// What the approval was bound to changed before it could be used.
+    Binding,
+}
+
+/// Whether the effect is wanted, or only what it would be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Intention {
+    Effect,
+    DryRun,
+}
+
+/// What the call is, as digests under the space's key and of the definition it was checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digests {
+    /// HMAC of the canonical params as sent.
+    pub raw: Digest,
+    /// HMAC of the canonical params after redaction and edit: what the source receives.
+    pub params: Digest,
+    /// SHA-256 of the definition's structure.
+    pub structural: Digest,
+    /// SHA-256 of the whole definition.
+    pub textual: Digest,
+}
+
+/// What an approval is bound to: the digest of every fact of the call, and the moment it ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    pub digest: Digest,
+    pub nonce: Digest,
+    pub expires_at: Timestamp,
+}
+
+/// A person's answer, as kept with the invocation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    pub by: PrincipalId,
+    pub at: Timestamp,
+    pub reason: Option<String>,
+}
+
+/// Why an invocation did not succeed: a stable code and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub code: String,
+    pub message: String,
+}
+
+/// Where in the org's log the receipt stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiptRef {
+    pub id: ReceiptId,
+    pub seq: u64,
+}
+
+/// The whole of an invocation as it is stored. `params` and `result` are redacted and bounded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Invocation {
+    pub id: InvocationId,
+    pub org: OrgId,
+    pub space: SpaceId,
+    pub session: SessionId,
+    pub principal: PrincipalId,
+    /// The person on whose behalf an agent acts.
+    pub owner: Option<UserId>,
+    pub action: ActionId,
+    pub tier: Tier,
+    pub status: Status,
+    pub intention: Intention,
+    pub decision: Decision,
+    pub gates: Vec<GateVerdict>,
+    pub digests: Digests,
+    pub params: Value,
+    pub result: Option<Value>,
+    pub failure: Option<Failure>,
+    pub denied_by: Option<DeniedBy>,
+    /// The caller's own words; shown and recorded, never evaluated.
+    pub reason: Option<String>,
+    pub idempotency_key: Option<String>,
+    pub binding: Option<Binding>,
+    pub answer: Option<Answer>,
+    pub attempts: u32,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    pub receipt: Option<ReceiptRef>,
+    pub trace_id: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_final_never_changes_and_everything_else_can_reach_an_end() {
+        for from in Status::ALL {
+            let next: Vec<_> = Status::ALL.into_iter().filter(|next| from.may_become(*next)).collect();
+            assert_eq!(next.is_empty(), from.is_final(), "{from}");
+        }
+        let running_ends: Vec<_> = Status::ALL.into_iter().filter(|next| Status::Running.may_become(*next)).collect();
+        assert_eq!(running_ends, [Status::Succeeded, Status::Failed, Status::Reverted, Status::InDoubt]);
+    }
+}

@@ -1,0 +1,211 @@
+//! JSON from strangers: read strictly, because what is hashed and signed must have one meaning.
+//! Refused: duplicate keys, integers that canonicalisation would change, nesting beyond `JSON_DEPTH_MAX`.
+
+use crate::limits::JSON_DEPTH_MAX;
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::fmt;
+
+/// The largest integer whose neighbours are exact in every JSON reader, 2^53 - 1.
+pub const INTEGER_MAX: i64 = 9_007_199_254_740_991;
+
+/// The text is not JSON we accept; `pointer` is where (RFC 6901, empty for the whole text).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("at `{pointer}`: {message}")]
+pub struct Error {
+    pub pointer: String,
+    pub message: String,
+}
+
+/// Reads one JSON value and nothing after it.
+pub fn parse_strict(bytes: &[u8]) -> Result<Value, Error> {
+    let path = RefCell::new(Vec::new());
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let result = Strict { path: &path }.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    result.map_err(|error| Error { pointer: pointer(&path.borrow()), message: error.to_string() })
+}
+
+/// The one canonical form (RFC 8785), as text. Fails only on values `parse_strict` would have refused.
+pub fn canonical<T: serde::Serialize>(value: &T) -> Result<String, Error> {
+    serde_json_canonicalizer::to_string(value).map_err(|error| Error { pointer: String::new(), message: error.to_string() })
+}
+
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+fn pointer(path: &[Step]) -> String {
+    path.iter()
+        .map(|step| match step {
+            Step::Key(key) => format!("/{}", escape(key)),
+            Step::Index(index) => format!("/{index}"),
+        })
+        .collect()
+}
+
+/// One reference token of a JSON pointer.
+pub fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+struct Strict<'p> {
+    path: &'p RefCell<Vec<Step>>,
+}
+
+impl<'p> Strict<'p> {
+    /// The path is left standing on an error, so that the error can say where.
+    fn below<E>(&self, step: Step, read: impl FnOnce(Strict<'p>) -> Result<Value, E>) -> Result<Value, E>
+    where
+        E: serde::de::Error,
+    {
+        self.path.borrow_mut().push(step);
+        if self.path.borrow().len() > JSON_DEPTH_MAX {
+            return Err(E::custom(format!("nested deeper than {JSON_DEPTH_MAX} levels")));
+        }
+        let value = read(Strict { path: self.path })?;
+        self.path.borrow_mut().pop();
+        Ok(value)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
+        if value < -INTEGER_MAX {
+            return Err(E::custom(format!("integer {value} is below -(2^53 - 1) and would change when it is signed; send it as a string")));
+        }
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
+        if value > INTEGER_MAX as u64 {
+            return Err(E::custom(format!("integer {value} is above 2^53 - 1 and would change when it is signed; send it as a string")));
+        }
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        // An integer too large for 64 bits arrives here as a float: refuse it like its smaller siblings.
+        if value.fract() == 0.0 && value.abs() > INTEGER_MAX as f64 {
+            return Err(E::custom("a whole number beyond 2^53 - 1 would change when it is signed; send it as a string"));
+        }
+        serde_json::Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number is not finite"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        loop {
+            let mut ended = false;
+            let value = self.below(Step::Index(values.len()), |seed| {
+                let item = items.next_element_seed(seed)?;
+                ended = item.is_none();
+                Ok(item.unwrap_or(Value::Null))
+            })?;
+            if ended {
+                return Ok(Value::Array(values));
+            }
+            values.push(value);
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = members.next_key::<String>()? {
+            if map.contains_key(&key) {
+                self.path.borrow_mut().push(Step::Key(key.clone()));
+                return Err(A::Error::custom(format!("key `{key}` appears twice")));
+            }
+            let value = self.below(Step::Key(key.clone()), |seed| members.next_value_seed(seed))?;
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn refused(text: &str, pointer: &str, part: &str) {
+        let error = parse_strict(text.as_bytes()).expect_err(text);
+        assert_eq!(error.pointer, pointer, "{error}");
+        assert!(error.message.contains(part), "{error}");
+    }
+
+    #[test]
+    fn what_would_mean_two_things_is_refused_with_its_place() {
+        refused(r#"{"a":1,"a":2}"#, "/a", "twice");
+        refused(r#"{"a":[{"b/c":{"x":1,"x":1}}]}"#, "/a/0/b~1c/x", "twice");
+        refused(r#"{"n":9007199254740993}"#, "/n", "2^53");
+        refused(r#"{"n":-9007199254740992}"#, "/n", "2^53");
+        refused(r#"{"n":123456789012345678901234567890}"#, "/n", "2^53");
+        refused("[1,2", "/2", "EOF");
+        refused("{} {}", "", "trailing");
+        refused(r#""\ud800""#, "", "escape");
+    }
+
+    #[test]
+    fn nesting_is_bounded_far_below_the_stack() {
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(parse_strict(deep(JSON_DEPTH_MAX).as_bytes()).is_ok());
+        for levels in [JSON_DEPTH_MAX + 1, 10_000, 100_000] {
+            assert!(parse_strict(deep(levels).as_bytes()).is_err(), "{levels} levels were accepted");
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            (-INTEGER_MAX..=INTEGER_MAX).prop_map(Value::from),
+            any::<String>().prop_map(Value::from)
+        ];
+        leaf.prop_recursive(4, 32, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::btree_map(any::<String>(), inner, 0..6).prop_map(|map| Value::Object(map.into_iter().collect()))
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn canonical_text_always_reads_back_as_the_same_value(value in any_json()) {
+            let text = canonical(&value).unwrap();
+            let back = parse_strict(text.as_bytes()).unwrap();
+            prop_assert_eq!(&back, &value);
+            prop_assert_eq!(canonical(&back).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The keys of a space: what sensitive input is digested and sealed with.
+
+use crate::{Digest, Future, OrgId, SpaceId, ledger};
+use std::sync::Arc;
+
+/// A sealed value that does not open: another key, another context, or tampering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a sealed value does not open under this space's key")]
+pub struct DoesNotOpen;
+
+/// The keys of one space. Destroying them shreds everything that was digested or sealed under them.
+pub trait SpaceKey: Send + Sync {
+    /// HMAC-SHA-256 over `field` and `value`: a plain hash of guessable input falls to a dictionary.
+    fn digest(&self, field: &str, value: &[u8]) -> Digest;
+    /// Encrypts; `context` must be given again to open.
+    fn seal(&self, context: &str, plain: &[u8]) -> Vec<u8>;
+    fn open(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, DoesNotOpen>;
+}
+
+/// Finds a space's keys.
+pub trait Keyring: Send + Sync {
+    fn space_key<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId) -> Future<'a, Result<Arc<dyn SpaceKey>, ledger::Error>>;
+}

@@ -1,0 +1,235 @@
+//! What the pipeline asks of the store. Every method is one transaction: it happens whole, durably, or not at all.
+//! Entries given here are signed and chained inside that transaction; the caller never sees a key or a position first.
+
+use crate::decision::Mode;
+use crate::invocation::Answer;
+use crate::{
+    ActionId, ApprovalId, AutomationId, Digest, EventId, Future, IntentId, Invocation, InvocationId, OrgId, ReceiptId, Session,
+    SessionId, Space, SpaceId, Status, Timestamp,
+};
+
+/// The store could not do its work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Away, full or read-only. Nothing was written; retrying is safe.
+    #[error("the store is not available: {message}; nothing was written, retrying is safe")]
+    Unavailable { message: String },
+    /// The connection was lost while committing: it may or may not have been written.
+    #[error("the store went away during a commit: {message}; it may have been written, read before retrying")]
+    CommitUnknown { message: String },
+    /// What was read does not make sense, or a rule of the schema refused a write that should be legal.
+    #[error("the store holds something unexpected: {message}")]
+    Corrupt { message: String },
+}
+
+impl Error {
+    /// Whether trying the same call again may succeed and cannot do harm.
+    pub const fn is_transient(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } => true,
+            Self::CommitUnknown { .. } | Self::Corrupt { .. } => false,
+        }
+    }
+}
+
+/// What an entry of the log records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryId {
+    Intent(IntentId),
+    Receipt(ReceiptId),
+}
+
+/// The body of an entry, canonical JSON; the store adds position, chain and signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryDraft {
+    pub id: EntryId,
+    pub body: String,
+}
+
+/// An event to be published in the same transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventDraft {
+    pub id: EventId,
+    /// Dotted, past tense: `invocation.succeeded`.
+    pub name: &'static str,
+    /// Events with the same key are delivered in order.
+    pub key: String,
+    /// JSON.
+    pub body: String,
+}
+
+/// An idempotency key to be taken for one invocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewReservation {
+    pub key: String,
+    pub expires_at: Timestamp,
+}
+
+/// An idempotency key that is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    pub invocation: InvocationId,
+    /// As proposed by whoever took it.
+    pub raw: Digest,
+}
+
+/// How a transaction finds the invocation's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// It is new.
+    Insert,
+    /// It must be in this status, else nothing happens.
+    From(Status),
+    /// It must be in this status and past its expiry by the database's clock, else nothing happens.
+    ExpiredFrom(Status),
+}
+
+/// Pends an invocation until a person answers.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    pub invocation: Invocation,
+    /// The params as the source will receive them, sealed under the space's key until the invocation ends.
+    pub sealed_params: Vec<u8>,
+    pub reservation: Option<NewReservation>,
+    pub event: EventDraft,
+    pub pending_max: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    Pending,
+    TooManyPending { pending: u32 },
+    KeyTaken(Reservation),
+}
+
+/// Records the intent of an effect, just before it: from here on a crash leaves it `in_doubt`.
+#[derive(Clone, Debug)]
+pub struct Begin {
+    /// With status `running`.
+    pub invocation: Invocation,
+    pub row: Row,
+    pub intent: EntryDraft,
+    pub reservation: Option<NewReservation>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    Started,
+    KeyTaken(Reservation),
+    /// The row was not in the expected status; this is the one it has.
+    Not(Status),
+    /// The approval's time had run out by the database's clock.
+    Expired,
+}
+
+/// What becomes of the idempotency key when an invocation ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyFate {
+    /// Later calls under the key get this receipt.
+    Answers,
+    /// Nothing happened: the key may be used again.
+    Freed,
+}
+
+/// Ends an invocation with its receipt and its event.
+#[derive(Clone, Debug)]
+pub struct Finish {
+    /// With its final status, result and times.
+    pub invocation: Invocation,
+    pub row: Row,
+    pub receipt: EntryDraft,
+    pub event: EventDraft,
+    pub key: KeyFate,
+    /// The answer that ended it, where a person did.
+    pub approval: Option<Approval>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// With the receipt's position in the log.
+    Recorded { seq: u64 },
+    /// The row was not in the expected status; this is the one it has. Nothing was written.
+    Not(Status),
+}
+
+/// One person's answer to one pending invocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approval {
+    pub id: ApprovalId,
+    pub answer: Answer,
+    pub approves: bool,
+    /// What was shown to the person: must equal the row's binding.
+    pub binding: Digest,
+}
+
+/// Turns `pending` into `approved`.
+#[derive(Clone, Debug)]
+pub struct Approve {
+    pub org: OrgId,
+    pub invocation: InvocationId,
+    pub approval: Approval,
+    pub event: EventDraft,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Approved {
+    Approved,
+    Not(Status),
+    Expired,
+    /// The binding shown to the person is not the row's.
+    OtherBinding,
+}
+
+/// The rows of the mode cascade for one action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModeRows {
+    pub automation: Option<ModeRow>,
+    pub org: Option<ModeRow>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeRow {
+    pub mode: Mode,
+    /// Grows with every change of any mode in the org.
+    pub version: i64,
+}
+
+/// A definition kept for whoever verifies receipts later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchivedDefinition {
+    pub digest: Digest,
+    /// Canonical JSON.
+    pub body: String,
+}
+
+/// Everything the pipeline asks of the store.
+pub trait Ledger: Send + Sync {
+    /// The database's clock: it alone decides expiry.
+    fn now(&self) -> Future<'_, Result<Timestamp, Error>>;
+    fn find_session<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Option<Session>, Error>>;
+    fn find_space<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId) -> Future<'a, Result<Option<Space>, Error>>;
+    fn find_modes<'a>(&'a self, org: &'a OrgId, automation: Option<&'a AutomationId>, action: &'a ActionId)
+    -> Future<'a, Result<ModeRows, Error>>;
+    fn find_invocation<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Invocation>, Error>>;
+    fn find_sealed_params<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>>;
+    /// A taken key whose time has not run out.
+    fn find_reservation<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId, action: &'a ActionId, key: &'a str)
+    -> Future<'a, Result<Option<Reservation>, Error>>;
+    /// Every org, for background loops; each further read is by org again.
+    fn list_orgs(&self) -> Future<'_, Result<Vec<OrgId>, Error>>;
+    /// At most 100 invocations in this status, oldest first.
+    fn list_in_status<'a>(&'a self, org: &'a OrgId, status: Status) -> Future<'a, Result<Vec<Invocation>, Error>>;
+    /// At most 100 invocations in this status whose time has run out by the database's clock, oldest first.
+    fn list_expired<'a>(&'a self, org: &'a OrgId, status: Status) -> Future<'a, Result<Vec<Invocation>, Error>>;
+    /// Keeps a definition under its digest; a second time changes nothing.
+    fn archive_definition<'a>(&'a self, org: &'a OrgId, definition: ArchivedDefinition) -> Future<'a, Result<(), Error>>;
+
+    fn hold(&self, hold: Hold) -> Future<'_, Result<Held, Error>>;
+    fn approve(&self, approve: Approve) -> Future<'_, Result<Approved, Error>>;
+    fn begin(&self, begin: Begin) -> Future<'_, Result<Begun, Error>>;
+    /// Another attempt of a running invocation: its own intent before its own effect.
+    fn begin_again(&self, invocation: Invocation, intent: EntryDraft) -> Future<'_, Result<Begun, Error>>;
+    /// `running` becomes `in_doubt`: the effect may have happened. Its key stays taken.
+    fn doubt(&self, invocation: Invocation, event: EventDraft) -> Future<'_, Result<Finished, Error>>;
+    fn finish(&self, finish: Finish) -> Future<'_, Result<Finished, Error>>;
+}

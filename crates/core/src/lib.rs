@@ -1,0 +1,53 @@
+//! The nouns of Countersign, the legal changes of their state, its limits, and the ports the rest plugs into.
+//! Nothing here reads a clock, rolls a die or touches the outside: whoever needs those is handed a port.
+//! Start with `invocation`, then `decision`, then the ports `source` and `ledger`.
+
+pub mod action;
+pub mod decision;
+pub mod digest;
+pub mod id;
+pub mod invocation;
+pub mod json;
+pub mod keyring;
+pub mod ledger;
+pub mod limiter;
+pub mod limits;
+pub mod notification;
+pub mod principal;
+pub mod secret;
+pub mod session;
+pub mod source;
+pub mod time;
+
+pub use action::{Action, ActionId, SourceId, Tier};
+pub use decision::{Decision, Mode};
+pub use digest::Digest;
+pub use id::{
+    ApprovalId, AutomationId, EventId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, SessionId, SpaceId,
+    TokenId, UserId,
+};
+pub use invocation::{Invocation, Status};
+pub use principal::{Principal, PrincipalId};
+pub use secret::Secret;
+pub use session::{Session, Space};
+pub use time::Timestamp;
+
+/// A future a port returns: boxed, so that a port can be held as `dyn`.
+pub type Future<'a, T> = futures_util::future::BoxFuture<'a, T>;
+
+/// Where time comes from. Only the composition root reads the system's clock; tests own theirs.
+pub trait Clock: Send + Sync {
+    fn now(&self) -> Timestamp;
+}
+
+/// Where randomness comes from: ids, nonces, tokens and jitter. Never predictable outside tests.
+pub trait Random: Send + Sync {
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// Draws a fixed number of random bytes.
+pub fn random_bytes<const N: usize>(random: &dyn Random) -> [u8; N] {
+    let mut bytes = [0; N];
+    random.fill(&mut bytes);
+    bytes
+}

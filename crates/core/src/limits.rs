@@ -1,0 +1,64 @@
+//! Every bound of the product, each with its unit in the name and what happens when it is reached.
+
+/// Invocations one session may have pending; the next is refused with `too_many_pending` until one is answered.
+pub const PENDING_PER_SESSION_MAX: u32 = 10;
+/// How long a person at the screen has to answer; then the invocation is `expired`, which is a receipt too.
+pub const APPROVAL_INTERACTIVE_SECONDS: u64 = 5 * 60;
+/// How long a person has to answer a call nobody is waiting for; then it is `expired`.
+pub const APPROVAL_UNATTENDED_SECONDS: u64 = 24 * 60 * 60;
+/// Invocations a session may start in a minute; the next is refused with `rate_limited` and the time to wait.
+pub const INVOCATIONS_PER_MINUTE_MAX: u32 = 60;
+/// Bytes of a stored result; a larger one is pruned structurally and marked `_truncated`.
+pub const RESULT_STORED_BYTES_MAX: usize = 10 * 1024;
+/// Bytes of stored (redacted) params; larger ones are pruned structurally and marked `_truncated`.
+pub const PARAMS_STORED_BYTES_MAX: usize = 64 * 1024;
+/// How long one call of a source may take unless its definition says less; then it is `failed` or `in_doubt`.
+pub const CALL_TIMEOUT_MS: u64 = 30_000;
+/// How long a source may take to list its actions; then the source is shown with an error marker.
+pub const LIST_TIMEOUT_MS: u64 = 15_000;
+/// Attempts of one invocation, the first included; only transient errors are tried again.
+pub const ATTEMPTS_MAX: u32 = 3;
+/// The first retry waits a random time up to this; every further one up to twice as long.
+pub const RETRY_BASE_MS: u64 = 200;
+/// No retry waits longer than this.
+pub const RETRY_CAP_MS: u64 = 5_000;
+/// How long an idempotency key answers with its earlier receipt.
+pub const IDEMPOTENCY_SECONDS: u64 = 24 * 60 * 60;
+/// Characters of an idempotency key; a longer one is refused with `invalid_params`.
+pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 256;
+/// Bytes of a request body; a larger one is refused with `body_too_large` before it is read.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of all request headers; more is refused by the listener.
+pub const HEADER_BYTES_MAX: usize = 32 * 1024;
+/// How long a client may take to send its headers; then the connection is closed.
+pub const HEADER_READ_SECONDS: u64 = 10;
+/// How long a client may take to send its body; then it gets `request_timeout`.
+pub const BODY_READ_SECONDS: u64 = 30;
+/// Nesting of accepted JSON; deeper is refused with `malformed_json`.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Longest a read may hold the connection open for a change (`?wait=`).
+pub const WAIT_SECONDS_MAX: u64 = 60;
+/// Rows of one page; a larger `limit` is refused with `invalid_query`.
+pub const PAGE_ROWS_MAX: u32 = 100;
+/// Rows of one page when no `limit` is given.
+pub const PAGE_ROWS_DEFAULT: u32 = 50;
+/// How often stale pending invocations are swept; expiry itself is decided at answer time, not by the sweep.
+pub const SWEEP_SECONDS: u64 = 5;
+/// A checkpoint is signed at the latest after this time when the log has grown.
+pub const CHECKPOINT_SECONDS: u64 = 1;
+/// A checkpoint is signed at the latest after this many new entries.
+pub const CHECKPOINT_ENTRIES: u64 = 256;
+/// Characters of a caller's `reason`; more is refused with `invalid_params`.
+pub const REASON_CHARS_MAX: usize = 2_000;
+/// Bytes of a text file that `files.read_text` returns; a larger file is an error naming its size.
+pub const FILE_READ_BYTES_MAX: u64 = 512 * 1024;
+/// Entries `files.list` returns; the rest is counted, not listed.
+pub const FILE_LIST_ENTRIES_MAX: usize = 1_000;
+/// Bytes of a response body that the `http` actions read; a larger body is cut and marked.
+pub const HTTP_RESPONSE_BYTES_MAX: usize = 256 * 1024;
+/// Redirects the `http` actions follow, each checked anew; the next is an error.
+pub const HTTP_REDIRECTS_MAX: usize = 5;
+/// How long a stopping server waits for running invocations before it leaves them to the next start.
+pub const SHUTDOWN_SECONDS: u64 = 35;
+/// Days a token lives unless its creator says otherwise; `0` days given means it does not expire.
+pub const AGENT_TOKEN_DAYS: u64 = 30;

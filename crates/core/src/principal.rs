@@ -1,0 +1,198 @@
+//! Who acts, as proved by a token.
+
+use crate::{AutomationId, OrgId, SessionId, TokenId, UserId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Who acts. Agents act inside their session; a service is known by its token.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PrincipalId {
+    User(UserId),
+    Agent(SessionId),
+    Service(TokenId),
+    Automation(AutomationId),
+}
+
+impl PrincipalId {
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::User(_) => "user",
+            Self::Agent(_) => "agent",
+            Self::Service(_) => "service",
+            Self::Automation(_) => "automation",
+        }
+    }
+
+    /// Reads what `Display` prints.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (kind, id) = text.split_once(':')?;
+        match kind {
+            "user" => UserId::parse(id).ok().map(Self::User),
+            "agent" => SessionId::parse(id).ok().map(Self::Agent),
+            "service" => TokenId::parse(id).ok().map(Self::Service),
+            "automation" => AutomationId::parse(id).ok().map(Self::Automation),
+            _ => None,
+        }
+    }
+}
+
+/// `user:usr_…`, `agent:ses_…`, `service:tok_…`, `automation:aut_…`.
+impl fmt::Display for PrincipalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = match self {
+            Self::User(id) => id.as_str(),
+            Self::Agent(id) => id.as_str(),
+            Self::Service(id) => id.as_str(),
+            Self::Automation(id) => id.as_str(),
+        };
+        write!(f, "{}:{id}", self.kind())
+    }
+}
+
+impl Serialize for PrincipalId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PrincipalId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("`{text}` is not a principal")))
+    }
+}
+
+/// A person's standing in the org, ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    Member,
+    Admin,
+    Owner,
+}
+
+impl Role {
+    pub const ALL: [Self; 3] = [Self::Member, Self::Admin, Self::Owner];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::Admin => "admin",
+            Self::Owner => "owner",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text)
+    }
+}
+
+/// What a principal may do at a door. Agents hold `Invoke` and `ReadSession` for their own session, never more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permission {
+    /// Invoke actions in a session of one's own.
+    Invoke,
+    /// Read one's own session.
+    ReadSession,
+    /// Read everything in the org.
+    Read,
+    /// Create sessions.
+    CreateSession,
+    /// Answer pending invocations.
+    Approve,
+    /// Change modes and spaces.
+    ManagePolicy,
+    /// Create and revoke other people's tokens, users, service tokens and keys.
+    ManageIdentity,
+}
+
+impl Permission {
+    pub const ALL: [Self; 7] =
+        [Self::Invoke, Self::ReadSession, Self::Read, Self::CreateSession, Self::Approve, Self::ManagePolicy, Self::ManageIdentity];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Invoke => "invoke",
+            Self::ReadSession => "read_session",
+            Self::Read => "read",
+            Self::CreateSession => "create_session",
+            Self::Approve => "approve",
+            Self::ManagePolicy => "manage_policy",
+            Self::ManageIdentity => "manage_identity",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|permission| permission.as_str() == text)
+    }
+}
+
+/// What the bearer of a token has been shown to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    pub org: OrgId,
+    pub id: PrincipalId,
+    /// The token that proved it.
+    pub token: TokenId,
+    pub name: String,
+    /// Set for people only.
+    pub role: Option<Role>,
+    /// The person behind an agent or a service; for a person, themselves.
+    pub owner: Option<UserId>,
+    /// The one session an agent may act in.
+    pub session: Option<SessionId>,
+    /// Narrows a service token; empty for people and agents.
+    pub scopes: Vec<Permission>,
+}
+
+impl Principal {
+    /// The only place that says who may do what at a door.
+    pub fn may(&self, permission: Permission) -> bool {
+        match &self.id {
+            PrincipalId::User(_) => match permission {
+                Permission::Invoke | Permission::ReadSession | Permission::Read | Permission::CreateSession => self.role.is_some(),
+                Permission::Approve | Permission::ManagePolicy | Permission::ManageIdentity => self.role >= Some(Role::Admin),
+            },
+            PrincipalId::Agent(_) => matches!(permission, Permission::Invoke | Permission::ReadSession),
+            // A service holds what its scopes say, and never answers for a person.
+            PrincipalId::Service(_) => permission != Permission::Approve && self.scopes.contains(&permission),
+            PrincipalId::Automation(_) => matches!(permission, Permission::Invoke | Permission::ReadSession),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+
+    fn principal(id: PrincipalId, role: Option<Role>, scopes: Vec<Permission>) -> Principal {
+        let at = Timestamp::from_micros(0);
+        Principal { org: OrgId::new(at, [0; 10]), id, token: TokenId::new(at, [0; 10]), name: "x".into(), role, owner: None, session: None, scopes }
+    }
+
+    #[test]
+    fn only_admins_and_owners_approve() {
+        let at = Timestamp::from_micros(0);
+        let user = || PrincipalId::User(UserId::new(at, [1; 10]));
+        for (who, expected) in [
+            (principal(user(), Some(Role::Owner), vec![]), true),
+            (principal(user(), Some(Role::Admin), vec![]), true),
+            (principal(user(), Some(Role::Member), vec![]), false),
+            (principal(user(), None, vec![]), false),
+            (principal(PrincipalId::Agent(SessionId::new(at, [2; 10])), None, Permission::ALL.to_vec()), false),
+            (principal(PrincipalId::Service(TokenId::new(at, [3; 10])), None, Permission::ALL.to_vec()), false),
+            (principal(PrincipalId::Automation(AutomationId::new(at, [4; 10])), None, Permission::ALL.to_vec()), false),
+        ] {
+            assert_eq!(who.may(Permission::Approve), expected, "{who:?}");
+        }
+    }
+
+    #[test]
+    fn principals_print_and_read_back() {
+        let id = PrincipalId::Agent(SessionId::new(Timestamp::from_micros(5), [2; 10]));
+        assert_eq!(PrincipalId::parse(&id.to_string()), Some(id));
+        assert_eq!(PrincipalId::parse("root:usr_1"), None);
+    }
+}

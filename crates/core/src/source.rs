@@ -1,0 +1,111 @@
+//! Where actions come from and where they are performed.
+
+use crate::{Action, ActionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Everything a source may know about a call. Secrets, profile and deadline arrive here and nowhere else.
+#[derive(Clone, Debug)]
+pub struct CallContext {
+    pub org: OrgId,
+    pub space: SpaceId,
+    pub session: SessionId,
+    pub invocation: InvocationId,
+    /// 1 for the first try.
+    pub attempt: u32,
+    pub timeout_ms: u64,
+    pub trace_id: String,
+}
+
+/// What a source answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    pub value: Value,
+    /// How good the answer is, in thousandths of one; 0 if the source cannot tell. Feeds the reward.
+    pub quality_thousandths: u32,
+    /// What is needed to undo or check the effect, such as the digest of a kept snapshot. Never the content itself.
+    pub evidence: Option<Value>,
+}
+
+impl Output {
+    pub const fn new(value: Value) -> Self {
+        Self { value, quality_thousandths: 0, evidence: None }
+    }
+}
+
+/// Where actions come from and where they are performed.
+///
+/// An implementation keeps nothing between calls. It never retries, never logs params, and gives up by itself before
+/// `context.timeout_ms` where it can. Only `pipeline/execute.rs` calls `call` and `preview`; a lint holds everyone else to it.
+pub trait Source: Send + Sync {
+    fn id(&self) -> &SourceId;
+    fn title(&self) -> &str;
+    /// How to use the source, in markdown, for agents and people; generated from the definitions when there is none.
+    fn guide(&self) -> Option<&str>;
+    fn list<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>>;
+    /// Performs the action: the effect happens here.
+    fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>>;
+    /// Says what `call` would change, and changes nothing. Asked only of actions that declare `Preview::Supported`.
+    fn preview<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>>;
+}
+
+/// What may be concluded about the effect after an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterError {
+    /// Nothing happened.
+    NoEffect,
+    /// It may have happened: the invocation becomes `in_doubt` unless the call is repeatable.
+    Unknown,
+}
+
+/// Why a source could not do its work. Messages name the thing, never a param's value that could be secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("source `{source_id}` could not be reached: {message}; nothing was sent, retrying is safe")]
+    Unreachable { source_id: String, message: String },
+    #[error("source `{source_id}` is busy: {message}; nothing was done, retrying is safe")]
+    Busy { source_id: String, message: String, retry_after_ms: Option<u64> },
+    #[error("source `{source_id}` did not answer within {timeout_ms} ms; the effect may have happened")]
+    TimedOut { source_id: String, timeout_ms: u64 },
+    #[error("the connection to source `{source_id}` broke after the call was sent: {message}; the effect may have happened")]
+    Broken { source_id: String, message: String },
+    /// The source looked at the call and will not do it: a path outside the workspace, a host that is not allowed.
+    #[error("{message}")]
+    Refused { code: &'static str, message: String },
+    /// The source tried and failed, and knows that nothing was changed.
+    #[error("{message}")]
+    Failed { code: &'static str, message: String },
+    #[error("action `{action}` cannot say what it would change")]
+    PreviewUnsupported { action: ActionId },
+}
+
+impl Error {
+    /// The only thing that decides retries. A timeout is not transient: it makes the invocation `in_doubt`.
+    pub const fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Busy { .. } => true,
+            Self::TimedOut { .. } | Self::Broken { .. } | Self::Refused { .. } | Self::Failed { .. } | Self::PreviewUnsupported { .. } => false,
+        }
+    }
+
+    pub const fn after(&self) -> AfterError {
+        match self {
+            Self::TimedOut { .. } | Self::Broken { .. } => AfterError::Unknown,
+            Self::Unreachable { .. } | Self::Busy { .. } | Self::Refused { .. } | Self::Failed { .. } | Self::PreviewUnsupported { .. } => {
+                AfterError::NoEffect
+            }
+        }
+    }
+
+    /// The stable code that reaches the receipt and the caller.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Unreachable { .. } => "source_unreachable",
+            Self::Busy { .. } => "source_busy",
+            Self::TimedOut { .. } => "source_timed_out",
+            Self::Broken { .. } => "source_broke",
+            Self::Refused { code, .. } | Self::Failed { code, .. } => code,
+            Self::PreviewUnsupported { .. } => "dry_run_unsupported",
+        }
+    }
+}
