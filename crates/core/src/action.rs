@@ -109,8 +109,8 @@ impl ActionId {
         let dot = text.find('.').ok_or_else(invalid)?;
         SourceId::parse(&text[..dot]).map_err(|_| invalid())?;
         let name = &text[dot + 1..];
-        let fits = (1..=96).contains(&name.len())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
+        let fits =
+            (1..=96).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
         if fits { Ok(Self { text: text.to_owned(), dot }) } else { Err(invalid()) }
     }
 

@@ -121,8 +121,7 @@ fn encode(prefix: &str, at: Timestamp, random: [u8; 10]) -> String {
 }
 
 fn is_encoded(prefix: &str, text: &str) -> bool {
-    text.strip_prefix(prefix)
-        .is_some_and(|rest| rest.len() == ENCODED_CHARS && rest.bytes().all(|byte| ALPHABET.contains(&byte)))
+    text.strip_prefix(prefix).is_some_and(|rest| rest.len() == ENCODED_CHARS && rest.bytes().all(|byte| ALPHABET.contains(&byte)))
 }
 
 #[cfg(test)]
@@ -136,7 +135,9 @@ mod tests {
         assert!(early < late);
         assert_eq!(InvocationId::parse(early.as_str()), Ok(early.clone()));
         assert!(ReceiptId::parse(early.as_str()).is_err());
-        for bad in ["", "inv_", "inv_0123", "inv_0123456789abcdefghijklmnop", "INV_01234567890123456789012345", "inv_01234567890123456789012345\0"] {
+        for bad in
+            ["", "inv_", "inv_0123", "inv_0123456789abcdefghijklmnop", "INV_01234567890123456789012345", "inv_01234567890123456789012345\0"]
+        {
             assert!(InvocationId::parse(bad).is_err(), "{bad:?} was accepted");
         }
     }

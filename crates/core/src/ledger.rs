@@ -4,8 +4,8 @@
 use crate::decision::Mode;
 use crate::invocation::Answer;
 use crate::{
-    ActionId, ApprovalId, AutomationId, Digest, EventId, Future, IntentId, Invocation, InvocationId, OrgId, ReceiptId, Session,
-    SessionId, Space, SpaceId, Status, Timestamp,
+    ActionId, ApprovalId, AutomationId, Digest, EventId, Future, IntentId, Invocation, InvocationId, OrgId, ReceiptId, Session, SessionId,
+    Space, SpaceId, Status, Timestamp,
 };
 
 /// The store could not do its work.
@@ -208,13 +208,22 @@ pub trait Ledger: Send + Sync {
     fn now(&self) -> Future<'_, Result<Timestamp, Error>>;
     fn find_session<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Option<Session>, Error>>;
     fn find_space<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId) -> Future<'a, Result<Option<Space>, Error>>;
-    fn find_modes<'a>(&'a self, org: &'a OrgId, automation: Option<&'a AutomationId>, action: &'a ActionId)
-    -> Future<'a, Result<ModeRows, Error>>;
+    fn find_modes<'a>(
+        &'a self,
+        org: &'a OrgId,
+        automation: Option<&'a AutomationId>,
+        action: &'a ActionId,
+    ) -> Future<'a, Result<ModeRows, Error>>;
     fn find_invocation<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Invocation>, Error>>;
     fn find_sealed_params<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>>;
     /// A taken key whose time has not run out.
-    fn find_reservation<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId, action: &'a ActionId, key: &'a str)
-    -> Future<'a, Result<Option<Reservation>, Error>>;
+    fn find_reservation<'a>(
+        &'a self,
+        org: &'a OrgId,
+        space: &'a SpaceId,
+        action: &'a ActionId,
+        key: &'a str,
+    ) -> Future<'a, Result<Option<Reservation>, Error>>;
     /// Every org, for background loops; each further read is by org again.
     fn list_orgs(&self) -> Future<'_, Result<Vec<OrgId>, Error>>;
     /// At most 100 invocations in this status, oldest first.

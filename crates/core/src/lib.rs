@@ -23,8 +23,7 @@ pub use action::{Action, ActionId, SourceId, Tier};
 pub use decision::{Decision, Mode};
 pub use digest::Digest;
 pub use id::{
-    ApprovalId, AutomationId, EventId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, SessionId, SpaceId,
-    TokenId, UserId,
+    ApprovalId, AutomationId, EventId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, SessionId, SpaceId, TokenId, UserId,
 };
 pub use invocation::{Invocation, Status};
 pub use principal::{Principal, PrincipalId};

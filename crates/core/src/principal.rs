@@ -169,7 +169,16 @@ mod tests {
 
     fn principal(id: PrincipalId, role: Option<Role>, scopes: Vec<Permission>) -> Principal {
         let at = Timestamp::from_micros(0);
-        Principal { org: OrgId::new(at, [0; 10]), id, token: TokenId::new(at, [0; 10]), name: "x".into(), role, owner: None, session: None, scopes }
+        Principal {
+            org: OrgId::new(at, [0; 10]),
+            id,
+            token: TokenId::new(at, [0; 10]),
+            name: "x".into(),
+            role,
+            owner: None,
+            session: None,
+            scopes,
+        }
     }
 
     #[test]

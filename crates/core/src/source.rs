@@ -84,7 +84,9 @@ impl Error {
     pub const fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Busy { .. } => true,
-            Self::TimedOut { .. } | Self::Broken { .. } | Self::Refused { .. } | Self::Failed { .. } | Self::PreviewUnsupported { .. } => false,
+            Self::TimedOut { .. } | Self::Broken { .. } | Self::Refused { .. } | Self::Failed { .. } | Self::PreviewUnsupported { .. } => {
+                false
+            }
         }
     }
 
