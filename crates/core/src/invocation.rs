@@ -143,6 +143,8 @@ pub struct Binding {
     pub digest: Digest,
     pub nonce: Digest,
     pub expires_at: Timestamp,
+    /// The facts behind the digest, so that a mismatch can say which of them changed. Ids and digests only.
+    pub facts: Value,
 }
 
 /// A person's answer, as kept with the invocation.
@@ -186,6 +188,8 @@ pub struct Invocation {
     pub digests: Digests,
     pub params: Value,
     pub result: Option<Value>,
+    /// What is needed to undo or check the effect; never the content itself.
+    pub evidence: Option<Value>,
     pub failure: Option<Failure>,
     pub denied_by: Option<DeniedBy>,
     /// The caller's own words; shown and recorded, never evaluated.

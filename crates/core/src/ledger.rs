@@ -4,7 +4,7 @@
 use crate::decision::Mode;
 use crate::invocation::Answer;
 use crate::{
-    ActionId, ApprovalId, AutomationId, Digest, EventId, Future, IntentId, Invocation, InvocationId, OrgId, ReceiptId, Session, SessionId,
+    ActionId, ApprovalId, AutomationId, Digest, EventId, Future, IntentId, Invocation, InvocationId, OrgId, Principal, PrincipalId, ReceiptId, Session, SessionId,
     Space, SpaceId, Status, Timestamp,
 };
 
@@ -120,6 +120,7 @@ pub enum Begun {
     Not(Status),
     /// The approval's time had run out by the database's clock.
     Expired,
+    Missing,
 }
 
 /// What becomes of the idempotency key when an invocation ends.
@@ -148,8 +149,9 @@ pub struct Finish {
 pub enum Finished {
     /// With the receipt's position in the log.
     Recorded { seq: u64 },
-    /// The row was not in the expected status; this is the one it has. Nothing was written.
+    /// The row was not in the expected status, or not yet past its time; this is the status it has. Nothing was written.
     Not(Status),
+    Missing,
 }
 
 /// One person's answer to one pending invocation.
@@ -178,6 +180,7 @@ pub enum Approved {
     Expired,
     /// The binding shown to the person is not the row's.
     OtherBinding,
+    Missing,
 }
 
 /// The rows of the mode cascade for one action.
@@ -208,6 +211,8 @@ pub trait Ledger: Send + Sync {
     fn now(&self) -> Future<'_, Result<Timestamp, Error>>;
     fn find_session<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Option<Session>, Error>>;
     fn find_space<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId) -> Future<'a, Result<Option<Space>, Error>>;
+    /// Who this is now; `None` when they can no longer act: disabled, revoked, ended.
+    fn find_principal<'a>(&'a self, org: &'a OrgId, principal: &'a PrincipalId) -> Future<'a, Result<Option<Principal>, Error>>;
     fn find_modes<'a>(
         &'a self,
         org: &'a OrgId,
@@ -224,6 +229,8 @@ pub trait Ledger: Send + Sync {
         action: &'a ActionId,
         key: &'a str,
     ) -> Future<'a, Result<Option<Reservation>, Error>>;
+    /// Whether no other server works on this database: only then is everything that is `running` left over from a crash.
+    fn is_alone(&self) -> Future<'_, Result<bool, Error>>;
     /// Every org, for background loops; each further read is by org again.
     fn list_orgs(&self) -> Future<'_, Result<Vec<OrgId>, Error>>;
     /// At most 100 invocations in this status, oldest first.

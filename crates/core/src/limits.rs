@@ -52,13 +52,49 @@ pub const CHECKPOINT_ENTRIES: u64 = 256;
 pub const REASON_CHARS_MAX: usize = 2_000;
 /// Bytes of a text file that `files.read_text` returns; a larger file is an error naming its size.
 pub const FILE_READ_BYTES_MAX: u64 = 512 * 1024;
+/// Bytes of text that `files.write_text` writes, so that whatever it wrote can be read; more is refused with `file_too_large`.
+pub const FILE_WRITE_BYTES_MAX: usize = 512 * 1024;
+/// Bytes of a file that is replaced or deleted: it is kept first, and a larger one is refused with `file_too_large`.
+pub const FILE_SNAPSHOT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Bytes of a path inside the workspace; a longer one is refused with `path_not_allowed`.
+pub const FILE_PATH_BYTES_MAX: usize = 1_024;
+/// Bytes of one name in a path; a longer one is refused with `path_not_allowed`.
+pub const FILE_NAME_BYTES_MAX: usize = 255;
+/// Names in a path, folders included; a deeper one is refused with `path_not_allowed`.
+pub const FILE_DEPTH_MAX: usize = 64;
+/// Entries `files.list` looks at; beyond them it no longer counts.
+pub const FILE_LIST_VISITED_MAX: usize = 100_000;
+/// Entries looked at when a workspace is opened, to remove what a crash left; the rest is left for the next start.
+pub const FILE_LEFTOVERS_VISITED_MAX: usize = 1_000_000;
+/// Bytes of the diff in a preview; a longer one is cut at a line and marked.
+pub const FILE_DIFF_BYTES_MAX: usize = 6 * 1024;
 /// Entries `files.list` returns; the rest is counted, not listed.
 pub const FILE_LIST_ENTRIES_MAX: usize = 1_000;
 /// Bytes of a response body that the `http` actions read; a larger body is cut and marked.
 pub const HTTP_RESPONSE_BYTES_MAX: usize = 256 * 1024;
 /// Redirects the `http` actions follow, each checked anew; the next is an error.
 pub const HTTP_REDIRECTS_MAX: usize = 5;
+/// How long the `http` actions wait for a name, a connection and its handshake; then the host is unreachable and nothing was sent.
+pub const HTTP_CONNECT_MS: u64 = 5_000;
+/// Bytes of a URL; a longer one is refused with `url_not_allowed`.
+pub const HTTP_URL_BYTES_MAX: usize = 4_096;
+/// Bytes of a request body of `http.request`; a larger one is refused with `body_too_large`.
+pub const HTTP_REQUEST_BYTES_MAX: usize = 256 * 1024;
+/// Headers a caller may set; more are refused with `header_not_allowed`.
+pub const HTTP_HEADERS_MAX: usize = 32;
+/// Bytes of a header's value, sent or shown; a longer one is refused with `header_not_allowed`, or cut when it was received.
+pub const HTTP_HEADER_VALUE_BYTES_MAX: usize = 4_096;
+/// Characters of a notification's title; a longer one is refused with `invalid_params`.
+pub const NOTIFICATION_TITLE_CHARS_MAX: usize = 200;
+/// Characters of a notification's body; a longer one is refused with `invalid_params`.
+pub const NOTIFICATION_BODY_CHARS_MAX: usize = 4_000;
 /// How long a stopping server waits for running invocations before it leaves them to the next start.
 pub const SHUTDOWN_SECONDS: u64 = 35;
 /// Days a token lives unless its creator says otherwise; `0` days given means it does not expire.
 pub const AGENT_TOKEN_DAYS: u64 = 30;
+/// Longest an invocation can really be `running`, all attempts and waits included; older than that it is `in_doubt`.
+pub const RUNNING_SECONDS_MAX: u64 = 150;
+/// How long a call under a taken idempotency key waits for the first one before it gets `idempotency_in_flight`.
+pub const IDEMPOTENCY_WAIT_SECONDS: u64 = 35;
+/// Background tries to record an outcome that could not be stored, one a second; then the next start finds it `in_doubt`.
+pub const RECORD_RETRY_SECONDS: u64 = 600;

@@ -133,8 +133,6 @@ impl Permission {
 pub struct Principal {
     pub org: OrgId,
     pub id: PrincipalId,
-    /// The token that proved it.
-    pub token: TokenId,
     pub name: String,
     /// Set for people only.
     pub role: Option<Role>,

@@ -1,1 +1,77 @@
-//! pipeline
+//! An invocation's life, from request to receipt.
+//! Read `invoke`, then the stage files in the order of the `mod` lines.
+//! This file holds the order and nothing else: no SQL, no HTTP, no rules.
+
+mod admit;
+mod resolve;
+mod validate;
+mod gate;
+mod decide;
+mod replay;
+mod hold;
+mod execute;
+mod verify;
+mod record;
+
+mod answer;
+mod catalogue;
+mod error;
+mod recover;
+mod request;
+mod waiters;
+
+pub use catalogue::{Catalogue, Listed, SourceListing};
+pub use error::{Conflict, Error, ParamError};
+pub use request::{Outcome, Ports, Request, Settings};
+
+use decide::{Cleared, Decided};
+use replay::Replay;
+use std::sync::Arc;
+
+/// The one way to perform an action. Cheap to clone; clones share everything.
+#[derive(Clone)]
+pub struct Pipeline {
+    inner: Arc<request::Inner>,
+}
+
+impl Pipeline {
+    /// Performs one action for one principal: ends in exactly one receipt, or waits for a person.
+    ///
+    /// The walk goes on when the caller goes away: an effect is never abandoned half-way because a connection closed.
+    pub async fn invoke(&self, request: Request) -> Result<Outcome, Error> {
+        let pipeline = self.clone();
+        self.tracked(async move { pipeline.walk(request).await }).await
+    }
+
+    async fn walk(&self, request: Request) -> Result<Outcome, Error> {
+        let admitted = self.admit(request).await?;
+        let resolved = self.resolve(admitted).await?;
+        let validated = self.validate(resolved).await?;
+        let gated = match self.gate(validated).await? {
+            gate::Gates::Passed(gated) => gated,
+            gate::Gates::Denied(denied) => return self.record_denial(denied).await,
+        };
+        let decided = self.decide(gated).await?;
+        // A denied call is always fresh: an earlier success never answers for it.
+        match self.replay(decided).await? {
+            Replay::Earlier(outcome) => Ok(outcome),
+            Replay::Fresh(Decided::Denied(denied)) => self.record_denial(denied).await,
+            Replay::Fresh(Decided::Pending(pending)) => self.hold(pending).await,
+            Replay::Fresh(Decided::Preview(preview)) => self.preview(preview).await,
+            Replay::Fresh(Decided::Cleared(cleared)) => self.perform(cleared).await,
+        }
+    }
+
+    /// The rest of the walk; `hold::resume` enters here after a person's answer.
+    async fn perform(&self, cleared: Cleared) -> Result<Outcome, Error> {
+        match self.execute(cleared).await? {
+            execute::Executed::Done(done) => {
+                let verified = self.verify(done);
+                self.record(verified).await
+            }
+            execute::Executed::InDoubt(invocation) => Ok(Outcome::InDoubt(invocation)),
+            execute::Executed::Void(void) => self.record_void(void).await,
+            execute::Executed::Elsewhere(taken) => self.attach(taken).await,
+        }
+    }
+}

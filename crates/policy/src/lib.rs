@@ -1,1 +1,31 @@
-//! policy
+//! What may be done, decided without IO, clock or randomness: the same facts and rules give the same answer at call time,
+//! at dispatch, in `explain` and in a what-if. Read `gate`, then `decide`; `digest` says what an answer is bound to, and
+//! `redact` what may be kept of a call. Nothing here performs anything.
+
+pub mod gate;
+
+pub mod decide;
+
+pub mod digest;
+
+pub mod redact;
+
+pub use decide::{Facts, Rules, decide};
+pub use gate::{Call, denied, gate};
+pub use redact::{Redacted, redact, redact_text};
+
+#[cfg(test)]
+mod redact_tests;
+
+#[cfg(test)]
+mod digest_tests;
+
+// TEMPORARY
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../pipeline/src/record/reward.rs"]
+mod reward;
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../pipeline/src/record/truncate.rs"]
+mod truncate;

@@ -1,1 +1,129 @@
-//! store
+//! Everything that is remembered: SQLite and PostgreSQL behind the same functions, and the limiter beside them.
+//! Read `db` for how writes are batched, `seal` for how entries are signed inside them, `ledger` for an invocation's rows.
+//! SQL lives here and nowhere else; every statement names the org it is for.
+
+mod db;
+mod keys;
+mod migrate;
+mod seal;
+
+mod backup;
+mod checkpoints;
+mod events;
+mod invocations;
+mod ledger;
+mod limiter;
+mod modes;
+mod notifications;
+mod orgs;
+mod receipts;
+mod sessions;
+mod tokens;
+mod users;
+
+pub use countersign_core::ledger::Error;
+pub use db::{Engine, TimeSource};
+pub use events::Event;
+pub use invocations::InvocationFilter;
+pub use keys::{LogKey, MasterKey, Purpose};
+pub use limiter::{MemoryLimiter, RedisLimiter};
+pub use modes::{ModeChange, ModeSetting};
+pub use orgs::{FirstOrg, Org};
+pub use receipts::{InclusionProof, StoredEntry};
+pub use sessions::NewSession;
+pub use tokens::{NewToken, Refused, Token, TokenKind};
+pub use users::{Disabled, User};
+
+use countersign_core::{Future, OrgId, Random, SpaceId, Timestamp};
+use std::sync::Arc;
+
+/// A page of rows, and where the next one begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// Give it back to read on; absent on the last page.
+    pub next: Option<String>,
+}
+
+/// Which page is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageRequest {
+    pub limit: u32,
+    pub after: Option<String>,
+}
+
+/// What a store is opened with.
+pub struct Config {
+    pub engine: Engine,
+    pub master: MasterKey,
+    pub time: TimeSource,
+    pub random: Arc<dyn Random>,
+}
+
+/// The store. Cheap to clone; every clone writes through the same writer.
+#[derive(Clone)]
+pub struct Store {
+    db: db::Db,
+    keychain: Arc<keys::Keychain>,
+    random: Arc<dyn Random>,
+}
+
+impl Store {
+    /// Opens the database, brings its schema up to date, and starts the writer.
+    pub async fn open(config: Config) -> Result<Self, Error> {
+        let keychain = Arc::new(keys::Keychain::new(config.master, Arc::clone(&config.random)));
+        let db = db::Db::open(&config.engine, config.time, seal::Sealing::new(Arc::clone(&keychain))).await?;
+        migrate::migrate(&db).await?;
+        Ok(Self { db, keychain, random: config.random })
+    }
+
+    /// Whether a write goes through now: what `readyz` asks.
+    pub async fn check(&self) -> Result<(), Error> {
+        self.db.write(|tx| Box::pin(async move {
+            tx.exec("/* every org */ UPDATE schema_migrations SET at = at WHERE version = 0", &[]).await.map(|_| ())
+        })).await?;
+        Ok(())
+    }
+
+    /// The clock that decides expiry.
+    pub async fn now(&self) -> Result<Timestamp, Error> {
+        self.db.now().await
+    }
+
+    /// Which engine runs underneath.
+    pub const fn engine_name(&self) -> &'static str {
+        if self.db.is_postgres() { "postgresql" } else { "sqlite" }
+    }
+
+    /// The newest schema version this binary knows.
+    pub fn schema_version() -> i64 {
+        migrate::version()
+    }
+
+    /// The public keys of the org's log, in the order they came into use.
+    pub async fn list_log_keys(&self, org: &OrgId) -> Result<Vec<LogKey>, Error> {
+        keys::list(&self.db, org).await
+    }
+}
+
+impl countersign_core::keyring::Keyring for Store {
+    fn space_key<'a>(
+        &'a self,
+        org: &'a OrgId,
+        space: &'a SpaceId,
+    ) -> Future<'a, Result<Arc<dyn countersign_core::keyring::SpaceKey>, Error>> {
+        Box::pin(async move {
+            let key: Arc<dyn countersign_core::keyring::SpaceKey> = self.keychain.space_key(&self.db, org, space).await?;
+            Ok(key)
+        })
+    }
+}
+
+/// Splits one row too many into the page and its cursor.
+fn page<T>(mut items: Vec<T>, limit: u32, cursor: impl Fn(&T) -> String) -> Page<T> {
+    let limit = limit as usize;
+    let next = if items.len() > limit { items.get(limit.saturating_sub(1)).map(cursor) } else { None };
+    items.truncate(limit);
+    Page { items, next }
+}
+

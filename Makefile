@@ -1,0 +1,26 @@
+# Few words; each does its own set-up. Arguments go through ARGS: make test ARGS='-p countersign-core'
+
+.DEFAULT_GOAL := words
+.PHONY: words run test lint fmt bench
+
+words:
+	@echo "make run     build countersign and start it; ARGS are those of 'countersign serve'"
+	@echo "make test    every suite on SQLite and PostgreSQL, on throw-away servers; ARGS go to cargo"
+	@echo "make lint    formatting, clippy, dependencies and the rules a compiler cannot know"
+	@echo "make fmt     format the code"
+	@echo "make bench   build for release and measure; ARGS go to the benchmark"
+
+run:
+	@scripts/run.sh $(ARGS)
+
+test:
+	@scripts/test.sh $(ARGS)
+
+lint:
+	@scripts/lint.sh
+
+fmt:
+	@scripts/fmt.sh
+
+bench:
+	@scripts/bench.sh $(ARGS)

@@ -1,0 +1,75 @@
+//! Stage 1: may this principal invoke in this session now? Asked before anything about the call itself is looked at.
+
+use crate::{Error, Pipeline, Request};
+use countersign_core::limiter::Admission;
+use countersign_core::principal::Permission;
+use countersign_core::{Invocation, InvocationId, Principal, PrincipalId, Session, Timestamp};
+use serde_json::Value;
+
+/// A request that may be looked at. It has its id from here on.
+pub(crate) struct Admitted {
+    pub(crate) id: InvocationId,
+    pub(crate) created_at: Timestamp,
+    pub(crate) session: Session,
+    pub(crate) request: Request,
+}
+
+impl Pipeline {
+    pub(crate) async fn admit(&self, request: Request) -> Result<Admitted, Error> {
+        let session = self.session_of(&request.principal, &request.session).await?;
+        match self.inner.limiter.admit(&session.id).await {
+            Admission::Admitted => {}
+            Admission::Refused { retry_after_ms } => return Err(Error::RateLimited { session: session.id, retry_after_ms }),
+        }
+        let created_at = self.now();
+        let id = InvocationId::new(created_at, self.random_bytes());
+        Ok(Admitted { id, created_at, session, request })
+    }
+
+    async fn session_of(&self, principal: &Principal, id: &countersign_core::SessionId) -> Result<Session, Error> {
+        if principal.session.as_ref().is_some_and(|own| own != id) {
+            return Err(Error::NotYourSession { session: id.clone() });
+        }
+        let Some(session) = self.ledger().find_session(&principal.org, id).await? else {
+            return Err(Error::UnknownSession { session: id.clone() });
+        };
+        if session.ended_at.is_some() {
+            return Err(Error::SessionEnded { session: session.id });
+        }
+        if !invokes_in(principal, &session) {
+            return Err(Error::NotYourSession { session: session.id });
+        }
+        Ok(session)
+    }
+}
+
+impl Admitted {
+    /// A held invocation that enters the walk again after its answer. It was admitted and counted when it was first asked for.
+    pub(crate) fn again(held: &Invocation, principal: Principal, session: Session, params: Value) -> Self {
+        Self {
+            id: held.id.clone(),
+            created_at: held.created_at,
+            session,
+            request: Request {
+                principal,
+                session: held.session.clone(),
+                action: held.action.to_string(),
+                params,
+                idempotency_key: held.idempotency_key.clone(),
+                approval_ref: None,
+                intention: held.intention,
+                reason: held.reason.clone(),
+                trace_id: held.trace_id.clone(),
+            },
+        }
+    }
+}
+
+/// An agent invokes in its one session, everyone else in sessions they created.
+fn invokes_in(principal: &Principal, session: &Session) -> bool {
+    principal.may(Permission::Invoke)
+        && match &principal.id {
+            PrincipalId::Agent(own) => *own == session.id,
+            PrincipalId::User(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => session.created_by == principal.id,
+        }
+}

@@ -1,0 +1,139 @@
+//! The sources and what they offer. The pipeline owns them: nobody else holds one.
+
+use countersign_core::limits::LIST_TIMEOUT_MS;
+use countersign_core::source::{self, Source};
+use countersign_core::{Action, ActionId, Digest, OrgId};
+use jsonschema::{PatternOptions, Validator};
+use parking_lot::RwLock;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// All sources, by slug.
+pub struct Catalogue {
+    sources: Vec<Arc<dyn Source>>,
+    /// Definitions made ready, by action; made again when the source's definition differs.
+    ready: RwLock<HashMap<ActionId, Arc<Definition>>>,
+    /// Definitions known to be in the store: org and textual digest.
+    archived: RwLock<HashSet<(OrgId, Digest)>>,
+}
+
+/// An action made ready to check calls with: schemas compiled, digests computed, once.
+pub(crate) struct Definition {
+    pub(crate) action: Arc<Action>,
+    pub(crate) structural: Digest,
+    pub(crate) textual: Digest,
+    pub(crate) params: Validator,
+    pub(crate) result: Validator,
+    /// Kept so that receipts can be verified against it later: digest and canonical text.
+    pub(crate) archive: [(Digest, String); 2],
+}
+
+/// One source as it is listed, with its actions or the reason there are none.
+pub struct SourceListing {
+    pub id: String,
+    pub title: String,
+    pub listed: Listed,
+}
+
+/// What a source answered when asked for its actions.
+pub enum Listed {
+    Actions(Vec<Arc<Action>>),
+    /// It could not be reached; the others are not held up by it.
+    Failed { message: String },
+}
+
+impl Catalogue {
+    pub(crate) fn new(sources: Vec<Arc<dyn Source>>) -> Self {
+        Self { sources, ready: RwLock::default(), archived: RwLock::default() }
+    }
+
+    /// Every source with what it offers. A source that fails is shown with its failure.
+    pub async fn list(&self, org: &OrgId) -> Vec<SourceListing> {
+        let asked = self.sources.iter().map(|source| async move {
+            let listed = match list_of(&**source, org).await {
+                Ok(actions) => Listed::Actions(actions),
+                Err(error) => Listed::Failed { message: error.to_string() },
+            };
+            SourceListing { id: source.id().to_string(), title: source.title().to_owned(), listed }
+        });
+        futures_util::future::join_all(asked).await
+    }
+
+    /// How to use a source: its own guide, or one made from its definitions. `None` when there is no such source.
+    pub async fn guide(&self, org: &OrgId, slug: &str) -> Option<String> {
+        let source = self.source(slug)?;
+        if let Some(guide) = source.guide() {
+            return Some(guide.to_owned());
+        }
+        let mut text = format!("# {}\n", source.title());
+        for action in list_of(&**source, org).await.unwrap_or_default() {
+            text.push_str(&format!("\n## `{}` ({}, {})\n\n{}\n", action.id, action.tier, action.tier.class().as_str(), action.description));
+            let schema = serde_json::to_string_pretty(&action.params_schema).unwrap_or_default();
+            text.push_str(&format!("\nParams:\n\n```json\n{schema}\n```\n"));
+        }
+        Some(text)
+    }
+
+    pub(crate) fn is_archived(&self, key: &(OrgId, Digest)) -> bool {
+        self.archived.read().contains(key)
+    }
+
+    pub(crate) fn mark_archived(&self, key: (OrgId, Digest)) {
+        self.archived.write().insert(key);
+    }
+
+    pub(crate) fn source(&self, slug: &str) -> Option<Arc<dyn Source>> {
+        self.sources.iter().find(|source| source.id().as_str() == slug).map(Arc::clone)
+    }
+
+    /// The action as its source defines it now, made ready.
+    pub(crate) async fn find(&self, org: &OrgId, id: &ActionId) -> Result<Option<(Arc<dyn Source>, Arc<Definition>)>, source::Error> {
+        let Some(source) = self.source(id.source()) else {
+            return Ok(None);
+        };
+        let listed = list_of(&*source, org).await?;
+        let Some(action) = listed.into_iter().find(|action| action.id == *id) else {
+            return Ok(None);
+        };
+        let known = self.ready.read().get(id).cloned();
+        if let Some(definition) = known.filter(|known| Arc::ptr_eq(&known.action, &action) || known.action == action) {
+            return Ok(Some((source, definition)));
+        }
+        let definition = Arc::new(Definition::new(action)?);
+        self.ready.write().insert(id.clone(), Arc::clone(&definition));
+        Ok(Some((source, definition)))
+    }
+}
+
+impl Definition {
+    fn new(action: Arc<Action>) -> Result<Self, source::Error> {
+        let structural = policy::digest::structural(&action);
+        let textual = policy::digest::textual(&action);
+        let archive = [(structural, policy::digest::structural_body(&action)), (textual, policy::digest::textual_body(&action))];
+        let params = compile(&action, &action.params_schema)?;
+        let result = compile(&action, &action.result_schema)?;
+        Ok(Self { structural, textual, params, result, archive, action })
+    }
+}
+
+/// SECURITY: patterns run on a linear-time engine and references are resolved inside the schema only, since schemas come from strangers.
+fn compile(action: &Action, schema: &serde_json::Value) -> Result<Validator, source::Error> {
+    jsonschema::options()
+        .with_draft(jsonschema::Draft::Draft202012)
+        .should_validate_formats(true)
+        .with_pattern_options(PatternOptions::regex())
+        .build(schema)
+        .map_err(|error| source::Error::Failed {
+            code: "definition_invalid",
+            message: format!("the schema of action `{}` does not compile: {error}", action.id),
+        })
+}
+
+async fn list_of(source: &dyn Source, org: &OrgId) -> Result<Vec<Arc<Action>>, source::Error> {
+    let limit = Duration::from_millis(LIST_TIMEOUT_MS);
+    match tokio::time::timeout(limit, source.list(org)).await {
+        Ok(listed) => listed,
+        Err(_) => Err(source::Error::TimedOut { source_id: source.id().to_string(), timeout_ms: LIST_TIMEOUT_MS }),
+    }
+}

@@ -1,0 +1,107 @@
+//! Stage 5: run now, ask a person, or refuse. The only place, with `hold`, that clears a call to run.
+
+use crate::gate::Gated;
+use crate::hold::Redeemed;
+use crate::record::Denied;
+use crate::{Error, Pipeline};
+use countersign_core::invocation::{DeniedBy, Failure, Intention};
+use countersign_core::{Decision, Digest, Mode};
+
+/// What policy answered.
+pub(crate) enum Decided {
+    Cleared(Cleared),
+    Pending(Box<Pending>),
+    /// A dry run that is not denied: it may say what would change, and nothing more.
+    Preview(Box<PreviewOnly>),
+    Denied(Box<Denied>),
+}
+
+/// An invocation that policy, or a person, has cleared to run. `execute` accepts nothing else.
+///
+/// Fields are private to this file. `decide` builds one on `allow`; `hold::resume` builds one by handing in a `Redeemed`
+/// approval, which only `hold.rs` can make. There is no third way that compiles.
+pub(crate) struct Cleared {
+    gated: Gated,
+    decision: Decision,
+    policy_slice: Digest,
+    approval: Option<Redeemed>,
+}
+
+/// A call that waits for a person.
+pub(crate) struct Pending {
+    pub(crate) gated: Gated,
+    pub(crate) decision: Decision,
+    pub(crate) policy_slice: Digest,
+}
+
+/// A call that may be previewed. It cannot become `Cleared`.
+pub(crate) struct PreviewOnly {
+    pub(crate) gated: Gated,
+    pub(crate) decision: Decision,
+    pub(crate) policy_slice: Digest,
+}
+
+impl Cleared {
+    fn by_policy(gated: Gated, decision: Decision, policy_slice: Digest) -> Self {
+        Self { gated, decision, policy_slice, approval: None }
+    }
+
+    pub(crate) fn by_person(gated: Gated, decision: Decision, policy_slice: Digest, approval: Redeemed) -> Self {
+        Self { gated, decision, policy_slice, approval: Some(approval) }
+    }
+
+    pub(crate) const fn gated(&self) -> &Gated {
+        &self.gated
+    }
+
+    pub(crate) const fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    pub(crate) const fn policy_slice(&self) -> Digest {
+        self.policy_slice
+    }
+
+    pub(crate) const fn approval(&self) -> Option<&Redeemed> {
+        self.approval.as_ref()
+    }
+}
+
+impl Pipeline {
+    pub(crate) async fn decide(&self, gated: Gated) -> Result<Decided, Error> {
+        let (decision, policy_slice) = self.mode_of(&gated).await?;
+        let intention = gated.validated.resolved.admitted.request.intention;
+        Ok(match (decision.mode, intention) {
+            (Mode::Deny, _) => {
+                let failure = Failure { code: "denied_by_mode".into(), message: denial_of(&gated, &decision) };
+                Decided::Denied(Box::new(Denied { gated, decision, policy_slice, by: DeniedBy::Policy, failure }))
+            }
+            (Mode::Allow | Mode::RequireApproval, Intention::DryRun) => {
+                Decided::Preview(Box::new(PreviewOnly { gated, decision, policy_slice }))
+            }
+            (Mode::RequireApproval, Intention::Effect) => Decided::Pending(Box::new(Pending { gated, decision, policy_slice })),
+            (Mode::Allow, Intention::Effect) => Decided::Cleared(Cleared::by_policy(gated, decision, policy_slice)),
+        })
+    }
+
+    /// The decision, and the digest of the rules that made it.
+    pub(crate) async fn mode_of(&self, gated: &Gated) -> Result<(Decision, Digest), Error> {
+        let resolved = &gated.validated.resolved;
+        let session = &resolved.admitted.session;
+        let modes = self.ledger().find_modes(&session.org, session.automation.as_ref(), &resolved.action().id).await?;
+        let rules = policy::Rules { modes };
+        let decision = policy::decide(&policy::Facts { tier: resolved.action().tier }, &rules);
+        Ok((decision, policy::digest::policy_slice(&rules)))
+    }
+}
+
+fn denial_of(gated: &Gated, decision: &Decision) -> String {
+    let action = gated.validated.resolved.action();
+    format!(
+        "action `{}` ({}) is denied: mode `{}` from `{}`",
+        action.id,
+        action.tier,
+        decision.mode,
+        decision.source.as_str()
+    )
+}

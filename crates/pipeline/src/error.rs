@@ -1,0 +1,106 @@
+//! Why the pipeline could not do its work. A denial is not here: it is an outcome, with a receipt.
+
+use countersign_core::{InvocationId, SessionId, ledger};
+
+/// What is wrong with one param, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamError {
+    /// RFC 6901, from the root of `params`.
+    pub pointer: String,
+    pub message: String,
+}
+
+/// Why an answer, or a call that refers to one, does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// A person said no.
+    Rejected,
+    /// Spent: it was approved and used.
+    Consumed,
+    /// Its time had run out.
+    Expired,
+    /// It was taken back, or ended otherwise.
+    Ended,
+    ArgsMismatch,
+    DefinitionMismatch,
+    PolicyMismatch,
+    TupleMismatch,
+}
+
+impl Conflict {
+    pub const ALL: [Self; 8] = [
+        Self::Rejected,
+        Self::Consumed,
+        Self::Expired,
+        Self::Ended,
+        Self::ArgsMismatch,
+        Self::DefinitionMismatch,
+        Self::PolicyMismatch,
+        Self::TupleMismatch,
+    ];
+
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Rejected => "rejected",
+            Self::Consumed => "consumed",
+            Self::Expired => "expired",
+            Self::Ended => "already_ended",
+            Self::ArgsMismatch => "args_mismatch",
+            Self::DefinitionMismatch => "definition_mismatch",
+            Self::PolicyMismatch => "policy_mismatch",
+            Self::TupleMismatch => "tuple_mismatch",
+        }
+    }
+
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::Rejected => "a person has already said no; start anew with other params",
+            Self::Consumed => "it was already approved and used; read its receipt",
+            Self::Expired => "its time has run out; start anew",
+            Self::Ended => "it has already ended; read its receipt",
+            Self::ArgsMismatch => "the params are not the ones that were shown; send the approved params",
+            Self::DefinitionMismatch => "the action's definition has changed since; start anew after a review",
+            Self::PolicyMismatch => "the rules for this action have changed since; start anew",
+            Self::TupleMismatch => "principal, session, space or source is not the one it was asked for; use the original context",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("there is no action `{action}`")]
+    UnknownAction { action: String },
+    #[error("there is no session `{session}`")]
+    UnknownSession { session: SessionId },
+    #[error("session `{session}` has ended; nothing can be invoked in it")]
+    SessionEnded { session: SessionId },
+    #[error("session `{session}` is not yours to invoke in")]
+    NotYourSession { session: SessionId },
+    #[error("session `{session}` has invoked too often; retrying is safe after {retry_after_ms} ms")]
+    RateLimited { session: SessionId, retry_after_ms: u64 },
+    #[error("session `{session}` already has {pending} invocations waiting for a person; retrying is safe once one is answered")]
+    TooManyPending { session: SessionId, pending: u32 },
+    #[error("the params do not fit the schema of `{action}`")]
+    InvalidParams { action: String, errors: Vec<ParamError> },
+    #[error("there is no invocation `{invocation}`")]
+    UnknownInvocation { invocation: String },
+    #[error("the idempotency key was used for `{invocation}` with other params")]
+    IdempotencyConflict { invocation: InvocationId },
+    #[error("`{invocation}` is running under the same idempotency key; retrying is safe")]
+    IdempotencyInFlight { invocation: InvocationId },
+    #[error("you may not answer invocations: that takes an admin or an owner")]
+    MayNotApprove,
+    #[error("you may not answer `{invocation}`: whoever asked, or owns the agent that asked, does not approve in this space")]
+    SelfApproval { invocation: InvocationId },
+    #[error("`{invocation}`: {}", conflict.message())]
+    Conflict { invocation: InvocationId, conflict: Conflict },
+    #[error("action `{action}` cannot say what it would change, so it has no dry run")]
+    DryRunUnsupported { action: String },
+    #[error("source `{source_id}` could not list its actions: {message}; retrying is safe")]
+    SourceUnavailable { source_id: String, message: String },
+    #[error(transparent)]
+    Store(#[from] ledger::Error),
+    /// A bug: logged in full, told as little as possible.
+    #[error("{message}")]
+    Internal { message: String },
+}

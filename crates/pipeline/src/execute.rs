@@ -1,0 +1,255 @@
+//! Stage 8: the effect. Intent first, durably; then the source, bounded in time; then what is known of the outcome.
+//! The only file that calls a source.
+
+use crate::decide::{Cleared, PreviewOnly};
+use crate::gate::Gated;
+use crate::hold::Void;
+use crate::record::Done;
+use crate::replay::Taken;
+use crate::{Conflict, Error, Outcome, Pipeline};
+use countersign_core::action::Class;
+use countersign_core::ledger::{Begin, Begun, EntryDraft, EntryId, Finished, NewReservation, Row};
+use countersign_core::limits::{CALL_TIMEOUT_MS, IDEMPOTENCY_SECONDS};
+use countersign_core::source::{self, AfterError, CallContext, Output};
+use countersign_core::{IntentId, Invocation, InvocationId, Status};
+use receipt::body::{ApprovalBody, DefinitionDigests, IntentBody};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) enum Executed {
+    /// The source answered, or is known not to have done anything.
+    Done(Box<Done>),
+    /// It may have happened.
+    InDoubt(Box<Invocation>),
+    /// Another call under the same idempotency key was first.
+    Elsewhere(Taken),
+    /// The approval could not be used any more.
+    Void(Box<Void>),
+}
+
+/// What a source is asked for.
+#[derive(Clone, Copy)]
+enum Ask {
+    Call,
+    Preview,
+}
+
+impl Pipeline {
+    pub(crate) async fn execute(&self, cleared: Cleared) -> Result<Executed, Error> {
+        let mut invocation = cleared.gated().to_invocation(Status::Running, cleared.decision());
+        invocation.attempts = 1;
+        invocation.started_at = Some(self.now());
+        let row = if needs_intent(&cleared) {
+            match self.begin(&cleared, &mut invocation).await? {
+                Started::Row(row) => row,
+                Started::Not(executed) => return Ok(executed),
+            }
+        } else {
+            Row::Insert
+        };
+        let _walking = Walking::begin(self, &invocation.id);
+        let answer = self.attempt(&cleared, &mut invocation, &row).await?;
+        invocation.ended_at = Some(self.now());
+        let effect_unknown = answer.as_ref().is_err_and(|error| error.after() == AfterError::Unknown);
+        if effect_unknown && invocation.tier.class() != Class::Read {
+            return self.doubt(invocation).await;
+        }
+        Ok(Executed::Done(Box::new(Done::new(&cleared, invocation, row, answer))))
+    }
+
+    /// A dry run: what would change, asked of the source, with no intent because there is no effect.
+    pub(crate) async fn preview(&self, preview: Box<PreviewOnly>) -> Result<Outcome, Error> {
+        let PreviewOnly { gated, decision, policy_slice } = *preview;
+        let mut invocation = gated.to_invocation(Status::Running, &decision);
+        invocation.started_at = Some(self.now());
+        let answer = self.ask(&gated, 1, Ask::Preview).await;
+        invocation.ended_at = Some(self.now());
+        let done = Done::previewed(&gated, policy_slice, invocation, answer);
+        let verified = self.verify(Box::new(done));
+        self.record(verified).await
+    }
+
+    /// Tries until the source answers, or an error is not transient, or the attempts are used up.
+    async fn attempt(
+        &self,
+        cleared: &Cleared,
+        invocation: &mut Invocation,
+        row: &Row,
+    ) -> Result<Result<Output, source::Error>, Error> {
+        loop {
+            let answer = self.ask(cleared.gated(), invocation.attempts, Ask::Call).await;
+            let Err(error) = &answer else {
+                return Ok(answer);
+            };
+            // A transient error says that nothing was done: only then is another try safe.
+            if !error.is_transient() || invocation.attempts >= self.inner.settings.attempts_max {
+                return Ok(answer);
+            }
+            tokio::time::sleep(self.backoff(invocation.attempts, error)).await;
+            invocation.attempts += 1;
+            if *row != Row::Insert {
+                let intent = self.intent(cleared, invocation)?;
+                match self.ledger().begin_again(invocation.clone(), intent).await? {
+                    Begun::Started => {}
+                    Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) => {
+                        invocation.attempts -= 1;
+                        return Ok(answer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One call of the source, in a task of its own: a panic there is a broken source, not a lost invocation.
+    async fn ask(&self, gated: &Gated, attempt: u32, ask: Ask) -> Result<Output, source::Error> {
+        let resolved = &gated.validated.resolved;
+        let admitted = &resolved.admitted;
+        let timeout_ms = resolved.action().timeout_ms.clamp(1, CALL_TIMEOUT_MS);
+        let context = CallContext {
+            org: admitted.session.org.clone(),
+            space: admitted.session.space.clone(),
+            session: admitted.session.id.clone(),
+            invocation: admitted.id.clone(),
+            attempt,
+            timeout_ms,
+            trace_id: admitted.request.trace_id.clone(),
+        };
+        let source = Arc::clone(&resolved.source);
+        let (action, params) = (resolved.action().id.clone(), admitted.request.params.clone());
+        let source_id = action.source().to_owned();
+        let began = std::time::Instant::now();
+        let mut asked = tokio::spawn(async move {
+            match ask {
+                Ask::Call => source.call(&context, &action, &params).await,
+                Ask::Preview => source.preview(&context, &action, &params).await,
+            }
+        });
+        let answer = match tokio::time::timeout(Duration::from_millis(timeout_ms), &mut asked).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(panicked)) => Err(source::Error::Broken { source_id, message: format!("it stopped working: {panicked}") }),
+            Err(_) => {
+                asked.abort();
+                Err(source::Error::TimedOut { source_id, timeout_ms })
+            }
+        };
+        metrics::histogram!("countersign_stage_seconds", "stage" => "source").record(began.elapsed().as_secs_f64());
+        answer
+    }
+
+    /// Writes the intent; from here on a crash leaves the effect `in_doubt`.
+    async fn begin(&self, cleared: &Cleared, invocation: &mut Invocation) -> Result<Started, Error> {
+        let row = if cleared.approval().is_some() { Row::From(Status::Approved) } else { Row::Insert };
+        if row != Row::Insert {
+            self.carry_answer(invocation).await?;
+        }
+        let expires_at = invocation.created_at.plus_seconds(IDEMPOTENCY_SECONDS);
+        let reservation = invocation.idempotency_key.clone().filter(|_| row == Row::Insert).map(|key| NewReservation { key, expires_at });
+        let begin = Begin { invocation: invocation.clone(), row, intent: self.intent(cleared, invocation)?, reservation };
+        let void = |conflict| Started::Not(Executed::Void(Box::new(Void { invocation: invocation.clone(), conflict })));
+        Ok(match self.ledger().begin(begin).await? {
+            Begun::Started => Started::Row(Row::From(Status::Running)),
+            Begun::KeyTaken(reservation) => Started::Not(Executed::Elsewhere(Taken {
+                org: invocation.org.clone(),
+                reservation,
+                raw: invocation.digests.raw,
+            })),
+            Begun::Expired => void(Conflict::Expired),
+            Begun::Not(_) | Begun::Missing => void(Conflict::Consumed),
+        })
+    }
+
+    /// What the held row knows and this walk does not: the answer and what it is bound to.
+    async fn carry_answer(&self, invocation: &mut Invocation) -> Result<(), Error> {
+        let held = self.ledger().find_invocation(&invocation.org, &invocation.id).await?;
+        let held = held.ok_or_else(|| Error::UnknownInvocation { invocation: invocation.id.to_string() })?;
+        invocation.answer = held.answer;
+        invocation.binding = held.binding;
+        Ok(())
+    }
+
+    fn intent(&self, cleared: &Cleared, invocation: &Invocation) -> Result<EntryDraft, Error> {
+        let id = IntentId::new(self.now(), self.random_bytes());
+        let body = IntentBody {
+            intent_id: id.clone(),
+            invocation_id: invocation.id.clone(),
+            attempt: invocation.attempts,
+            principal: invocation.principal.clone(),
+            space: invocation.space.clone(),
+            action: invocation.action.clone(),
+            tier: invocation.tier,
+            definition: DefinitionDigests { structural: invocation.digests.structural, textual: invocation.digests.textual },
+            params: invocation.digests.params,
+            raw: invocation.digests.raw,
+            decision: invocation.decision.clone(),
+            approval: cleared
+                .approval()
+                .map(|approval| ApprovalBody { approvers: approval.approvers().to_vec(), binding: approval.binding() }),
+            idempotency_key: cleared.gated().validated.idempotency_digest(),
+            profile: cleared.gated().validated.resolved.action().profile.as_str().to_owned(),
+            trace_id: invocation.trace_id.clone(),
+        };
+        let body = body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })?;
+        Ok(EntryDraft { id: EntryId::Intent(id), body })
+    }
+
+    async fn doubt(&self, mut invocation: Invocation) -> Result<Executed, Error> {
+        invocation.status = Status::InDoubt;
+        invocation.ended_at = None;
+        let event = self.event(&invocation, Status::InDoubt);
+        // If even this cannot be written the row stays `running`, and recovery finds it.
+        let finished = self.ledger().doubt(invocation.clone(), event).await?;
+        if finished == Finished::Missing {
+            return Err(Error::Internal { message: format!("`{}` vanished while it ran", invocation.id) });
+        }
+        self.count(&invocation);
+        self.inner.waiters.wake(&invocation.id);
+        Ok(Executed::InDoubt(Box::new(invocation)))
+    }
+
+    /// Full jitter: a random time up to a bound that doubles, and at least what the source asked for.
+    fn backoff(&self, attempts: u32, error: &source::Error) -> Duration {
+        let settings = &self.inner.settings;
+        let bound_ms = settings.retry_base_ms.saturating_mul(1 << attempts.saturating_sub(1).min(16)).min(settings.retry_cap_ms);
+        let drawn = u64::from_be_bytes(self.random_bytes()) % bound_ms.max(1);
+        let asked_ms = match error {
+            source::Error::Busy { retry_after_ms, .. } => retry_after_ms.unwrap_or(0).min(settings.retry_cap_ms),
+            source::Error::Unreachable { .. }
+            | source::Error::TimedOut { .. }
+            | source::Error::Broken { .. }
+            | source::Error::Refused { .. }
+            | source::Error::Failed { .. }
+            | source::Error::PreviewUnsupported { .. } => 0,
+        };
+        Duration::from_millis(drawn.max(asked_ms))
+    }
+}
+
+enum Started {
+    Row(Row),
+    Not(Executed),
+}
+
+/// Reads that spend nothing can simply be made again: they need no intent. Everything else does.
+fn needs_intent(cleared: &Cleared) -> bool {
+    let validated = &cleared.gated().validated;
+    validated.resolved.action().tier.class() != Class::Read || cleared.approval().is_some() || validated.idempotency_key.is_some()
+}
+
+/// Marks an invocation as being walked in this process, for as long as it is.
+struct Walking<'a> {
+    pipeline: &'a Pipeline,
+    id: InvocationId,
+}
+
+impl<'a> Walking<'a> {
+    fn begin(pipeline: &'a Pipeline, id: &InvocationId) -> Self {
+        pipeline.inner.walking.lock().insert(id.clone());
+        Self { pipeline, id: id.clone() }
+    }
+}
+
+impl Drop for Walking<'_> {
+    fn drop(&mut self) {
+        self.pipeline.inner.walking.lock().remove(&self.id);
+    }
+}

@@ -1,0 +1,229 @@
+//! Stage 7: the call waits for a person, bound to exactly what the person will see.
+//! After the answer `resume` derives everything again; what no longer matches does not run.
+
+use crate::admit::Admitted;
+use crate::decide::{Cleared, Pending};
+use crate::gate::{Gated, Gates};
+use crate::record::Ending;
+use crate::replay::Taken;
+use crate::{Conflict, Error, Outcome, Pipeline};
+use countersign_core::invocation::{Binding, DeniedBy, Failure};
+use countersign_core::ledger::{EventDraft, Held, Hold, NewReservation, Row};
+use countersign_core::limits::IDEMPOTENCY_SECONDS;
+use countersign_core::{Decision, Digest, Invocation, Mode, PrincipalId, Status, Timestamp, json};
+use policy::digest::{Bound, Mismatch, binding, mismatch};
+use serde_json::Value;
+
+/// An approval that was given for exactly this call and has not been used. Only this file can make one.
+pub(crate) struct Redeemed {
+    approvers: Vec<PrincipalId>,
+    binding: Digest,
+}
+
+impl Redeemed {
+    pub(crate) fn approvers(&self) -> &[PrincipalId] {
+        &self.approvers
+    }
+
+    pub(crate) const fn binding(&self) -> Digest {
+        self.binding
+    }
+}
+
+impl Pipeline {
+    pub(crate) async fn hold(&self, pending: Box<Pending>) -> Result<Outcome, Error> {
+        let Pending { gated, decision, policy_slice } = *pending;
+        let session = &gated.validated.resolved.admitted.session;
+        let asked_at = self.ledger().now().await?;
+        let expires_at = asked_at.plus_seconds(session.attendance.approval_seconds());
+        let bound = bound(&gated, &decision, policy_slice, Digest::new(self.random_bytes()), expires_at);
+        let mut invocation = gated.to_invocation(Status::Pending, &decision);
+        invocation.binding = Some(to_binding(&bound)?);
+        let hold = Hold {
+            sealed_params: seal_params(&gated)?,
+            reservation: invocation
+                .idempotency_key
+                .clone()
+                .map(|key| NewReservation { key, expires_at: asked_at.plus_seconds(IDEMPOTENCY_SECONDS) }),
+            event: self.event(&invocation, Status::Pending),
+            pending_max: self.inner.settings.pending_per_session_max,
+            invocation: invocation.clone(),
+        };
+        match self.ledger().hold(hold).await? {
+            Held::Pending => {
+                self.count(&invocation);
+                Ok(Outcome::Pending(Box::new(invocation)))
+            }
+            Held::TooManyPending { pending } => Err(Error::TooManyPending { session: invocation.session, pending }),
+            Held::KeyTaken(reservation) => {
+                self.attach(Taken { org: invocation.org, reservation, raw: invocation.digests.raw }).await
+            }
+        }
+    }
+
+    /// Runs an approved invocation, if everything its approval is bound to is still so.
+    pub(crate) async fn resume(&self, approved: Invocation) -> Result<Outcome, Error> {
+        match self.derive_again(&approved).await? {
+            Derived::Same(cleared) => self.perform(*cleared).await,
+            Derived::Different(conflict) => self.void(approved, conflict).await,
+        }
+    }
+
+    async fn derive_again(&self, approved: &Invocation) -> Result<Derived, Error> {
+        let held: Bound = approved
+            .binding
+            .as_ref()
+            .and_then(|binding| serde_json::from_value(binding.facts.clone()).ok())
+            .ok_or_else(|| Error::Internal { message: format!("`{}` is approved but bound to nothing", approved.id) })?;
+        let principal = self.ledger().find_principal(&approved.org, &approved.principal).await?;
+        let session = self.ledger().find_session(&approved.org, &approved.session).await?.filter(|session| session.ended_at.is_none());
+        let (Some(principal), Some(session)) = (principal, session) else {
+            return Ok(Derived::Different(Conflict::TupleMismatch));
+        };
+        let params = self.open_params(approved).await?;
+        let admitted = Admitted::again(approved, principal, session, params);
+        let validated = match self.resolve(admitted).await {
+            Ok(resolved) => self.validate(resolved).await,
+            Err(error) => Err(error),
+        };
+        let validated = match validated {
+            Ok(validated) => validated,
+            Err(Error::UnknownAction { .. } | Error::InvalidParams { .. }) => return Ok(Derived::Different(Conflict::DefinitionMismatch)),
+            Err(other) => return Err(other),
+        };
+        let Gates::Passed(gated) = self.gate(validated).await? else {
+            return Ok(Derived::Different(Conflict::PolicyMismatch));
+        };
+        let (decision, policy_slice) = self.mode_of(&gated).await?;
+        if decision.mode == Mode::Deny {
+            return Ok(Derived::Different(Conflict::PolicyMismatch));
+        }
+        let live = bound(&gated, &decision, policy_slice, held.nonce, held.expires_at);
+        if let Some(mismatch) = mismatch(&held, &live) {
+            return Ok(Derived::Different(conflict_of(mismatch)));
+        }
+        let approvers = approved.answer.iter().map(|answer| answer.by.clone()).collect();
+        let redeemed = Redeemed { approvers, binding: binding(&live) };
+        Ok(Derived::Same(Box::new(Cleared::by_person(gated, decision, policy_slice, redeemed))))
+    }
+
+    async fn open_params(&self, approved: &Invocation) -> Result<Value, Error> {
+        let missing = || Error::Internal { message: format!("the params of `{}` are gone or do not open", approved.id) };
+        let sealed = self.ledger().find_sealed_params(&approved.org, &approved.id).await?.ok_or_else(missing)?;
+        let key = self.inner.keyring.space_key(&approved.org, &approved.space).await?;
+        let plain = key.open(&params_context(approved.id.as_str()), &sealed).map_err(|_| missing())?;
+        json::parse_strict(&plain).map_err(|_| missing())
+    }
+
+    /// An approval that no longer fits ends the invocation: nothing ran, and the receipt says why.
+    async fn void(&self, approved: Invocation, conflict: Conflict) -> Result<Outcome, Error> {
+        let id = approved.id.clone();
+        let failure = Failure { code: conflict.code().into(), message: conflict.message().into() };
+        let (status, by, row) = match conflict {
+            Conflict::Expired => (Status::Expired, None, Row::ExpiredFrom(Status::Approved)),
+            Conflict::Rejected
+            | Conflict::Consumed
+            | Conflict::Ended
+            | Conflict::ArgsMismatch
+            | Conflict::DefinitionMismatch
+            | Conflict::PolicyMismatch
+            | Conflict::TupleMismatch => (Status::Denied, Some(DeniedBy::Binding), Row::From(Status::Approved)),
+        };
+        self.record_ending(Ending::unexecuted(approved, status, by, failure, row)).await?;
+        Err(Error::Conflict { invocation: id, conflict })
+    }
+
+    /// The approval could not be used at the last moment.
+    pub(crate) async fn record_void(&self, void: Box<Void>) -> Result<Outcome, Error> {
+        let Void { invocation, conflict } = *void;
+        match self.ledger().find_invocation(&invocation.org, &invocation.id).await? {
+            // Someone else's walk has it: this one has nothing to end.
+            Some(row) if row.status != Status::Approved => Err(Error::Conflict { invocation: row.id, conflict: Conflict::Consumed }),
+            Some(row) => self.void(row, conflict).await,
+            None => Err(Error::UnknownInvocation { invocation: invocation.id.to_string() }),
+        }
+    }
+
+    /// The event that tells of a status.
+    pub(crate) fn event(&self, invocation: &Invocation, status: Status) -> EventDraft {
+        let body = serde_json::json!({
+            "invocation_id": invocation.id,
+            "session_id": invocation.session,
+            "space_id": invocation.space,
+            "principal": invocation.principal,
+            "action": invocation.action,
+            "tier": invocation.tier,
+            "status": status,
+            "mode": invocation.decision.mode,
+            "trace_id": invocation.trace_id,
+        });
+        EventDraft {
+            id: countersign_core::EventId::new(self.now(), self.random_bytes()),
+            name: status.event_name(),
+            key: invocation.id.to_string(),
+            body: body.to_string(),
+        }
+    }
+}
+
+/// An approved invocation that could not start.
+pub(crate) struct Void {
+    pub(crate) invocation: Invocation,
+    pub(crate) conflict: Conflict,
+}
+
+enum Derived {
+    Same(Box<Cleared>),
+    Different(Conflict),
+}
+
+fn bound(gated: &Gated, decision: &Decision, policy_slice: Digest, nonce: Digest, expires_at: Timestamp) -> Bound {
+    let resolved = &gated.validated.resolved;
+    let (session, request, action) = (&resolved.admitted.session, &resolved.admitted.request, resolved.action());
+    Bound {
+        org: session.org.clone(),
+        space: session.space.clone(),
+        session: session.id.clone(),
+        principal: request.principal.id.clone(),
+        owner: request.principal.owner.clone(),
+        automation_run: None,
+        source: action.id.source().to_owned(),
+        connection: None,
+        connection_version: None,
+        action: action.id.clone(),
+        tier: action.tier,
+        params: gated.validated.digests.params,
+        raw: gated.validated.digests.raw,
+        structural: gated.validated.digests.structural,
+        textual: gated.validated.digests.textual,
+        policy_slice,
+        modes_version: decision.modes_version,
+        profile: action.profile.as_str().to_owned(),
+        nonce,
+        expires_at,
+    }
+}
+
+fn to_binding(bound: &Bound) -> Result<Binding, Error> {
+    let facts = serde_json::to_value(bound).map_err(|error| Error::Internal { message: error.to_string() })?;
+    Ok(Binding { digest: binding(bound), nonce: bound.nonce, expires_at: bound.expires_at, facts })
+}
+
+fn seal_params(gated: &Gated) -> Result<Vec<u8>, Error> {
+    let admitted = &gated.validated.resolved.admitted;
+    let canonical = json::canonical(&admitted.request.params).map_err(|error| Error::Internal { message: error.to_string() })?;
+    Ok(gated.validated.key.seal(&params_context(admitted.id.as_str()), canonical.as_bytes()))
+}
+
+fn params_context(invocation: &str) -> String {
+    format!("params:{invocation}")
+}
+
+const fn conflict_of(mismatch: Mismatch) -> Conflict {
+    match mismatch {
+        Mismatch::Args => Conflict::ArgsMismatch,
+        Mismatch::Definition => Conflict::DefinitionMismatch,
+        Mismatch::Policy => Conflict::PolicyMismatch,
+        Mismatch::Tuple => Conflict::TupleMismatch,
+    }
+}

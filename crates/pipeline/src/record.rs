@@ -1,0 +1,383 @@
+//! Stage 10: the end. What is kept is redacted and bounded; status, receipt, key and event become true in one transaction.
+
+pub(crate) mod reward;
+pub(crate) mod truncate;
+
+use crate::catalogue::Definition;
+use crate::decide::Cleared;
+use crate::gate::Gated;
+use crate::verify::Verified;
+use crate::{Conflict, Error, Outcome, Pipeline};
+use countersign_core::decision::GateVerdict;
+use countersign_core::invocation::{DeniedBy, Failure, Intention};
+use countersign_core::keyring::SpaceKey;
+use countersign_core::ledger::{Approval, EntryDraft, EntryId, Finish, Finished, KeyFate, Row};
+use countersign_core::limits::{CALL_TIMEOUT_MS, RECORD_RETRY_SECONDS, RESULT_STORED_BYTES_MAX};
+use countersign_core::source::{self, Output};
+use countersign_core::{Decision, Digest, Invocation, ReceiptId, Status, json};
+use policy::digest::Bound;
+use receipt::body::{
+    ApprovalBody, Cost, DefinitionDigests, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification,
+};
+use reward::{Execution, Measured, Weights};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use truncate::truncate;
+
+/// A call that policy refused.
+pub(crate) struct Denied {
+    pub(crate) gated: Gated,
+    pub(crate) decision: Decision,
+    pub(crate) policy_slice: Digest,
+    pub(crate) by: DeniedBy,
+    pub(crate) failure: Failure,
+}
+
+/// A call that the source answered, one way or the other.
+pub(crate) struct Done {
+    pub(crate) definition: Arc<Definition>,
+    invocation: Invocation,
+    row: Row,
+    answer: Result<Output, source::Error>,
+    policy_slice: Digest,
+    approval: Option<ApprovalBody>,
+    key: Arc<dyn SpaceKey>,
+    idempotency: Option<Digest>,
+}
+
+/// Everything a receipt is made of.
+pub(crate) struct Ending {
+    invocation: Invocation,
+    row: Row,
+    policy_slice: Digest,
+    approval: Option<ApprovalBody>,
+    /// The answer that ends it, when a person does.
+    answered: Option<Approval>,
+    idempotency: Option<Digest>,
+    profile: String,
+    outputs: Option<Outputs>,
+    evidence: Option<Digest>,
+    verification: Option<Verification>,
+    execution: Execution,
+    quality_thousandths: u32,
+    timeout_ms: u64,
+    key_fate: KeyFate,
+}
+
+impl Done {
+    pub(crate) fn new(cleared: &Cleared, invocation: Invocation, row: Row, answer: Result<Output, source::Error>) -> Self {
+        let validated = &cleared.gated().validated;
+        Self {
+            definition: Arc::clone(&validated.resolved.definition),
+            invocation,
+            row,
+            answer,
+            policy_slice: cleared.policy_slice(),
+            approval: cleared
+                .approval()
+                .map(|approval| ApprovalBody { approvers: approval.approvers().to_vec(), binding: approval.binding() }),
+            key: Arc::clone(&validated.key),
+            idempotency: validated.idempotency_digest(),
+        }
+    }
+
+    pub(crate) fn previewed(gated: &Gated, policy_slice: Digest, invocation: Invocation, answer: Result<Output, source::Error>) -> Self {
+        Self {
+            definition: Arc::clone(&gated.validated.resolved.definition),
+            invocation,
+            row: Row::Insert,
+            answer,
+            policy_slice,
+            approval: None,
+            key: Arc::clone(&gated.validated.key),
+            idempotency: None,
+        }
+    }
+
+    /// What the result schema speaks about: the result of an effect. A preview has a shape of its own.
+    pub(crate) fn checked_value(&self) -> Option<&Value> {
+        match self.invocation.intention {
+            Intention::Effect => self.answer.as_ref().ok().map(|output| &output.value),
+            Intention::DryRun => None,
+        }
+    }
+}
+
+impl Ending {
+    /// The end of something that never ran.
+    pub(crate) fn unexecuted(mut invocation: Invocation, status: Status, by: Option<DeniedBy>, failure: Failure, row: Row) -> Self {
+        invocation.status = status;
+        invocation.denied_by = by;
+        invocation.failure = Some(failure);
+        let bound = invocation.binding.as_ref().and_then(|binding| serde_json::from_value::<Bound>(binding.facts.clone()).ok());
+        Self {
+            policy_slice: bound.as_ref().map_or(Digest::new([0; 32]), |bound| bound.policy_slice),
+            profile: bound.map_or_else(String::new, |bound| bound.profile),
+            invocation,
+            row,
+            approval: None,
+            answered: None,
+            idempotency: None,
+            outputs: None,
+            evidence: None,
+            verification: None,
+            execution: Execution::NotExecuted,
+            quality_thousandths: 0,
+            timeout_ms: CALL_TIMEOUT_MS,
+            key_fate: KeyFate::Freed,
+        }
+    }
+
+    /// The person's answer that ends it.
+    #[must_use]
+    pub(crate) fn answered(mut self, approval: Approval) -> Self {
+        self.invocation.answer = Some(approval.answer.clone());
+        self.answered = Some(approval);
+        self
+    }
+}
+
+impl Pipeline {
+    pub(crate) async fn record_denial(&self, denied: Box<Denied>) -> Result<Outcome, Error> {
+        let Denied { gated, decision, policy_slice, by, failure } = *denied;
+        let invocation = gated.to_invocation(Status::Denied, &decision);
+        let profile = gated.validated.resolved.action().profile.as_str().to_owned();
+        let ending = Ending::unexecuted(invocation, Status::Denied, Some(by), failure, Row::Insert);
+        let idempotency = gated.validated.idempotency_digest();
+        let invocation = self.record_ending(Ending { policy_slice, profile, idempotency, ..ending }).await?;
+        Ok(Outcome::Ended { invocation: Box::new(invocation), result: None })
+    }
+
+    pub(crate) async fn record(&self, verified: Verified) -> Result<Outcome, Error> {
+        let Verified { done, verification, failure } = verified;
+        let Done { definition, mut invocation, row, answer, policy_slice, approval, key, idempotency } = done;
+        let mut result = None;
+        let (mut outputs, mut evidence, mut quality_thousandths) = (None, None, 0);
+        match answer {
+            Ok(output) => {
+                outputs = Some(outputs_of(&*key, &output.value)?);
+                evidence = output.evidence.as_ref().map(|value| key.digest("evidence", value.to_string().as_bytes()));
+                quality_thousandths = output.quality_thousandths;
+                let safe = policy::redact(&output.value).value;
+                invocation.result = Some(truncate(safe.clone(), RESULT_STORED_BYTES_MAX));
+                invocation.evidence = output.evidence;
+                invocation.status = if failure.is_none() { Status::Succeeded } else { Status::Failed };
+                invocation.failure = failure;
+                result = Some(safe);
+            }
+            Err(error) => {
+                invocation.status = Status::Failed;
+                invocation.failure = Some(Failure { code: error.code().into(), message: policy::redact_text(&error.to_string()) });
+            }
+        }
+        let executed = invocation.intention == Intention::Effect;
+        let succeeded = invocation.status == Status::Succeeded;
+        let ending = Ending {
+            row,
+            policy_slice,
+            approval,
+            answered: None,
+            idempotency,
+            profile: definition.action.profile.as_str().to_owned(),
+            outputs,
+            evidence,
+            verification,
+            execution: match (executed, succeeded) {
+                (false, _) => Execution::NotExecuted,
+                (true, true) => Execution::Succeeded,
+                (true, false) => Execution::Failed,
+            },
+            quality_thousandths,
+            timeout_ms: definition.action.timeout_ms,
+            // A failure the source vouches for had no effect; a result that does not fit means one may have happened.
+            key_fate: if succeeded || invocation.result.is_some() { KeyFate::Answers } else { KeyFate::Freed },
+            invocation,
+        };
+        let invocation = self.record_ending(ending).await?;
+        Ok(Outcome::Ended { invocation: Box::new(invocation), result })
+    }
+
+    /// Writes the receipt and everything that becomes true with it.
+    pub(crate) async fn record_ending(&self, ending: Ending) -> Result<Invocation, Error> {
+        let began = std::time::Instant::now();
+        let id = ReceiptId::new(self.now(), self.random_bytes());
+        let mut invocation = ending.invocation.clone();
+        invocation.ended_at = Some(invocation.ended_at.unwrap_or_else(|| self.now()));
+        let body = self.receipt_body(&id, &invocation, &ending)?;
+        let finish = Finish {
+            invocation: invocation.clone(),
+            row: ending.row,
+            receipt: EntryDraft { id: EntryId::Receipt(id.clone()), body },
+            event: self.event(&invocation, invocation.status),
+            key: ending.key_fate,
+            approval: ending.answered,
+        };
+        let seq = self.write_ending(finish, &id).await?;
+        invocation.receipt = Some(countersign_core::invocation::ReceiptRef { id, seq });
+        metrics::histogram!("countersign_stage_seconds", "stage" => "record").record(began.elapsed().as_secs_f64());
+        self.count(&invocation);
+        self.inner.waiters.wake(&invocation.id);
+        Ok(invocation)
+    }
+
+    /// Tries a few times, since the effect has happened; then goes on trying behind the caller's back.
+    async fn write_ending(&self, finish: Finish, receipt: &ReceiptId) -> Result<u64, Error> {
+        let mut wait = Duration::from_millis(20);
+        for _ in 0..4 {
+            match self.try_ending(&finish, receipt).await {
+                Err(Error::Store(error)) if is_passing(&error) => {
+                    tokio::time::sleep(wait).await;
+                    wait *= 4;
+                }
+                settled => return settled,
+            }
+        }
+        let last = self.try_ending(&finish, receipt).await;
+        if matches!(&last, Err(Error::Store(error)) if is_passing(error)) && finish.row != Row::Insert {
+            let (pipeline, receipt) = (self.clone(), receipt.clone());
+            tracing::error!(invocation = %finish.invocation.id, "an outcome could not be recorded; trying until the store is back");
+            self.inner.tasks.spawn(async move {
+                for _ in 0..RECORD_RETRY_SECONDS {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    match pipeline.try_ending(&finish, &receipt).await {
+                        Err(Error::Store(error)) if is_passing(&error) => {}
+                        _ => {
+                            pipeline.inner.waiters.wake(&finish.invocation.id);
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+        last
+    }
+
+    async fn try_ending(&self, finish: &Finish, receipt: &ReceiptId) -> Result<u64, Error> {
+        let invocation = &finish.invocation;
+        match self.ledger().finish(finish.clone()).await? {
+            Finished::Recorded { seq } => Ok(seq),
+            Finished::Missing => Err(Error::UnknownInvocation { invocation: invocation.id.to_string() }),
+            Finished::Not(status) => {
+                // After an uncertain commit the row may already say what we wanted to write.
+                let row = self.ledger().find_invocation(&invocation.org, &invocation.id).await?;
+                match row.and_then(|row| row.receipt) {
+                    Some(written) if written.id == *receipt => Ok(written.seq),
+                    _ => Err(Error::Conflict { invocation: invocation.id.clone(), conflict: conflict_with(status) }),
+                }
+            }
+        }
+    }
+
+    fn receipt_body(&self, id: &ReceiptId, invocation: &Invocation, ending: &Ending) -> Result<String, Error> {
+        let ended_at = invocation.ended_at.unwrap_or(invocation.created_at);
+        let exec_ms = invocation.started_at.map_or(0, |started| ended_at.millis_since(started));
+        let measured = Measured {
+            execution: ending.execution,
+            quality_thousandths: ending.quality_thousandths,
+            cpu_ms: 0,
+            cpu_budget_ms: ending.timeout_ms,
+            exec_ms,
+            timeout_ms: ending.timeout_ms,
+        };
+        let parts = reward::reward(&measured, &Weights::default());
+        let body = ReceiptBody {
+            receipt_id: id.clone(),
+            invocation_id: invocation.id.clone(),
+            attempts: invocation.attempts,
+            status: invocation.status,
+            error: invocation.failure.as_ref().map(|failure| failure.code.clone()),
+            denied_by: invocation.denied_by,
+            principal: invocation.principal.clone(),
+            owner: invocation.owner.clone(),
+            session: invocation.session.clone(),
+            space: invocation.space.clone(),
+            action: invocation.action.clone(),
+            tier: invocation.tier,
+            definition: DefinitionDigests { structural: invocation.digests.structural, textual: invocation.digests.textual },
+            params: invocation.digests.params,
+            raw: invocation.digests.raw,
+            policy: invocation.gates.iter().map(to_policy).collect(),
+            policy_slice: ending.policy_slice,
+            decision: invocation.decision.clone(),
+            approval: ending.approval.clone(),
+            sandbox: Sandbox { profile: ending.profile.clone() },
+            outputs: ending.outputs,
+            artifacts: Vec::new(),
+            evidence: ending.evidence,
+            verification: ending.verification.clone(),
+            repair: None,
+            rollback: None,
+            // Code inside the server shares its processor time with every other call: there is no honest figure for one.
+            cost: Cost { cpu_ms: None },
+            timing: Timing {
+                queued_ms: invocation.started_at.map_or(0, |started| started.millis_since(invocation.created_at)),
+                exec_ms,
+                total_ms: ended_at.millis_since(invocation.created_at),
+                started_at: invocation.started_at,
+                ended_at,
+            },
+            idempotency_key: ending.idempotency,
+            replayed: false,
+            dry_run: invocation.intention == Intention::DryRun,
+            trace_id: invocation.trace_id.clone(),
+            reward: Reward {
+                scalar_millionths: parts.scalar_millionths,
+                success: parts.success,
+                quality: parts.quality,
+                cost: parts.cost,
+                latency: parts.latency,
+            },
+            supersedes: None,
+        };
+        body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })
+    }
+
+    pub(crate) fn count(&self, invocation: &Invocation) {
+        metrics::counter!(
+            "countersign_invocations_total",
+            "mode" => invocation.decision.mode.as_str(),
+            "status" => invocation.status.as_str()
+        )
+        .increment(1);
+        tracing::info!(
+            invocation = %invocation.id,
+            session = %invocation.session,
+            org = %invocation.org,
+            action = %invocation.action,
+            mode = invocation.decision.mode.as_str(),
+            mode_source = invocation.decision.source.as_str(),
+            status = invocation.status.as_str(),
+            trace_id = invocation.trace_id,
+            "invocation"
+        );
+    }
+}
+
+fn outputs_of(key: &dyn SpaceKey, value: &Value) -> Result<Outputs, Error> {
+    // A source may answer with numbers that have no canonical form; its compact text still has exactly one.
+    let text = json::canonical(value).unwrap_or_else(|_| value.to_string());
+    Ok(Outputs { digest: key.digest("outputs", text.as_bytes()), bytes: text.len() as u64 })
+}
+
+fn to_policy(verdict: &GateVerdict) -> (countersign_core::decision::Gate, PolicyVerdict) {
+    (verdict.gate, PolicyVerdict { verdict: verdict.verdict, determining: verdict.determining.clone() })
+}
+
+/// Whether the same write may succeed later.
+const fn is_passing(error: &countersign_core::ledger::Error) -> bool {
+    match error {
+        countersign_core::ledger::Error::Unavailable { .. } | countersign_core::ledger::Error::CommitUnknown { .. } => true,
+        countersign_core::ledger::Error::Corrupt { .. } => false,
+    }
+}
+
+/// What an answer runs into when the row is already in this status.
+pub(crate) const fn conflict_with(status: Status) -> Conflict {
+    match status {
+        Status::Denied => Conflict::Rejected,
+        Status::Expired => Conflict::Expired,
+        Status::Approved | Status::Running | Status::Succeeded | Status::Failed | Status::Reverted | Status::InDoubt => Conflict::Consumed,
+        Status::Pending | Status::Quarantined | Status::Cancelled => Conflict::Ended,
+    }
+}

@@ -1,0 +1,97 @@
+//! What a crash, a restart or the clock leaves behind: expired, stale or interrupted invocations, brought to an honest state.
+
+use crate::{Error, Pipeline};
+use countersign_core::ledger::Finished;
+use countersign_core::limits::RUNNING_SECONDS_MAX;
+use countersign_core::{Invocation, Status};
+
+/// How long an approved call may wait to be started by the walk that approved it before another takes it up.
+const APPROVED_SECONDS: u64 = 15;
+
+/// Which invocations count as left behind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// This process has just started and no other works on the database: all of them.
+    All,
+    /// Only those no live walk can still be busy with.
+    Stale,
+}
+
+impl Pipeline {
+    /// Once at start, before any door opens.
+    pub async fn recover(&self) -> Result<(), Error> {
+        let which = if self.ledger().is_alone().await? { Which::All } else { Which::Stale };
+        self.settle(which).await
+    }
+
+    /// Every few seconds: ends what nobody answered, and takes up what another process dropped.
+    pub async fn sweep(&self) -> Result<(), Error> {
+        for org in self.ledger().list_orgs().await? {
+            for status in [Status::Pending, Status::Approved] {
+                for invocation in self.ledger().list_expired(&org, status).await? {
+                    self.expire(invocation, status).await?;
+                }
+            }
+        }
+        self.settle(Which::Stale).await
+    }
+
+    async fn settle(&self, which: Which) -> Result<(), Error> {
+        let now = self.ledger().now().await?;
+        for org in self.ledger().list_orgs().await? {
+            loop {
+                let running = self.ledger().list_in_status(&org, Status::Running).await?;
+                let stale: Vec<_> = running
+                    .into_iter()
+                    .filter(|invocation| {
+                        let since = invocation.started_at.unwrap_or(invocation.created_at);
+                        which == Which::All || since.plus_seconds(RUNNING_SECONDS_MAX) <= now && !self.is_walking(invocation)
+                    })
+                    .collect();
+                if stale.is_empty() {
+                    break;
+                }
+                for invocation in stale {
+                    self.doubt_left_behind(invocation).await?;
+                }
+            }
+            for approved in self.ledger().list_in_status(&org, Status::Approved).await? {
+                let since = approved.answer.as_ref().map_or(approved.created_at, |answer| answer.at);
+                if which == Which::All || since.plus_seconds(APPROVED_SECONDS) <= now {
+                    self.take_up(approved);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn doubt_left_behind(&self, mut invocation: Invocation) -> Result<(), Error> {
+        invocation.status = Status::InDoubt;
+        let event = self.event(&invocation, Status::InDoubt);
+        match self.ledger().doubt(invocation.clone(), event).await? {
+            Finished::Recorded { .. } => {
+                tracing::warn!(invocation = %invocation.id, action = %invocation.action, "left running by a crash; its effect is in doubt");
+                self.count(&invocation);
+                self.inner.waiters.wake(&invocation.id);
+            }
+            Finished::Not(_) | Finished::Missing => {}
+        }
+        Ok(())
+    }
+
+    /// Runs an approved call whose walk was lost. Whoever flips it to `running` first runs it; everyone else finds it spent.
+    fn take_up(&self, approved: Invocation) {
+        let pipeline = self.clone();
+        self.inner.tasks.spawn(async move {
+            let id = approved.id.clone();
+            match pipeline.resume(approved).await {
+                Ok(_) | Err(Error::Conflict { .. }) => {}
+                Err(error) => tracing::warn!(invocation = %id, %error, "an approved call could not be taken up; trying again later"),
+            }
+        });
+    }
+
+    fn is_walking(&self, invocation: &Invocation) -> bool {
+        self.inner.walking.lock().contains(&invocation.id)
+    }
+}

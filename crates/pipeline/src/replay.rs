@@ -1,0 +1,114 @@
+//! Stage 6: was this very call made before? Then its answer is the answer, and nothing happens twice.
+
+use crate::decide::Decided;
+use crate::gate::Gated;
+use crate::{Conflict, Error, Outcome, Pipeline};
+use countersign_core::ledger::Reservation;
+use countersign_core::limits::IDEMPOTENCY_WAIT_SECONDS;
+use countersign_core::{Digest, Invocation, InvocationId, OrgId, Status};
+use std::time::Duration;
+
+pub(crate) enum Replay {
+    Earlier(Outcome),
+    Fresh(Decided),
+}
+
+/// An idempotency key that another call holds.
+pub(crate) struct Taken {
+    pub(crate) org: OrgId,
+    pub(crate) reservation: Reservation,
+    /// What this caller sent: must be what the holder sent.
+    pub(crate) raw: Digest,
+}
+
+impl Pipeline {
+    pub(crate) async fn replay(&self, decided: Decided) -> Result<Replay, Error> {
+        let gated = match &decided {
+            Decided::Cleared(cleared) => cleared.gated(),
+            Decided::Pending(pending) => &pending.gated,
+            Decided::Preview(_) | Decided::Denied(_) => return Ok(Replay::Fresh(decided)),
+        };
+        if let Some(reference) = &gated.validated.resolved.admitted.request.approval_ref {
+            return self.refer(gated, reference).await.map(Replay::Earlier);
+        }
+        let Some(key) = &gated.validated.idempotency_key else {
+            return Ok(Replay::Fresh(decided));
+        };
+        let session = &gated.validated.resolved.admitted.session;
+        let action = &gated.validated.resolved.action().id;
+        match self.ledger().find_reservation(&session.org, &session.space, action, key).await? {
+            None => Ok(Replay::Fresh(decided)),
+            Some(reservation) => {
+                let taken = Taken { org: session.org.clone(), reservation, raw: gated.validated.digests.raw };
+                self.attach(taken).await.map(Replay::Earlier)
+            }
+        }
+    }
+
+    /// Waits for the call that holds the key, and answers with what became of it.
+    pub(crate) async fn attach(&self, taken: Taken) -> Result<Outcome, Error> {
+        let holder = &taken.reservation.invocation;
+        if taken.reservation.raw != taken.raw {
+            return Err(Error::IdempotencyConflict { invocation: holder.clone() });
+        }
+        let limit = Duration::from_secs(IDEMPOTENCY_WAIT_SECONDS);
+        let invocation = self.wait_until(&taken.org, holder, limit, |status| match status {
+            Status::Approved | Status::Running => false,
+            Status::Pending
+            | Status::InDoubt
+            | Status::Succeeded
+            | Status::Failed
+            | Status::Reverted
+            | Status::Denied
+            | Status::Quarantined
+            | Status::Expired
+            | Status::Cancelled => true,
+        });
+        outcome_of(invocation.await?)
+    }
+
+    /// The caller repeats a call a person was asked about: it must be that call, to the letter.
+    async fn refer(&self, gated: &Gated, reference: &InvocationId) -> Result<Outcome, Error> {
+        let session = &gated.validated.resolved.admitted.session;
+        let unknown = || Error::UnknownInvocation { invocation: reference.to_string() };
+        let held = self.ledger().find_invocation(&session.org, reference).await?.ok_or_else(unknown)?;
+        let conflict = |conflict| Err(Error::Conflict { invocation: reference.clone(), conflict });
+        let request = &gated.validated.resolved.admitted.request;
+        let live = gated.validated.digests;
+        if held.session != session.id || held.principal != request.principal.id || held.action != gated.validated.resolved.action().id {
+            return conflict(Conflict::TupleMismatch);
+        }
+        if held.digests.raw != live.raw || held.digests.params != live.params {
+            return conflict(Conflict::ArgsMismatch);
+        }
+        if held.digests.structural != live.structural || held.digests.textual != live.textual {
+            return conflict(Conflict::DefinitionMismatch);
+        }
+        match held.status {
+            Status::Denied => conflict(Conflict::Rejected),
+            Status::Expired => conflict(Conflict::Expired),
+            Status::Cancelled | Status::Quarantined => conflict(Conflict::Ended),
+            Status::Pending | Status::InDoubt | Status::Succeeded | Status::Failed | Status::Reverted => outcome_of(held),
+            Status::Approved | Status::Running => {
+                let limit = Duration::from_secs(IDEMPOTENCY_WAIT_SECONDS);
+                outcome_of(self.wait_until(&session.org, reference, limit, |status| status.is_final() || status == Status::InDoubt).await?)
+            }
+        }
+    }
+}
+
+fn outcome_of(invocation: Invocation) -> Result<Outcome, Error> {
+    let invocation = Box::new(invocation);
+    match invocation.status {
+        Status::Pending => Ok(Outcome::Pending(invocation)),
+        Status::InDoubt => Ok(Outcome::InDoubt(invocation)),
+        Status::Approved | Status::Running => Err(Error::IdempotencyInFlight { invocation: invocation.id.clone() }),
+        Status::Succeeded
+        | Status::Failed
+        | Status::Reverted
+        | Status::Denied
+        | Status::Quarantined
+        | Status::Expired
+        | Status::Cancelled => Ok(Outcome::Replayed(invocation)),
+    }
+}

@@ -1,0 +1,152 @@
+//! What goes into the pipeline, what comes out, and what it stands on.
+
+use crate::catalogue::Catalogue;
+use crate::waiters::Waiters;
+use crate::{Error, Pipeline};
+use countersign_core::invocation::Intention;
+use countersign_core::keyring::Keyring;
+use countersign_core::ledger::Ledger;
+use countersign_core::limiter::RateLimiter;
+use countersign_core::source::Source;
+use countersign_core::{Clock, Invocation, InvocationId, Principal, Random, SessionId, Timestamp, limits, random_bytes};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio_util::task::TaskTracker;
+
+/// A request to perform one action.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub principal: Principal,
+    pub session: SessionId,
+    /// `<source>.<name>`, as the caller wrote it.
+    pub action: String,
+    /// As read by `countersign_core::json::parse_strict`.
+    pub params: Value,
+    pub idempotency_key: Option<String>,
+    /// An earlier invocation of the same call that a person was asked about: the answer to that one is wanted.
+    pub approval_ref: Option<InvocationId>,
+    pub intention: Intention,
+    pub reason: Option<String>,
+    pub trace_id: String,
+}
+
+/// How a walk ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// With its receipt. `result` is redacted but whole; the stored one may be truncated.
+    Ended { invocation: Box<Invocation>, result: Option<Value> },
+    /// The answer of an earlier call under the same idempotency key.
+    Replayed(Box<Invocation>),
+    /// Waits for a person.
+    Pending(Box<Invocation>),
+    /// The effect may have happened; it is reconciled, never repeated blindly.
+    InDoubt(Box<Invocation>),
+}
+
+impl Outcome {
+    pub fn invocation(&self) -> &Invocation {
+        match self {
+            Self::Ended { invocation, .. } | Self::Replayed(invocation) | Self::Pending(invocation) | Self::InDoubt(invocation) => invocation,
+        }
+    }
+}
+
+/// The ports the pipeline stands on.
+pub struct Ports {
+    pub ledger: Arc<dyn Ledger>,
+    pub keyring: Arc<dyn Keyring>,
+    pub limiter: Arc<dyn RateLimiter>,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    /// Given away: from here on only the pipeline can reach them.
+    pub sources: Vec<Arc<dyn Source>>,
+}
+
+/// What an operator may tune.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub pending_per_session_max: u32,
+    pub attempts_max: u32,
+    pub retry_base_ms: u64,
+    pub retry_cap_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            pending_per_session_max: limits::PENDING_PER_SESSION_MAX,
+            attempts_max: limits::ATTEMPTS_MAX,
+            retry_base_ms: limits::RETRY_BASE_MS,
+            retry_cap_ms: limits::RETRY_CAP_MS,
+        }
+    }
+}
+
+pub(crate) struct Inner {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) keyring: Arc<dyn Keyring>,
+    pub(crate) limiter: Arc<dyn RateLimiter>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) settings: Settings,
+    pub(crate) waiters: Waiters,
+    pub(crate) tasks: TaskTracker,
+    /// Invocations this process is walking right now: recovery leaves them alone.
+    pub(crate) walking: Mutex<HashSet<InvocationId>>,
+}
+
+impl Pipeline {
+    pub fn new(ports: Ports, settings: Settings) -> Self {
+        let Ports { ledger, keyring, limiter, clock, random, sources } = ports;
+        let inner = Inner {
+            ledger,
+            keyring,
+            limiter,
+            clock,
+            random,
+            catalogue: Catalogue::new(sources),
+            settings,
+            waiters: Waiters::default(),
+            tasks: TaskTracker::new(),
+            walking: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// What can be invoked.
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.inner.catalogue
+    }
+
+    /// Waits until everything that runs has ended. New walks may still be started; stop the doors first.
+    pub async fn finish(&self) {
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+    }
+
+    /// Runs a walk so that it survives its caller and is waited for at shutdown.
+    pub(crate) async fn tracked<T: Send + 'static>(
+        &self,
+        walk: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        match self.inner.tasks.spawn(walk).await {
+            Ok(result) => result,
+            Err(error) => Err(Error::Internal { message: format!("a walk ended early: {error}") }),
+        }
+    }
+
+    pub(crate) fn ledger(&self) -> &dyn Ledger {
+        &*self.inner.ledger
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    pub(crate) fn random_bytes<const N: usize>(&self) -> [u8; N] {
+        random_bytes(&*self.inner.random)
+    }
+}

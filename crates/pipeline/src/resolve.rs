@@ -1,0 +1,48 @@
+//! Stage 2: which action is meant, as its source defines it now.
+
+use crate::admit::Admitted;
+use crate::catalogue::Definition;
+use crate::{Error, Pipeline};
+use countersign_core::ledger::ArchivedDefinition;
+use countersign_core::source::Source;
+use countersign_core::{Action, ActionId};
+use std::sync::Arc;
+
+/// A request whose action is known.
+pub(crate) struct Resolved {
+    pub(crate) admitted: Admitted,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) definition: Arc<Definition>,
+}
+
+impl Resolved {
+    pub(crate) fn action(&self) -> &Action {
+        &self.definition.action
+    }
+}
+
+impl Pipeline {
+    pub(crate) async fn resolve(&self, admitted: Admitted) -> Result<Resolved, Error> {
+        let unknown = || Error::UnknownAction { action: admitted.request.action.chars().take(160).collect() };
+        let id = ActionId::parse(&admitted.request.action).map_err(|_| unknown())?;
+        let org = &admitted.session.org;
+        let found = self.inner.catalogue.find(org, &id).await;
+        let found = found.map_err(|error| Error::SourceUnavailable { source_id: id.source().to_owned(), message: error.to_string() })?;
+        let (source, definition) = found.ok_or_else(unknown)?;
+        self.archive(org, &definition).await?;
+        Ok(Resolved { admitted, source, definition })
+    }
+
+    /// Whoever verifies a receipt later finds the definition it was checked against.
+    async fn archive(&self, org: &countersign_core::OrgId, definition: &Definition) -> Result<(), Error> {
+        let key = (org.clone(), definition.textual);
+        if self.inner.catalogue.is_archived(&key) {
+            return Ok(());
+        }
+        for (digest, body) in &definition.archive {
+            self.ledger().archive_definition(org, ArchivedDefinition { digest: *digest, body: body.clone() }).await?;
+        }
+        self.inner.catalogue.mark_archived(key);
+        Ok(())
+    }
+}

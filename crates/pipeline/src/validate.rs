@@ -1,0 +1,113 @@
+//! Stage 3: do the params fit the schema, and what is this call known by?
+
+use crate::resolve::Resolved;
+use crate::{Error, ParamError, Pipeline};
+use countersign_core::invocation::{Digests, Intention};
+use countersign_core::action::Preview;
+use countersign_core::keyring::SpaceKey;
+use countersign_core::{Digest, json, limits};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A call whose params fit, with its digests.
+pub(crate) struct Validated {
+    pub(crate) resolved: Resolved,
+    pub(crate) digests: Digests,
+    pub(crate) key: Arc<dyn SpaceKey>,
+    /// As it is reserved: the caller's, or derived from the params.
+    pub(crate) idempotency_key: Option<String>,
+}
+
+impl Pipeline {
+    pub(crate) async fn validate(&self, resolved: Resolved) -> Result<Validated, Error> {
+        let errors = errors_of(&resolved);
+        if !errors.is_empty() {
+            return Err(Error::InvalidParams { action: resolved.action().id.to_string(), errors });
+        }
+        if resolved.admitted.request.intention == Intention::DryRun && resolved.action().preview == Preview::Unsupported {
+            return Err(Error::DryRunUnsupported { action: resolved.action().id.to_string() });
+        }
+        let session = &resolved.admitted.session;
+        let key = self.inner.keyring.space_key(&session.org, &session.space).await?;
+        let canonical = json::canonical(&resolved.admitted.request.params)
+            .map_err(|error| invalid(&resolved, "", &format!("the params have no canonical form: {error}")))?;
+        let digests = Digests {
+            raw: key.digest("raw", canonical.as_bytes()),
+            params: key.digest("params", canonical.as_bytes()),
+            structural: resolved.definition.structural,
+            textual: resolved.definition.textual,
+        };
+        let idempotency_key = idempotency_key(&resolved, &*key)?;
+        Ok(Validated { resolved, digests, key, idempotency_key })
+    }
+}
+
+impl Validated {
+    /// The key as it may stand in a receipt: whatever the caller put in it stays with us.
+    pub(crate) fn idempotency_digest(&self) -> Option<Digest> {
+        self.idempotency_key.as_ref().map(|text| self.key.digest("idempotency_key", text.as_bytes()))
+    }
+}
+
+fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
+    let request = &resolved.admitted.request;
+    let mut errors: Vec<ParamError> = if request.params.is_object() {
+        resolved
+            .definition
+            .params
+            .iter_errors(&request.params)
+            .map(|error| ParamError { pointer: error.instance_path().to_string(), message: policy::redact_text(&error.to_string()) })
+            .collect()
+    } else {
+        vec![ParamError { pointer: String::new(), message: "params must be an object".into() }]
+    };
+    if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > limits::REASON_CHARS_MAX) {
+        errors.push(ParamError { pointer: "/reason".into(), message: format!("longer than {} characters", limits::REASON_CHARS_MAX) });
+    }
+    if request.idempotency_key.as_ref().is_some_and(|key| key.is_empty() || key.chars().count() > limits::IDEMPOTENCY_KEY_CHARS_MAX) {
+        let message = format!("must have 1 to {} characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
+        errors.push(ParamError { pointer: "/idempotency_key".into(), message });
+    }
+    errors
+}
+
+fn invalid(resolved: &Resolved, pointer: &str, message: &str) -> Error {
+    let error = ParamError { pointer: pointer.to_owned(), message: message.to_owned() };
+    Error::InvalidParams { action: resolved.action().id.to_string(), errors: vec![error] }
+}
+
+/// `auto` is derived from the fields the definition names; any other text is the caller's own key.
+fn idempotency_key(resolved: &Resolved, key: &dyn SpaceKey) -> Result<Option<String>, Error> {
+    let request = &resolved.admitted.request;
+    // A dry run has no effect to repeat.
+    let Some(given) = request.idempotency_key.as_deref().filter(|_| request.intention == Intention::Effect) else {
+        return Ok(None);
+    };
+    // A held call enters again with the key it was reserved under.
+    if given != "auto" {
+        return Ok(Some(given.to_owned()));
+    }
+    let fields = &resolved.action().idempotency_key_fields;
+    if fields.is_empty() {
+        return Err(invalid(resolved, "/idempotency_key", "this action does not say what an automatic key would be made of; send your own"));
+    }
+    let parts: Vec<String> = fields.iter().map(|field| key_part(field, &request.params, key)).collect();
+    let text = json::canonical(&parts).map_err(|error| invalid(resolved, "/idempotency_key", &error.to_string()))?;
+    Ok(Some(format!("auto:{}", key.digest("auto_key", text.as_bytes()))))
+}
+
+/// `path` is taken as it is, cleaned of `.` and doubled slashes; `sha256(text)` as a digest under the space's key.
+fn key_part(field: &str, params: &Value, key: &dyn SpaceKey) -> String {
+    let hashed = field.strip_prefix("sha256(").and_then(|rest| rest.strip_suffix(')'));
+    let value = params.get(hashed.unwrap_or(field)).unwrap_or(&Value::Null);
+    match (hashed, value) {
+        (Some(name), value) => key.digest(name, value.to_string().as_bytes()).to_string(),
+        (None, Value::String(text)) if field == "path" => clean_path(text),
+        (None, value) => value.to_string(),
+    }
+}
+
+/// Case is kept: on most disks `A.txt` and `a.txt` are two files.
+fn clean_path(path: &str) -> String {
+    path.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/")
+}

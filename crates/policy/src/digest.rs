@@ -1,0 +1,80 @@
+//! What an action, the rules it met and an approval are known by. Every digest is SHA-256 over canonical JSON, so whoever
+//! holds the archived text can compute it again.
+
+mod binding;
+mod structure;
+
+pub use binding::{Bound, Mismatch, binding, mismatch};
+
+use crate::Rules;
+use countersign_core::ledger::ModeRow;
+use countersign_core::{Action, Digest, Mode, json};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+
+/// Covers what a caller must send and gets back: the id and both schemas without their words.
+pub fn structural(action: &Action) -> Digest {
+    #[derive(Debug, Serialize)]
+    struct Structure<'a> {
+        id: &'a str,
+        params_schema: serde_json::Value,
+        result_schema: serde_json::Value,
+    }
+    sha256(
+        "",
+        &Structure {
+            id: action.id.as_str(),
+            params_schema: structure::of(&action.params_schema),
+            result_schema: structure::of(&action.result_schema),
+        },
+    )
+}
+
+/// Covers the whole definition, words included: a description is what an agent obeys.
+pub fn textual(action: &Action) -> Digest {
+    sha256("", action)
+}
+
+/// Covers the rules a request for this action sees, and no others.
+pub fn policy_slice(rules: &Rules) -> Digest {
+    sha256("", &Slice::of(rules))
+}
+
+/// The canonical text `policy_slice` covers, to be kept for whoever verifies a receipt later.
+pub fn policy_slice_body(rules: &Rules) -> String {
+    canonical(&Slice::of(rules))
+}
+
+/// Changes whenever the gates or the cascade decide otherwise than before.
+const BUILTIN_RULES: &str = "builtin/v1";
+
+#[derive(Debug, Serialize)]
+struct Slice {
+    rules: &'static str,
+    automation: Option<Row>,
+    org: Option<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    mode: Mode,
+    version: String,
+}
+
+impl Slice {
+    fn of(rules: &Rules) -> Self {
+        // A version as text: canonical numbers are exact only up to 2^53.
+        let row = |row: ModeRow| Row { mode: row.mode, version: row.version.to_string() };
+        Self { rules: BUILTIN_RULES, automation: rules.modes.automation.map(row), org: rules.modes.org.map(row) }
+    }
+}
+
+fn sha256<T: Serialize + fmt::Debug>(prefix: &str, value: &T) -> Digest {
+    Digest::new(Sha256::new().chain_update(prefix).chain_update(canonical(value)).finalize().into())
+}
+
+fn canonical<T: Serialize + fmt::Debug>(value: &T) -> String {
+    // What has no canonical form still equals itself and nothing else: a shared fallback would make two such things one.
+    json::canonical(value).unwrap_or_else(|_| format!("uncanonical {value:?}"))
+}

@@ -1,0 +1,107 @@
+//! What may be stored, logged and previewed of a call: its shape and its harmless words, never its secrets.
+//! A secret is known by the key it stands under (`redact/key.rs`) or by its own form (`redact/text.rs`). This is a net, not
+//! a control: what has neither a telling key nor a certain form passes. It never changes what a source receives.
+
+mod key;
+mod text;
+
+use key::Holds;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// What stands where a secret stood.
+pub const MARK: &str = "[redacted]";
+
+/// A value without its secrets, and how many of each kind were taken out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Redacted {
+    pub value: Value,
+    pub counts: BTreeMap<&'static str, u32>,
+}
+
+/// Takes secrets out of a value. Types, lengths of arrays, numbers of members and everything that is no text stay as they are.
+pub fn redact(value: &Value) -> Redacted {
+    let mut counts = Counts::default();
+    let value = walk(value, Holds::Anything, &mut counts);
+    Redacted { value, counts: counts.0 }
+}
+
+/// Takes secrets out of a text, such as an error message.
+pub fn redact_text(text: &str) -> String {
+    text::redact(text, &mut Counts::default()).into_owned()
+}
+
+#[derive(Default)]
+struct Counts(BTreeMap<&'static str, u32>);
+
+impl Counts {
+    fn add(&mut self, kind: &'static str) {
+        let count = self.0.entry(kind).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    fn total(&self) -> u64 {
+        self.0.values().map(|count| u64::from(*count)).sum()
+    }
+}
+
+/// `holds` is what the nearest key says about the value.
+fn walk(value: &Value, holds: Holds, counts: &mut Counts) -> Value {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(text) => Value::String(match holds {
+            Holds::Anything => text::redact(text, counts).into_owned(),
+            Holds::Secret | Holds::Secrets => mark(text, counts).to_owned(),
+        }),
+        Value::Array(items) => items.iter().map(|item| walk(item, holds, counts)).collect(),
+        Value::Object(members) => Value::Object(walk_members(members, holds, counts)),
+    }
+}
+
+fn walk_members(members: &Map<String, Value>, holds: Holds, counts: &mut Counts) -> Map<String, Value> {
+    let named = named(members);
+    let mut walked = Map::with_capacity(members.len());
+    let mut marked = BTreeMap::new();
+    for (key, value) in members {
+        let redacted = text::redact(key, counts);
+        let holds = match (holds, key::holds(key).max(key::holds(&redacted))) {
+            (Holds::Secrets, _) => Holds::Secrets,
+            (Holds::Anything | Holds::Secret, Holds::Anything) if key == "value" => named,
+            (Holds::Anything | Holds::Secret, own) => own,
+        };
+        let value = walk(value, holds, counts);
+        let key = match redacted {
+            Cow::Borrowed(key) => key.to_owned(),
+            Cow::Owned(key) => unused(&key, &mut marked, |key| members.contains_key(key) || walked.contains_key(key)),
+        };
+        walked.insert(key, value);
+    }
+    walked
+}
+
+/// What the `value` of a name and value pair holds, such as `{"name": "x-api-key", "value": "…"}`.
+fn named(members: &Map<String, Value>) -> Holds {
+    let name = ["name", "key"].into_iter().find_map(|member| members.get(member)?.as_str());
+    name.map_or(Holds::Anything, |name| key::holds(name).max(key::holds(&redact_text(name))))
+}
+
+/// A redacted key must not take another member's place: it is numbered, from where the last one of its kind left off.
+fn unused(key: &str, marked: &mut BTreeMap<String, u64>, is_used: impl Fn(&str) -> bool) -> String {
+    let times = marked.entry(key.to_owned()).or_insert(0);
+    loop {
+        *times += 1;
+        let candidate = if *times == 1 { key.to_owned() } else { format!("{key} {times}") };
+        if !is_used(&candidate) {
+            return candidate;
+        }
+    }
+}
+
+fn mark<'t>(text: &'t str, counts: &mut Counts) -> &'t str {
+    if text.is_empty() || text == MARK {
+        return text;
+    }
+    counts.add(text::NAMED);
+    MARK
+}

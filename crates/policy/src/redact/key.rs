@@ -1,0 +1,120 @@
+//! Whether a key says that a secret stands under it. Whole words count: `max_tokens`, `author` and `keyboard` say nothing.
+
+/// What a key says about the value under it, ordered: the stronger of two opinions is their `max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Holds {
+    /// Nothing is said: the value is judged by its own form.
+    Anything,
+    /// A text under it, or in an array under it, is a secret.
+    Secret,
+    /// Every text at any depth under it is a secret.
+    Secrets,
+}
+
+/// Reads `snake_case`, `kebab-case`, `camelCase` and what mixes them.
+pub(super) fn holds(key: &str) -> Holds {
+    let mut words = words(key);
+    while words.last().is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit())) {
+        words.pop();
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if is_about(&words) || !words.iter().enumerate().any(|(at, word)| is_secret(word, at.checked_sub(1).map(|before| words[before]))) {
+        Holds::Anything
+    } else if words.last().is_some_and(|word| listed(COLLECTIONS, word)) {
+        Holds::Secrets
+    } else {
+        Holds::Secret
+    }
+}
+
+/// Secrets by themselves, wherever in the key they stand.
+const SECRET: &str = "
+    password passwords passwd passcode passphrase passphrases secret secrets token authorization bearer cookie cookies setcookie
+    credential credentials jwt otp totp apikey apikeys apitoken apisecret accesskey accesstoken authtoken authkey bearertoken
+    clientsecret idtoken oauthtoken privatekey refreshtoken secretkey sessiontoken signingkey encryptionkey masterkey webhooksecret
+    sharedsecret
+";
+
+/// Their members have names of their own choosing, such as `cookies: {"sid": "…"}`.
+const COLLECTIONS: &str = "cookies secrets credentials passwords passphrases";
+
+/// Secrets only after one of these words.
+const AFTER: &[(&str, &str)] = &[
+    ("key", "api private access secret signing encryption decryption master auth account shared ssh"),
+    ("keys", "api private access secret signing encryption master auth"),
+    ("tokens", "api access auth refresh bearer session secret service bot"),
+    ("auth", "basic bearer"),
+    ("code", "mfa recovery backup"),
+    ("codes", "mfa recovery backup"),
+    ("phrase", "seed recovery pass"),
+];
+
+/// A token after one of these marks a place or a piece of text.
+const PLACES: &str = "
+    page next previous prev continuation pagination sync resume cancellation stop start end eos bos pad unk cls sep mask special max
+    min per design
+";
+
+/// A key that ends so speaks about a secret and does not hold it.
+const ABOUT: &str = "
+    address algorithm alg arn at audience balance budget consent cost count created date days description domain enabled encoding
+    endpoint env exists expiration expired expires expiry field file filename format id ids index issuer kind label length lifetime
+    limit limits max method min minutes ms name names path policy position price provider ref required requirements rotation scheme
+    scope scopes seconds size source status store strength symbol ttl type types uri url usage updated used uses valid vault version
+";
+
+/// A key that begins so asks a question.
+const QUESTIONS: &str = "is has had needs requires show hide supports";
+
+fn is_about(words: &[&str]) -> bool {
+    let ends_about = match words {
+        // In some places the id of a secret is one half of a credential.
+        [.., "secret", "id"] => false,
+        [.., last] => listed(ABOUT, last),
+        [] => true,
+    };
+    ends_about || words.first().is_some_and(|first| listed(QUESTIONS, first))
+}
+
+fn is_secret(word: &str, before: Option<&str>) -> bool {
+    match (word, before) {
+        ("token", Some(before)) if listed(PLACES, before) => false,
+        // Alone it is the directory a shell is in.
+        ("pwd", before) => before.is_some_and(|before| before != "old"),
+        (word, before) => {
+            listed(SECRET, word)
+                || word.ends_with("password")
+                || word.ends_with("passwd")
+                || before.is_some_and(|before| AFTER.iter().any(|(after, befores)| *after == word && listed(befores, before)))
+        }
+    }
+}
+
+fn listed(words: &str, word: &str) -> bool {
+    words.split_ascii_whitespace().any(|listed| listed == word)
+}
+
+fn words(key: &str) -> Vec<String> {
+    let characters: Vec<char> = key.chars().collect();
+    let mut words = Vec::new();
+    let mut word = String::new();
+    for (at, &character) in characters.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| characters[before]);
+        if !character.is_alphanumeric() || before.is_some_and(|before| starts_word(before, character, characters.get(at + 1).copied())) {
+            words.push(std::mem::take(&mut word));
+        }
+        if character.is_alphanumeric() {
+            word.extend(character.to_lowercase());
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// `apiKey`, the last letter of an acronym as in `APIKey`, and where digits begin or end.
+fn starts_word(before: char, character: char, after: Option<char>) -> bool {
+    (before.is_lowercase() && character.is_uppercase())
+        || (before.is_uppercase() && character.is_uppercase() && after.is_some_and(char::is_lowercase))
+        || (before.is_ascii_digit() != character.is_ascii_digit())
+}

@@ -1,0 +1,187 @@
+//! Secrets by their own form: only what is certain by its prefix, its checksum or its surroundings.
+//! Every pattern runs in linear time, and the widest run first, so that none leaves half of another's secret.
+
+use super::key::{self, Holds};
+use super::{Counts, MARK};
+use base64::Engine as _;
+use base64::alphabet::{STANDARD, URL_SAFE};
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use regex::{Captures, Regex};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+/// The kind of what was known by its name, as a key of JSON, of a query or of an environment.
+pub(super) const NAMED: &str = "named";
+
+/// Replaces what each rule is certain of; borrowed when there was nothing.
+pub(super) fn redact<'t>(text: &'t str, counts: &mut Counts) -> Cow<'t, str> {
+    // Most keys and many values: too short for a token and without what surrounds anything shorter.
+    if text.len() < TOKEN_BYTES_MIN && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
+        return Cow::Borrowed(text);
+    }
+    let Ok(rules) = &*RULES else {
+        // Without its rules nothing can be told from a secret.
+        return Cow::Borrowed(MARK);
+    };
+    let mut redacted = Cow::Borrowed(text);
+    for _ in 0..ROUNDS_MAX {
+        let before = counts.total();
+        for rule in rules {
+            if let Some(text) = rule.apply(&redacted, counts) {
+                redacted = Cow::Owned(text);
+            }
+        }
+        if counts.total() == before {
+            break;
+        }
+    }
+    redacted
+}
+
+/// The shortest secret that is known by its prefix alone.
+const TOKEN_BYTES_MIN: usize = 15;
+
+/// What one rule took out can make another certain; it is asked again, and often enough.
+const ROUNDS_MAX: u32 = 4;
+
+/// A pattern whose group `secret` is replaced wherever `certain` agrees.
+struct Rule {
+    kind: &'static str,
+    pattern: Regex,
+    certain: fn(&Captures) -> bool,
+}
+
+impl Rule {
+    fn apply(&self, text: &str, counts: &mut Counts) -> Option<String> {
+        let mut redacted = String::new();
+        let mut copied = 0;
+        for captures in self.pattern.captures_iter(text) {
+            let Some(secret) = captures.name("secret").filter(|secret| secret.as_str() != MARK && (self.certain)(&captures)) else {
+                continue;
+            };
+            redacted.push_str(&text[copied..secret.start()]);
+            redacted.push_str(MARK);
+            copied = secret.end();
+            counts.add(self.kind);
+        }
+        if copied == 0 {
+            return None;
+        }
+        redacted.push_str(&text[copied..]);
+        Some(redacted)
+    }
+}
+
+static RULES: LazyLock<Result<Vec<Rule>, regex::Error>> =
+    LazyLock::new(|| TABLE.iter().map(|&(kind, pattern, certain)| Ok(Rule { kind, pattern: Regex::new(pattern)?, certain })).collect());
+
+type Row = (&'static str, &'static str, fn(&Captures) -> bool);
+
+/// Where a word begins, also right after an escape such as `\n` in JSON that stands inside a text.
+macro_rules! at_word {
+    ($pattern:literal) => {
+        concat!(r"(?:(?-u:\b)|\\(?:[bfnrt]|u[0-9a-fA-F]{4}))", $pattern)
+    };
+}
+
+const TABLE: &[Row] = &[
+    // A key that is cut short is still a key, so it ends where it says or with the text.
+    (
+        "private_key",
+        r"(?s)(?<secret>-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\z))",
+        always,
+    ),
+    // JSON inside a text, whole or cut short; the same inside another JSON text; and how Python prints it.
+    (NAMED, r#"(?s)"(?<name>[^"\\]{1,64})"\s*:\s*"(?<secret>(?:[^"\\]|\\.)+)(?:"|\z|\\\z)"#, is_named_secret),
+    (NAMED, r#"\\+"(?<name>[^"\\]{1,64})\\+"\s*:\s*\\+"(?<secret>(?:[^"\\]|\\+[^"\\])+)"#, is_named_secret),
+    (NAMED, r"(?s)'(?<name>[^'\\]{1,64})'\s*:\s*'(?<secret>(?:[^'\\]|\\.)+)(?:'|\z|\\\z)", is_named_secret),
+    ("url_credentials", r#"[A-Za-z][A-Za-z0-9+.\-]*://(?<secret>[^\s/?#@:"'<>\\]*:[^\s/?#"'<>]+)@"#, always),
+    // Queries, fragments, form bodies, cookies and connection strings; then lines of an environment.
+    (NAMED, r#"(?:\A|[?&#;]\s?)(?<name>[A-Za-z0-9_.\-\[\]%]{1,64})=(?<secret>[^&;\s#"'<>\\]+)"#, is_named_secret),
+    (NAMED, r#"(?m)^(?:export )?(?<name>[A-Z][A-Z0-9_]{1,63})=(?<secret>"[^"\n]*"?|'[^'\n]*'?|[^\s"']+)"#, is_named_secret),
+    (
+        "authorization",
+        r#"(?i)authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|apikey|negotiate)\s+(?<secret>[A-Za-z0-9._~+/=\-]{6,})"#,
+        always,
+    ),
+    ("cookie", at_word!(r#"(?i:cookie):\s*(?<secret>[A-Za-z0-9_.\-]+=[^\r\n"']+)"#), always),
+    ("authorization", at_word!(r"(?i:bearer)\s+(?<secret>[A-Za-z0-9._~+/=\-]{6,})"), is_bearer),
+    ("authorization", at_word!(r"(?i:basic)\s+(?<secret>[A-Za-z0-9+/]{4,}={0,2})"), is_basic),
+    ("jwt", r"(?<secret>(?<header>ey[A-Za-z0-9_\-]{8,})\.[A-Za-z0-9_\-]{2,}\.[A-Za-z0-9_\-]*(?:\.[A-Za-z0-9_\-]+){0,2})", is_jwt),
+    ("aws_key", r"(?<secret>AKIA[A-Z0-9]{16,})", always),
+    ("aws_key", at_word!(r"(?<secret>ASIA[A-Z0-9]{16})(?-u:\b)"), always),
+    ("github_token", r"(?<secret>gh[opusr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})", always),
+    ("gitlab_token", r"(?<secret>gl(?:pat|ptt|dt|rt|cbt|ft|oas|soat|agent)-[A-Za-z0-9_.\-]{16,})", always),
+    ("slack_token", r"(?<secret>xox[a-z]-[A-Za-z0-9\-]{10,}|xapp-[0-9]-[A-Za-z0-9\-]{10,})", always),
+    ("slack_webhook", r"hooks\.slack\.com/(?:services|workflows|triggers)/(?<secret>[A-Za-z0-9/]{16,})", always),
+    ("stripe_key", at_word!(r"(?<secret>[sr]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{16,})"), always),
+    ("model_key", r"(?<secret>sk-(?:ant|proj|svcacct|or-v1)-[A-Za-z0-9_\-]{8,})", always),
+    ("model_key", at_word!(r"(?<secret>sk-[A-Za-z0-9_\-]{18,})"), is_random),
+    ("google_key", r"(?<secret>AIza[A-Za-z0-9_\-]{35,}|GOCSPX-[A-Za-z0-9_\-]{20,})", always),
+    ("google_key", at_word!(r"(?<secret>ya29\.[A-Za-z0-9_\-]{20,})"), always),
+    ("npm_token", r"(?<secret>npm_[A-Za-z0-9]{36,})", always),
+    ("pypi_token", r"(?<secret>pypi-[A-Za-z0-9_\-]{50,})", always),
+    ("vault_token", at_word!(r"(?<secret>hv[sbr]\.[A-Za-z0-9_\-]{20,})"), always),
+    ("sendgrid_key", at_word!(r"(?<secret>SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,})"), always),
+    ("linear_key", r"(?<secret>lin_(?:api|oauth)_[A-Za-z0-9]{30,})", always),
+    ("sentry_token", r"(?<secret>sntry[su]_[A-Za-z0-9+/=_\-]{30,})", always),
+    ("huggingface_token", at_word!(r"(?<secret>hf_[A-Za-z0-9]{30,})"), always),
+    ("docker_token", r"(?<secret>dckr_pat_[A-Za-z0-9_\-]{20,})", always),
+    ("atlassian_token", r"(?<secret>ATATT3[A-Za-z0-9_=\-]{40,})", always),
+    ("age_key", r"(?<secret>AGE-SECRET-KEY-1[A-Z0-9]{50,})", always),
+    // Our own.
+    ("countersign_token", at_word!(r"(?<secret>cs_[A-Za-z0-9_\-]{16,})"), is_random),
+];
+
+fn always(_: &Captures) -> bool {
+    true
+}
+
+/// The scheme of an authorization is no secret: what follows it is, and has a rule of its own.
+fn is_named_secret(captures: &Captures) -> bool {
+    let is_scheme =
+        ["bearer", "basic", "token", "apikey", "negotiate"].iter().any(|scheme| captures["secret"].eq_ignore_ascii_case(scheme));
+    match key::holds(&captures["name"]) {
+        Holds::Anything => false,
+        Holds::Secret | Holds::Secrets => !is_scheme,
+    }
+}
+
+/// Words follow "bearer" too; a token has a digit or capitals within, or is longer than words are.
+fn is_bearer(captures: &Captures) -> bool {
+    let token = captures["secret"].trim_end_matches(['.', '-', '/']);
+    token.len() >= 28
+        || token.bytes().any(|byte| byte.is_ascii_digit())
+        || token.as_bytes().windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
+}
+
+/// Words follow "basic" too; credentials are a name and a password with a colon between.
+fn is_basic(captures: &Captures) -> bool {
+    let decoded = BASE64.decode(&captures["secret"]);
+    decoded.is_ok_and(|decoded| decoded.contains(&b':') && decoded.iter().all(|byte| !byte.is_ascii_control()))
+}
+
+/// Its header is JSON and names an algorithm. Something else may stand right before it.
+fn is_jwt(captures: &Captures) -> bool {
+    let header = &captures["header"];
+    header.match_indices("ey").take(8).any(|(at, _)| {
+        let decoded = BASE64_URL.decode(&header[at..]).ok();
+        let header = decoded.and_then(|decoded| serde_json::from_slice::<Value>(&decoded).ok());
+        header.is_some_and(|header| header.get("alg").is_some_and(Value::is_string))
+    })
+}
+
+/// No name is built so: sixteen letters and digits on end with a digit among them, or small, capital and digit at length.
+fn is_random(captures: &Captures) -> bool {
+    let secret = &captures["secret"];
+    let has = |text: &str, is: fn(&u8) -> bool| text.as_bytes().iter().any(is);
+    let mixed =
+        secret.len() >= 32 && has(secret, u8::is_ascii_lowercase) && has(secret, u8::is_ascii_uppercase) && has(secret, u8::is_ascii_digit);
+    mixed || secret.split(['-', '_']).any(|run| run.len() >= 16 && has(run, u8::is_ascii_digit) && has(run, u8::is_ascii_alphabetic))
+}
+
+const LENIENT: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent).with_decode_allow_trailing_bits(true);
+const BASE64: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
+const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);

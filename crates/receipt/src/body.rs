@@ -1,0 +1,344 @@
+//! What the entries say. Every body is written in full, absent values as `null`, and holds no float:
+//! its canonical text is what receipts promise for years, so a new field is a new payload type.
+
+use crate::{Error, key::PublicKey};
+use countersign_core::decision::{Gate, Verdict};
+use countersign_core::invocation::DeniedBy;
+use countersign_core::{
+    ActionId, Decision, Digest, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier, Timestamp, UserId,
+    json,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A public key as base64 of its 32 bytes; text, because a verifier must also be able to read a bad one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KeyText(String);
+
+impl KeyText {
+    pub fn new(key: &PublicKey) -> Self {
+        Self(key.to_base64())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn read(&self) -> Result<PublicKey, Error> {
+        PublicKey::from_base64(&self.0)
+    }
+}
+
+/// The keys of the log. At seq 0 it is signed by the receipt key it announces; later by the key it replaces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyBody {
+    pub receipt_key: KeyText,
+    pub checkpoint_key: KeyText,
+    /// The id of the receipt key that signed until here; absent at seq 0.
+    pub replaces: Option<String>,
+    /// The seq from which `receipt_key` signs: `0` at seq 0, later the seq after this entry.
+    pub starts_at_seq: String,
+    /// Ids of keys that must never sign again.
+    pub revoked: Vec<String>,
+}
+
+/// A change of one mode row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModeBody {
+    /// `org` or `automation:aut_…`.
+    pub scope: String,
+    pub action: ActionId,
+    /// Absent when the row was removed.
+    pub mode: Option<Mode>,
+    pub version: i64,
+    pub by: PrincipalId,
+}
+
+/// An effect about to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IntentBody {
+    pub intent_id: IntentId,
+    pub invocation_id: InvocationId,
+    /// 1 for the first try.
+    pub attempt: u32,
+    pub principal: PrincipalId,
+    pub space: SpaceId,
+    pub action: ActionId,
+    pub tier: Tier,
+    pub definition: DefinitionDigests,
+    pub params: Digest,
+    pub raw: Digest,
+    pub decision: Decision,
+    pub approval: Option<ApprovalBody>,
+    pub idempotency_key: Option<Digest>,
+    pub profile: String,
+    pub trace_id: String,
+}
+
+/// The end of an invocation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiptBody {
+    pub receipt_id: ReceiptId,
+    pub invocation_id: InvocationId,
+    /// Tries of the effect; 0 when nothing was tried.
+    pub attempts: u32,
+    pub status: Status,
+    /// A stable code, never a message: messages may quote what must not be kept.
+    pub error: Option<String>,
+    pub denied_by: Option<DeniedBy>,
+    pub principal: PrincipalId,
+    pub owner: Option<UserId>,
+    pub session: SessionId,
+    pub space: SpaceId,
+    pub action: ActionId,
+    pub tier: Tier,
+    pub definition: DefinitionDigests,
+    pub params: Digest,
+    pub raw: Digest,
+    pub policy: BTreeMap<Gate, PolicyVerdict>,
+    pub policy_slice: Digest,
+    pub decision: Decision,
+    pub approval: Option<ApprovalBody>,
+    pub sandbox: Sandbox,
+    pub outputs: Option<Outputs>,
+    /// Digests of stored outputs.
+    pub artifacts: Vec<String>,
+    pub evidence: Option<Digest>,
+    pub verification: Option<Verification>,
+    pub repair: Option<Remedy>,
+    pub rollback: Option<Remedy>,
+    pub cost: Cost,
+    pub timing: Timing,
+    pub idempotency_key: Option<Digest>,
+    pub replayed: bool,
+    pub dry_run: bool,
+    pub trace_id: String,
+    pub reward: Reward,
+    /// An earlier receipt this one corrects.
+    pub supersedes: Option<ReceiptId>,
+}
+
+/// SHA-256 of the definition's structure and of its whole text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DefinitionDigests {
+    pub structural: Digest,
+    pub textual: Digest,
+}
+
+/// Who said yes, and to exactly what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalBody {
+    pub approvers: Vec<PrincipalId>,
+    pub binding: Digest,
+}
+
+/// What one gate said and the rules that made it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyVerdict {
+    pub verdict: Verdict,
+    pub determining: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sandbox {
+    pub profile: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outputs {
+    pub digest: Digest,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verification {
+    pub ok: bool,
+    pub checks: Vec<String>,
+}
+
+/// A repair or a rollback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remedy {
+    pub attempted: bool,
+    pub ok: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    pub cpu_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    pub queued_ms: u64,
+    pub exec_ms: u64,
+    pub total_ms: u64,
+    /// Absent when nothing was started.
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Timestamp,
+}
+
+/// The reward and its parts, in millionths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reward {
+    pub scalar_millionths: i64,
+    pub success: i64,
+    pub quality: i64,
+    pub cost: i64,
+    pub latency: i64,
+}
+
+impl KeyBody {
+    pub fn to_canonical(&self) -> Result<String, Error> {
+        to_canonical(self)
+    }
+
+    pub fn read(body: &Value) -> Result<Self, Error> {
+        read(body)
+    }
+}
+
+impl ModeBody {
+    pub fn to_canonical(&self) -> Result<String, Error> {
+        to_canonical(self)
+    }
+
+    pub fn read(body: &Value) -> Result<Self, Error> {
+        read(body)
+    }
+}
+
+impl IntentBody {
+    pub fn to_canonical(&self) -> Result<String, Error> {
+        to_canonical(self)
+    }
+
+    pub fn read(body: &Value) -> Result<Self, Error> {
+        read(body)
+    }
+}
+
+impl ReceiptBody {
+    pub fn to_canonical(&self) -> Result<String, Error> {
+        to_canonical(self)
+    }
+
+    pub fn read(body: &Value) -> Result<Self, Error> {
+        read(body)
+    }
+}
+
+fn to_canonical(body: &impl Serialize) -> Result<String, Error> {
+    let not_strict = |error: json::Error| Error::NotStrict { what: "body", message: error.to_string() };
+    let text = json::canonical(body).map_err(not_strict)?;
+    // An integer beyond 2^53 - 1 was silently rounded on the way: reading it back refuses it.
+    json::parse_strict(text.as_bytes()).map_err(not_strict)?;
+    Ok(text)
+}
+
+/// Reads a body and checks that it is written exactly as this version would write it, so nothing in it goes unread.
+fn read<T: Serialize + DeserializeOwned>(body: &Value) -> Result<T, Error> {
+    let unknown = |message: String| Error::UnknownShape { what: "body", message };
+    let typed = T::deserialize(body).map_err(|error| unknown(error.to_string()))?;
+    let again = serde_json::to_value(&typed).map_err(|error| unknown(error.to_string()))?;
+    if &again != body {
+        return Err(unknown("a field is missing, unknown, or written in another way".to_owned()));
+    }
+    Ok(typed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Kind;
+    use crate::story::{Story, at};
+    use serde_json::json;
+
+    #[test]
+    fn every_body_reads_back_as_it_was_written() {
+        for draft in Story::new().drafts {
+            let text = json::canonical(&draft.body).unwrap();
+            let again = match draft.kind {
+                Kind::Key => KeyBody::read(&draft.body).and_then(|body| body.to_canonical()),
+                Kind::Mode => ModeBody::read(&draft.body).and_then(|body| body.to_canonical()),
+                Kind::Intent => IntentBody::read(&draft.body).and_then(|body| body.to_canonical()),
+                Kind::Receipt => ReceiptBody::read(&draft.body).and_then(|body| body.to_canonical()),
+            };
+            assert_eq!(again, Ok(text));
+        }
+    }
+
+    #[test]
+    fn a_receipt_is_written_in_full_without_a_float() {
+        let receipt = Story::new().receipt(at::READ);
+        let value: Value = serde_json::from_str(&receipt.to_canonical().unwrap()).unwrap();
+        let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        let expected = "action approval artifacts attempts cost decision definition denied_by dry_run error evidence idempotency_key \
+                        invocation_id outputs owner params policy policy_slice principal raw receipt_id repair replayed reward rollback \
+                        sandbox session space status supersedes tier timing trace_id verification";
+        assert_eq!(keys, expected.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(value["policy"]["rbac"], json!({ "determining": ["builtin.invoke"], "verdict": "ok" }));
+        let gates: Vec<_> = value["policy"].as_object().unwrap().keys().collect();
+        assert_eq!(gates, ["abac", "consent", "rbac", "redaction", "safety", "space"]);
+        fn has_float(value: &Value) -> bool {
+            match value {
+                Value::Number(number) => number.is_f64(),
+                Value::Array(items) => items.iter().any(has_float),
+                Value::Object(members) => members.values().any(has_float),
+                Value::Null | Value::Bool(_) | Value::String(_) => false,
+            }
+        }
+        assert!(!has_float(&value));
+    }
+
+    #[test]
+    fn what_this_version_would_not_have_written_is_refused() {
+        let good = Story::new().drafts.swap_remove(at::WRITE as usize).body;
+        assert!(ReceiptBody::read(&good).is_ok());
+        let spoil = |change: fn(&mut Value)| {
+            let mut body = good.clone();
+            change(&mut body);
+            assert_ne!(body, good);
+            let found = ReceiptBody::read(&body);
+            assert!(matches!(found, Err(Error::UnknownShape { .. })), "{found:?}");
+        };
+        spoil(|body| body["extra"] = json!(1));
+        spoil(|body| body["decision"]["extra"] = json!(1));
+        spoil(|body| body["timing"]["extra"] = json!(1));
+        spoil(|body| body["policy"]["rbac"]["extra"] = json!(1));
+        spoil(|body| body["policy"]["luck"] = json!({ "verdict": "ok", "determining": [] }));
+        spoil(|body| drop(body.as_object_mut().unwrap().shift_remove("error")));
+        spoil(|body| body["cost"]["cpu_ms"] = json!(3.5));
+        spoil(|body| body["cost"]["cpu_ms"] = json!(-3));
+        spoil(|body| body["timing"]["ended_at"] = json!("2025-11-15T00:00:03Z"));
+        spoil(|body| body["status"] = json!("done"));
+    }
+
+    #[test]
+    fn an_integer_that_signing_would_change_is_refused() {
+        let mut receipt = Story::new().receipt(at::READ);
+        receipt.cost.cpu_ms = (1 << 53) - 1;
+        assert!(receipt.to_canonical().is_ok());
+        for cpu_ms in [1 << 53, (1 << 53) + 1, u64::MAX] {
+            receipt.cost.cpu_ms = cpu_ms;
+            assert!(matches!(receipt.to_canonical(), Err(Error::NotStrict { .. })), "{cpu_ms}");
+        }
+    }
+}

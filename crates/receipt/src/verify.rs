@@ -1,0 +1,271 @@
+//! Checks a bundle offline, with nothing but the pinned key: `verify` says whether every line is what it claims to be.
+//! It reads line by line and stops at the first thing that is wrong, which it names by class, place and reason.
+//! This file holds the order; each kind of claim is checked in its own file below.
+
+mod report;
+
+mod chain;
+
+mod keys;
+
+mod decisions;
+
+mod outcomes;
+
+mod definitions;
+
+mod events;
+
+mod checkpoints;
+
+use crate::Error;
+use crate::body::{IntentBody, KeyBody, ModeBody, ReceiptBody};
+use crate::bundle::{Detail, Line, Opening, Tally, VERSION};
+use crate::entry::{Entry, Kind};
+use crate::envelope::Envelope;
+use crate::key::PublicKey;
+use chain::Chain;
+use checkpoints::Checkpoints;
+use countersign_core::{Digest, LogId, json};
+use decisions::Modes;
+use definitions::Definitions;
+use events::Events;
+use keys::Keys;
+use outcomes::Outcomes;
+use serde::Deserialize as _;
+use serde_json::Value;
+use std::fmt::Display;
+
+pub use report::{Class, Finding, Head, Report};
+
+/// Checks a bundle, given as its lines without their newlines. `pinned` is the receipt key of seq 0, learnt elsewhere;
+/// `retained` is a checkpoint note the reader kept from earlier, without which a rewritten past cannot be told.
+pub fn verify<E: Display>(lines: impl IntoIterator<Item = Result<String, E>>, pinned: &PublicKey, retained: Option<&str>) -> Report {
+    let mut lines = lines.into_iter();
+    match open(&mut lines) {
+        Ok((log, tally)) => {
+            let mut verifier = Verifier::new(log, tally, pinned);
+            let first_bad = verifier.walk(&mut lines, retained).err();
+            verifier.report(first_bad)
+        }
+        Err(finding) => Report { first_bad: Some(finding), ..Report::default() },
+    }
+}
+
+struct Verifier {
+    tally: Tally,
+    chain: Chain,
+    keys: Keys,
+    modes: Modes,
+    outcomes: Outcomes,
+    definitions: Definitions,
+    events: Events,
+    checkpoints: Checkpoints,
+    report: Report,
+}
+
+impl Verifier {
+    fn new(log: LogId, tally: Tally, pinned: &PublicKey) -> Self {
+        Self {
+            tally,
+            checkpoints: Checkpoints::new(&log),
+            chain: Chain::new(log),
+            keys: Keys::new(pinned.clone()),
+            modes: Modes::default(),
+            outcomes: Outcomes::default(),
+            definitions: Definitions::default(),
+            events: Events::default(),
+            report: Report::default(),
+        }
+    }
+
+    fn walk<E: Display>(&mut self, lines: &mut impl Iterator<Item = Result<String, E>>, retained: Option<&str>) -> Result<(), Finding> {
+        loop {
+            let text = next(lines)?.ok_or_else(|| Finding::new(Class::TruncatedTail, "the bundle stops before its `end` line"))?;
+            match read(&text)? {
+                Line::Entry { seq, envelope } => self.entry(&seq, &envelope).map_err(|finding| self.deleted_or_moved(finding, lines))?,
+                Line::Definition { digest, body } => self.definitions.archive(digest, &body)?,
+                Line::Event { event_id: _, name, receipt_id, invocation_id } => self.events.tell(name, receipt_id, invocation_id)?,
+                Line::Checkpoint { note } => self.checkpoints.check(&note, &self.chain, &self.keys)?,
+                Line::Trimmed { detail, through_seq } => self.trim(detail, parse_seq(&through_seq)?),
+                Line::End { entries, sha256 } => {
+                    if next(lines)?.is_some() {
+                        return Err(Finding::new(Class::InsertedOrReordered, "a line stands after the `end` line"));
+                    }
+                    return self.end(&entries, sha256, retained);
+                }
+            }
+            self.tally.add_bytes(text.as_bytes());
+            self.tally.add_bytes(b"\n");
+        }
+    }
+
+    /// One entry: its label, its seal, its place, then what it says.
+    fn entry(&mut self, label: &str, envelope: &Envelope) -> Result<(), Finding> {
+        let label = parse_seq(label)?;
+        self.chain.expects(label)?;
+        self.sealed_entry(envelope).map_err(|finding| {
+            let Some(Entry { header, body }) = peek(envelope) else { return finding.at(label) };
+            // A payload with another place in it was not edited: it is another entry's.
+            let finding = if finding.is(Class::EditedBody) && !self.chain.fits(&header, label) {
+                Finding::new(Class::SwappedPayload, "the envelope holds the payload of another entry")
+            } else {
+                finding
+            };
+            finding.at(label).within(&body)
+        })
+    }
+
+    fn sealed_entry(&mut self, envelope: &Envelope) -> Result<(), Finding> {
+        let payload = self.keys.open(envelope)?;
+        let entry = Entry::parse(&payload).map_err(shape)?;
+        self.chain.follows(&entry.header)?;
+        let seq = entry.header.seq;
+        match entry.header.kind {
+            Kind::Key => self.keys.announce(seq, &KeyBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Mode | Kind::Intent | Kind::Receipt if seq == 0 => {
+                return Err(Finding::new(Class::WrongKey, "the log does not begin with the keys that sign it"));
+            }
+            Kind::Mode => self.modes.set(ModeBody::read(&entry.body).map_err(shape)?),
+            Kind::Intent => self.intent(seq, &IntentBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Receipt => self.receipt(seq, &ReceiptBody::read(&entry.body).map_err(shape)?)?,
+        }
+        self.chain.append(&entry.header, &payload);
+        Ok(())
+    }
+
+    fn intent(&mut self, seq: u64, intent: &IntentBody) -> Result<(), Finding> {
+        self.modes.rederive(&intent.decision, intent.tier, &intent.action, &intent.principal)?;
+        self.outcomes.intend(seq, intent)?;
+        self.definitions.need(seq, &intent.definition, &intent.action, intent.tier);
+        self.report.intents += 1;
+        Ok(())
+    }
+
+    fn receipt(&mut self, seq: u64, receipt: &ReceiptBody) -> Result<(), Finding> {
+        self.outcomes.conclude(receipt)?;
+        self.modes.rederive(&receipt.decision, receipt.tier, &receipt.action, &receipt.principal)?;
+        self.definitions.need(seq, &receipt.definition, &receipt.action, receipt.tier);
+        self.events.expect(seq, receipt);
+        self.report.receipts += 1;
+        self.report.artifacts_unchecked += receipt.artifacts.len() as u64;
+        Ok(())
+    }
+
+    fn trim(&mut self, detail: Detail, through: u64) {
+        match detail {
+            Detail::Events => self.events.trim(through),
+            Detail::Definitions => self.definitions.trim(through),
+        }
+    }
+
+    /// What can only be said once everything has been read.
+    fn end(&mut self, entries: &str, sha256: Digest, retained: Option<&str>) -> Result<(), Finding> {
+        let claimed = parse_seq(entries)?;
+        let counted = self.chain.size();
+        if counted < claimed {
+            return Err(Finding::new(Class::TruncatedTail, format!("{counted} of {claimed} entries are left")));
+        }
+        if counted > claimed {
+            return Err(Finding::new(Class::InsertedOrReordered, format!("{counted} entries where {claimed} were written")));
+        }
+        self.checkpoints.finish(&self.chain, &self.keys)?;
+        if let Some(note) = retained {
+            self.checkpoints.check_retained(note, &self.chain, &self.keys)?;
+        }
+        self.definitions.finish(&mut self.report)?;
+        self.events.finish(&self.outcomes, &mut self.report)?;
+        // Last, because every other finding says more than that some byte is not the one that was written.
+        if self.tally.sha256() != sha256 {
+            return Err(Finding::new(Class::EditedBody, "the lines are not the ones the `end` line was made for"));
+        }
+        Ok(())
+    }
+
+    /// A missing entry was deleted, unless it turns up further down.
+    fn deleted_or_moved<E>(&self, finding: Finding, rest: &mut impl Iterator<Item = Result<String, E>>) -> Finding {
+        let missing = self.chain.size();
+        let is_missing = |text: String| match read(&text) {
+            Ok(Line::Entry { seq, envelope }) => {
+                peek(&envelope).map_or_else(|| seq == missing.to_string(), |entry| entry.header.seq == missing)
+            }
+            Ok(_) | Err(_) => false,
+        };
+        if finding.is(Class::DeletedEntry) && rest.map_while(Result::ok).any(is_missing) {
+            return Finding::new(Class::InsertedOrReordered, format!("entry {missing} stands too late")).at(missing);
+        }
+        finding
+    }
+
+    fn report(self, first_bad: Option<Finding>) -> Report {
+        let mut report = self.report;
+        report.ok = first_bad.is_none();
+        report.entries = self.chain.size();
+        report.head = self.chain.head();
+        report.checkpoints = self.checkpoints.checked();
+        report.open_intents = self.outcomes.open();
+        report.first_bad = first_bad;
+        if report.ok {
+            report.warn(self.checkpoints.covered());
+        }
+        report
+    }
+}
+
+/// Reads the first line.
+fn open<E: Display>(lines: &mut impl Iterator<Item = Result<String, E>>) -> Result<(LogId, Tally), Finding> {
+    let text = next(lines)?.ok_or_else(|| Finding::new(Class::Unreadable, "the bundle is empty"))?;
+    let value = strict(&text)?;
+    let version =
+        value.get("countersign_bundle").ok_or_else(|| Finding::new(Class::Unreadable, "the first line is not that of a bundle"))?;
+    if version != VERSION {
+        return Err(Finding::new(Class::UnknownShape, format!("the bundle has version {version}, expected {VERSION}")));
+    }
+    let opening = Opening::deserialize(value).map_err(|error| Finding::new(Class::UnknownShape, format!("the first line: {error}")))?;
+    let mut tally = Tally::new();
+    tally.add_bytes(text.as_bytes());
+    tally.add_bytes(b"\n");
+    Ok((opening.log, tally))
+}
+
+fn next<E: Display>(lines: &mut impl Iterator<Item = Result<String, E>>) -> Result<Option<String>, Finding> {
+    lines.next().transpose().map_err(|error| Finding::new(Class::Unreadable, format!("the bundle could not be read: {error}")))
+}
+
+fn read(text: &str) -> Result<Line, Finding> {
+    Line::deserialize(strict(text)?).map_err(|error| Finding::new(Class::UnknownShape, format!("a line of the bundle: {error}")))
+}
+
+fn strict(text: &str) -> Result<Value, Finding> {
+    json::parse_strict(text.as_bytes()).map_err(|error| Finding::new(Class::NotCanonical, format!("a line of the bundle: {error}")))
+}
+
+/// What an envelope holds, unchecked: to say where something is wrong, never that it is right.
+fn peek(envelope: &Envelope) -> Option<Entry> {
+    envelope.peek().ok().and_then(|payload| Entry::parse(&payload).ok())
+}
+
+/// A seq or a count, in the one way it is written.
+fn parse_seq(text: &str) -> Result<u64, Finding> {
+    let seq = text.parse::<u64>().ok().filter(|seq| seq.to_string() == text);
+    seq.ok_or_else(|| Finding::new(Class::UnknownShape, format!("`{text}` is not a position in a log")))
+}
+
+/// The class of something that cannot be read.
+fn shape(error: Error) -> Finding {
+    let class = match &error {
+        Error::NotStrict { .. } | Error::NotCanonical { .. } | Error::NotBase64 { .. } => Class::NotCanonical,
+        Error::PayloadType { .. } => Class::SwappedPayload,
+        Error::UnknownKey { .. } => Class::WrongKey,
+        Error::WrongSignature { .. } => Class::EditedBody,
+        Error::NotAKey | Error::WeakKey { .. } | Error::LaxSignature { .. } => Class::LaxSignature,
+        Error::OtherOrigin { .. } => Class::OtherLog,
+        Error::NotANote { .. } | Error::OutsideTree { .. } | Error::MissingNode { .. } | Error::WrongProof => Class::ForgedRoot,
+        Error::UnknownShape { .. } => Class::UnknownShape,
+    };
+    Finding::new(class, error.to_string())
+}
+
+#[cfg(test)]
+#[path = "verify/verify_tests.rs"]
+mod tests;

@@ -1,0 +1,81 @@
+//! The place of an entry: the right log, no gap, the digest of the entry before, and no time running backwards.
+
+use super::{Class, Finding, Head};
+use crate::entry::{Header, NO_PREV, payload_digest};
+use crate::tree::{self, Frontier};
+use countersign_core::{Digest, LogId, Timestamp};
+
+/// How far a clock may be set back between two entries.
+const BACKWARDS_SECONDS_MAX: u64 = 5;
+
+/// The entries so far.
+pub(super) struct Chain {
+    log: LogId,
+    prev: Digest,
+    latest: Option<Timestamp>,
+    frontier: Frontier,
+    /// The root after each entry: a checkpoint of any size may follow.
+    roots: Vec<Digest>,
+}
+
+impl Chain {
+    pub(super) const fn new(log: LogId) -> Self {
+        Self { log, prev: NO_PREV, latest: None, frontier: Frontier::new(), roots: Vec::new() }
+    }
+
+    pub(super) const fn size(&self) -> u64 {
+        self.frontier.size()
+    }
+
+    pub(super) fn head(&self) -> Option<Head> {
+        let seq = self.size().checked_sub(1)?;
+        Some(Head { seq, digest: self.prev, root: self.frontier.root() })
+    }
+
+    /// The root the log had at this size; absent where it has not grown so far.
+    pub(super) fn root_at(&self, size: u64) -> Option<Digest> {
+        match size.checked_sub(1) {
+            None => Some(tree::empty_root()),
+            Some(last) => usize::try_from(last).ok().and_then(|last| self.roots.get(last)).copied(),
+        }
+    }
+
+    pub(super) fn expects(&self, seq: u64) -> Result<(), Finding> {
+        let expected = self.size();
+        if seq < expected {
+            return Err(Finding::new(Class::Duplicate, format!("seq {seq} stands in the log already")).at(seq));
+        }
+        if seq > expected {
+            return Err(Finding::new(Class::DeletedEntry, format!("entry {expected} is missing: {seq} follows")).at(expected));
+        }
+        Ok(())
+    }
+
+    /// Whether a header was made for this place.
+    pub(super) fn fits(&self, header: &Header, seq: u64) -> bool {
+        header.log == self.log && header.seq == seq
+    }
+
+    pub(super) fn follows(&self, header: &Header) -> Result<(), Finding> {
+        if header.log != self.log {
+            return Err(Finding::new(Class::InsertedOrReordered, format!("the entry is of log `{}`", header.log)));
+        }
+        self.expects(header.seq)?;
+        if header.prev != self.prev {
+            return Err(Finding::new(Class::InsertedOrReordered, "the entry was made to follow another one"));
+        }
+        match self.latest {
+            Some(latest) if header.at.plus_seconds(BACKWARDS_SECONDS_MAX) < latest => {
+                Err(Finding::new(Class::TimeBackwards, format!("recorded at {}, after an entry of {latest}", header.at)))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    pub(super) fn append(&mut self, header: &Header, payload: &str) {
+        self.prev = payload_digest(payload);
+        self.latest = self.latest.max(Some(header.at));
+        self.frontier.append(tree::leaf(payload));
+        self.roots.push(self.frontier.root());
+    }
+}

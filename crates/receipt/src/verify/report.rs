@@ -1,0 +1,202 @@
+//! What a verifier answers: counts of what holds, the head it leads to, and the first thing that does not hold.
+
+use countersign_core::Digest;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The ways a log can be wrong. The numbers are stable: scripts and exit codes rest on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    EditedBody,
+    SwappedPayload,
+    /// Unknown, retired, revoked, or not yet signing at this seq.
+    WrongKey,
+    /// A signature or key that strict Ed25519 refuses.
+    LaxSignature,
+    DeletedEntry,
+    InsertedOrReordered,
+    /// A seq, receipt id or intent id twice.
+    Duplicate,
+    TruncatedTail,
+    ForgedRoot,
+    /// Not a continuation of what was signed before.
+    ForkOrRollback,
+    OtherLog,
+    TimeBackwards,
+    /// An outcome without its intent, an intent without its outcome, or two outcomes.
+    UnpairedOutcome,
+    EffectDespiteDenial,
+    /// The definition is not archived, or the decision does not follow from what is.
+    DecisionNotReproduced,
+    ArtifactDiffers,
+    NotCanonical,
+    /// A field, kind or version this verifier does not know.
+    UnknownShape,
+    /// One idempotency key answered for two different calls.
+    KeyReused,
+    UnpairedEvent,
+    /// The bundle could not be read, so nothing can be said.
+    Unreadable,
+}
+
+impl Class {
+    pub const ALL: [Self; 21] = [
+        Self::EditedBody,
+        Self::SwappedPayload,
+        Self::WrongKey,
+        Self::LaxSignature,
+        Self::DeletedEntry,
+        Self::InsertedOrReordered,
+        Self::Duplicate,
+        Self::TruncatedTail,
+        Self::ForgedRoot,
+        Self::ForkOrRollback,
+        Self::OtherLog,
+        Self::TimeBackwards,
+        Self::UnpairedOutcome,
+        Self::EffectDespiteDenial,
+        Self::DecisionNotReproduced,
+        Self::ArtifactDiffers,
+        Self::NotCanonical,
+        Self::UnknownShape,
+        Self::KeyReused,
+        Self::UnpairedEvent,
+        Self::Unreadable,
+    ];
+
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::EditedBody => 1,
+            Self::SwappedPayload => 2,
+            Self::WrongKey => 3,
+            Self::LaxSignature => 4,
+            Self::DeletedEntry => 5,
+            Self::InsertedOrReordered => 6,
+            Self::Duplicate => 7,
+            Self::TruncatedTail => 8,
+            Self::ForgedRoot => 9,
+            Self::ForkOrRollback => 10,
+            Self::OtherLog => 11,
+            Self::TimeBackwards => 12,
+            Self::UnpairedOutcome => 13,
+            Self::EffectDespiteDenial => 14,
+            Self::DecisionNotReproduced => 15,
+            Self::ArtifactDiffers => 16,
+            Self::NotCanonical => 17,
+            Self::UnknownShape => 18,
+            Self::KeyReused => 19,
+            Self::UnpairedEvent => 20,
+            Self::Unreadable => 21,
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EditedBody => "edited_body",
+            Self::SwappedPayload => "swapped_payload",
+            Self::WrongKey => "wrong_key",
+            Self::LaxSignature => "lax_signature",
+            Self::DeletedEntry => "deleted_entry",
+            Self::InsertedOrReordered => "inserted_or_reordered",
+            Self::Duplicate => "duplicate",
+            Self::TruncatedTail => "truncated_tail",
+            Self::ForgedRoot => "forged_root",
+            Self::ForkOrRollback => "fork_or_rollback",
+            Self::OtherLog => "other_log",
+            Self::TimeBackwards => "time_backwards",
+            Self::UnpairedOutcome => "unpaired_outcome",
+            Self::EffectDespiteDenial => "effect_despite_denial",
+            Self::DecisionNotReproduced => "decision_not_reproduced",
+            Self::ArtifactDiffers => "artifact_differs",
+            Self::NotCanonical => "not_canonical",
+            Self::UnknownShape => "unknown_shape",
+            Self::KeyReused => "key_reused",
+            Self::UnpairedEvent => "unpaired_event",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+/// The first thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// See `Class::number`.
+    pub class: u8,
+    pub name: &'static str,
+    pub seq: Option<u64>,
+    pub receipt_id: Option<String>,
+    pub invocation_id: Option<String>,
+    pub reason: String,
+}
+
+/// The last entry that holds: everything up to it is proved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Head {
+    pub seq: u64,
+    /// SHA-256 of its payload.
+    pub digest: Digest,
+    /// Of the tree that ends with it.
+    pub root: Digest,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    pub ok: bool,
+    /// Entries that hold; after a finding, those before it.
+    pub entries: u64,
+    pub receipts: u64,
+    pub intents: u64,
+    /// Intents whose invocation has no receipt yet: running, or in doubt after a crash.
+    pub open_intents: u64,
+    pub checkpoints: u64,
+    /// Events and definitions that retention took; not an error.
+    pub trimmed: u64,
+    /// Artifacts named by digest; their bytes are not in a bundle.
+    pub artifacts_unchecked: u64,
+    pub head: Option<Head>,
+    pub first_bad: Option<Finding>,
+    /// What holds but proves less than a reader may think.
+    pub warnings: Vec<String>,
+}
+
+impl Finding {
+    pub(super) fn new(class: Class, reason: impl Into<String>) -> Self {
+        Self { class: class.number(), name: class.name(), seq: None, receipt_id: None, invocation_id: None, reason: reason.into() }
+    }
+
+    pub(super) const fn is(&self, class: Class) -> bool {
+        self.class == class.number()
+    }
+
+    /// Says where, unless that is already known better.
+    pub(super) fn at(mut self, seq: u64) -> Self {
+        self.seq = self.seq.or(Some(seq));
+        self
+    }
+
+    /// Names the receipt and the invocation a body claims to be about.
+    pub(super) fn within(mut self, body: &Value) -> Self {
+        let text = |field| body.get(field).and_then(Value::as_str).map(str::to_owned);
+        self.receipt_id = self.receipt_id.or_else(|| text("receipt_id"));
+        self.invocation_id = self.invocation_id.or_else(|| text("invocation_id"));
+        self
+    }
+}
+
+impl Report {
+    /// Adds the warnings; `covered` is the size of the largest checkpoint that holds.
+    pub(super) fn warn(&mut self, covered: Option<u64>) {
+        let mut warn = |count: u64, what: &str| {
+            if count > 0 {
+                self.warnings.push(format!("{count} {what}"));
+            }
+        };
+        warn(self.open_intents, "intents have no receipt yet: running, or in doubt");
+        warn(self.artifacts_unchecked, "artifacts are named by digest only and were not checked");
+        warn(self.trimmed, "events or definitions were taken by retention");
+        match covered {
+            Some(size) => warn(self.entries.saturating_sub(size), "entries at the end are not covered by a checkpoint"),
+            None => self.warnings.push("no checkpoint: whether entries are missing at the end cannot be told".to_owned()),
+        }
+    }
+}

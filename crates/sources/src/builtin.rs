@@ -1,0 +1,63 @@
+//! The sources we ship, one file each: `files` acts on a workspace folder, `http` on allowed hosts, `notify` on people.
+//! Below: what all three say in the same words. A source trusts no earlier check: params are read again here.
+
+pub mod files;
+pub mod http;
+pub mod notify;
+
+use countersign_core::source::{CallContext, Error};
+use countersign_core::{ActionId, SourceId};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The version every definition here carries until one of them changes.
+const VERSION: &str = "1.0.0";
+
+fn source_id(slug: &str) -> Result<SourceId, crate::Error> {
+    SourceId::parse(slug).map_err(crate::Error::Definition)
+}
+
+fn action_id(text: &str) -> Result<ActionId, crate::Error> {
+    ActionId::parse(text).map_err(crate::Error::Definition)
+}
+
+/// Reads the params of an action. The message leaves the values out: they may be secret.
+fn read_params<T: for<'de> Deserialize<'de>>(action: &ActionId, params: &Value) -> Result<T, Error> {
+    T::deserialize(params).map_err(|_| refused("invalid_params", format!("the params do not fit the schema of `{action}`")))
+}
+
+fn unknown_action(action: &ActionId) -> Error {
+    refused("unknown_action", format!("there is no action `{action}`"))
+}
+
+fn refused(code: &'static str, message: impl Into<String>) -> Error {
+    Error::Refused { code, message: message.into() }
+}
+
+fn failed(code: &'static str, message: impl Into<String>) -> Error {
+    Error::Failed { code, message: message.into() }
+}
+
+/// How long a source lets a call take: a little less than its caller does, so that the source's own words are heard.
+fn patience(context: &CallContext) -> Duration {
+    Duration::from_millis(context.timeout_ms - (context.timeout_ms / 10).min(250))
+}
+
+/// The schema of an object that has these properties and no others.
+fn object_schema(properties: Value, required: &[&str]) -> Value {
+    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+}
+
+/// A caller's text as it may stand in a message: without what could hide or rewrite the rest, and not for pages.
+fn shown(text: &str) -> String {
+    const CHARS_MAX: usize = 120;
+    let mut shown: String = text.chars().take(CHARS_MAX).flat_map(char::escape_debug).collect();
+    if text.chars().nth(CHARS_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod definition_tests;

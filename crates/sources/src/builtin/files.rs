@@ -1,0 +1,136 @@
+//! `files`: text files in one workspace folder. Nothing outside it is ever read, listed, written or deleted.
+//! What a write or a delete replaces is kept first, by digest, so that it can be taken back.
+//! Read `path` (which spellings are accepted), then `workspace` (how they are opened), then the verbs.
+
+mod definition;
+mod path;
+mod workspace;
+mod outcome;
+mod regular;
+mod visit;
+mod commitment;
+mod snapshot;
+mod staged;
+mod diff;
+mod read;
+mod list;
+mod write;
+mod delete;
+
+use crate::builtin::{read_params, source_id, unknown_action};
+use commitment::blocking;
+use countersign_core::source::{CallContext, Error, Output, Source};
+use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
+use serde_json::Value;
+use snapshot::Snapshots;
+use std::path::PathBuf;
+use std::sync::Arc;
+use workspace::Workspace;
+
+pub use workspace::Spelling;
+
+/// Where the workspace is, and where replaced content is kept. Neither may lie inside the other.
+#[derive(Clone, Debug)]
+pub struct FilesConfig {
+    pub root: PathBuf,
+    pub snapshots: PathBuf,
+}
+
+/// The source `files`.
+pub struct Files {
+    id: SourceId,
+    actions: Vec<Arc<Action>>,
+    place: Arc<Place>,
+}
+
+/// What the verbs work on.
+struct Place {
+    workspace: Workspace,
+    snapshots: Snapshots,
+}
+
+impl Files {
+    /// Opens both folders, makes them (0700) where they are absent, and removes what a crash left half-written.
+    pub fn open(config: FilesConfig) -> Result<Self, crate::Error> {
+        workspace::make_folder(&config.root)?;
+        workspace::make_folder(&config.snapshots)?;
+        workspace::check_apart(&config.root, &config.snapshots)?;
+        let place = Place { workspace: Workspace::open(&config.root)?, snapshots: Snapshots::open(&config.snapshots)? };
+        Ok(Self { id: source_id("files")?, actions: definition::actions()?, place: Arc::new(place) })
+    }
+
+    /// Whether the workspace tells `A.txt` from `a.txt`, as probed when it was opened.
+    pub fn spelling(&self) -> Spelling {
+        self.place.workspace.spelling()
+    }
+
+    async fn perform(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Output, Error> {
+        let place = self.place.clone();
+        match action.as_str() {
+            "files.read_text" => {
+                let params = read_params(action, params)?;
+                blocking(context, move |_| read::read_text(&place, &params)).await
+            }
+            "files.list" => {
+                let params = read_params(action, params)?;
+                blocking(context, move |_| list::list(&place, &params)).await
+            }
+            "files.write_text" => {
+                let params = read_params(action, params)?;
+                let temporary = staged::temporary_name(context);
+                blocking(context, move |commitment| write::write_text(&place, &params, &temporary, commitment)).await
+            }
+            "files.delete" => {
+                let params = read_params(action, params)?;
+                let temporary = staged::temporary_name(context);
+                blocking(context, move |commitment| delete::delete(&place, &params, &temporary, commitment)).await
+            }
+            _ => Err(unknown_action(action)),
+        }
+    }
+
+    async fn foresee(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Output, Error> {
+        let place = self.place.clone();
+        match action.as_str() {
+            "files.read_text" | "files.list" => Err(Error::PreviewUnsupported { action: action.clone() }),
+            "files.write_text" => {
+                let params = read_params(action, params)?;
+                blocking(context, move |_| write::preview(&place, &params)).await
+            }
+            "files.delete" => {
+                let params = read_params(action, params)?;
+                blocking(context, move |_| delete::preview(&place, &params)).await
+            }
+            _ => Err(unknown_action(action)),
+        }
+    }
+}
+
+impl Source for Files {
+    fn id(&self) -> &SourceId {
+        &self.id
+    }
+
+    fn title(&self) -> &str {
+        "Files"
+    }
+
+    fn guide(&self) -> Option<&str> {
+        Some(include_str!("files/guide.md"))
+    }
+
+    fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
+        Box::pin(std::future::ready(Ok(self.actions.clone())))
+    }
+
+    fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(self.perform(context, action, params))
+    }
+
+    fn preview<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(self.foresee(context, action, params))
+    }
+}
+
+#[cfg(test)]
+mod tests;

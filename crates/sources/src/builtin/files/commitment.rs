@@ -1,0 +1,152 @@
+//! The moment a file action can no longer be called off.
+//! Work on a blocking thread cannot be cancelled: it asks here before its one visible step, and whoever stopped waiting has
+//! said no. So a call that is given up early never takes effect later.
+
+use crate::builtin::{failed, patience};
+use countersign_core::source::{CallContext, Error};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const OPEN: u8 = 0;
+const BEGUN: u8 = 1;
+const ABANDONED: u8 = 2;
+
+/// Either the work begins its visible step or the caller abandons it; never both.
+pub(super) struct Commitment(AtomicU8);
+
+/// What the caller may conclude when it stops waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GivenUp {
+    /// The visible step will not happen.
+    InTime,
+    /// It has begun, and perhaps ended.
+    TooLate,
+}
+
+impl Commitment {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU8::new(OPEN))
+    }
+
+    /// Asked right before the step that makes the change visible.
+    pub(super) fn begin(&self) -> Result<(), Error> {
+        match self.0.compare_exchange(OPEN, BEGUN, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) | Err(BEGUN) => Ok(()),
+            Err(_) => Err(too_slow()),
+        }
+    }
+
+    fn abandon(&self) -> GivenUp {
+        match self.0.compare_exchange(OPEN, ABANDONED, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) | Err(ABANDONED) => GivenUp::InTime,
+            Err(_) => GivenUp::TooLate,
+        }
+    }
+}
+
+fn too_slow() -> Error {
+    Error::Busy { source_id: "files".to_owned(), message: "the disk was too slow for the time given".to_owned(), retry_after_ms: None }
+}
+
+/// Abandons when the caller's future is dropped, whatever the reason.
+struct Waiting(Arc<Commitment>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+/// Runs file work where blocking is allowed, and stops waiting a little before the caller does.
+pub(super) async fn blocking<T: Send + 'static>(
+    context: &CallContext,
+    work: impl FnOnce(&Commitment) -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let commitment = Arc::new(Commitment::new());
+    let waiting = Waiting(commitment.clone());
+    let worker = tokio::task::spawn_blocking(move || work(&commitment));
+    match tokio::time::timeout(patience(context), worker).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(stopped)) => match waiting.0.abandon() {
+            GivenUp::InTime => Err(failed("file_io_failed", format!("the file work stopped: {stopped}; nothing was changed"))),
+            GivenUp::TooLate => {
+                Err(Error::Broken { source_id: "files".to_owned(), message: format!("the file work stopped: {stopped}") })
+            }
+        },
+        Err(_) => match waiting.0.abandon() {
+            GivenUp::InTime => Err(too_slow()),
+            GivenUp::TooLate => Err(Error::TimedOut { source_id: "files".to_owned(), timeout_ms: context.timeout_ms }),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin::files::tests::context;
+    use std::sync::mpsc;
+
+    #[tokio::test]
+    async fn work_that_is_given_up_before_its_step_never_takes_it() {
+        let (release, wait) = mpsc::channel::<()>();
+        let (report, outcome) = mpsc::channel();
+        let mut context = context();
+        context.timeout_ms = 20;
+        let error = blocking(&context, move |commitment| {
+            let _ = wait.recv();
+            let began = commitment.begin();
+            let _ = report.send(began.is_ok());
+            began
+        })
+        .await
+        .unwrap_err();
+        assert!(matches!(error, Error::Busy { .. }) && error.is_transient(), "{error}");
+        release.send(()).unwrap();
+        assert!(!outcome.recv().unwrap(), "the abandoned work went on to its visible step");
+    }
+
+    #[tokio::test]
+    async fn work_that_is_given_up_after_its_step_is_in_doubt() {
+        let (release, wait) = mpsc::channel::<()>();
+        let mut context = context();
+        context.timeout_ms = 20;
+        let error = blocking(&context, move |commitment| {
+            commitment.begin()?;
+            let _ = wait.recv();
+            Ok(())
+        })
+        .await
+        .unwrap_err();
+        assert_eq!(error, Error::TimedOut { source_id: "files".to_owned(), timeout_ms: 20 });
+        release.send(()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_dropped_call_is_a_call_given_up() {
+        let (release, wait) = mpsc::channel::<()>();
+        let (report, outcome) = mpsc::channel();
+        let context = context();
+        let mut call = Box::pin(blocking(&context, move |commitment| {
+            let _ = wait.recv();
+            let _ = report.send(commitment.begin().is_ok());
+            Ok(())
+        }));
+        assert!(futures_util::FutureExt::now_or_never(&mut call).is_none());
+        drop(call);
+        release.send(()).unwrap();
+        assert!(!outcome.recv().unwrap());
+    }
+
+    #[tokio::test]
+    async fn work_that_panics_before_its_step_changed_nothing_and_after_it_is_in_doubt() {
+        let before = blocking(&context(), |_| -> Result<(), Error> { panic!("on purpose") }).await.unwrap_err();
+        assert_eq!(before.code(), "file_io_failed");
+        let after = blocking(&context(), |commitment| -> Result<(), Error> {
+            commitment.begin()?;
+            panic!("on purpose")
+        })
+        .await
+        .unwrap_err();
+        assert!(matches!(after, Error::Broken { .. }), "{after}");
+    }
+}

@@ -1,0 +1,91 @@
+//! `files.list`
+
+use super::Place;
+use super::outcome::unchanged;
+use super::path::{WorkspacePath, is_addressable, is_reserved};
+use super::visit::{Descend, Seen, visit};
+use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_LIST_VISITED_MAX, FILE_PATH_BYTES_MAX};
+use countersign_core::source::{Error, Output};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BinaryHeap;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct List {
+    path: Option<String>,
+    recursive: Option<bool>,
+}
+
+/// Ordered by path first: the list is sorted, and what does not fit is what comes last.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Entry {
+    path: String,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+}
+
+pub(super) fn list(place: &Place, params: &List) -> Result<Output, Error> {
+    let start = match params.path.as_deref() {
+        None | Some(".") => String::new(),
+        Some(text) => start(place, text)?,
+    };
+    let below = if params.recursive == Some(true) { Descend::Into } else { Descend::Past };
+    let mut entries = BinaryHeap::new();
+    let mut omitted = 0_usize;
+    let visited = visit(place.workspace.root(), &start, FILE_LIST_VISITED_MAX, |seen| match Listed::of(seen) {
+        Listed::Entry(entry) => {
+            entries.push(entry);
+            if entries.len() > FILE_LIST_ENTRIES_MAX {
+                entries.pop();
+                omitted += 1;
+            }
+            below
+        }
+        Listed::NotAddressable => {
+            omitted += 1;
+            Descend::Past
+        }
+        Listed::Ours => Descend::Past,
+    });
+    visited.map_err(|errno| unchanged(errno, &start))?;
+    let value = json!({ "entries": entries.into_sorted_vec(), "omitted": omitted });
+    Ok(Output { value, quality_thousandths: 1_000, evidence: None })
+}
+
+/// Checks the path as every action does; the walk itself starts at the root again.
+fn start(place: &Place, text: &str) -> Result<String, Error> {
+    let path = WorkspacePath::parse(text)?;
+    let reached = place.workspace.reach(&path, path.names())?;
+    if reached.missing.is_empty() { Ok(text.to_owned()) } else { Err(unchanged(Errno::NOENT, text)) }
+}
+
+enum Listed {
+    Entry(Entry),
+    /// There, but no action here could name it.
+    NotAddressable,
+    /// A file being written right now.
+    Ours,
+}
+
+impl Listed {
+    fn of(seen: &Seen<'_>) -> Self {
+        let (Some(path), Ok(name)) = (seen.path, seen.name.to_str()) else { return Self::NotAddressable };
+        if is_reserved(name) {
+            return Self::Ours;
+        }
+        if !is_addressable(name) || path.starts_with('~') || path.len() > FILE_PATH_BYTES_MAX {
+            return Self::NotAddressable;
+        }
+        let (kind, bytes) = match seen.kind {
+            FileType::RegularFile => ("file", Some(seen.bytes)),
+            FileType::Directory => ("folder", None),
+            FileType::Symlink => ("link", None),
+            FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => ("other", None),
+        };
+        Self::Entry(Entry { path: path.to_owned(), kind, bytes })
+    }
+}

@@ -1,0 +1,273 @@
+//! Which spellings of a path are accepted: exactly one per file, so that rules, approvals and receipts name what is touched.
+//! Pure; what lies behind the spelling is the business of `workspace`.
+
+use crate::builtin::{refused, shown};
+use countersign_core::limits::{FILE_DEPTH_MAX, FILE_NAME_BYTES_MAX, FILE_PATH_BYTES_MAX};
+use countersign_core::source::Error;
+
+/// Names that begin like this are ours: files being written, and the probe for the case of names.
+pub(super) const RESERVED_PREFIX: &str = ".countersign";
+
+/// A path relative to the workspace, in its only accepted spelling: legal names, each divided from the next by one `/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WorkspacePath(String);
+
+impl WorkspacePath {
+    pub(super) fn parse(text: &str) -> Result<Self, Error> {
+        let outside = |why: &str| Err(refused("path_outside_workspace", format!("`{}` leaves the workspace: {why}", shown(text))));
+        let not_allowed = |why: &str| Err(refused("path_not_allowed", format!("`{}` is not an allowed path: {why}", shown(text))));
+        if text.is_empty() {
+            return not_allowed("it is empty");
+        }
+        if text.len() > FILE_PATH_BYTES_MAX {
+            return not_allowed(&format!("it is longer than {FILE_PATH_BYTES_MAX} bytes"));
+        }
+        if let Some(hidden) = text.chars().find(|&character| is_hidden(character)) {
+            return not_allowed(&format!("it holds the invisible character U+{:04X}", u32::from(hidden)));
+        }
+        if text.contains('\\') {
+            return not_allowed("divide names with `/`, not with a backslash");
+        }
+        if text.starts_with('/') {
+            return outside("it begins with `/`; paths are relative to the workspace");
+        }
+        if text.starts_with('~') {
+            return outside("it begins with `~`; paths are relative to the workspace");
+        }
+        if text.split('/').any(|name| name == "..") {
+            return outside("it holds `..`");
+        }
+        if text.split('/').any(|name| name.is_empty() || name == ".") {
+            let clean: Vec<&str> = text.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
+            return not_allowed(&format!("a file has one spelling; write it as `{}`", shown(&clean.join("/"))));
+        }
+        if text.split('/').count() > FILE_DEPTH_MAX {
+            return not_allowed(&format!("it is deeper than {FILE_DEPTH_MAX} names"));
+        }
+        match text.split('/').find_map(why_not_a_name) {
+            Some(why) => not_allowed(&why),
+            None => Ok(Self(text.to_owned())),
+        }
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The names of the folders on the way, outermost first.
+    pub(super) fn folders(&self) -> Vec<&str> {
+        let mut names = self.names();
+        names.pop();
+        names
+    }
+
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.0.split('/').collect()
+    }
+
+    /// The last name.
+    pub(super) fn name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or(&self.0)
+    }
+}
+
+/// Whether a name found on disk could be part of a path that is accepted here.
+pub(super) fn is_addressable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['/', '\\']) && !name.chars().any(is_hidden) && why_not_a_name(name).is_none()
+}
+
+pub(super) fn is_reserved(name: &str) -> bool {
+    // Compared without case, as the file system below may do.
+    name.get(..RESERVED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX))
+}
+
+fn why_not_a_name(name: &str) -> Option<String> {
+    if name.len() > FILE_NAME_BYTES_MAX {
+        return Some(format!("one of its names is longer than {FILE_NAME_BYTES_MAX} bytes"));
+    }
+    // Some file systems drop these, and two spellings would name one file.
+    if name.ends_with('.') {
+        return Some("one of its names ends with a dot".to_owned());
+    }
+    if name.starts_with(char::is_whitespace) || name.ends_with(char::is_whitespace) {
+        return Some("one of its names begins or ends with a space".to_owned());
+    }
+    is_reserved(name).then(|| format!("names that begin with `{RESERVED_PREFIX}` are reserved"))
+}
+
+/// Control and format characters: on an approver's screen they vanish, or rearrange what surrounds them.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e01ef}'
+        )
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Spellings that leave the workspace, or try to.
+    pub(in super::super) const OUTSIDE: &[&str] = &[
+        "..",
+        "../",
+        "../x",
+        "../../etc/passwd",
+        "a/..",
+        "a/../b",
+        "a/../../x",
+        "a/b/../../../x",
+        "./../x",
+        ".//../x",
+        "a/./../../x",
+        "/",
+        "/etc/passwd",
+        "//etc/passwd",
+        "///x",
+        "/./x",
+        "/../x",
+        "/proc/self/root/etc/passwd",
+        "/dev/full",
+        "~",
+        "~/x",
+        "~root/.ssh/authorized_keys",
+        "~+/x",
+    ];
+
+    /// Spellings that stay inside but are not the one accepted.
+    pub(in super::super) const NOT_ALLOWED: &[&str] = &[
+        "",
+        ".",
+        "./",
+        "./x",
+        "x/",
+        "x//y",
+        "x/./y",
+        "x/.",
+        "a//",
+        "a///b",
+        "\0",
+        "x\0",
+        "x\0.txt",
+        "../x\0",
+        "a/\0/b",
+        "a\nb",
+        "a\r\nb",
+        "a\tb",
+        "\u{1b}[31mred",
+        "a\u{7f}",
+        "a\u{85}b",
+        "..\\..\\x",
+        "a\\b",
+        "\\",
+        "\\\\server\\share",
+        "C:\\x",
+        "x.",
+        "x. ",
+        "x ",
+        " x",
+        "a /b",
+        "a./b",
+        "...",
+        "a\u{a0}",
+        "\u{3000}a",
+        "photo\u{202e}gpj.exe",
+        "a\u{2066}b",
+        "a\u{200b}b",
+        "a\u{200d}b",
+        "\u{feff}x",
+        "a\u{2028}b",
+        "a\u{ad}b",
+        "a\u{e0041}b",
+        "a\u{e0100}",
+        ".countersign",
+        ".countersign-x",
+        ".Countersign-x",
+        ".COUNTERSIGN",
+        "a/.countersign-1/b",
+        "a/.countersign",
+    ];
+
+    fn code(text: &str) -> &'static str {
+        WorkspacePath::parse(text).map_or_else(|error| error.code(), |_| "accepted")
+    }
+
+    #[test]
+    fn what_leaves_the_workspace_is_refused() {
+        for text in OUTSIDE {
+            assert_eq!(code(text), "path_outside_workspace", "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_one_spelling_is_refused() {
+        for text in NOT_ALLOWED {
+            assert_eq!(code(text), "path_not_allowed", "{text:?}");
+        }
+        assert_eq!(code(&"x".repeat(256)), "path_not_allowed");
+        assert_eq!(code(&format!("{}/y", "é".repeat(128))), "path_not_allowed");
+        assert_eq!(code(&["ab"; 400].join("/")), "path_not_allowed");
+        assert_eq!(code(&["a"; FILE_DEPTH_MAX + 1].join("/")), "path_not_allowed");
+    }
+
+    #[test]
+    fn odd_but_harmless_names_are_taken_byte_for_byte() {
+        for text in [
+            "x",
+            "notes/today.md",
+            ".gitignore",
+            "..x",
+            "x..y",
+            "a~",
+            "a/~b",
+            "%2e%2e/x",
+            "..%2fx",
+            "．．/x",
+            "C:",
+            "con",
+            "a:b",
+            "$HOME",
+            "`id`",
+            "a;b",
+            "-rf",
+            "*",
+            "A.txt",
+            "e\u{301}",
+            "é",
+            "日本語",
+            "a b",
+            ".counter",
+            "❤\u{fe0f}.txt",
+        ] {
+            assert_eq!(WorkspacePath::parse(text).unwrap().as_str(), text);
+        }
+        assert_eq!(code(&"x".repeat(255)), "accepted");
+        assert_eq!(code(&["a"; FILE_DEPTH_MAX].join("/")), "accepted");
+    }
+
+    #[test]
+    fn a_refusal_says_the_spelling_to_use_and_hides_nothing() {
+        let message = WorkspacePath::parse("./a//b/").unwrap_err().to_string();
+        assert!(message.contains("write it as `a/b`"), "{message}");
+        let message = WorkspacePath::parse("a\u{202e}b\n").unwrap_err().to_string();
+        assert!(message.contains("\\u{202e}") && !message.contains('\u{202e}') && !message.contains('\n'), "{message}");
+    }
+
+    proptest! {
+        #[test]
+        fn an_accepted_path_never_climbs_and_never_changes(text in "[a./~\\\\ \u{0}\u{202e}é]{0,12}|\\PC{0,40}") {
+            if let Ok(path) = WorkspacePath::parse(&text) {
+                prop_assert_eq!(path.as_str(), &text);
+                prop_assert_eq!(path.names().join("/"), text.clone());
+                prop_assert!(path.names().iter().all(|name| is_addressable(name) && !["", ".", ".."].contains(name)));
+                prop_assert!(!text.starts_with(['/', '~']) && !text.contains(['\\', '\0', '\n']));
+                let mut folders = path.folders();
+                folders.push(path.name());
+                prop_assert_eq!(folders, path.names());
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! `files.read_text`
+
+use super::Place;
+use super::path::WorkspacePath;
+use super::regular::Regular;
+use crate::builtin::{refused, shown};
+use countersign_core::Digest;
+use countersign_core::limits::FILE_READ_BYTES_MAX;
+use countersign_core::source::{Error, Output};
+use rustix::io::Errno;
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadText {
+    path: String,
+}
+
+pub(super) fn read_text(place: &Place, params: &ReadText) -> Result<Output, Error> {
+    let path = WorkspacePath::parse(&params.path)?;
+    let reached = place.workspace.reach(&path, path.folders())?;
+    if !reached.missing.is_empty() {
+        return Err(super::outcome::unchanged(Errno::NOENT, path.as_str()));
+    }
+    let content = Regular::get(&place.workspace, &reached.folder, &path)?.read(FILE_READ_BYTES_MAX)?;
+    let digest = Digest::new(Sha256::digest(&content).into());
+    let bytes = content.len();
+    let text = String::from_utf8(content).map_err(|_| refused("not_utf8", format!("`{}` is not UTF-8 text", shown(path.as_str()))))?;
+    let value = json!({ "text": text, "bytes": bytes, "sha256": digest });
+    Ok(Output { value, quality_thousandths: 1_000, evidence: None })
+}

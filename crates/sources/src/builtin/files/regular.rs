@@ -1,0 +1,118 @@
+//! A regular file in the workspace, opened so that nothing else can pose as one.
+
+use super::outcome::{not_regular, unchanged, unchanged_io};
+use super::path::WorkspacePath;
+use super::workspace::{Workspace, open_beneath};
+use crate::builtin::{failed, refused, shown};
+use countersign_core::Digest;
+use countersign_core::limits::FILE_SNAPSHOT_BYTES_MAX;
+use countersign_core::source::Error;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+
+/// An open regular file with one name; its content is read by position, so readings do not disturb each other.
+pub(super) struct Regular {
+    file: File,
+    path: WorkspacePath,
+    pub(super) bytes: u64,
+    /// Permissions without the set-id bits.
+    pub(super) mode: Mode,
+}
+
+impl Regular {
+    /// The file at `path`, whose folder has been reached already; `None` if there is nothing.
+    pub(super) fn find(workspace: &Workspace, folder: &OwnedFd, path: &WorkspacePath) -> Result<Option<Self>, Error> {
+        workspace.check_spelling(folder, path.name(), path)?;
+        // Asked before opening, because opening a device can already do something; asked again after it.
+        match rustix::fs::statat(folder, path.name(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => check_regular(&stat, path)?,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(unchanged(errno, path.as_str())),
+        }
+        // NONBLOCK: a pipe put there meanwhile must not hold us up.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let opened = match open_beneath(folder, path.name(), flags, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(unchanged(errno, path.as_str())),
+        };
+        let stat = rustix::fs::fstat(&opened).map_err(|errno| unchanged(errno, path.as_str()))?;
+        check_regular(&stat, path)?;
+        let mode = Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
+        Ok(Some(Self { file: opened.into(), path: path.clone(), bytes: u64::try_from(stat.st_size).unwrap_or(0), mode }))
+    }
+
+    /// The file at `path`, which must be there.
+    pub(super) fn get(workspace: &Workspace, folder: &OwnedFd, path: &WorkspacePath) -> Result<Self, Error> {
+        Self::find(workspace, folder, path)?.ok_or_else(|| unchanged(Errno::NOENT, path.as_str()))
+    }
+
+    /// The whole content, if it is no longer than `bytes_max`.
+    pub(super) fn read(&self, bytes_max: u64) -> Result<Vec<u8>, Error> {
+        let mut content = Vec::with_capacity(usize::try_from(self.bytes.min(bytes_max)).unwrap_or(0));
+        self.each_chunk(bytes_max, |chunk| {
+            content.extend_from_slice(chunk);
+            Ok(())
+        })?;
+        Ok(content)
+    }
+
+    pub(super) fn digest(&self) -> Result<Digest, Error> {
+        let mut hasher = Sha256::new();
+        self.each_chunk(FILE_SNAPSHOT_BYTES_MAX, |chunk| {
+            hasher.update(chunk);
+            Ok(())
+        })?;
+        Ok(Digest::new(hasher.finalize().into()))
+    }
+
+    /// Hands out the content from its beginning; fails when it is longer than `bytes_max`, also if it grows meanwhile.
+    pub(super) fn each_chunk(&self, bytes_max: u64, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        self.check_size(self.bytes, bytes_max)?;
+        let mut chunk = vec![0; 64 * 1024];
+        let mut position = 0;
+        loop {
+            let read = match self.file.read_at(&mut chunk, position) {
+                Ok(0) => return Ok(()),
+                Ok(read) => read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(unchanged_io(&error, self.path.as_str())),
+            };
+            position += read as u64;
+            self.check_size(position, bytes_max)?;
+            each(&chunk[..read])?;
+        }
+    }
+
+    fn check_size(&self, bytes: u64, bytes_max: u64) -> Result<(), Error> {
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        Err(refused("file_too_large", format!("`{}` has {bytes} bytes; at most {bytes_max} are allowed here", shown(self.path.as_str()))))
+    }
+}
+
+fn check_regular(stat: &Stat, path: &WorkspacePath) -> Result<(), Error> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile if stat.st_nlink > 1 => Err(refused(
+            "hard_link_refused",
+            format!("`{}` has a second name, perhaps outside the workspace", shown(path.as_str())),
+        )),
+        // No name left: it was removed between the look and the opening.
+        FileType::RegularFile if stat.st_nlink == 0 => {
+            Err(failed("file_not_found", format!("`{}` was removed meanwhile", shown(path.as_str()))))
+        }
+        FileType::RegularFile => Ok(()),
+        FileType::Symlink => Err(unchanged(Errno::LOOP, path.as_str())),
+        FileType::Directory
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => Err(not_regular(path.as_str())),
+    }
+}

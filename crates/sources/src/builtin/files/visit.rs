@@ -1,0 +1,60 @@
+//! Walks a folder without following links and without recursion, so that neither loops nor depth can hold it up.
+
+use super::workspace::{FOLDER, open_beneath};
+use rustix::fs::{AtFlags, Dir, FileType, Mode};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+
+/// One entry on the way.
+pub(super) struct Seen<'a> {
+    /// The folder that holds it.
+    pub(super) folder: &'a OwnedFd,
+    pub(super) name: &'a CStr,
+    /// Relative to the workspace; `None` if a name in it is not UTF-8.
+    pub(super) path: Option<&'a str>,
+    pub(super) kind: FileType,
+    pub(super) bytes: u64,
+}
+
+/// Whether the walk goes into a folder it has just shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Descend {
+    Into,
+    Past,
+}
+
+/// Shows every entry below `start` (empty: the root) until `visited_max`; answers how many it has shown.
+/// A folder inside that cannot be opened, because it vanished or is a link by now, is passed by.
+pub(super) fn visit(root: &OwnedFd, start: &str, visited_max: usize, mut each: impl FnMut(&Seen<'_>) -> Descend) -> Result<usize, Errno> {
+    let mut visited = 0;
+    let mut ahead = vec![start.to_owned()];
+    while let Some(path) = ahead.pop() {
+        let folder = match open_beneath(root, if path.is_empty() { "." } else { &path }, FOLDER, Mode::empty()) {
+            Ok(folder) => folder,
+            Err(errno) if path == start => return Err(errno),
+            Err(_) => continue,
+        };
+        for entry in Dir::read_from(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            if visited == visited_max {
+                return Ok(visited);
+            }
+            visited += 1;
+            let Ok(stat) = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            let below = name.to_str().ok().map(|name| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") });
+            let seen = Seen { folder: &folder, name, path: below.as_deref(), kind, bytes: u64::try_from(stat.st_size).unwrap_or(0) };
+            let descend = each(&seen);
+            match below {
+                Some(below) if kind == FileType::Directory && descend == Descend::Into => ahead.push(below),
+                Some(_) | None => {}
+            }
+        }
+    }
+    Ok(visited)
+}

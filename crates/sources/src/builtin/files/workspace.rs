@@ -1,0 +1,186 @@
+//! The workspace folder and how a path in it is opened: from a descriptor of the root held since the start, beneath it, through
+//! no link of any kind. Changes are made relative to the descriptor of the folder that was reached, never by path: whoever
+//! swaps a folder for a link meanwhile redirects nothing.
+
+use super::outcome::unchanged;
+use super::path::{RESERVED_PREFIX, WorkspacePath};
+use super::visit::{Descend, Seen, visit};
+use crate::Error as SetupError;
+use crate::builtin::{refused, shown};
+use countersign_core::limits::FILE_LEFTOVERS_VISITED_MAX;
+use countersign_core::source::Error;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Whether two spellings of a name that differ in case are two files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spelling {
+    CaseSensitive,
+    /// Probed so, or not to be probed: then every path must be spelled exactly as it is on disk.
+    CaseInsensitive,
+}
+
+pub(super) struct Workspace {
+    root: OwnedFd,
+    spelling: Spelling,
+    commits: Mutex<()>,
+}
+
+/// How far a path exists: the last folder that is there, and the names of those that are not.
+pub(super) struct Reached<'p> {
+    pub(super) folder: OwnedFd,
+    pub(super) missing: Vec<&'p str>,
+}
+
+impl Workspace {
+    pub(super) fn open(path: &Path) -> Result<Self, SetupError> {
+        let root = open_folder(path)?;
+        open_beneath(&root, ".", FOLDER, Mode::empty()).map_err(|errno| SetupError::NoSafeOpen { message: errno.to_string() })?;
+        remove_leftovers(&root);
+        let spelling = probe_spelling(&root);
+        Ok(Self { root, spelling, commits: Mutex::new(()) })
+    }
+
+    pub(super) const fn spelling(&self) -> Spelling {
+        self.spelling
+    }
+
+    pub(super) const fn root(&self) -> &OwnedFd {
+        &self.root
+    }
+
+    /// Held from the last look at a file to its change, so that of two calls one sees the other's work.
+    pub(super) fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Walks down `names`, folders of `path`, as far as they exist.
+    pub(super) fn reach<'p>(&self, path: &'p WorkspacePath, names: Vec<&'p str>) -> Result<Reached<'p>, Error> {
+        let mut folder = self.root.try_clone().map_err(|error| super::outcome::unchanged_io(&error, path.as_str()))?;
+        for (position, name) in names.iter().enumerate() {
+            self.check_spelling(&folder, name, path)?;
+            folder = match open_beneath(&folder, name, FOLDER, Mode::empty()) {
+                Ok(next) => next,
+                Err(Errno::NOENT) => return Ok(Reached { folder, missing: names[position..].to_vec() }),
+                Err(errno) => return Err(unchanged(errno, path.as_str())),
+            };
+        }
+        Ok(Reached { folder, missing: Vec::new() })
+    }
+
+    /// Where case does not tell files apart, only the spelling on disk is accepted: one file, one path.
+    pub(super) fn check_spelling(&self, folder: &OwnedFd, name: &str, path: &WorkspacePath) -> Result<(), Error> {
+        match self.spelling {
+            Spelling::CaseSensitive => return Ok(()),
+            Spelling::CaseInsensitive => {}
+        }
+        let folded = name.to_lowercase();
+        let mut other = None;
+        for entry in Dir::read_from(folder).map_err(|errno| unchanged(errno, path.as_str()))? {
+            let entry = entry.map_err(|errno| unchanged(errno, path.as_str()))?;
+            match entry.file_name().to_str() {
+                Ok(found) if found == name => return Ok(()),
+                Ok(found) if found.to_lowercase() == folded => other = Some(shown(found)),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        // The file system may fold more than case; whatever it finds under a name that is not listed is another spelling.
+        let is_there = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        match other {
+            Some(spelling) => Err(refused("path_not_allowed", format!("`{}` is spelled `{spelling}` on disk", shown(path.as_str())))),
+            None if is_there => Err(refused("path_not_allowed", format!("`{}` is spelled otherwise on disk", shown(path.as_str())))),
+            None => Ok(()),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) const fn pretend(&mut self, spelling: Spelling) {
+        self.spelling = spelling;
+    }
+}
+
+/// How folders are opened: for reading their names and as the place of changes.
+pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// SECURITY: the only way a name in the workspace is opened. The kernel refuses links and climbing out, at every name.
+pub(super) fn open_beneath(folder: impl AsFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    const TRIES: usize = 32;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    for _ in 0..TRIES {
+        match rustix::fs::openat2(&folder, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode, resolve) {
+            // The tree moved under the walk, or a signal came: the kernel asks to be asked again.
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            result => return result,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Makes names that were added to a folder, or taken from it, outlive a power cut.
+pub(super) fn sync_folder(folder: &OwnedFd) -> Result<(), Errno> {
+    match rustix::fs::fsync(folder) {
+        // File systems without the notion answer so; there is nothing more to ask of them.
+        Err(Errno::INVAL) => Ok(()),
+        result => result,
+    }
+}
+
+/// Makes a configured folder, readable by us alone, where there is none.
+pub(super) fn make_folder(path: &Path) -> Result<(), SetupError> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| folder_error(path, &error))
+}
+
+pub(super) fn check_apart(root: &Path, snapshots: &Path) -> Result<(), SetupError> {
+    let real = |path: &Path| path.canonicalize().map_err(|error| folder_error(path, &error));
+    let (root, snapshots) = (real(root)?, real(snapshots)?);
+    if root.starts_with(&snapshots) || snapshots.starts_with(&root) {
+        return Err(SetupError::FoldersOverlap { root: root.display().to_string(), snapshots: snapshots.display().to_string() });
+    }
+    Ok(())
+}
+
+/// Opens a configured folder. Links are followed here: this path is the operator's.
+pub(super) fn open_folder(path: &Path) -> Result<OwnedFd, SetupError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| folder_error(path, &errno.into()))
+}
+
+/// Removes files a crash left half-written: regular files under our reserved names, nothing else.
+pub(super) fn remove_leftovers(folder: &OwnedFd) {
+    let mut removed = 0_usize;
+    let visited = visit(folder, "", FILE_LEFTOVERS_VISITED_MAX, |seen: &Seen<'_>| {
+        let is_ours = seen.kind == FileType::RegularFile && seen.name.to_bytes().starts_with(RESERVED_PREFIX.as_bytes());
+        if is_ours && rustix::fs::unlinkat(seen.folder, seen.name, AtFlags::empty()).is_ok() {
+            removed += 1;
+        }
+        Descend::Into
+    });
+    match visited {
+        Ok(visited) if visited < FILE_LEFTOVERS_VISITED_MAX => tracing::debug!(removed, visited, "looked for half-written files"),
+        Ok(visited) => tracing::warn!(removed, visited, "the folder is too large to look everywhere for half-written files"),
+        Err(error) => tracing::warn!(removed, %error, "could not look for half-written files"),
+    }
+}
+
+/// Asks the file system by trying. What cannot be tried counts as case-insensitive, which accepts less.
+fn probe_spelling(root: &OwnedFd) -> Spelling {
+    let name = format!("{RESERVED_PREFIX}-probe-{}", std::process::id());
+    let exists = |name: &str| rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
+    if open_beneath(root, &name, flags, Mode::RUSR | Mode::WUSR).is_err() {
+        return Spelling::CaseInsensitive;
+    }
+    let other_spelling_found = exists(&name.to_uppercase());
+    let still_there = exists(&name);
+    // Should the probe stay behind, the next start removes it as a leftover.
+    let _ = rustix::fs::unlinkat(root, &name, AtFlags::empty());
+    if still_there && !other_spelling_found { Spelling::CaseSensitive } else { Spelling::CaseInsensitive }
+}
+
+fn folder_error(path: &Path, error: &std::io::Error) -> SetupError {
+    SetupError::Folder { path: path.display().to_string(), message: error.to_string() }
+}

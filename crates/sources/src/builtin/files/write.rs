@@ -1,0 +1,166 @@
+//! `files.write_text`: staged beside its target, the old content kept, then one rename. The file is old or new, never mixed.
+
+use super::Place;
+use super::commitment::Commitment;
+use super::diff::Diff;
+use super::outcome::{changed, content_changed, unchanged};
+use super::path::WorkspacePath;
+use super::regular::Regular;
+use super::staged::Staged;
+use super::workspace::{FOLDER, Reached, open_beneath, sync_folder};
+use crate::builtin::{refused, shown};
+use countersign_core::Digest;
+use countersign_core::limits::{FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX};
+use countersign_core::source::{Error, Output};
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::os::fd::OwnedFd;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WriteText {
+    path: String,
+    text: String,
+    expected_sha256: Option<Digest>,
+}
+
+pub(super) fn write_text(place: &Place, params: &WriteText, temporary: &str, commitment: &Commitment) -> Result<Output, Error> {
+    let path = WorkspacePath::parse(&params.path)?;
+    let planned = Planned::new(place, params, &path)?;
+    if let Some((file, digest)) = &planned.previous {
+        place.snapshots.keep(file, *digest, &path, temporary)?;
+    }
+    let (folder, made) = MadeFolders::make(planned.reached, &path)?;
+    let mut staged = Staged::create(&folder, temporary, Mode::from_raw_mode(0o644), &path)?;
+    staged.write(params.text.as_bytes())?;
+    if let Some((file, _)) = &planned.previous {
+        staged.set_mode(file.mode)?;
+    }
+    staged.sync()?;
+
+    let previous = planned.previous.map(|(_, digest)| digest);
+    let placed = {
+        let _alone = place.workspace.one_at_a_time();
+        let present = Regular::find(&place.workspace, &folder, &path)?.map(|file| file.digest()).transpose()?;
+        if present != previous {
+            return Err(content_changed(path.as_str()));
+        }
+        commitment.begin()?;
+        match previous {
+            Some(_) => staged.replace(path.name()),
+            None => staged.appear(path.name()),
+        }
+    };
+    placed.map_err(|errno| if errno == Errno::EXIST { content_changed(path.as_str()) } else { unchanged(errno, path.as_str()) })?;
+    made.keep();
+    sync_folder(&folder).map_err(|errno| changed(errno, path.as_str()))?;
+
+    let mut value = json!({ "bytes_written": params.text.len(), "sha256_text": planned.new, "created": previous.is_none() });
+    if let Some(previous) = previous {
+        value["previous_sha256"] = json!(previous);
+    }
+    let evidence = json!({ "path": path.as_str(), "previous_sha256": previous, "new_sha256": planned.new });
+    Ok(Output { value, quality_thousandths: 1_000, evidence: Some(evidence) })
+}
+
+/// Says what `write_text` would do, by the same checks.
+pub(super) fn preview(place: &Place, params: &WriteText) -> Result<Output, Error> {
+    let path = WorkspacePath::parse(&params.path)?;
+    let planned = Planned::new(place, params, &path)?;
+    let mut value = json!({ "path": path.as_str(), "bytes": params.text.len(), "new_sha256": planned.new });
+    let change = match &planned.previous {
+        None => "would_create",
+        Some((_, digest)) if *digest == planned.new => "no_change",
+        Some(_) => "would_change",
+    };
+    value["change"] = json!(change);
+    let old = match &planned.previous {
+        None => Some(String::new()),
+        Some((file, digest)) => {
+            value["previous_sha256"] = json!(digest);
+            text_of(file)?
+        }
+    };
+    match old {
+        Some(old) => Diff::of(&old, &params.text).describe(&mut value),
+        None => value["diff"] = Value::Null,
+    }
+    Ok(Output { value, quality_thousandths: 1_000, evidence: None })
+}
+
+/// The present content where a diff against it can be read.
+fn text_of(file: &Regular) -> Result<Option<String>, Error> {
+    if file.bytes > FILE_READ_BYTES_MAX {
+        return Ok(None);
+    }
+    Ok(String::from_utf8(file.read(FILE_READ_BYTES_MAX)?).ok())
+}
+
+/// A write whose checks have passed, with nothing changed yet.
+struct Planned<'p> {
+    reached: Reached<'p>,
+    previous: Option<(Regular, Digest)>,
+    new: Digest,
+}
+
+impl<'p> Planned<'p> {
+    fn new(place: &Place, params: &WriteText, path: &'p WorkspacePath) -> Result<Self, Error> {
+        if params.text.len() > FILE_WRITE_BYTES_MAX {
+            let (path, bytes) = (shown(path.as_str()), params.text.len());
+            let message = format!("the text for `{path}` has {bytes} bytes; at most {FILE_WRITE_BYTES_MAX} are allowed");
+            return Err(refused("file_too_large", message));
+        }
+        let reached = place.workspace.reach(path, path.folders())?;
+        let previous = if reached.missing.is_empty() { Regular::find(&place.workspace, &reached.folder, path)? } else { None };
+        let previous = previous.map(|file| file.digest().map(|digest| (file, digest))).transpose()?;
+        let present = previous.as_ref().map(|(_, digest)| *digest);
+        if params.expected_sha256.is_some() && params.expected_sha256 != present {
+            return Err(content_changed(path.as_str()));
+        }
+        Ok(Self { reached, previous, new: Digest::new(Sha256::digest(&params.text).into()) })
+    }
+}
+
+/// Folders a write had to make, each with the one it was made in. Dropped before the write is in place, they are removed again.
+struct MadeFolders(Vec<(OwnedFd, String)>);
+
+impl MadeFolders {
+    /// Makes what is missing; answers the innermost folder too.
+    fn make(reached: Reached<'_>, path: &WorkspacePath) -> Result<(OwnedFd, Self), Error> {
+        let failed = |errno| unchanged(errno, path.as_str());
+        let mut made = Self(Vec::new());
+        let mut folder = reached.folder;
+        for name in reached.missing {
+            let is_new = match rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) => true,
+                // Someone was faster. If what they made is a folder we use it; if it is a link, opening it refuses.
+                Err(Errno::EXIST) => false,
+                Err(errno) => return Err(failed(errno)),
+            };
+            let inner = open_beneath(&folder, name, FOLDER, Mode::empty());
+            let synced = sync_folder(&folder);
+            if is_new {
+                made.0.push((folder, name.to_owned()));
+            }
+            synced.map_err(failed)?;
+            folder = inner.map_err(failed)?;
+        }
+        Ok((folder, made))
+    }
+
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for MadeFolders {
+    fn drop(&mut self) {
+        for (outer, name) in self.0.drain(..).rev() {
+            // Fails where something is in it by now, and then it stays, rightly.
+            let _ = rustix::fs::unlinkat(&outer, &name, AtFlags::REMOVEDIR);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `http`: requests to the hosts an operator has allowed, and to no others.
+//! The order of defence: the URL's spelling (`target`), the allowlist (`host_rule`), the address behind the name (`address`,
+//! asked by `resolver` for every connection), then the exchange itself, which checks every redirect anew.
+
+mod definition;
+mod host_rule;
+mod address;
+mod resolver;
+mod target;
+mod headers;
+mod exchange;
+
+use crate::builtin::{read_params, source_id, unknown_action};
+use countersign_core::source::{CallContext, Error, Output, Source};
+use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
+use exchange::Exchange;
+use ipnet::IpNet;
+use serde_json::Value;
+use std::sync::Arc;
+
+pub use host_rule::{HostRule, Scheme};
+
+/// What the operator allows. The default allows nothing.
+#[derive(Clone, Debug, Default)]
+pub struct HttpConfig {
+    pub allowed_hosts: Vec<HostRule>,
+    /// Networks that are not public but may be reached, such as `10.1.0.0/16`; addresses of cloud metadata stay refused.
+    pub allowed_networks: Vec<IpNet>,
+}
+
+/// The source `http`.
+pub struct Http {
+    id: SourceId,
+    actions: Vec<Arc<Action>>,
+    exchange: Exchange,
+}
+
+impl Http {
+    /// Needs a rustls provider to be installed and, if an https host is allowed, the system's certificates.
+    pub fn new(config: HttpConfig) -> Result<Self, crate::Error> {
+        Ok(Self { id: source_id("http")?, actions: definition::actions()?, exchange: Exchange::new(config)? })
+    }
+
+    async fn perform(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Output, Error> {
+        match action.as_str() {
+            "http.get" => self.exchange.get(context, &read_params(action, params)?).await,
+            "http.request" => self.exchange.request(context, read_params(action, params)?).await,
+            _ => Err(unknown_action(action)),
+        }
+    }
+}
+
+impl Source for Http {
+    fn id(&self) -> &SourceId {
+        &self.id
+    }
+
+    fn title(&self) -> &str {
+        "HTTP"
+    }
+
+    fn guide(&self) -> Option<&str> {
+        Some(include_str!("http/guide.md"))
+    }
+
+    fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
+        Box::pin(std::future::ready(Ok(self.actions.clone())))
+    }
+
+    fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(self.perform(context, action, params))
+    }
+
+    fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
+    }
+}
+
+#[cfg(test)]
+mod tests;

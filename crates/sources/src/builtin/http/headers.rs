@@ -1,0 +1,166 @@
+//! Which headers a caller may set: none that would change where the request ends or how it is framed.
+
+use crate::builtin::{refused, shown};
+use countersign_core::limits::{HTTP_HEADER_VALUE_BYTES_MAX, HTTP_HEADERS_MAX};
+use countersign_core::source::Error;
+use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Framing, routing and proxying belong to the client.
+const REFUSED: [&str; 11] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "http2-settings",
+    "via",
+];
+
+/// Reads a caller's headers. Messages name a header, never its value.
+pub(super) fn checked(headers: &BTreeMap<String, String>) -> Result<HeaderMap, Error> {
+    if headers.len() > HTTP_HEADERS_MAX {
+        return Err(refused("header_not_allowed", format!("at most {HTTP_HEADERS_MAX} headers may be set")));
+    }
+    let mut checked = HeaderMap::new();
+    for (name, value) in headers {
+        let not_allowed = |why: &str| refused("header_not_allowed", format!("header `{}` cannot be set: {why}", shown(name)));
+        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| not_allowed("it is not a header name"))?;
+        if REFUSED.contains(&header.as_str()) || header.as_str().starts_with("proxy-") {
+            return Err(not_allowed("it belongs to the connection"));
+        }
+        if value.len() > HTTP_HEADER_VALUE_BYTES_MAX {
+            return Err(not_allowed(&format!("its value is longer than {HTTP_HEADER_VALUE_BYTES_MAX} bytes")));
+        }
+        let value = HeaderValue::from_str(value).map_err(|_| not_allowed("its value holds characters a header cannot carry"))?;
+        if checked.insert(header, value).is_some() {
+            return Err(not_allowed("it is given twice, in two spellings"));
+        }
+    }
+    Ok(checked)
+}
+
+/// What of a caller's headers may follow a redirect to another origin: nothing that could be a credential.
+pub(super) fn for_another_origin(headers: &HeaderMap) -> HeaderMap {
+    [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT].into_iter().filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))).collect()
+}
+
+/// A response's headers, values of the same name joined, each cut to its bound.
+pub(super) fn received(headers: &HeaderMap) -> Value {
+    let mut joined: BTreeMap<&str, String> = BTreeMap::new();
+    for (name, value) in headers {
+        let text = joined.entry(name.as_str()).or_default();
+        if !text.is_empty() {
+            text.push_str(", ");
+        }
+        text.push_str(&String::from_utf8_lossy(value.as_bytes()));
+    }
+    Value::Object(joined.into_iter().map(|(name, text)| (name.to_owned(), Value::String(cut(text)))).collect::<Map<_, _>>())
+}
+
+fn cut(mut text: String) -> String {
+    let end = (0..=text.len().min(HTTP_HEADER_VALUE_BYTES_MAX)).rev().find(|&end| text.is_char_boundary(end));
+    text.truncate(end.unwrap_or(0));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(name: &str, value: &str) -> Result<HeaderMap, Error> {
+        checked(&BTreeMap::from([(name.to_owned(), value.to_owned())]))
+    }
+
+    #[test]
+    fn ordinary_headers_may_be_set() {
+        for (name, value) in [
+            ("accept", "application/json"),
+            ("Authorization", "Bearer x"),
+            ("X-Request-Id", "1"),
+            ("content-type", "text/plain; charset=utf-8"),
+            ("cookie", "a=b"),
+            ("x-empty", ""),
+        ] {
+            assert_eq!(check(name, value).unwrap().get(name).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn headers_that_frame_route_or_smuggle_are_refused() {
+        for (name, value) in [
+            ("Host", "evil.test"),
+            ("HOST", "evil.test"),
+            ("content-length", "0"),
+            ("Content-Length", "5"),
+            ("transfer-encoding", "chunked"),
+            ("Transfer-Encoding", "identity"),
+            ("connection", "keep-alive"),
+            ("Connection", "upgrade"),
+            ("keep-alive", "1"),
+            ("te", "trailers"),
+            ("trailer", "x"),
+            ("upgrade", "h2c"),
+            ("expect", "100-continue"),
+            ("http2-settings", "x"),
+            ("via", "x"),
+            ("proxy-authorization", "x"),
+            ("Proxy-Connection", "x"),
+            ("proxy-anything", "x"),
+            ("x", "a\r\nHost: evil.test"),
+            ("x", "a\nb"),
+            ("x", "a\rb"),
+            ("x", "a\0b"),
+            ("x", "a\u{7f}"),
+            ("x", "é"),
+            ("x\r\nhost", "a"),
+            ("x y", "a"),
+            ("x:", "a"),
+            (":path", "/"),
+            (":authority", "evil.test"),
+            ("host ", "evil.test"),
+            (" host", "evil.test"),
+            ("host\t", "evil.test"),
+            ("transfer-encoding\0", "chunked"),
+            ("", "a"),
+            ("ｈost", "evil.test"),
+        ] {
+            assert_eq!(check(name, value).unwrap_err().code(), "header_not_allowed", "{name:?}: {value:?}");
+        }
+        assert!(check("x", &"a".repeat(HTTP_HEADER_VALUE_BYTES_MAX + 1)).is_err());
+        assert!(checked(&(0..=HTTP_HEADERS_MAX).map(|n| (format!("x-{n}"), String::new())).collect()).is_err());
+        assert!(checked(&BTreeMap::from([("X".into(), "1".into()), ("x".into(), "2".into())])).is_err());
+    }
+
+    #[test]
+    fn a_refusal_does_not_repeat_the_value() {
+        let message = check("authorization", "hunter2\n").unwrap_err().to_string();
+        assert!(message.contains("`authorization`") && !message.contains("hunter2"), "{message}");
+    }
+
+    #[test]
+    fn only_harmless_headers_follow_to_another_origin() {
+        let headers = ["accept", "user-agent", "authorization", "cookie", "x-api-key"].map(|name| (name.to_owned(), "x".to_owned()));
+        let kept = for_another_origin(&checked(&headers.into()).unwrap());
+        assert_eq!(kept.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept", "user-agent"]);
+    }
+
+    #[test]
+    fn received_headers_are_joined_and_bounded() {
+        let mut headers = HeaderMap::new();
+        headers.append("vary", HeaderValue::from_static("a"));
+        headers.append("vary", HeaderValue::from_static("b"));
+        headers.append("x-long", HeaderValue::from_bytes("aé".repeat(10_000).as_bytes()).unwrap());
+        headers.append("x-bytes", HeaderValue::from_bytes(&[0xff, b'a']).unwrap());
+        let received = received(&headers);
+        assert_eq!((&received["vary"], &received["x-bytes"]), (&json!("a, b"), &json!("\u{fffd}a")));
+        // The bound falls inside an é, so the cut falls before it.
+        assert_eq!(received["x-long"].as_str().unwrap().len(), HTTP_HEADER_VALUE_BYTES_MAX - 1 + HTTP_HEADER_VALUE_BYTES_MAX % 3 / 2);
+    }
+}

@@ -1,0 +1,41 @@
+//! Finds the addresses of a name and hands out only those that may be reached: what is checked is what is connected to,
+//! so a name that answers differently the second time gains nothing.
+
+use super::address::{AddressRefused, AddressRule};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+pub(super) struct CheckedResolver(pub(super) Arc<AddressRule>);
+
+impl Resolve for CheckedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let rule = self.0.clone();
+        Box::pin(async move {
+            // Port 0 stands for the one in the URL.
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            Ok(checked(&rule, found)?)
+        })
+    }
+}
+
+fn checked(rule: &AddressRule, mut addresses: Vec<SocketAddr>) -> Result<Addrs, AddressRefused> {
+    let found = addresses.len();
+    addresses.retain(|address| rule.check(address.ip()).is_ok());
+    if addresses.is_empty() && found > 0 { Err(AddressRefused) } else { Ok(Box::new(addresses.into_iter())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_that_may_be_reached_are_handed_out() {
+        let addresses = |texts: &[&str]| texts.iter().map(|text| text.parse::<SocketAddr>().unwrap()).collect::<Vec<_>>();
+        let rule = AddressRule::default();
+        let mixed = addresses(&["127.0.0.1:0", "8.8.8.8:0", "[::1]:0", "169.254.169.254:0"]);
+        assert_eq!(checked(&rule, mixed).ok().unwrap().collect::<Vec<_>>(), addresses(&["8.8.8.8:0"]));
+        assert_eq!(checked(&rule, addresses(&["10.0.0.1:0", "[fd00::1]:0"])).err(), Some(AddressRefused));
+        assert_eq!(checked(&rule, Vec::new()).ok().unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,133 @@
+//! `notify`: a message to the people of the org, shown inside the product as plain text.
+
+use crate::builtin::{VERSION, action_id, failed, object_schema, read_params, refused, source_id, unknown_action};
+use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
+use countersign_core::limits::{NOTIFICATION_BODY_CHARS_MAX, NOTIFICATION_TITLE_CHARS_MAX};
+use countersign_core::notification::{Notification, Notifier};
+use countersign_core::source::{CallContext, Error, Output, Source};
+use countersign_core::{Action, ActionId, Clock, Future, NotificationId, OrgId, Random, SourceId, Tier, ledger, random_bytes};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The source `notify`.
+pub struct Notify {
+    id: SourceId,
+    action: Arc<Action>,
+    notifier: Arc<dyn Notifier>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Send {
+    title: String,
+    body: String,
+}
+
+impl Notify {
+    pub fn new(notifier: Arc<dyn Notifier>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, crate::Error> {
+        Ok(Self { id: source_id("notify")?, action: Arc::new(definition()?), notifier, clock, random })
+    }
+
+    async fn send(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Output, Error> {
+        if *action != self.action.id {
+            return Err(unknown_action(action));
+        }
+        let Send { title, body } = read_params(action, params)?;
+        check_length("title", &title, NOTIFICATION_TITLE_CHARS_MAX)?;
+        check_length("body", &body, NOTIFICATION_BODY_CHARS_MAX)?;
+        let now = self.clock.now();
+        let notification = Notification {
+            id: NotificationId::new(now, random_bytes(&*self.random)),
+            org: context.org.clone(),
+            space: context.space.clone(),
+            invocation: context.invocation.clone(),
+            title,
+            body,
+            created_at: now,
+        };
+        self.notifier.deliver(&notification).await.map_err(meaning)?;
+        let value = json!({ "notification_id": notification.id });
+        Ok(Output { value, quality_thousandths: 1_000, evidence: None })
+    }
+}
+
+impl Source for Notify {
+    fn id(&self) -> &SourceId {
+        &self.id
+    }
+
+    fn title(&self) -> &str {
+        "Notifications"
+    }
+
+    fn guide(&self) -> Option<&str> {
+        Some(include_str!("notify/guide.md"))
+    }
+
+    fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
+        Box::pin(std::future::ready(Ok(vec![self.action.clone()])))
+    }
+
+    fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(self.send(context, action, params))
+    }
+
+    fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(std::future::ready(Err(Error::PreviewUnsupported { action: action.clone() })))
+    }
+}
+
+fn check_length(field: &str, text: &str, chars_max: usize) -> Result<(), Error> {
+    if text.trim().is_empty() {
+        return Err(refused("invalid_params", format!("`{field}` is empty")));
+    }
+    if text.chars().nth(chars_max).is_some() {
+        return Err(refused("invalid_params", format!("`{field}` is longer than {chars_max} characters")));
+    }
+    Ok(())
+}
+
+/// What a store that could not take the notification says about it.
+fn meaning(error: ledger::Error) -> Error {
+    let source_id = || "notify".to_owned();
+    match error {
+        ledger::Error::Unavailable { message } => Error::Unreachable { source_id: source_id(), message },
+        ledger::Error::CommitUnknown { message } => Error::Broken { source_id: source_id(), message },
+        // The store's own words are for the log, not for the caller.
+        ledger::Error::Corrupt { .. } => failed("notification_refused", "the store did not accept the notification; nobody was notified"),
+    }
+}
+
+fn definition() -> Result<Action, crate::Error> {
+    let text = |chars_max: usize, description: &str| json!({ "type": "string", "minLength": 1, "maxLength": chars_max, "description": description });
+    Ok(Action {
+        id: action_id("notify.send")?,
+        version: VERSION.to_owned(),
+        title: "Notify people".to_owned(),
+        description: "Shows a message to the people of the org. An invocation notifies once, however often it is tried.".to_owned(),
+        tier: Tier::R2,
+        params_schema: object_schema(
+            json!({
+                "title": text(NOTIFICATION_TITLE_CHARS_MAX, "One line."),
+                "body": text(NOTIFICATION_BODY_CHARS_MAX, "Plain text; markup is shown, not rendered."),
+            }),
+            &["title", "body"],
+        ),
+        result_schema: object_schema(json!({ "notification_id": { "type": "string", "maxLength": 64 } }), &["notification_id"]),
+        requires: vec!["notify.send".to_owned()],
+        effects: vec![Effect::DeviceNotification],
+        timeout_ms: 5_000,
+        idempotency_key_fields: Vec::new(),
+        // What was read cannot be unread.
+        reversibility: Reversibility::NotReversible,
+        repeatability: Repeatability::NotRepeatable,
+        preview: Preview::Unsupported,
+        profile: Profile::InProcess,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,22 @@
+//! Why a source could not be set up. A call's errors are `core::source::Error`.
+
+use countersign_core::action::InvalidActionId;
+
+/// A source that cannot be set up is not offered; nothing was changed and trying again is safe.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("folder `{path}` cannot be used: {message}")]
+    Folder { path: String, message: String },
+    #[error("`{snapshots}` cannot keep snapshots of `{root}`: one lies inside the other")]
+    FoldersOverlap { root: String, snapshots: String },
+    /// Without it a path could be redirected between check and use, so there are no `files` actions.
+    #[error("this kernel cannot open files beneath a folder safely (openat2 is missing or filtered): {message}")]
+    NoSafeOpen { message: String },
+    #[error("`{text}` is not a host rule: {message}")]
+    HostRule { text: String, message: &'static str },
+    /// Names the part that is missing, such as the system's certificates.
+    #[error("the http client cannot be built: {message}")]
+    HttpClient { message: String },
+    #[error("a builtin definition is broken")]
+    Definition(#[source] InvalidActionId),
+}

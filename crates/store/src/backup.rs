@@ -1,0 +1,259 @@
+//! Backup and restore: every row as a JSON line, all from one moment, the same file for both engines.
+//! A backup of one engine restores into the other, which is also how to move from one machine to many.
+
+use crate::db::{Tx, Val, vals};
+use crate::{Error, Store, migrate};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::io::{BufRead, Write};
+
+const FORMAT: u32 = 1;
+
+/// Every table with its columns, parents before children.
+const TABLES: &[(&str, &[&str], &str)] = &[
+    ("orgs", &["org_id", "name", "modes_version", "created_at"], "org_id"),
+    ("spaces", &["org_id", "id", "name", "band", "self_approval", "sealed_key", "created_at"], "org_id, id"),
+    ("users", &["org_id", "id", "name", "role", "created_at", "disabled_at"], "org_id, id"),
+    (
+        "sessions",
+        &["org_id", "id", "space_id", "created_by", "owner_id", "title", "attendance", "automation_id", "created_at", "ended_at"],
+        "org_id, id",
+    ),
+    (
+        "tokens",
+        &["org_id", "id", "kind", "user_id", "session_id", "name", "scopes", "hash", "created_at", "expires_at", "revoked_at"],
+        "org_id, id",
+    ),
+    ("modes", &["org_id", "scope", "action", "mode", "version", "set_by", "set_at"], "org_id, action, scope"),
+    (
+        "invocations",
+        &["org_id", "id", "session_id", "space_id", "action", "status", "expires_at", "sealed_params", "body"],
+        "org_id, id",
+    ),
+    ("attempts", &["org_id", "invocation_id", "n", "state", "intent_at", "outcome", "outcome_at"], "org_id, invocation_id, n"),
+    ("approvals", &["org_id", "id", "invocation_id", "approver", "approves", "reason", "binding", "at"], "org_id, id"),
+    (
+        "reservations",
+        &["org_id", "space_id", "action", "key", "raw", "invocation_id", "state", "expires_at"],
+        "org_id, space_id, action, key",
+    ),
+    (
+        "keys",
+        &["org_id", "key_id", "purpose", "public", "sealed_secret", "starts_at_seq", "created_at", "retired_at"],
+        "org_id, key_id",
+    ),
+    ("logs", &["org_id", "log_id", "size", "prev", "frontier", "key_id", "checkpoint_key_id", "checkpointed", "at"], "org_id"),
+    ("entries", &["org_id", "seq", "kind", "id", "invocation_id", "payload", "leaf", "key_id", "signature"], "org_id, seq"),
+    ("tree_nodes", &["org_id", "level", "position", "hash"], "org_id, level, position"),
+    ("checkpoints", &["org_id", "size", "note", "at"], "org_id, size"),
+    ("definitions", &["org_id", "digest", "body", "archived_at"], "org_id, digest"),
+    ("events", &["seq", "org_id", "id", "name", "key", "receipt_id", "body", "at"], "seq"),
+    ("notifications", &["org_id", "id", "space_id", "invocation_id", "title", "body", "created_at"], "org_id, id"),
+];
+
+#[derive(Serialize, Deserialize)]
+struct Opening {
+    countersign_backup: u32,
+    schema_version: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Ending {
+    rows: u64,
+    sha256: String,
+}
+
+/// Why a backup file was not restored. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    #[error("the target already holds an org: restore only into an empty store")]
+    NotEmpty,
+    #[error("line {line} of the backup does not read: {message}")]
+    Malformed { line: u64, message: String },
+    #[error("the backup is cut off or was changed: {message}")]
+    Damaged { message: String },
+    #[error("the backup has schema version {found}, this binary restores version {wanted}; use the matching one")]
+    OtherVersion { found: i64, wanted: i64 },
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// What a backup or a restore moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    pub rows: u64,
+}
+
+impl Store {
+    /// Writes everything as of now, while the server goes on. Secrets in it stay sealed under the master key.
+    pub async fn backup(&self, file: &mut (dyn Write + Send)) -> Result<Moved, Error> {
+        let mut out = Out { file, hasher: Sha256::new(), rows: 0 };
+        let opening = Opening { countersign_backup: FORMAT, schema_version: migrate::version() };
+        out.line(&json!(opening))?;
+        let mut snapshot = self.db.snapshot().await?;
+        for (table, columns, order) in TABLES {
+            let sql = format!("/* every org */ SELECT {} FROM {table} ORDER BY {order}", columns.join(", "));
+            let mut each = |row: Vec<Val>| {
+                out.rows += 1;
+                out.line(&json!({ "table": table, "row": row.iter().map(to_json).collect::<Vec<_>>() }))
+            };
+            snapshot.scan(&sql, &mut each).await?;
+        }
+        let ending = Ending { rows: out.rows, sha256: hex::encode(out.hasher.clone().finalize()) };
+        out.line(&json!(ending))?;
+        out.file.flush().map_err(unwritable)?;
+        Ok(Moved { rows: out.rows })
+    }
+
+    /// Reads a backup into this empty store: all of it, or nothing.
+    pub async fn restore(&self, file: impl BufRead + Send + 'static) -> Result<Moved, RestoreError> {
+        let outcome = self
+            .db
+            .write(move |tx| {
+                Box::pin(async move {
+                    match restore_in(tx, file).await {
+                        Ok(moved) => Ok(moved),
+                        // Carried through the store's error so that the write is undone; unpacked below.
+                        Err(RestoreError::Store(error)) => Err(error),
+                        Err(other) => Err(Error::Corrupt { message: format!("{REFUSED}{other}") }),
+                    }
+                })
+            })
+            .await;
+        outcome.map_err(|error| match error {
+            Error::Corrupt { message } if message.starts_with(REFUSED) => refused(&message[REFUSED.len()..]),
+            other => RestoreError::Store(other),
+        })
+    }
+}
+
+const REFUSED: &str = "restore refused: ";
+
+fn refused(message: &str) -> RestoreError {
+    if message == RestoreError::NotEmpty.to_string() {
+        RestoreError::NotEmpty
+    } else {
+        RestoreError::Damaged { message: message.to_owned() }
+    }
+}
+
+async fn restore_in(tx: &mut Tx, file: impl BufRead + Send) -> Result<Moved, RestoreError> {
+    let orgs = tx.query("SELECT org_id FROM orgs LIMIT 1", &[]).await?;
+    if !orgs.is_empty() {
+        return Err(RestoreError::NotEmpty);
+    }
+    let mut hasher = Sha256::new();
+    let mut rows = 0;
+    let mut last_event = 0;
+    for (index, line) in file.lines().enumerate() {
+        let number = index as u64 + 1;
+        let malformed = |message: String| RestoreError::Malformed { line: number, message };
+        let line = line.map_err(|error| malformed(error.to_string()))?;
+        let value: Value = serde_json::from_str(&line).map_err(|error| malformed(error.to_string()))?;
+        if index == 0 {
+            let opening: Opening = serde_json::from_value(value).map_err(|error| malformed(error.to_string()))?;
+            if opening.countersign_backup != FORMAT || opening.schema_version != migrate::version() {
+                return Err(RestoreError::OtherVersion { found: opening.schema_version, wanted: migrate::version() });
+            }
+        } else if value.get("sha256").is_some() {
+            let ending: Ending = serde_json::from_value(value).map_err(|error| malformed(error.to_string()))?;
+            if ending.rows != rows || ending.sha256 != hex::encode(hasher.finalize()) {
+                return Err(RestoreError::Damaged { message: "its content does not match its closing line".into() });
+            }
+            if tx.is_postgres() {
+                tx.query("/* every org */ SELECT setval(pg_get_serial_sequence('events', 'seq'), $1)", &vals![last_event.max(1)]).await?;
+            }
+            return Ok(Moved { rows });
+        } else {
+            let (table, columns, row) = table_row(&value).map_err(malformed)?;
+            if table == "events"
+                && let Some(Val::Int(seq)) = row.first()
+            {
+                last_event = *seq;
+            }
+            let places = (1..=columns.len()).map(|place| format!("${place}")).collect::<Vec<_>>().join(", ");
+            let sql = format!("/* every org */ INSERT INTO {table} ({}) VALUES ({places})", columns.join(", "));
+            tx.exec(&sql, &row).await?;
+            rows += 1;
+        }
+        hasher.update(line.as_bytes());
+        hasher.update(b"\n");
+    }
+    Err(RestoreError::Damaged { message: "its closing line is missing".into() })
+}
+
+type TableRow = (&'static str, &'static [&'static str], Vec<Val>);
+
+fn table_row(value: &Value) -> Result<TableRow, String> {
+    let name = value.get("table").and_then(Value::as_str).unwrap_or_default();
+    let (table, columns, _) = TABLES.iter().find(|(table, ..)| *table == name).ok_or_else(|| format!("unknown table `{name}`"))?;
+    let values = value.get("row").and_then(Value::as_array).ok_or("a row is missing")?;
+    if values.len() != columns.len() {
+        return Err(format!("a row of `{name}` has {} values, not {}", values.len(), columns.len()));
+    }
+    let row = values.iter().map(from_json).collect::<Option<Vec<_>>>().ok_or_else(|| format!("a row of `{name}` holds a value of a wrong kind"))?;
+    Ok((table, columns, row))
+}
+
+fn to_json(value: &Val) -> Value {
+    match value {
+        Val::Null => Value::Null,
+        Val::Int(int) => json!(int),
+        Val::Text(text) => json!(text),
+        Val::Bytes(bytes) => json!({ "base64": STANDARD.encode(bytes) }),
+    }
+}
+
+fn from_json(value: &Value) -> Option<Val> {
+    match value {
+        Value::Null => Some(Val::Null),
+        Value::Number(number) => number.as_i64().map(Val::Int),
+        Value::String(text) => Some(Val::Text(text.clone())),
+        Value::Object(map) => STANDARD.decode(map.get("base64")?.as_str()?).ok().map(Val::Bytes),
+        Value::Bool(_) | Value::Array(_) => None,
+    }
+}
+
+struct Out<'a> {
+    file: &'a mut (dyn Write + Send),
+    hasher: Sha256,
+    rows: u64,
+}
+
+impl Out<'_> {
+    fn line(&mut self, value: &Value) -> Result<(), Error> {
+        let text = format!("{value}\n");
+        self.hasher.update(text.as_bytes());
+        self.file.write_all(text.as_bytes()).map_err(unwritable)
+    }
+}
+
+fn unwritable(error: std::io::Error) -> Error {
+    Error::Unavailable { message: format!("the backup file could not be written: {error}") }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::db::Columns;
+
+    /// Tables the database has and a backup would not hold; there must be none.
+    pub(crate) async fn forgotten_tables(tx: &mut Tx) -> Result<Vec<String>, Error> {
+        let sql = if tx.is_postgres() {
+            "/* every org */ SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema()"
+        } else {
+            "/* every org */ SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        };
+        let mut forgotten = Vec::new();
+        for row in tx.query(sql, &[]).await? {
+            let table = Columns::of(row).text()?;
+            if table != "schema_migrations" && !TABLES.iter().any(|(known, ..)| *known == table) {
+                forgotten.push(table);
+            }
+        }
+        Ok(forgotten)
+    }
+}

@@ -1,0 +1,27 @@
+//! Checkpoints: signed statements of how long the log is and what it hashes to, by a key that signs nothing else.
+
+use crate::db::{Columns, vals};
+use crate::{Error, Store, seal};
+use countersign_core::OrgId;
+
+impl Store {
+    /// Signs a checkpoint if the log grew since the last one, and returns the newest.
+    pub async fn checkpoint(&self, org: &OrgId) -> Result<Option<String>, Error> {
+        let rows = self.db.read("SELECT size, checkpointed FROM logs WHERE org_id = $1", &vals![org.as_str()]).await?;
+        let Some(row) = rows.into_iter().next() else {
+            return Ok(None);
+        };
+        let mut columns = Columns::of(row);
+        if columns.int()? != columns.int()? {
+            let org = org.clone();
+            self.db.write(move |tx| Box::pin(async move { seal::checkpoint(tx, &org).await })).await?;
+        }
+        self.latest_checkpoint(org).await
+    }
+
+    pub async fn latest_checkpoint(&self, org: &OrgId) -> Result<Option<String>, Error> {
+        let rows =
+            self.db.read("SELECT note FROM checkpoints WHERE org_id = $1 ORDER BY size DESC LIMIT 1", &vals![org.as_str()]).await?;
+        rows.into_iter().next().map(|row| Columns::of(row).text()).transpose()
+    }
+}

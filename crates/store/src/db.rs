@@ -1,0 +1,381 @@
+//! One database, two engines: the same SQL text, the same value types, the same one writer with group commit.
+//! Every write is queued to one writer, which runs all that wait, each in its own savepoint, and commits once.
+//! No timer: a lone write commits at once, and batches grow by themselves under load.
+
+mod postgres;
+mod sqlite;
+
+use crate::Error;
+use crate::seal::Sealing;
+use countersign_core::{Clock, Future, Timestamp};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Writes taken into one commit; more wait for the next.
+const BATCH_MAX: usize = 256;
+/// Writes that may wait; a full queue makes callers wait, it never drops.
+const QUEUE_MAX: usize = 4_096;
+
+/// Which database, and how to reach it.
+#[derive(Clone, Debug)]
+pub enum Engine {
+    /// The embedded default: one file.
+    Sqlite { path: PathBuf },
+    /// A PostgreSQL URL; may hold a password, so it is never printed.
+    Postgres { url: String },
+}
+
+/// Whose clock decides expiry.
+#[derive(Clone)]
+pub enum TimeSource {
+    /// PostgreSQL's own; on SQLite the given clock, which is the same machine's.
+    Database(Arc<dyn Clock>),
+    /// A clock that tests own, on both engines.
+    Fixed(Arc<dyn Clock>),
+}
+
+/// A value in a row or a parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Val {
+    Null,
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+/// One row, columns in the order they were selected.
+pub(crate) type Row = Vec<Val>;
+
+/// Reads columns left to right.
+pub(crate) struct Columns(std::vec::IntoIter<Val>);
+
+#[derive(Clone)]
+pub(crate) enum Db {
+    Sqlite(Arc<sqlite::Sqlite>),
+    Postgres(Arc<postgres::Postgres>),
+}
+
+/// A write in progress. Everything in it is committed together with whatever else was waiting.
+pub(crate) struct Tx {
+    connection: Connection,
+    now: Timestamp,
+    pub(crate) sealing: Sealing,
+}
+
+enum Connection {
+    Sqlite(rusqlite::Connection),
+    Postgres(deadpool_postgres::Object),
+}
+
+/// A write waiting for its turn.
+trait Write: Send {
+    fn run<'t>(&'t mut self, tx: &'t mut Tx) -> Future<'t, Result<(), Error>>;
+    /// Tells the caller, once it is known whether the batch was committed.
+    fn answer(self: Box<Self>, committed: Result<(), Error>);
+}
+
+struct Queued<T, F> {
+    body: Option<F>,
+    outcome: Option<Result<T, Error>>,
+    caller: oneshot::Sender<Result<T, Error>>,
+}
+
+impl Db {
+    pub(crate) async fn open(engine: &Engine, time: TimeSource, sealing: Sealing) -> Result<Self, Error> {
+        match engine {
+            Engine::Sqlite { path } => Ok(Self::Sqlite(Arc::new(sqlite::Sqlite::open(path, time, sealing)?))),
+            Engine::Postgres { url } => Ok(Self::Postgres(Arc::new(postgres::Postgres::open(url, time, sealing).await?))),
+        }
+    }
+
+    pub(crate) const fn is_postgres(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
+    /// Runs `body` in the next batch. When this returns `Ok` it is durable; when it returns an error nothing of it remains.
+    ///
+    /// `body` may await nothing but the transaction it is given: on SQLite anything else is an error, not a wait.
+    pub(crate) async fn write<T, F>(&self, body: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'t> FnOnce(&'t mut Tx) -> Future<'t, Result<T, Error>> + Send + 'static,
+    {
+        let (caller, answer) = oneshot::channel();
+        let write = Box::new(Queued { body: Some(body), outcome: None, caller });
+        match self {
+            Self::Sqlite(sqlite) => sqlite.submit(write).await?,
+            Self::Postgres(postgres) => postgres.submit(write).await?,
+        }
+        answer.await.map_err(|_| Error::CommitUnknown { message: "the writer stopped".into() })?
+    }
+
+    /// Runs one query on a connection of its own, at the last commit.
+    pub(crate) async fn read(&self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
+        debug_assert!(is_scoped(sql), "this query is not limited to an org: {sql}");
+        match self {
+            Self::Sqlite(sqlite) => sqlite.read(sql, params),
+            Self::Postgres(postgres) => postgres.read(sql, params).await,
+        }
+    }
+
+    /// Streams a table in primary-key order, all from one snapshot; used by backup and export.
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot, Error> {
+        match self {
+            Self::Sqlite(sqlite) => Ok(Snapshot::Sqlite(sqlite.snapshot()?)),
+            Self::Postgres(postgres) => Ok(Snapshot::Postgres(postgres.snapshot().await?)),
+        }
+    }
+
+    /// Whether no other server works on this database. On SQLite the data folder's lock has seen to it.
+    pub(crate) async fn is_alone(&self) -> Result<bool, Error> {
+        match self {
+            Self::Sqlite(_) => Ok(true),
+            Self::Postgres(postgres) => postgres.is_alone().await,
+        }
+    }
+
+    /// The clock that decides expiry.
+    pub(crate) async fn now(&self) -> Result<Timestamp, Error> {
+        match self {
+            Self::Sqlite(sqlite) => Ok(sqlite.now()),
+            Self::Postgres(postgres) => postgres.now().await,
+        }
+    }
+}
+
+/// A read-only view of one moment.
+pub(crate) enum Snapshot {
+    Sqlite(rusqlite::Connection),
+    Postgres(deadpool_postgres::ClientWrapper),
+}
+
+impl Snapshot {
+    pub(crate) async fn read(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
+        match self {
+            Self::Sqlite(connection) => sqlite::query(connection, sql, params),
+            Self::Postgres(client) => postgres::query(client, sql, params).await,
+        }
+    }
+
+    /// Hands over row after row, without holding them all.
+    pub(crate) async fn scan(&mut self, sql: &str, each: &mut (dyn FnMut(Row) -> Result<(), Error> + Send)) -> Result<(), Error> {
+        match self {
+            Self::Sqlite(connection) => sqlite::scan(connection, sql, each),
+            Self::Postgres(client) => postgres::scan(client, sql, each).await,
+        }
+    }
+}
+
+impl Tx {
+    /// The database's clock, read once per batch.
+    pub(crate) const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    pub(crate) const fn is_postgres(&self) -> bool {
+        matches!(self.connection, Connection::Postgres(_))
+    }
+
+    /// Returns how many rows changed.
+    pub(crate) async fn exec(&mut self, sql: &str, params: &[Val]) -> Result<u64, Error> {
+        debug_assert!(is_scoped(sql), "this statement is not limited to an org: {sql}");
+        match &mut self.connection {
+            Connection::Sqlite(connection) => sqlite::exec(connection, sql, params),
+            Connection::Postgres(client) => postgres::exec(client, sql, params).await,
+        }
+    }
+
+    /// Runs statements that do not depend on each other's outcome; on PostgreSQL they share one round trip.
+    pub(crate) async fn exec_all(&mut self, statements: &[(&str, Vec<Val>)]) -> Result<(), Error> {
+        debug_assert!(statements.iter().all(|(sql, _)| is_scoped(sql)), "a statement is not limited to an org: {statements:?}");
+        match &mut self.connection {
+            Connection::Sqlite(connection) => {
+                for (sql, params) in statements {
+                    sqlite::exec(connection, sql, params)?;
+                }
+                Ok(())
+            }
+            Connection::Postgres(client) => postgres::exec_all(client, statements).await,
+        }
+    }
+
+    pub(crate) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
+        debug_assert!(is_scoped(sql), "this query is not limited to an org: {sql}");
+        match &mut self.connection {
+            Connection::Sqlite(connection) => sqlite::query(connection, sql, params),
+            Connection::Postgres(client) => postgres::query(client, sql, params).await,
+        }
+    }
+
+    /// Like `query`, and keeps the rows from changing until the commit. SQLite has one writer and needs no lock.
+    pub(crate) async fn query_locked(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
+        match &self.connection {
+            Connection::Sqlite(_) => self.query(sql, params).await,
+            Connection::Postgres(_) => self.query(&format!("{sql} FOR UPDATE"), params).await,
+        }
+    }
+}
+
+/// Whether the text names the org, or says in its first words why it need not.
+/// SECURITY: this is what keeps one tenant's rows from another; it is checked on every statement of every test.
+fn is_scoped(sql: &str) -> bool {
+    sql.contains("org_id") || sql.starts_with("/* every org")
+}
+
+impl<T, F> Write for Queued<T, F>
+where
+    T: Send,
+    F: for<'t> FnOnce(&'t mut Tx) -> Future<'t, Result<T, Error>> + Send,
+{
+    fn run<'t>(&'t mut self, tx: &'t mut Tx) -> Future<'t, Result<(), Error>> {
+        Box::pin(async move {
+            let Some(body) = self.body.take() else {
+                return Err(Error::Corrupt { message: "a write ran twice".into() });
+            };
+            let outcome = body(tx).await;
+            let status = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
+            self.outcome = Some(outcome);
+            status
+        })
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), Error>) {
+        let outcome = match (self.outcome, committed) {
+            // The write itself failed: that is the more telling error, and nothing of it was kept.
+            (Some(Err(error)), _) => Err(error),
+            (_, Err(error)) => Err(error),
+            (Some(outcome), Ok(())) => outcome,
+            (None, Ok(())) => Err(Error::Corrupt { message: "a write was committed without running".into() }),
+        };
+        // The caller may have gone; the write is durable all the same.
+        let _gone = self.caller.send(outcome);
+    }
+}
+
+impl Columns {
+    pub(crate) fn of(row: Row) -> Self {
+        Self(row.into_iter())
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, Error> {
+        match self.0.next() {
+            Some(Val::Text(text)) => Ok(text),
+            other => Err(unexpected("text", other)),
+        }
+    }
+
+    pub(crate) fn text_or_null(&mut self) -> Result<Option<String>, Error> {
+        match self.0.next() {
+            Some(Val::Null) => Ok(None),
+            Some(Val::Text(text)) => Ok(Some(text)),
+            other => Err(unexpected("text or null", other)),
+        }
+    }
+
+    pub(crate) fn int(&mut self) -> Result<i64, Error> {
+        match self.0.next() {
+            Some(Val::Int(int)) => Ok(int),
+            other => Err(unexpected("an integer", other)),
+        }
+    }
+
+    pub(crate) fn int_or_null(&mut self) -> Result<Option<i64>, Error> {
+        match self.0.next() {
+            Some(Val::Null) => Ok(None),
+            Some(Val::Int(int)) => Ok(Some(int)),
+            other => Err(unexpected("an integer or null", other)),
+        }
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, Error> {
+        match self.0.next() {
+            Some(Val::Bytes(bytes)) => Ok(bytes),
+            other => Err(unexpected("bytes", other)),
+        }
+    }
+
+    pub(crate) fn bytes_or_null(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        match self.0.next() {
+            Some(Val::Null) => Ok(None),
+            Some(Val::Bytes(bytes)) => Ok(Some(bytes)),
+            other => Err(unexpected("bytes or null", other)),
+        }
+    }
+
+    pub(crate) fn time(&mut self) -> Result<Timestamp, Error> {
+        self.int().map(Timestamp::from_micros)
+    }
+
+    pub(crate) fn time_or_null(&mut self) -> Result<Option<Timestamp>, Error> {
+        Ok(self.int_or_null()?.map(Timestamp::from_micros))
+    }
+
+    /// A text that must parse as one of our words or ids.
+    pub(crate) fn parsed<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Error> {
+        let text = self.text()?;
+        parse(&text).ok_or_else(|| Error::Corrupt { message: format!("`{text}` is not a value this column may hold") })
+    }
+
+    pub(crate) fn parsed_or_null<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Error> {
+        match self.text_or_null()? {
+            None => Ok(None),
+            Some(text) => parse(&text)
+                .map(Some)
+                .ok_or_else(|| Error::Corrupt { message: format!("`{text}` is not a value this column may hold") }),
+        }
+    }
+}
+
+fn unexpected(wanted: &str, got: Option<Val>) -> Error {
+    let got = match got {
+        None => "no column",
+        Some(Val::Null) => "null",
+        Some(Val::Int(_)) => "an integer",
+        Some(Val::Text(_)) => "text",
+        Some(Val::Bytes(_)) => "bytes",
+    };
+    Error::Corrupt { message: format!("expected {wanted}, found {got}") }
+}
+
+impl From<i64> for Val {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<Timestamp> for Val {
+    fn from(value: Timestamp) -> Self {
+        Self::Int(value.as_micros())
+    }
+}
+
+impl From<&str> for Val {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Val {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl From<Vec<u8>> for Val {
+    fn from(value: Vec<u8>) -> Self {
+        Self::Bytes(value)
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Val {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// Parameters of a statement, in order.
+macro_rules! vals {
+    ($($value:expr),* $(,)?) => { vec![$($crate::db::Val::from($value)),*] };
+}
+pub(crate) use vals;

@@ -1,0 +1,301 @@
+//! PostgreSQL: one writer task with group commit, as on SQLite, and a pool of readers.
+//! One connection writes for one process: the head of an org's log is locked once per batch, not once per call.
+
+use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, TimeSource, Tx, Val, Write};
+use crate::Error;
+use crate::seal::Sealing;
+use countersign_core::{Clock, Timestamp};
+use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use futures_util::TryStreamExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_postgres::types::{ToSql, Type};
+
+/// Connections for reading; one more belongs to the writer.
+const READERS_MAX: usize = 8;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(crate) struct Postgres {
+    pool: Pool,
+    writer: mpsc::Sender<Box<dyn Write>>,
+    clock: Option<Arc<dyn Clock>>,
+    /// Held for as long as this process works on the database; see `is_alone`.
+    presence: tokio::sync::Mutex<Option<ClientWrapper>>,
+}
+
+/// Every server holds this lock shared; whoever can take it alone is alone.
+const PRESENCE_LOCK: i64 = 7_117_002;
+
+impl Postgres {
+    pub(crate) async fn open(url: &str, time: TimeSource, sealing: Sealing) -> Result<Self, Error> {
+        let mut config: tokio_postgres::Config =
+            url.parse().map_err(|_| Error::Unavailable { message: "the database URL does not parse as a PostgreSQL URL".into() })?;
+        config.application_name("countersign").connect_timeout(CONNECT_TIMEOUT).keepalives_idle(Duration::from_secs(30));
+        let manager = Manager::from_config(config, tls(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
+        let pool = Pool::builder(manager)
+            .max_size(READERS_MAX + 1)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(CONNECT_TIMEOUT))
+            .create_timeout(Some(CONNECT_TIMEOUT))
+            .build()
+            .map_err(|error| Error::Unavailable { message: error.to_string() })?;
+        let clock = match time {
+            TimeSource::Database(_) => None,
+            TimeSource::Fixed(clock) => Some(clock),
+        };
+        let (writer, queue) = mpsc::channel(QUEUE_MAX);
+        tokio::spawn(write_all(pool.clone(), queue, clock.clone(), sealing));
+        Ok(Self { pool, writer, clock, presence: tokio::sync::Mutex::new(None) })
+    }
+
+    pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
+        self.writer.send(write).await.map_err(|_| Error::Unavailable { message: "the writer stopped".into() })
+    }
+
+    pub(crate) async fn read(&self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
+        let client = checked_out(&self.pool).await?;
+        query(&client, sql, params).await
+    }
+
+    pub(crate) async fn snapshot(&self) -> Result<ClientWrapper, Error> {
+        // Taken out of the pool for good: it must not come back inside a transaction.
+        let client = Object::take(checked_out(&self.pool).await?);
+        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await.map_err(classify)?;
+        Ok(client)
+    }
+
+    /// Whether this is the only server; asked once at start, before the lock is kept shared for others to see.
+    pub(crate) async fn is_alone(&self) -> Result<bool, Error> {
+        let client = Object::take(checked_out(&self.pool).await?);
+        let rows = query(&client, "SELECT CASE WHEN pg_try_advisory_lock($1) THEN 1::bigint ELSE 0::bigint END", &[Val::Int(PRESENCE_LOCK)]).await?;
+        let alone = rows == [vec![Val::Int(1)]];
+        let locked = format!("SELECT pg_advisory_lock_shared({PRESENCE_LOCK})");
+        client.batch_execute(&locked).await.map_err(classify)?;
+        if alone {
+            client.batch_execute(&format!("SELECT pg_advisory_unlock({PRESENCE_LOCK})")).await.map_err(classify)?;
+        }
+        *self.presence.lock().await = Some(client);
+        Ok(alone)
+    }
+
+    pub(crate) async fn now(&self) -> Result<Timestamp, Error> {
+        match &self.clock {
+            Some(clock) => Ok(clock.now()),
+            None => {
+                let client = checked_out(&self.pool).await?;
+                database_time(&client).await
+            }
+        }
+    }
+}
+
+pub(super) async fn exec(client: &ClientWrapper, sql: &str, params: &[Val]) -> Result<u64, Error> {
+    let statement = client.prepare_cached(sql).await.map_err(classify)?;
+    client.execute_raw(&statement, params).await.map_err(classify)
+}
+
+pub(super) async fn exec_all(client: &ClientWrapper, statements: &[(&str, Vec<Val>)]) -> Result<(), Error> {
+    let mut prepared = Vec::with_capacity(statements.len());
+    for (sql, _) in statements {
+        prepared.push(client.prepare_cached(sql).await.map_err(classify)?);
+    }
+    // Polled together, so they travel together; PostgreSQL runs them in this order.
+    let sent = prepared.iter().zip(statements).map(|(statement, (_, params))| client.execute_raw(statement, params));
+    futures_util::future::try_join_all(sent).await.map(|_| ()).map_err(classify)
+}
+
+pub(super) async fn query(client: &ClientWrapper, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
+    let statement = client.prepare_cached(sql).await.map_err(classify)?;
+    let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
+    let rows = client.query(&statement, &params).await.map_err(classify)?;
+    rows.iter().map(values).collect()
+}
+
+pub(super) async fn scan(
+    client: &ClientWrapper,
+    sql: &str,
+    each: &mut (dyn FnMut(Row) -> Result<(), Error> + Send),
+) -> Result<(), Error> {
+    let rows = client.query_raw(sql, std::iter::empty::<Val>()).await.map_err(classify)?;
+    let mut rows = std::pin::pin!(rows);
+    while let Some(row) = rows.try_next().await.map_err(classify)? {
+        each(values(&row)?)?;
+    }
+    Ok(())
+}
+
+fn values(row: &tokio_postgres::Row) -> Result<Row, Error> {
+    let value = |(index, column): (usize, &tokio_postgres::Column)| match *column.type_() {
+        Type::INT8 => row.try_get::<_, Option<i64>>(index).map(Val::from),
+        Type::INT4 => row.try_get::<_, Option<i32>>(index).map(|int| int.map(i64::from).into()),
+        Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(index).map(Val::from),
+        _ => row.try_get::<_, Option<String>>(index).map(Val::from),
+    };
+    row.columns().iter().enumerate().map(value).collect::<Result<Row, _>>().map_err(classify)
+}
+
+async fn checked_out(pool: &Pool) -> Result<Object, Error> {
+    pool.get().await.map_err(|error| Error::Unavailable { message: error.to_string() })
+}
+
+async fn database_time(client: &ClientWrapper) -> Result<Timestamp, Error> {
+    let rows = query(client, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint", &[]).await?;
+    match rows.first().and_then(|row| row.first()) {
+        Some(Val::Int(micros)) => Ok(Timestamp::from_micros(*micros)),
+        _ => Err(Error::Corrupt { message: "the database did not tell the time".into() }),
+    }
+}
+
+/// The writer's life: wait for a write, run it and all that queued up meanwhile, commit once, answer all.
+async fn write_all(pool: Pool, mut queue: mpsc::Receiver<Box<dyn Write>>, clock: Option<Arc<dyn Clock>>, mut sealing: Sealing) {
+    let mut kept = None;
+    let mut batch = Vec::with_capacity(BATCH_MAX);
+    while let Some(first) = queue.recv().await {
+        batch.push(first);
+        let committed = match take(&pool, kept.take()).await {
+            Err(error) => Err(error),
+            Ok(client) => {
+                let mut tx = Tx { connection: Connection::Postgres(client), now: Timestamp::default(), sealing };
+                let committed = commit_batch(&mut tx, &mut queue, &mut batch, clock.as_deref()).await;
+                sealing = tx.sealing;
+                // Other replicas move the head too: it is read again in every batch.
+                sealing.forget();
+                if committed.is_ok() {
+                    kept = match tx.connection {
+                        Connection::Postgres(client) => Some(client),
+                        Connection::Sqlite(_) => None,
+                    };
+                }
+                committed
+            }
+        };
+        metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
+        for write in batch.drain(..) {
+            write.answer(committed.clone());
+        }
+    }
+}
+
+async fn take(pool: &Pool, kept: Option<Object>) -> Result<Object, Error> {
+    match kept {
+        Some(client) if !client.is_closed() => Ok(client),
+        _ => checked_out(pool).await,
+    }
+}
+
+async fn commit_batch(
+    tx: &mut Tx,
+    queue: &mut mpsc::Receiver<Box<dyn Write>>,
+    batch: &mut Vec<Box<dyn Write>>,
+    clock: Option<&dyn Clock>,
+) -> Result<(), Error> {
+    word(tx, "BEGIN").await?;
+    let outcome = run_batch(tx, queue, batch, clock).await;
+    if let Err(error) = outcome {
+        // Dropping the connection would roll back too; this keeps a healthy one usable.
+        let _rolled_back = word(tx, "ROLLBACK").await;
+        return Err(error);
+    }
+    word(tx, "COMMIT").await.map_err(|error| match error {
+        Error::Unavailable { message } => Error::CommitUnknown { message },
+        other => other,
+    })
+}
+
+async fn run_batch(
+    tx: &mut Tx,
+    queue: &mut mpsc::Receiver<Box<dyn Write>>,
+    batch: &mut Vec<Box<dyn Write>>,
+    clock: Option<&dyn Clock>,
+) -> Result<(), Error> {
+    tx.now = match clock {
+        Some(clock) => clock.now(),
+        None => database_time(client(tx)?).await?,
+    };
+    let mut next = 0;
+    while let Some(write) = batch.get_mut(next) {
+        word(tx, "SAVEPOINT one").await?;
+        let mark = tx.sealing.mark();
+        match write.run(tx).await {
+            Ok(()) => word(tx, "RELEASE one").await?,
+            Err(_) => {
+                tx.sealing.undo_to(mark);
+                word(tx, "ROLLBACK TO one; RELEASE one").await?;
+            }
+        }
+        next += 1;
+        if batch.len() < BATCH_MAX
+            && let Ok(write) = queue.try_recv()
+        {
+            batch.push(write);
+        }
+    }
+    crate::seal::flush(tx).await
+}
+
+fn client(tx: &Tx) -> Result<&Object, Error> {
+    match &tx.connection {
+        Connection::Postgres(client) => Ok(client),
+        Connection::Sqlite(_) => Err(Error::Corrupt { message: "the PostgreSQL writer holds another engine's connection".into() }),
+    }
+}
+
+async fn word(tx: &mut Tx, word: &str) -> Result<(), Error> {
+    client(tx)?.batch_execute(word).await.map_err(classify)
+}
+
+fn tls() -> tokio_postgres_rustls::MakeRustlsConnect {
+    let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    tokio_postgres_rustls::MakeRustlsConnect::new(rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+}
+
+fn classify(error: tokio_postgres::Error) -> Error {
+    use tokio_postgres::error::SqlState;
+    // The driver's own words are terse; its source says what happened.
+    let message = match std::error::Error::source(&error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    };
+    let Some(state) = error.code() else {
+        return Error::Unavailable { message };
+    };
+    let away = [
+        SqlState::DISK_FULL,
+        SqlState::OUT_OF_MEMORY,
+        SqlState::TOO_MANY_CONNECTIONS,
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::QUERY_CANCELED,
+        SqlState::IN_FAILED_SQL_TRANSACTION,
+        SqlState::IO_ERROR,
+    ];
+    if away.contains(state) || state.code().starts_with("08") { Error::Unavailable { message } } else { Error::Corrupt { message } }
+}
+
+impl ToSql for Val {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut tokio_postgres::types::private::BytesMut,
+    ) -> Result<tokio_postgres::types::IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Self::Null => Ok(tokio_postgres::types::IsNull::Yes),
+            Self::Int(int) if *ty == Type::INT4 => i32::try_from(*int)?.to_sql(ty, out),
+            Self::Int(int) => int.to_sql(ty, out),
+            Self::Text(text) => text.to_sql(ty, out),
+            Self::Bytes(bytes) => bytes.to_sql(ty, out),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    tokio_postgres::types::to_sql_checked!();
+}

@@ -1,0 +1,261 @@
+//! SQLite: one writer thread, readers on their own connections, WAL with full durability.
+
+use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, TimeSource, Tx, Val, Write};
+use crate::Error;
+use crate::seal::Sealing;
+use countersign_core::{Clock, Timestamp};
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use tokio::sync::mpsc;
+
+pub(crate) struct Sqlite {
+    path: PathBuf,
+    writer: mpsc::Sender<Box<dyn Write>>,
+    /// Idle readers; a reader is opened when none is idle, and returned after use.
+    readers: Mutex<Vec<rusqlite::Connection>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Sqlite {
+    pub(crate) fn open(path: &Path, time: TimeSource, sealing: Sealing) -> Result<Self, Error> {
+        let (TimeSource::Database(clock) | TimeSource::Fixed(clock)) = time;
+        let connection = connect(path)?;
+        let (writer, queue) = mpsc::channel(QUEUE_MAX);
+        let tx = Tx { connection: Connection::Sqlite(connection), now: Timestamp::default(), sealing };
+        let writer_clock = Arc::clone(&clock);
+        std::thread::Builder::new()
+            .name("sqlite-writer".into())
+            .spawn(move || write_all(tx, queue, &*writer_clock))
+            .map_err(|error| Error::Unavailable { message: format!("the writer thread could not start: {error}") })?;
+        Ok(Self { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()), clock })
+    }
+
+    pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
+        self.writer.send(write).await.map_err(|_| Error::Unavailable { message: "the writer stopped".into() })
+    }
+
+    /// In place: a point read takes microseconds, less than handing it to another thread.
+    pub(crate) fn read(&self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
+        let idle = self.readers.lock().pop();
+        let reader = match idle {
+            Some(reader) => reader,
+            None => connect_read_only(&self.path)?,
+        };
+        let rows = query(&reader, sql, params);
+        // A reader that failed may be in any state: it is dropped, and the next read opens a new one.
+        if rows.is_ok() {
+            self.readers.lock().push(reader);
+        }
+        rows
+    }
+
+    pub(crate) fn snapshot(&self) -> Result<rusqlite::Connection, Error> {
+        let connection = connect_read_only(&self.path)?;
+        // The first read fixes the snapshot; WAL keeps it for as long as the transaction is open.
+        connection.execute_batch("BEGIN; SELECT count(*) FROM schema_migrations;").map_err(classify)?;
+        Ok(connection)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+pub(super) fn exec(connection: &rusqlite::Connection, sql: &str, params: &[Val]) -> Result<u64, Error> {
+    let mut statement = connection.prepare_cached(sql).map_err(classify)?;
+    let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(classify)?;
+    Ok(changed as u64)
+}
+
+pub(super) fn query(connection: &rusqlite::Connection, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
+    let mut statement = connection.prepare_cached(sql).map_err(classify)?;
+    let columns = statement.column_count();
+    let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(classify)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(classify)? {
+        found.push((0..columns).map(|index| value(row, index)).collect::<Result<Row, Error>>()?);
+    }
+    Ok(found)
+}
+
+pub(super) fn scan(
+    connection: &rusqlite::Connection,
+    sql: &str,
+    each: &mut (dyn FnMut(Row) -> Result<(), Error> + Send),
+) -> Result<(), Error> {
+    let mut statement = connection.prepare(sql).map_err(classify)?;
+    let columns = statement.column_count();
+    let mut rows = statement.query([]).map_err(classify)?;
+    while let Some(row) = rows.next().map_err(classify)? {
+        each((0..columns).map(|index| value(row, index)).collect::<Result<Row, Error>>()?)?;
+    }
+    Ok(())
+}
+
+fn value(row: &rusqlite::Row<'_>, index: usize) -> Result<Val, Error> {
+    use rusqlite::types::ValueRef;
+    match row.get_ref(index).map_err(classify)? {
+        ValueRef::Null => Ok(Val::Null),
+        ValueRef::Integer(int) => Ok(Val::Int(int)),
+        ValueRef::Text(text) => String::from_utf8(text.to_vec())
+            .map(Val::Text)
+            .map_err(|_| Error::Corrupt { message: "a text column holds bytes that are not UTF-8".into() }),
+        ValueRef::Blob(bytes) => Ok(Val::Bytes(bytes.to_vec())),
+        ValueRef::Real(_) => Err(Error::Corrupt { message: "a column holds a float".into() }),
+    }
+}
+
+/// The writer's life: wait for a write, run it and all that queued up meanwhile, commit once, answer all.
+fn write_all(mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>, clock: &dyn Clock) {
+    let mut batch = Vec::with_capacity(BATCH_MAX);
+    while let Some(first) = queue.blocking_recv() {
+        tx.now = clock.now();
+        let committed = commit_batch(&mut tx, first, &mut queue, &mut batch);
+        if committed.is_err() {
+            tx.sealing.forget();
+        }
+        metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
+        for write in batch.drain(..) {
+            write.answer(committed.clone());
+        }
+    }
+}
+
+fn commit_batch(
+    tx: &mut Tx,
+    first: Box<dyn Write>,
+    queue: &mut mpsc::Receiver<Box<dyn Write>>,
+    batch: &mut Vec<Box<dyn Write>>,
+) -> Result<(), Error> {
+    batch.push(first);
+    batch_word(tx, "BEGIN IMMEDIATE")?;
+    let mut next = 0;
+    while let Some(write) = batch.get_mut(next) {
+        if let Err(error) = run_in_savepoint(tx, &mut **write) {
+            // SQLite may have rolled the whole batch back by itself, on a full disk for instance.
+            rollback(tx);
+            return Err(error);
+        }
+        next += 1;
+        if batch.len() < BATCH_MAX
+            && let Ok(write) = queue.try_recv()
+        {
+            batch.push(write);
+        }
+    }
+    let sealed = ready(Box::pin(crate::seal::flush(tx)));
+    if let Err(error) = sealed {
+        rollback(tx);
+        return Err(error);
+    }
+    if let Err(error) = batch_word(tx, "COMMIT") {
+        rollback(tx);
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// Runs one write so that its failure undoes only itself. An error here means the whole batch is lost.
+fn run_in_savepoint(tx: &mut Tx, write: &mut dyn Write) -> Result<(), Error> {
+    batch_word(tx, "SAVEPOINT one")?;
+    let mark = tx.sealing.mark();
+    let outcome = ready(write.run(tx));
+    if outcome.is_ok() {
+        return batch_word(tx, "RELEASE one");
+    }
+    tx.sealing.undo_to(mark);
+    if is_autocommit(tx) {
+        return Err(Error::Unavailable { message: "the database rolled back".into() });
+    }
+    batch_word(tx, "ROLLBACK TO one")?;
+    batch_word(tx, "RELEASE one")
+}
+
+fn batch_word(tx: &mut Tx, word: &str) -> Result<(), Error> {
+    let Connection::Sqlite(connection) = &tx.connection else {
+        return Err(Error::Corrupt { message: "the SQLite writer holds another engine's connection".into() });
+    };
+    let mut statement = connection.prepare_cached(word).map_err(classify)?;
+    statement.execute([]).map(|_| ()).map_err(classify)
+}
+
+fn is_autocommit(tx: &Tx) -> bool {
+    match &tx.connection {
+        Connection::Sqlite(connection) => connection.is_autocommit(),
+        Connection::Postgres(_) => false,
+    }
+}
+
+fn rollback(tx: &mut Tx) {
+    if !is_autocommit(tx)
+        && let Err(error) = batch_word(tx, "ROLLBACK")
+    {
+        tracing::error!(%error, "a failed batch could not be rolled back");
+    }
+}
+
+/// SQLite never waits, so a future over it is ready at the first poll; one that is not awaited something else.
+fn ready<T>(mut future: countersign_core::Future<'_, Result<T, Error>>) -> Result<T, Error> {
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(Error::Corrupt { message: "a write awaited something other than its transaction".into() }),
+    }
+}
+
+fn connect(path: &Path) -> Result<rusqlite::Connection, Error> {
+    let connection = rusqlite::Connection::open(path).map_err(classify)?;
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000;
+             PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 4000;",
+        )
+        .map_err(classify)?;
+    connection.set_prepared_statement_cache_capacity(256);
+    Ok(connection)
+}
+
+fn connect_read_only(path: &Path) -> Result<rusqlite::Connection, Error> {
+    use rusqlite::OpenFlags;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = rusqlite::Connection::open_with_flags(path, flags).map_err(classify)?;
+    connection
+        .execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -8000; PRAGMA temp_store = MEMORY;")
+        .map_err(classify)?;
+    connection.set_prepared_statement_cache_capacity(128);
+    Ok(connection)
+}
+
+fn classify(error: rusqlite::Error) -> Error {
+    use rusqlite::ErrorCode;
+    let message = error.to_string();
+    match error.sqlite_error_code() {
+        Some(
+            ErrorCode::DiskFull
+            | ErrorCode::ReadOnly
+            | ErrorCode::CannotOpen
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::PermissionDenied
+            | ErrorCode::OutOfMemory
+            | ErrorCode::FileLockingProtocolFailed
+            | ErrorCode::OperationAborted
+            | ErrorCode::OperationInterrupted,
+        ) => Error::Unavailable { message },
+        _ => Error::Corrupt { message },
+    }
+}
+
+impl rusqlite::ToSql for Val {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        use rusqlite::types::{ToSqlOutput, ValueRef};
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(int) => ValueRef::Integer(*int),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}

@@ -1,0 +1,234 @@
+//! The keys at rest: one master key outside the database opens everything sealed inside it.
+//! SECURITY: whoever holds the master key and the database holds the receipt keys; the docs say so.
+
+use crate::Error;
+use crate::db::{Columns, Db, Tx, Val, vals};
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use countersign_core::keyring::{DoesNotOpen, SpaceKey};
+use countersign_core::{Digest, OrgId, Random, Secret, SpaceId, Timestamp};
+use hmac::{Hmac, Mac};
+use parking_lot::RwLock;
+use receipt::key::{PublicKey, SealingKey};
+use sha2::Sha256;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const NONCE_BYTES: usize = 24;
+
+/// The one secret that lives outside the database.
+#[derive(Clone, Debug)]
+pub struct MasterKey {
+    pepper: Secret<[u8; 32]>,
+    sealing: Secret<[u8; 32]>,
+}
+
+impl MasterKey {
+    pub fn new(secret: &Secret<[u8; 32]>) -> Self {
+        Self {
+            pepper: Secret::new(blake3::derive_key("countersign 2026-11 token pepper", secret.expose())),
+            sealing: Secret::new(blake3::derive_key("countersign 2026-11 key sealing", secret.expose())),
+        }
+    }
+
+    /// What is stored of a token: useless without the master key, and quick, since tokens are random and long.
+    pub(crate) fn token_hash(&self, token: &str) -> [u8; 32] {
+        *blake3::keyed_hash(self.pepper.expose(), token.as_bytes()).as_bytes()
+    }
+
+    pub(crate) fn seal(&self, random: &dyn Random, context: &str, plain: &[u8]) -> Vec<u8> {
+        seal(self.sealing.expose(), random, context, plain)
+    }
+
+    pub(crate) fn open(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, Error> {
+        open(self.sealing.expose(), context, sealed).map_err(|DoesNotOpen| Error::Corrupt {
+            message: "a stored key does not open: this database belongs to another master key".into(),
+        })
+    }
+
+    /// A value only the right master key can open, so that a wrong one is noticed at start.
+    pub(crate) fn seal_seed(&self, random: &dyn Random, context: &str, seed: &Secret<[u8; 32]>) -> Vec<u8> {
+        self.seal(random, context, seed.expose())
+    }
+
+    pub(crate) fn open_seed(&self, context: &str, sealed: &[u8]) -> Result<Secret<[u8; 32]>, Error> {
+        let plain = self.open(context, sealed)?;
+        let seed = <[u8; 32]>::try_from(plain.as_slice())
+            .map_err(|_| Error::Corrupt { message: "a stored key has the wrong length".into() })?;
+        Ok(Secret::new(seed))
+    }
+}
+
+/// What a signing key is for. The two are never the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Receipt,
+    Checkpoint,
+}
+
+impl Purpose {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Receipt => "receipt",
+            Self::Checkpoint => "checkpoint",
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        [Self::Receipt, Self::Checkpoint].into_iter().find(|purpose| purpose.as_str() == text)
+    }
+}
+
+/// A public key of an org's log, with the position it signs from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogKey {
+    pub key_id: String,
+    pub purpose: Purpose,
+    /// Base64 of the 32 bytes.
+    pub public: String,
+    pub starts_at_seq: u64,
+    pub created_at: Timestamp,
+    pub retired_at: Option<Timestamp>,
+}
+
+/// Keys in use, opened once and kept.
+pub(crate) struct Keychain {
+    master: MasterKey,
+    random: Arc<dyn Random>,
+    signing: RwLock<HashMap<String, Arc<SealingKey>>>,
+    spaces: RwLock<HashMap<SpaceId, Arc<LiveSpaceKey>>>,
+}
+
+impl Keychain {
+    pub(crate) fn new(master: MasterKey, random: Arc<dyn Random>) -> Self {
+        Self { master, random, signing: RwLock::default(), spaces: RwLock::default() }
+    }
+
+    pub(crate) const fn master(&self) -> &MasterKey {
+        &self.master
+    }
+
+    pub(crate) fn random(&self) -> &dyn Random {
+        &*self.random
+    }
+
+    /// Makes a signing key and stores it sealed.
+    pub(crate) async fn create_signing_key(&self, tx: &mut Tx, org: &OrgId, purpose: Purpose, starts_at_seq: u64) -> Result<PublicKey, Error> {
+        let seed = Secret::new(countersign_core::random_bytes::<32>(self.random()));
+        let key = SealingKey::from_seed(&seed);
+        let public = key.public();
+        let sealed = self.master.seal_seed(self.random(), &format!("signing:{}", key.key_id()), &seed);
+        tx.exec(
+            "INSERT INTO keys (org_id, key_id, purpose, public, sealed_secret, starts_at_seq, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            &vals![org.as_str(), key.key_id(), purpose.as_str(), public.to_base64(), sealed, starts_at_seq as i64, tx.now()],
+        )
+        .await?;
+        Ok(public)
+    }
+
+    /// The key by its id, opened at first use.
+    pub(crate) async fn signing_key(&self, tx: &mut Tx, org: &OrgId, key_id: &str) -> Result<Arc<SealingKey>, Error> {
+        if let Some(key) = self.signing.read().get(key_id) {
+            return Ok(Arc::clone(key));
+        }
+        let rows = tx
+            .query("SELECT sealed_secret FROM keys WHERE org_id = $1 AND key_id = $2", &vals![org.as_str(), key_id])
+            .await?;
+        let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("signing key `{key_id}` is missing") })?;
+        let seed = self.master.open_seed(&format!("signing:{key_id}"), &Columns::of(row).bytes()?)?;
+        let key = Arc::new(SealingKey::from_seed(&seed));
+        self.signing.write().insert(key_id.to_owned(), Arc::clone(&key));
+        Ok(key)
+    }
+
+    pub(crate) fn new_space_key(&self, space: &SpaceId) -> Vec<u8> {
+        let secret = Secret::new(countersign_core::random_bytes::<32>(self.random()));
+        self.master.seal_seed(self.random(), &format!("space:{space}"), &secret)
+    }
+
+    pub(crate) async fn space_key(&self, db: &Db, org: &OrgId, space: &SpaceId) -> Result<Arc<LiveSpaceKey>, Error> {
+        if let Some(key) = self.spaces.read().get(space) {
+            return Ok(Arc::clone(key));
+        }
+        let rows = db.read("SELECT sealed_key FROM spaces WHERE org_id = $1 AND id = $2", &vals![org.as_str(), space.as_str()]).await?;
+        let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("space `{space}` has no key") })?;
+        let secret = self.master.open_seed(&format!("space:{space}"), &Columns::of(row).bytes()?)?;
+        let key = Arc::new(LiveSpaceKey::new(&secret, Arc::clone(&self.random)));
+        self.spaces.write().insert(space.clone(), Arc::clone(&key));
+        Ok(key)
+    }
+}
+
+pub(crate) struct LiveSpaceKey {
+    digesting: Secret<[u8; 32]>,
+    sealing: Secret<[u8; 32]>,
+    random: Arc<dyn Random>,
+}
+
+impl LiveSpaceKey {
+    fn new(secret: &Secret<[u8; 32]>, random: Arc<dyn Random>) -> Self {
+        Self {
+            digesting: Secret::new(blake3::derive_key("countersign 2026-11 space digests", secret.expose())),
+            sealing: Secret::new(blake3::derive_key("countersign 2026-11 space sealing", secret.expose())),
+            random,
+        }
+    }
+}
+
+impl SpaceKey for LiveSpaceKey {
+    fn digest(&self, field: &str, value: &[u8]) -> Digest {
+        // HMAC pads a key shorter than its block with zeros; done here, so that there is no length left to be wrong.
+        let mut block = [0u8; 64];
+        block[..32].copy_from_slice(self.digesting.expose());
+        let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new(&block.into());
+        // The length keeps `("ab", "c")` and `("a", "bc")` apart.
+        mac.update(&(field.len() as u64).to_be_bytes());
+        mac.update(field.as_bytes());
+        mac.update(value);
+        Digest::new(mac.finalize().into_bytes().into())
+    }
+
+    fn seal(&self, context: &str, plain: &[u8]) -> Vec<u8> {
+        seal(self.sealing.expose(), &*self.random, context, plain)
+    }
+
+    fn open(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, DoesNotOpen> {
+        open(self.sealing.expose(), context, sealed)
+    }
+}
+
+fn seal(key: &[u8; 32], random: &dyn Random, context: &str, plain: &[u8]) -> Vec<u8> {
+    let nonce = countersign_core::random_bytes::<NONCE_BYTES>(random);
+    let cipher = XChaCha20Poly1305::new(key.into());
+    // Encryption in memory fails only beyond 256 GiB; an empty text does not open, so the failure cannot pass unseen.
+    let sealed = cipher.encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: context.as_bytes() }).unwrap_or_default();
+    [nonce.as_slice(), &sealed].concat()
+}
+
+fn open(key: &[u8; 32], context: &str, sealed: &[u8]) -> Result<Vec<u8>, DoesNotOpen> {
+    let (nonce, body) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(DoesNotOpen)?;
+    let cipher = XChaCha20Poly1305::new(key.into());
+    cipher.decrypt(&XNonce::from(*nonce), Payload { msg: body, aad: context.as_bytes() }).map_err(|_| DoesNotOpen)
+}
+
+pub(crate) async fn list(db: &Db, org: &OrgId) -> Result<Vec<LogKey>, Error> {
+    let rows = db
+        .read(
+            "SELECT key_id, purpose, public, starts_at_seq, created_at, retired_at FROM keys WHERE org_id = $1 ORDER BY starts_at_seq, purpose DESC",
+            &vals![org.as_str()],
+        )
+        .await?;
+    rows.into_iter()
+        .map(|row: Vec<Val>| {
+            let mut columns = Columns::of(row);
+            Ok(LogKey {
+                key_id: columns.text()?,
+                purpose: columns.parsed(Purpose::parse)?,
+                public: columns.text()?,
+                starts_at_seq: columns.int()? as u64,
+                created_at: columns.time()?,
+                retired_at: columns.time_or_null()?,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,411 @@
+//! The pipeline's port: each method is one transaction over an invocation's rows, its log entry and its event.
+
+use crate::db::{Columns, Row as DbRow, Tx, vals};
+use crate::events::insert_event;
+use crate::invocations::{Inserted, SealedParams, insert, lock, read_invocation, update};
+use crate::{Error, Store, seal};
+use countersign_core::ledger::{
+    Approval, Approve, Approved, ArchivedDefinition, Begin, Begun, EntryDraft, EntryId, EventDraft, Finish, Finished, Held, Hold, KeyFate,
+    Ledger, ModeRows, NewReservation, Reservation, Row,
+};
+use countersign_core::{
+    ActionId, AutomationId, Digest, Future, Invocation, InvocationId, OrgId, Principal, PrincipalId, Session, SessionId, Space, SpaceId, Status,
+    Timestamp,
+};
+use receipt::entry::Kind;
+
+/// Invocations a background loop takes at a time; it comes back for more.
+const SWEEP_ROWS: i64 = 100;
+
+impl Ledger for Store {
+    fn now(&self) -> Future<'_, Result<Timestamp, Error>> {
+        Box::pin(self.db.now())
+    }
+
+    fn find_session<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Option<Session>, Error>> {
+        Box::pin(Self::find_session(self, org, session))
+    }
+
+    fn find_space<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId) -> Future<'a, Result<Option<Space>, Error>> {
+        Box::pin(Self::find_space(self, org, space))
+    }
+
+    fn find_principal<'a>(&'a self, org: &'a OrgId, principal: &'a PrincipalId) -> Future<'a, Result<Option<Principal>, Error>> {
+        Box::pin(self.principal_now(org, principal))
+    }
+
+    fn is_alone(&self) -> Future<'_, Result<bool, Error>> {
+        Box::pin(self.db.is_alone())
+    }
+
+    fn find_modes<'a>(
+        &'a self,
+        org: &'a OrgId,
+        automation: Option<&'a AutomationId>,
+        action: &'a ActionId,
+    ) -> Future<'a, Result<ModeRows, Error>> {
+        Box::pin(self.mode_rows(org, automation, action))
+    }
+
+    fn find_invocation<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Invocation>, Error>> {
+        Box::pin(Self::find_invocation(self, org, invocation))
+    }
+
+    fn find_sealed_params<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>> {
+        Box::pin(async move {
+            let rows = self
+                .db
+                .read("SELECT sealed_params FROM invocations WHERE org_id = $1 AND id = $2", &vals![org.as_str(), invocation.as_str()])
+                .await?;
+            rows.into_iter().next().map_or(Ok(None), |row| Columns::of(row).bytes_or_null())
+        })
+    }
+
+    fn find_reservation<'a>(
+        &'a self,
+        org: &'a OrgId,
+        space: &'a SpaceId,
+        action: &'a ActionId,
+        key: &'a str,
+    ) -> Future<'a, Result<Option<Reservation>, Error>> {
+        Box::pin(async move {
+            let now = self.db.now().await?;
+            let params = vals![org.as_str(), space.as_str(), action.as_str(), key, now];
+            let rows = self.db.read(SELECT_RESERVATION, &params).await?;
+            rows.into_iter().next().map(read_reservation).transpose()
+        })
+    }
+
+    fn list_orgs(&self) -> Future<'_, Result<Vec<OrgId>, Error>> {
+        Box::pin(async move { Ok(Self::list_orgs(self).await?.into_iter().map(|org| org.id).collect()) })
+    }
+
+    fn list_in_status<'a>(&'a self, org: &'a OrgId, status: Status) -> Future<'a, Result<Vec<Invocation>, Error>> {
+        Box::pin(async move {
+            let rows = self
+                .db
+                .read(
+                    "SELECT body FROM invocations WHERE org_id = $1 AND status = $2 ORDER BY id LIMIT $3",
+                    &vals![org.as_str(), status.as_str(), SWEEP_ROWS],
+                )
+                .await?;
+            rows.into_iter().map(read_invocation).collect()
+        })
+    }
+
+    fn list_expired<'a>(&'a self, org: &'a OrgId, status: Status) -> Future<'a, Result<Vec<Invocation>, Error>> {
+        Box::pin(async move {
+            let now = self.db.now().await?;
+            let rows = self
+                .db
+                .read(
+                    "SELECT body FROM invocations WHERE org_id = $1 AND status = $2 AND expires_at <= $3 ORDER BY expires_at LIMIT $4",
+                    &vals![org.as_str(), status.as_str(), now, SWEEP_ROWS],
+                )
+                .await?;
+            rows.into_iter().map(read_invocation).collect()
+        })
+    }
+
+    fn archive_definition<'a>(&'a self, org: &'a OrgId, definition: ArchivedDefinition) -> Future<'a, Result<(), Error>> {
+        let org = org.clone();
+        Box::pin(self.db.write(move |tx| {
+            Box::pin(async move {
+                tx.exec(
+                    "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, $4) ON CONFLICT (org_id, digest) DO NOTHING",
+                    &vals![org.as_str(), definition.digest.to_string(), definition.body, tx.now()],
+                )
+                .await
+                .map(|_| ())
+            })
+        }))
+    }
+
+    fn hold(&self, hold: Hold) -> Future<'_, Result<Held, Error>> {
+        Box::pin(self.db.write(move |tx| Box::pin(hold_in(tx, hold))))
+    }
+
+    fn approve(&self, approve: Approve) -> Future<'_, Result<Approved, Error>> {
+        Box::pin(self.db.write(move |tx| Box::pin(approve_in(tx, approve))))
+    }
+
+    fn begin(&self, begin: Begin) -> Future<'_, Result<Begun, Error>> {
+        Box::pin(self.db.write(move |tx| Box::pin(begin_in(tx, begin))))
+    }
+
+    fn begin_again(&self, invocation: Invocation, intent: EntryDraft) -> Future<'_, Result<Begun, Error>> {
+        Box::pin(self.db.write(move |tx| {
+            Box::pin(async move {
+                match lock(tx, &invocation.org, &invocation.id).await? {
+                    None => Ok(Begun::Missing),
+                    Some(row) if row.status != Status::Running => Ok(Begun::Not(row.status)),
+                    Some(_) => {
+                        let now = tx.now();
+                        end_attempt(tx, &invocation, "failed", now).await?;
+                        update(tx, &invocation, SealedParams::Keep).await?;
+                        start_attempt(tx, &invocation).await?;
+                        append(tx, &invocation, &intent).await?;
+                        Ok(Begun::Started)
+                    }
+                }
+            })
+        }))
+    }
+
+    fn doubt(&self, invocation: Invocation, event: EventDraft) -> Future<'_, Result<Finished, Error>> {
+        Box::pin(self.db.write(move |tx| {
+            Box::pin(async move {
+                match lock(tx, &invocation.org, &invocation.id).await? {
+                    None => Ok(Finished::Missing),
+                    Some(row) if row.status != Status::Running => Ok(Finished::Not(row.status)),
+                    Some(_) => {
+                        update(tx, &invocation, SealedParams::Keep).await?;
+                        insert_event(tx, &invocation.org, &event, None).await?;
+                        let seq = seal::size(tx, &invocation.org).await?;
+                        Ok(Finished::Recorded { seq })
+                    }
+                }
+            })
+        }))
+    }
+
+    fn finish(&self, finish: Finish) -> Future<'_, Result<Finished, Error>> {
+        Box::pin(self.db.write(move |tx| Box::pin(finish_in(tx, finish))))
+    }
+}
+
+async fn hold_in(tx: &mut Tx, hold: Hold) -> Result<Held, Error> {
+    let invocation = &hold.invocation;
+    // Locking the session makes the count exact when several servers hold at once.
+    tx.query_locked("SELECT id FROM sessions WHERE org_id = $1 AND id = $2", &vals![invocation.org.as_str(), invocation.session.as_str()])
+        .await?;
+    let rows = tx
+        .query(
+            "SELECT count(*) FROM invocations WHERE org_id = $1 AND session_id = $2 AND status = 'pending'",
+            &vals![invocation.org.as_str(), invocation.session.as_str()],
+        )
+        .await?;
+    let pending = rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int())?;
+    let pending = u32::try_from(pending).unwrap_or(u32::MAX);
+    if pending >= hold.pending_max {
+        return Ok(Held::TooManyPending { pending });
+    }
+    if let Some(taken) = reserve(tx, invocation, hold.reservation.as_ref()).await? {
+        return Ok(Held::KeyTaken(taken));
+    }
+    if insert(tx, invocation, Some(hold.sealed_params)).await? == Inserted::Already {
+        return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
+    }
+    insert_event(tx, &invocation.org, &hold.event, None).await?;
+    Ok(Held::Pending)
+}
+
+async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved, Error> {
+    let Some(mut row) = lock(tx, &approve.org, &approve.invocation).await? else {
+        return Ok(Approved::Missing);
+    };
+    if row.status != Status::Pending {
+        return Ok(Approved::Not(row.status));
+    }
+    let Some(binding) = row.binding.clone() else {
+        return Err(Error::Corrupt { message: format!("pending invocation `{}` is bound to nothing", row.id) });
+    };
+    if binding.expires_at <= tx.now() {
+        return Ok(Approved::Expired);
+    }
+    if binding.digest != approve.approval.binding {
+        return Ok(Approved::OtherBinding);
+    }
+    row.status = Status::Approved;
+    row.answer = Some(approve.approval.answer.clone());
+    update(tx, &row, SealedParams::Keep).await?;
+    insert_approval(tx, &row, &approve.approval).await?;
+    insert_event(tx, &approve.org, &approve.event, None).await?;
+    Ok(Approved::Approved)
+}
+
+async fn begin_in(tx: &mut Tx, begin: Begin) -> Result<Begun, Error> {
+    let invocation = &begin.invocation;
+    match &begin.row {
+        Row::Insert => {
+            if let Some(taken) = reserve(tx, invocation, begin.reservation.as_ref()).await? {
+                return Ok(Begun::KeyTaken(taken));
+            }
+            if insert(tx, invocation, None).await? == Inserted::Already {
+                return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
+            }
+        }
+        Row::From(from) | Row::ExpiredFrom(from) => match lock(tx, &invocation.org, &invocation.id).await? {
+            None => return Ok(Begun::Missing),
+            Some(row) if row.status != *from => return Ok(Begun::Not(row.status)),
+            Some(row) if row.binding.as_ref().is_some_and(|binding| binding.expires_at <= tx.now()) => return Ok(Begun::Expired),
+            Some(_) => update(tx, invocation, SealedParams::Keep).await?,
+        },
+    }
+    start_attempt(tx, invocation).await?;
+    append(tx, invocation, &begin.intent).await?;
+    Ok(Begun::Started)
+}
+
+async fn finish_in(tx: &mut Tx, finish: Finish) -> Result<Finished, Error> {
+    let Finish { mut invocation, row, receipt, event, key, approval } = finish;
+    let EntryId::Receipt(receipt_id) = &receipt.id else {
+        return Err(Error::Corrupt { message: "an invocation ends with a receipt, nothing else".into() });
+    };
+    let receipt_id = receipt_id.clone();
+    let existing = lock_unless_new(tx, &invocation, &row).await?;
+    match (&row, existing) {
+        (Row::Insert, Some(row)) => return Ok(Finished::Not(row.status)),
+        (Row::Insert, None) => {}
+        (Row::From(_) | Row::ExpiredFrom(_), None) => return Ok(Finished::Missing),
+        (Row::From(from), Some(row)) if row.status != *from => return Ok(Finished::Not(row.status)),
+        (Row::From(_), Some(_)) => {}
+        (Row::ExpiredFrom(from), Some(row)) => {
+            let expired = row.binding.as_ref().is_some_and(|binding| binding.expires_at <= tx.now());
+            if row.status != *from || !expired {
+                return Ok(Finished::Not(row.status));
+            }
+        }
+    }
+    let seq = append(tx, &invocation, &receipt).await?;
+    invocation.receipt = Some(countersign_core::invocation::ReceiptRef { id: receipt_id.clone(), seq });
+    if row == Row::Insert {
+        insert(tx, &invocation, None).await?;
+    } else {
+        let now = tx.now();
+        end_attempt(tx, &invocation, invocation.status.as_str(), now).await?;
+        update(tx, &invocation, SealedParams::Shred).await?;
+        settle_key(tx, &invocation, key).await?;
+    }
+    if let Some(approval) = &approval {
+        insert_approval(tx, &invocation, approval).await?;
+    }
+    insert_event(tx, &invocation.org, &event, Some(&receipt_id)).await?;
+    Ok(Finished::Recorded { seq })
+}
+
+/// A new row cannot be locked; for it only a repeated write after an uncertain commit finds something.
+async fn lock_unless_new(tx: &mut Tx, invocation: &Invocation, row: &Row) -> Result<Option<Invocation>, Error> {
+    match row {
+        Row::Insert => {
+            let rows = tx
+                .query("SELECT body FROM invocations WHERE org_id = $1 AND id = $2", &vals![invocation.org.as_str(), invocation.id.as_str()])
+                .await?;
+            rows.into_iter().next().map(read_invocation).transpose()
+        }
+        Row::From(_) | Row::ExpiredFrom(_) => lock(tx, &invocation.org, &invocation.id).await,
+    }
+}
+
+async fn append(tx: &mut Tx, invocation: &Invocation, draft: &EntryDraft) -> Result<u64, Error> {
+    let (kind, id) = match &draft.id {
+        EntryId::Intent(id) => (Kind::Intent, id.as_str()),
+        EntryId::Receipt(id) => (Kind::Receipt, id.as_str()),
+    };
+    seal::append(tx, &invocation.org, seal::Draft { kind, id, invocation: Some(&invocation.id), body: &draft.body }).await
+}
+
+async fn start_attempt(tx: &mut Tx, invocation: &Invocation) -> Result<(), Error> {
+    tx.exec(
+        "INSERT INTO attempts (org_id, invocation_id, n, state, intent_at) VALUES ($1, $2, $3, 'dispatched', $4)",
+        &vals![invocation.org.as_str(), invocation.id.as_str(), i64::from(invocation.attempts), tx.now()],
+    )
+    .await
+    .map(|_| ())
+}
+
+async fn end_attempt(tx: &mut Tx, invocation: &Invocation, outcome: &str, at: Timestamp) -> Result<(), Error> {
+    tx.exec(
+        "UPDATE attempts SET state = 'outcome', outcome = $1, outcome_at = $2 WHERE org_id = $3 AND invocation_id = $4 AND outcome IS NULL",
+        &vals![outcome, at, invocation.org.as_str(), invocation.id.as_str()],
+    )
+    .await
+    .map(|_| ())
+}
+
+async fn insert_approval(tx: &mut Tx, invocation: &Invocation, approval: &Approval) -> Result<(), Error> {
+    tx.exec(
+        "INSERT INTO approvals (org_id, id, invocation_id, approver, approves, reason, binding, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        &vals![
+            invocation.org.as_str(),
+            approval.id.as_str(),
+            invocation.id.as_str(),
+            approval.answer.by.to_string(),
+            i64::from(approval.approves),
+            approval.answer.reason.as_deref(),
+            approval.binding.to_string(),
+            approval.answer.at
+        ],
+    )
+    .await
+    .map(|_| ())
+}
+
+/// Takes the idempotency key, or says who has it. A key past its time is free.
+async fn reserve(tx: &mut Tx, invocation: &Invocation, reservation: Option<&NewReservation>) -> Result<Option<Reservation>, Error> {
+    let Some(reservation) = reservation else {
+        return Ok(None);
+    };
+    let now = tx.now();
+    let taken = tx
+        .exec(
+            "INSERT INTO reservations (org_id, space_id, action, key, raw, invocation_id, state, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, 'in_flight', $7)
+             ON CONFLICT (org_id, space_id, action, key) DO UPDATE
+             SET raw = excluded.raw, invocation_id = excluded.invocation_id, state = 'in_flight', expires_at = excluded.expires_at
+             WHERE reservations.expires_at <= $8 AND reservations.state = 'done'",
+            &vals![
+                invocation.org.as_str(),
+                invocation.space.as_str(),
+                invocation.action.as_str(),
+                reservation.key.as_str(),
+                invocation.digests.raw.to_string(),
+                invocation.id.as_str(),
+                reservation.expires_at,
+                now
+            ],
+        )
+        .await?;
+    if taken == 1 {
+        return Ok(None);
+    }
+    let params =
+        vals![invocation.org.as_str(), invocation.space.as_str(), invocation.action.as_str(), reservation.key.as_str(), now];
+    let rows = tx.query(SELECT_RESERVATION, &params).await?;
+    let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: "a taken idempotency key has no row".into() })?;
+    read_reservation(row).map(Some)
+}
+
+async fn settle_key(tx: &mut Tx, invocation: &Invocation, fate: KeyFate) -> Result<(), Error> {
+    let Some(key) = &invocation.idempotency_key else {
+        return Ok(());
+    };
+    let sql = match fate {
+        KeyFate::Answers => {
+            "UPDATE reservations SET state = 'done' WHERE org_id = $1 AND space_id = $2 AND action = $3 AND key = $4 AND invocation_id = $5"
+        }
+        KeyFate::Freed => {
+            "DELETE FROM reservations WHERE org_id = $1 AND space_id = $2 AND action = $3 AND key = $4 AND invocation_id = $5"
+        }
+    };
+    let params = vals![
+        invocation.org.as_str(),
+        invocation.space.as_str(),
+        invocation.action.as_str(),
+        key.as_str(),
+        invocation.id.as_str()
+    ];
+    tx.exec(sql, &params).await.map(|_| ())
+}
+
+/// A key whose call is still open stays taken past its time: only an ended one can be forgotten.
+const SELECT_RESERVATION: &str = "SELECT invocation_id, raw FROM reservations
+     WHERE org_id = $1 AND space_id = $2 AND action = $3 AND key = $4 AND (expires_at > $5 OR state = 'in_flight')";
+
+fn read_reservation(row: DbRow) -> Result<Reservation, Error> {
+    let mut columns = Columns::of(row);
+    Ok(Reservation {
+        invocation: columns.parsed(|text| InvocationId::parse(text).ok())?,
+        raw: columns.parsed(Digest::parse)?,
+    })
+}

@@ -1,0 +1,10 @@
+//! The rate limit: invocations per session and minute, counted in fixed windows, in memory or shared through Redis.
+//! Both count the same way, so one machine and many mean the same by "60 per minute".
+
+mod memory;
+mod redis;
+
+pub use memory::MemoryLimiter;
+pub use redis::RedisLimiter;
+
+const WINDOW_MS: u64 = 60_000;

@@ -1,0 +1,53 @@
+//! Counts in this process.
+
+use super::WINDOW_MS;
+use countersign_core::limiter::{Admission, RateLimiter};
+use countersign_core::{Clock, Future, SessionId};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Sessions remembered before windows that have passed are cleared away.
+const SESSIONS_SWEEP_AT: usize = 10_000;
+
+pub struct MemoryLimiter {
+    per_minute_max: u32,
+    clock: Arc<dyn Clock>,
+    windows: Mutex<HashMap<SessionId, Window>>,
+}
+
+#[derive(Clone, Copy)]
+struct Window {
+    began_ms: u64,
+    count: u32,
+}
+
+impl MemoryLimiter {
+    pub fn new(per_minute_max: u32, clock: Arc<dyn Clock>) -> Self {
+        Self { per_minute_max, clock, windows: Mutex::default() }
+    }
+
+    fn count(&self, session: &SessionId) -> Admission {
+        let now_ms = u64::try_from(self.clock.now().as_micros() / 1_000).unwrap_or(0);
+        let mut windows = self.windows.lock();
+        if windows.len() >= SESSIONS_SWEEP_AT {
+            windows.retain(|_, window| now_ms < window.began_ms + WINDOW_MS);
+        }
+        let window = windows.entry(session.clone()).or_insert(Window { began_ms: now_ms, count: 0 });
+        if now_ms >= window.began_ms + WINDOW_MS {
+            *window = Window { began_ms: now_ms, count: 0 };
+        }
+        if window.count >= self.per_minute_max {
+            return Admission::Refused { retry_after_ms: window.began_ms + WINDOW_MS - now_ms };
+        }
+        window.count += 1;
+        Admission::Admitted
+    }
+}
+
+impl RateLimiter for MemoryLimiter {
+    fn admit<'a>(&'a self, session: &'a SessionId) -> Future<'a, Admission> {
+        let admission = self.count(session);
+        Box::pin(std::future::ready(admission))
+    }
+}

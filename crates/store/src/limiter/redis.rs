@@ -1,0 +1,56 @@
+//! Counts in Redis, so that several servers share one limit.
+
+use super::WINDOW_MS;
+use crate::Error;
+use countersign_core::limiter::{Admission, RateLimiter};
+use countersign_core::{Future, SessionId};
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use std::time::Duration;
+
+/// A slow Redis must not slow every call down: past this the call is admitted.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
+
+pub struct RedisLimiter {
+    per_minute_max: u32,
+    connection: ConnectionManager,
+    script: redis::Script,
+}
+
+impl RedisLimiter {
+    /// Fails when Redis cannot be reached at start: a wrong URL should be noticed then, not silently admitted for ever.
+    pub async fn connect(url: &str, per_minute_max: u32) -> Result<Self, Error> {
+        let unavailable = |error: redis::RedisError| Error::Unavailable { message: format!("redis: {error}") };
+        let client = redis::Client::open(url).map_err(unavailable)?;
+        let config = ConnectionManagerConfig::new().set_connection_timeout(Some(Duration::from_secs(2))).set_response_timeout(Some(ANSWER_TIMEOUT));
+        let connection = ConnectionManager::new_with_config(client, config).await.map_err(unavailable)?;
+        // Counting and setting the window's end must be one step, or a crash between them would limit a session for ever.
+        let script = redis::Script::new(
+            "local count = redis.call('INCR', KEYS[1])
+             if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+             return {count, redis.call('PTTL', KEYS[1])}",
+        );
+        Ok(Self { per_minute_max, connection, script })
+    }
+}
+
+impl RateLimiter for RedisLimiter {
+    fn admit<'a>(&'a self, session: &'a SessionId) -> Future<'a, Admission> {
+        Box::pin(async move {
+            let mut connection = self.connection.clone();
+            let counted: Result<(u64, i64), _> =
+                self.script.key(format!("ratelimit:actions:{session}")).arg(WINDOW_MS).invoke_async(&mut connection).await;
+            match counted {
+                Ok((count, left_ms)) if count > u64::from(self.per_minute_max) => {
+                    Admission::Refused { retry_after_ms: u64::try_from(left_ms).unwrap_or(WINDOW_MS) }
+                }
+                Ok(_) => Admission::Admitted,
+                // Abuse protection only: without Redis calls go on, and the gap is visible.
+                Err(error) => {
+                    metrics::counter!("countersign_limiter_errors_total").increment(1);
+                    tracing::warn!(%error, "the shared rate limit is away; admitting");
+                    Admission::Admitted
+                }
+            }
+        })
+    }
+}

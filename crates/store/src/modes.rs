@@ -1,0 +1,136 @@
+//! The rows of the mode cascade. Every change is versioned, signed into the log and told as an event.
+
+use crate::db::{Columns, Row, vals};
+use crate::events::insert_event;
+use crate::{Error, Page, PageRequest, Store, page, seal};
+use countersign_core::ledger::{EventDraft, ModeRow, ModeRows};
+use countersign_core::{ActionId, AutomationId, EventId, Mode, OrgId, PrincipalId, Timestamp, random_bytes};
+use receipt::body::ModeBody;
+use receipt::entry::Kind;
+
+const ORG_SCOPE: &str = "org";
+
+/// A mode row as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModeSetting {
+    /// `org`, or `automation:<id>`.
+    pub scope: String,
+    pub action: ActionId,
+    pub mode: Mode,
+    pub version: i64,
+    pub set_by: PrincipalId,
+    pub set_at: Timestamp,
+}
+
+/// A change of one row; `mode: None` removes it.
+#[derive(Clone, Debug)]
+pub struct ModeChange {
+    pub automation: Option<AutomationId>,
+    pub action: ActionId,
+    pub mode: Option<Mode>,
+    pub by: PrincipalId,
+}
+
+impl Store {
+    /// Returns the version the change got.
+    pub async fn change_mode(&self, org: &OrgId, change: ModeChange) -> Result<i64, Error> {
+        let (org, random) = (org.clone(), std::sync::Arc::clone(&self.random));
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let scope = scope(change.automation.as_ref());
+                    let rows = tx
+                        .query(
+                            "UPDATE orgs SET modes_version = modes_version + 1 WHERE org_id = $1 RETURNING modes_version",
+                            &vals![org.as_str()],
+                        )
+                        .await?;
+                    let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("org `{org}` is missing") })?;
+                    let version = Columns::of(row).int()?;
+                    match change.mode {
+                        Some(mode) => {
+                            tx.exec(
+                                "INSERT INTO modes (org_id, scope, action, mode, version, set_by, set_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+                                 ON CONFLICT (org_id, action, scope) DO UPDATE
+                                 SET mode = excluded.mode, version = excluded.version, set_by = excluded.set_by, set_at = excluded.set_at",
+                                &vals![
+                                    org.as_str(),
+                                    scope.as_str(),
+                                    change.action.as_str(),
+                                    mode.as_str(),
+                                    version,
+                                    change.by.to_string(),
+                                    tx.now()
+                                ],
+                            )
+                            .await?
+                        }
+                        None => {
+                            tx.exec(
+                                "DELETE FROM modes WHERE org_id = $1 AND scope = $2 AND action = $3",
+                                &vals![org.as_str(), scope.as_str(), change.action.as_str()],
+                            )
+                            .await?
+                        }
+                    };
+                    let id = EventId::new(tx.now(), random_bytes(&*random));
+                    let body = ModeBody { scope, action: change.action, mode: change.mode, version, by: change.by };
+                    let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
+                    let entry_id = format!("mode_{version}");
+                    seal::append(tx, &org, seal::Draft { kind: Kind::Mode, id: &entry_id, invocation: None, body: &body }).await?;
+                    insert_event(tx, &org, &EventDraft { id, name: "mode.changed", key: "modes".into(), body }, None).await?;
+                    Ok(version)
+                })
+            })
+            .await
+    }
+
+    pub async fn list_modes(&self, org: &OrgId, request: &PageRequest) -> Result<Page<ModeSetting>, Error> {
+        // The cursor is `<action> <scope>`: neither holds a space.
+        let after = request.after.as_deref().unwrap_or_default();
+        let rows = self
+            .db
+            .read(
+                "SELECT scope, action, mode, version, set_by, set_at FROM modes
+                 WHERE org_id = $1 AND action || ' ' || scope > $2 ORDER BY action || ' ' || scope LIMIT $3",
+                &vals![org.as_str(), after, i64::from(request.limit) + 1],
+            )
+            .await?;
+        let modes = rows.into_iter().map(read_mode).collect::<Result<Vec<_>, _>>()?;
+        Ok(page(modes, request.limit, |mode| format!("{} {}", mode.action, mode.scope)))
+    }
+
+    pub(crate) async fn mode_rows(&self, org: &OrgId, automation: Option<&AutomationId>, action: &ActionId) -> Result<ModeRows, Error> {
+        let rows = self
+            .db
+            .read(
+                "SELECT scope, mode, version FROM modes WHERE org_id = $1 AND action = $2 AND scope IN ('org', $3)",
+                &vals![org.as_str(), action.as_str(), scope(automation)],
+            )
+            .await?;
+        let mut found = ModeRows::default();
+        for row in rows {
+            let mut columns = Columns::of(row);
+            let is_org = columns.text()? == ORG_SCOPE;
+            let row = ModeRow { mode: columns.parsed(Mode::parse)?, version: columns.int()? };
+            *(if is_org { &mut found.org } else { &mut found.automation }) = Some(row);
+        }
+        Ok(found)
+    }
+}
+
+fn scope(automation: Option<&AutomationId>) -> String {
+    automation.map_or_else(|| ORG_SCOPE.to_owned(), |automation| format!("automation:{automation}"))
+}
+
+fn read_mode(row: Row) -> Result<ModeSetting, Error> {
+    let mut columns = Columns::of(row);
+    Ok(ModeSetting {
+        scope: columns.text()?,
+        action: columns.parsed(|text| ActionId::parse(text).ok())?,
+        mode: columns.parsed(Mode::parse)?,
+        version: columns.int()?,
+        set_by: columns.parsed(PrincipalId::parse)?,
+        set_at: columns.time()?,
+    })
+}

@@ -1,0 +1,66 @@
+//! Messages to people inside the product.
+
+use crate::db::{Columns, Row, vals};
+use crate::{Error, Page, PageRequest, Store, page};
+use countersign_core::notification::{Notification, Notifier};
+use countersign_core::{Future, InvocationId, NotificationId, OrgId, SpaceId};
+
+impl Notifier for Store {
+    fn deliver<'a>(&'a self, notification: &'a Notification) -> Future<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let notification = notification.clone();
+            self.db
+                .write(move |tx| {
+                    Box::pin(async move {
+                        // One per invocation: a call that is tried again does not notify twice.
+                        tx.exec(
+                            "INSERT INTO notifications (org_id, id, space_id, invocation_id, title, body, created_at)
+                             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (org_id, invocation_id) DO NOTHING",
+                            &vals![
+                                notification.org.as_str(),
+                                notification.id.as_str(),
+                                notification.space.as_str(),
+                                notification.invocation.as_str(),
+                                notification.title.as_str(),
+                                notification.body.as_str(),
+                                notification.created_at
+                            ],
+                        )
+                        .await
+                        .map(|_| ())
+                    })
+                })
+                .await
+        })
+    }
+}
+
+impl Store {
+    /// Newest first.
+    pub async fn list_notifications(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Notification>, Error> {
+        let after = request.after.as_deref().unwrap_or("~");
+        let rows = self
+            .db
+            .read(
+                "SELECT org_id, id, space_id, invocation_id, title, body, created_at FROM notifications
+                 WHERE org_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3",
+                &vals![org.as_str(), after, i64::from(request.limit) + 1],
+            )
+            .await?;
+        let notifications = rows.into_iter().map(read_notification).collect::<Result<Vec<_>, _>>()?;
+        Ok(page(notifications, request.limit, |notification| notification.id.to_string()))
+    }
+}
+
+fn read_notification(row: Row) -> Result<Notification, Error> {
+    let mut columns = Columns::of(row);
+    Ok(Notification {
+        org: columns.parsed(|text| OrgId::parse(text).ok())?,
+        id: columns.parsed(|text| NotificationId::parse(text).ok())?,
+        space: columns.parsed(|text| SpaceId::parse(text).ok())?,
+        invocation: columns.parsed(|text| InvocationId::parse(text).ok())?,
+        title: columns.text()?,
+        body: columns.text()?,
+        created_at: columns.time()?,
+    })
+}

@@ -1,0 +1,271 @@
+//! Reading the log: receipts by page, proofs that one stands in it, the whole of it as a bundle, and new keys for it.
+
+use crate::db::{Columns, Row, Snapshot, Val, vals};
+use crate::keys::Purpose;
+use crate::{Error, Page, PageRequest, Store, page, seal};
+use countersign_core::{Digest, EventId, InvocationId, LogId, OrgId, ReceiptId};
+use receipt::body::{KeyBody, KeyText};
+use receipt::bundle::{Line, Opening, Tally};
+use receipt::envelope::Envelope;
+use receipt::entry::Kind;
+use receipt::tree;
+use tokio::sync::mpsc;
+
+/// Rows the export reads at a time.
+const EXPORT_ROWS: i64 = 500;
+
+/// A signed entry as it stands in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEntry {
+    pub seq: u64,
+    pub kind: Kind,
+    pub id: String,
+    pub invocation: Option<InvocationId>,
+    pub payload: String,
+    pub key_id: String,
+    pub signature: [u8; 64],
+}
+
+impl StoredEntry {
+    pub fn envelope(&self) -> Envelope {
+        Envelope::new(&self.payload, &self.key_id, &self.signature)
+    }
+}
+
+/// Shows that an entry stands in the log a checkpoint describes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InclusionProof {
+    pub entry: StoredEntry,
+    /// The signed note whose size and root the hashes lead to.
+    pub checkpoint: String,
+    pub hashes: Vec<Digest>,
+}
+
+impl Store {
+    pub async fn find_receipt(&self, org: &OrgId, receipt: &ReceiptId) -> Result<Option<StoredEntry>, Error> {
+        let rows = self.db.read(&format!("{SELECT_ENTRY} AND id = $2"), &vals![org.as_str(), receipt.as_str()]).await?;
+        rows.into_iter().next().map(read_entry).transpose()
+    }
+
+    /// Everything the log says of one invocation, in order: its intents and its receipt.
+    pub async fn list_entries_of(&self, org: &OrgId, invocation: &InvocationId) -> Result<Vec<StoredEntry>, Error> {
+        let rows = self
+            .db
+            .read(&format!("{SELECT_ENTRY} AND invocation_id = $2 ORDER BY seq"), &vals![org.as_str(), invocation.as_str()])
+            .await?;
+        rows.into_iter().map(read_entry).collect()
+    }
+
+    /// Newest first.
+    pub async fn list_receipts(&self, org: &OrgId, request: &PageRequest) -> Result<Page<StoredEntry>, Error> {
+        let before = request.after.as_deref().and_then(|text| text.parse().ok()).unwrap_or(i64::MAX);
+        let rows = self
+            .db
+            .read(
+                &format!("{SELECT_ENTRY} AND kind = 'receipt' AND seq < $2 ORDER BY seq DESC LIMIT $3"),
+                &vals![org.as_str(), before, i64::from(request.limit) + 1],
+            )
+            .await?;
+        let entries = rows.into_iter().map(read_entry).collect::<Result<Vec<_>, _>>()?;
+        Ok(page(entries, request.limit, |entry| entry.seq.to_string()))
+    }
+
+    /// Proves the receipt against a checkpoint signed now. `None` when there is no such receipt.
+    pub async fn prove_receipt(&self, org: &OrgId, receipt: &ReceiptId) -> Result<Option<InclusionProof>, Error> {
+        let Some(entry) = self.find_receipt(org, receipt).await? else {
+            return Ok(None);
+        };
+        let note = self.checkpoint(org).await?.ok_or_else(|| Error::Corrupt { message: "a log with a receipt has no checkpoint".into() })?;
+        let size = receipt::checkpoint::Checkpoint::parse(&note)
+            .map_err(|error| Error::Corrupt { message: format!("a stored checkpoint does not read: {error}") })?
+            .checkpoint
+            .size;
+        let have = self.tree_hashes(org, &tree::inclusion_needs(entry.seq, size)).await?;
+        let hashes = tree::inclusion_proof(entry.seq, size, &have).map_err(|error| Error::Corrupt { message: error.to_string() })?;
+        Ok(Some(InclusionProof { entry, checkpoint: note, hashes }))
+    }
+
+    async fn tree_hashes(&self, org: &OrgId, needs: &tree::Needs) -> Result<tree::Have, Error> {
+        let mut have = tree::Have::new();
+        for range in &needs.leaf_ranges {
+            let rows = self
+                .db
+                .read(
+                    "SELECT leaf FROM entries WHERE org_id = $1 AND seq >= $2 AND seq < $3 ORDER BY seq",
+                    &vals![org.as_str(), range.start as i64, range.end as i64],
+                )
+                .await?;
+            have.add_leaves(range.start, rows.into_iter().map(read_hash).collect::<Result<Vec<_>, _>>()?);
+        }
+        for (level, range) in &needs.tile_ranges {
+            let rows = self
+                .db
+                .read(
+                    "SELECT hash FROM tree_nodes WHERE org_id = $1 AND level = $2 AND position >= $3 AND position < $4 ORDER BY position",
+                    &vals![org.as_str(), i64::from(*level), range.start as i64, range.end as i64],
+                )
+                .await?;
+            have.add_tiles(*level, range.start, rows.into_iter().map(read_hash).collect::<Result<Vec<_>, _>>()?);
+        }
+        Ok(have)
+    }
+
+    /// The whole log as a bundle, line by line, all from one moment. It ends early when the reader goes away.
+    pub async fn export(&self, org: &OrgId) -> Result<mpsc::Receiver<Result<String, Error>>, Error> {
+        // A checkpoint first, so that the bundle's tail is covered by one.
+        self.checkpoint(org).await?;
+        let snapshot = self.db.snapshot().await?;
+        let (lines, reader) = mpsc::channel(64);
+        let org = org.clone();
+        tokio::spawn(async move {
+            if let Err(error) = export_all(snapshot, &org, &lines).await {
+                // When the reader is gone there is nobody left to tell.
+                let _gone = lines.send(Err(error)).await;
+            }
+        });
+        Ok(reader)
+    }
+
+    /// Replaces both keys. The old receipt key signs the entry that names the new ones; they sign from the next entry on.
+    pub async fn rotate_keys(&self, org: &OrgId) -> Result<(), Error> {
+        let (store, org) = (self.clone(), org.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let (old_key, old_checkpoint_key) = seal::key_ids(tx, &org).await?;
+                    // The old checkpoint key answers for everything up to here.
+                    seal::checkpoint(tx, &org).await?;
+                    let starts_at = seal::size(tx, &org).await? + 1;
+                    let receipt_key = store.keychain.create_signing_key(tx, &org, Purpose::Receipt, starts_at).await?;
+                    let checkpoint_key = store.keychain.create_signing_key(tx, &org, Purpose::Checkpoint, starts_at).await?;
+                    let body = KeyBody {
+                        receipt_key: KeyText::new(&receipt_key),
+                        checkpoint_key: KeyText::new(&checkpoint_key),
+                        replaces: Some(old_key.clone()),
+                        starts_at_seq: starts_at.to_string(),
+                        revoked: Vec::new(),
+                    };
+                    let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
+                    let id = format!("key_{}", receipt_key.key_id());
+                    seal::append(tx, &org, seal::Draft { kind: Kind::Key, id: &id, invocation: None, body: &body }).await?;
+                    seal::change_keys(tx, &org, receipt_key.key_id(), checkpoint_key.key_id()).await?;
+                    tx.exec(
+                        "UPDATE keys SET retired_at = $1 WHERE org_id = $2 AND key_id IN ($3, $4)",
+                        &vals![tx.now(), org.as_str(), old_key, old_checkpoint_key],
+                    )
+                    .await
+                    .map(|_| ())
+                })
+            })
+            .await
+    }
+}
+
+async fn export_all(mut snapshot: Snapshot, org: &OrgId, lines: &mpsc::Sender<Result<String, Error>>) -> Result<(), Error> {
+    let mut bundle = Bundle { tally: Tally::new(), lines };
+    let rows = snapshot.read("SELECT log_id FROM logs WHERE org_id = $1", &vals![org.as_str()]).await?;
+    let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("org `{org}` has no log") })?;
+    let log = Columns::of(row).parsed(|text| LogId::parse(text).ok())?;
+    let opening = bundle.tally.opening(&Opening::new(log));
+    bundle.send(opening).await?;
+    let mut next = 0;
+    loop {
+        let sql = format!("{SELECT_ENTRY} AND seq >= $2 ORDER BY seq LIMIT $3");
+        let rows = snapshot.read(&sql, &vals![org.as_str(), next, EXPORT_ROWS]).await?;
+        if rows.is_empty() {
+            break;
+        }
+        for row in rows {
+            let entry = read_entry(row)?;
+            next = entry.seq as i64 + 1;
+            bundle.line(Line::Entry { seq: entry.seq.to_string(), envelope: entry.envelope() }).await?;
+        }
+    }
+    let mut after = String::new();
+    loop {
+        let sql = "SELECT digest, body FROM definitions WHERE org_id = $1 AND digest > $2 ORDER BY digest LIMIT $3";
+        let rows = snapshot.read(sql, &vals![org.as_str(), after.as_str(), EXPORT_ROWS]).await?;
+        if rows.is_empty() {
+            break;
+        }
+        for row in rows {
+            let mut columns = Columns::of(row);
+            let digest = columns.parsed(Digest::parse)?;
+            after = digest.to_string();
+            bundle.line(Line::Definition { digest, body: columns.text()? }).await?;
+        }
+    }
+    let mut after = 0;
+    loop {
+        let sql = "SELECT seq, id, name, receipt_id, key FROM events WHERE org_id = $1 AND seq > $2 AND receipt_id IS NOT NULL ORDER BY seq LIMIT $3";
+        let rows = snapshot.read(sql, &vals![org.as_str(), after, EXPORT_ROWS]).await?;
+        if rows.is_empty() {
+            break;
+        }
+        for row in rows {
+            let mut columns = Columns::of(row);
+            after = columns.int()?;
+            let event_id = columns.parsed(|text| EventId::parse(text).ok())?;
+            let name = columns.text()?;
+            let receipt_id = columns.parsed_or_null(|text| ReceiptId::parse(text).ok())?;
+            let invocation_id = columns.text_or_null()?.and_then(|text| InvocationId::parse(&text).ok());
+            bundle.line(Line::Event { event_id, name, receipt_id, invocation_id }).await?;
+        }
+    }
+    let mut after = -1;
+    loop {
+        let sql = "SELECT size, note FROM checkpoints WHERE org_id = $1 AND size > $2 ORDER BY size LIMIT $3";
+        let rows = snapshot.read(sql, &vals![org.as_str(), after, EXPORT_ROWS]).await?;
+        if rows.is_empty() {
+            break;
+        }
+        for row in rows {
+            let mut columns = Columns::of(row);
+            after = columns.int()?;
+            bundle.line(Line::Checkpoint { note: columns.text()? }).await?;
+        }
+    }
+    let end = bundle.tally.end();
+    bundle.line(end).await
+}
+
+struct Bundle<'a> {
+    tally: Tally,
+    lines: &'a mpsc::Sender<Result<String, Error>>,
+}
+
+impl Bundle<'_> {
+    async fn line(&mut self, line: Line) -> Result<(), Error> {
+        let text = self.tally.line(&line);
+        self.send(text).await
+    }
+
+    async fn send(&self, text: String) -> Result<(), Error> {
+        self.lines.send(Ok(text)).await.map_err(|_| Error::Unavailable { message: "the reader of the export went away".into() })
+    }
+}
+
+const SELECT_ENTRY: &str = "SELECT seq, kind, id, invocation_id, payload, key_id, signature FROM entries WHERE org_id = $1";
+
+fn read_entry(row: Row) -> Result<StoredEntry, Error> {
+    let mut columns = Columns::of(row);
+    Ok(StoredEntry {
+        seq: columns.int()? as u64,
+        kind: columns.parsed(Kind::parse)?,
+        id: columns.text()?,
+        invocation: columns.parsed_or_null(|text| InvocationId::parse(text).ok())?,
+        payload: columns.text()?,
+        key_id: columns.text()?,
+        signature: columns
+            .bytes()?
+            .try_into()
+            .map_err(|_| Error::Corrupt { message: "a stored signature has the wrong length".into() })?,
+    })
+}
+
+fn read_hash(row: Vec<Val>) -> Result<Digest, Error> {
+    let bytes = Columns::of(row).bytes()?;
+    let bytes = <[u8; 32]>::try_from(bytes.as_slice())
+        .map_err(|_| Error::Corrupt { message: "a stored hash has the wrong length".into() })?;
+    Ok(Digest::new(bytes))
+}

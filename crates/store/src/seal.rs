@@ -1,0 +1,270 @@
+//! Puts signed entries into an org's log, inside the transaction that makes them true.
+//! Position and chain are taken while the batch runs; signing happens once per batch, just before its commit.
+
+use crate::Error;
+use crate::db::{Columns, Tx, Val, vals};
+use crate::keys::Keychain;
+use countersign_core::{Digest, InvocationId, LogId, OrgId, Timestamp};
+use countersign_core::limits::CHECKPOINT_ENTRIES;
+use receipt::checkpoint::Checkpoint;
+use receipt::entry::{Header, Kind};
+use receipt::key::SealingKey;
+use receipt::tree::{CompleteTile, Frontier};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The heads of the logs a batch touched, and what it has appended so far.
+pub(crate) struct Sealing {
+    keychain: Arc<Keychain>,
+    heads: HashMap<OrgId, Head>,
+    unsealed: Vec<Unsealed>,
+    tiles: Vec<(OrgId, CompleteTile)>,
+    /// Heads as they were before the running write changed them.
+    undo: Vec<(OrgId, Head)>,
+}
+
+#[derive(Clone)]
+struct Head {
+    log: LogId,
+    prev: Digest,
+    frontier: Frontier,
+    key: Arc<SealingKey>,
+    checkpoint_key: Arc<SealingKey>,
+    /// The size at the last checkpoint.
+    checkpointed: u64,
+    at: Timestamp,
+    changed: bool,
+}
+
+impl Head {
+    fn sign_checkpoint(&mut self) -> String {
+        self.checkpointed = self.frontier.size();
+        self.changed = true;
+        Checkpoint::new(&self.log, self.frontier.size(), self.frontier.root()).sign(&self.checkpoint_key)
+    }
+}
+
+struct Unsealed {
+    org: OrgId,
+    seq: u64,
+    kind: Kind,
+    id: String,
+    invocation: Option<InvocationId>,
+    payload: String,
+    leaf: Digest,
+    key: Arc<SealingKey>,
+}
+
+/// Where a write began, so that its failure can be undone.
+pub(crate) struct Mark {
+    unsealed: usize,
+    tiles: usize,
+}
+
+impl Sealing {
+    pub(crate) fn new(keychain: Arc<Keychain>) -> Self {
+        Self { keychain, heads: HashMap::new(), unsealed: Vec::new(), tiles: Vec::new(), undo: Vec::new() }
+    }
+
+    pub(crate) fn mark(&mut self) -> Mark {
+        self.undo.clear();
+        Mark { unsealed: self.unsealed.len(), tiles: self.tiles.len() }
+    }
+
+    pub(crate) fn undo_to(&mut self, mark: Mark) {
+        self.unsealed.truncate(mark.unsealed);
+        self.tiles.truncate(mark.tiles);
+        for (org, head) in self.undo.drain(..).rev() {
+            self.heads.insert(org, head);
+        }
+    }
+
+    /// Drops everything that was not committed; heads are read again from the database.
+    pub(crate) fn forget(&mut self) {
+        self.heads.clear();
+        self.unsealed.clear();
+        self.tiles.clear();
+        self.undo.clear();
+    }
+}
+
+/// What is appended: `body` is canonical JSON.
+pub(crate) struct Draft<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) id: &'a str,
+    pub(crate) invocation: Option<&'a InvocationId>,
+    pub(crate) body: &'a str,
+}
+
+/// Starts an org's log; its first entry, the keys, must follow in the same write.
+pub(crate) async fn create_log(tx: &mut Tx, org: &OrgId, log: &LogId, key_id: &str, checkpoint_key_id: &str) -> Result<(), Error> {
+    tx.exec(
+        "INSERT INTO logs (org_id, log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at) VALUES ($1, $2, 0, $3, $4, $5, $6, 0, $7)",
+        &vals![
+            org.as_str(),
+            log.as_str(),
+            Digest::new([0; 32]).to_string(),
+            Frontier::new().to_bytes(),
+            key_id,
+            checkpoint_key_id,
+            tx.now()
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Appends to the org's log and returns the position. It becomes real when the batch commits.
+pub(crate) async fn append(tx: &mut Tx, org: &OrgId, draft: Draft<'_>) -> Result<u64, Error> {
+    let mut head = head_of(tx, org).await?;
+    tx.sealing.undo.push((org.clone(), head.clone()));
+    // Time in a log never runs backwards, even when the machine's clock does.
+    head.at = head.at.max(tx.now());
+    let seq = head.frontier.size();
+    let header = Header { log: head.log.clone(), seq, prev: head.prev, kind: draft.kind, at: head.at };
+    let payload = receipt::entry::payload(&header, draft.body);
+    let leaf = receipt::tree::leaf(&payload);
+    head.prev = receipt::entry::payload_digest(&payload);
+    head.changed = true;
+    for tile in head.frontier.append(leaf) {
+        tx.sealing.tiles.push((org.clone(), tile));
+    }
+    tx.sealing.unsealed.push(Unsealed {
+        org: org.clone(),
+        seq,
+        kind: draft.kind,
+        id: draft.id.to_owned(),
+        invocation: draft.invocation.cloned(),
+        payload,
+        leaf,
+        key: Arc::clone(&head.key),
+    });
+    tx.sealing.heads.insert(org.clone(), head);
+    Ok(seq)
+}
+
+/// From the next entry on the org's log is signed by other keys. The entry that says so must have been appended.
+pub(crate) async fn change_keys(tx: &mut Tx, org: &OrgId, key_id: &str, checkpoint_key_id: &str) -> Result<(), Error> {
+    let mut head = head_of(tx, org).await?;
+    tx.sealing.undo.push((org.clone(), head.clone()));
+    let keychain = Arc::clone(&tx.sealing.keychain);
+    head.key = keychain.signing_key(tx, org, key_id).await?;
+    head.checkpoint_key = keychain.signing_key(tx, org, checkpoint_key_id).await?;
+    head.changed = true;
+    tx.sealing.heads.insert(org.clone(), head);
+    Ok(())
+}
+
+/// The size the log will have when this batch commits.
+pub(crate) async fn size(tx: &mut Tx, org: &OrgId) -> Result<u64, Error> {
+    Ok(head_of(tx, org).await?.frontier.size())
+}
+
+/// The ids of the keys in use: receipts', then checkpoints'.
+pub(crate) async fn key_ids(tx: &mut Tx, org: &OrgId) -> Result<(String, String), Error> {
+    let head = head_of(tx, org).await?;
+    Ok((head.key.key_id().to_owned(), head.checkpoint_key.key_id().to_owned()))
+}
+
+/// Signs a checkpoint over everything so far, unless the last one covers it already.
+pub(crate) async fn checkpoint(tx: &mut Tx, org: &OrgId) -> Result<(), Error> {
+    let mut head = head_of(tx, org).await?;
+    if head.checkpointed == head.frontier.size() {
+        return Ok(());
+    }
+    tx.sealing.undo.push((org.clone(), head.clone()));
+    let note = head.sign_checkpoint();
+    let values = checkpoint_values(org, &head, note);
+    tx.sealing.heads.insert(org.clone(), head);
+    tx.exec(INSERT_CHECKPOINT, &values).await.map(|_| ())
+}
+
+const INSERT_CHECKPOINT: &str = "INSERT INTO checkpoints (org_id, size, note, at) VALUES ($1, $2, $3, $4)";
+
+fn checkpoint_values(org: &OrgId, head: &Head, note: String) -> Vec<Val> {
+    vals![org.as_str(), head.frontier.size() as i64, note, head.at]
+}
+
+async fn head_of(tx: &mut Tx, org: &OrgId) -> Result<Head, Error> {
+    if let Some(head) = tx.sealing.heads.get(org) {
+        return Ok(head.clone());
+    }
+    let rows = tx
+        .query_locked("SELECT log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at FROM logs WHERE org_id = $1", &vals![org.as_str()])
+        .await?;
+    let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("org `{org}` has no log") })?;
+    let mut columns = Columns::of(row);
+    let log = columns.parsed(|text| LogId::parse(text).ok())?;
+    let size = columns.int()? as u64;
+    let prev = columns.parsed(Digest::parse)?;
+    let frontier = Frontier::from_bytes(size, &columns.bytes()?)
+        .ok_or_else(|| Error::Corrupt { message: format!("the tree of log `{log}` does not fit its size {size}") })?;
+    let key_id = columns.text()?;
+    let checkpoint_key_id = columns.text()?;
+    let checkpointed = columns.int()? as u64;
+    let at = columns.time()?;
+    let keychain = Arc::clone(&tx.sealing.keychain);
+    let key = keychain.signing_key(tx, org, &key_id).await?;
+    let checkpoint_key = keychain.signing_key(tx, org, &checkpoint_key_id).await?;
+    let head = Head { log, prev, frontier, key, checkpoint_key, checkpointed, at, changed: false };
+    tx.sealing.heads.insert(org.clone(), head.clone());
+    Ok(head)
+}
+
+/// Signs what the batch appended and writes it with the new heads. Called once, just before the commit.
+pub(crate) fn flush(tx: &mut Tx) -> countersign_core::Future<'_, Result<(), Error>> {
+    Box::pin(async move {
+        let unsealed = std::mem::take(&mut tx.sealing.unsealed);
+        let tiles = std::mem::take(&mut tx.sealing.tiles);
+        tx.sealing.undo.clear();
+        if unsealed.is_empty() && !tx.sealing.heads.values().any(|head| head.changed) {
+            return Ok(());
+        }
+        let mut statements = Vec::with_capacity(unsealed.len() + tiles.len() + 1);
+        for entry in unsealed {
+            let signature = receipt::envelope::sign(&entry.key, &entry.payload);
+            statements.push((
+                "INSERT INTO entries (org_id, seq, kind, id, invocation_id, payload, leaf, key_id, signature) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                vals![
+                    entry.org.as_str(),
+                    entry.seq as i64,
+                    entry.kind.as_str(),
+                    entry.id,
+                    entry.invocation.as_ref().map(InvocationId::as_str),
+                    entry.payload,
+                    entry.leaf.as_bytes().to_vec(),
+                    entry.key.key_id(),
+                    signature.to_vec()
+                ],
+            ));
+        }
+        for (org, tile) in tiles {
+            statements.push((
+                "INSERT INTO tree_nodes (org_id, level, position, hash) VALUES ($1, $2, $3, $4)",
+                vals![org.as_str(), i64::from(tile.level), tile.position as i64, tile.hash.as_bytes().to_vec()],
+            ));
+        }
+        for (org, head) in &mut tx.sealing.heads {
+            if head.frontier.size() - head.checkpointed >= CHECKPOINT_ENTRIES {
+                let note = head.sign_checkpoint();
+                statements.push((INSERT_CHECKPOINT, checkpoint_values(org, head, note)));
+            }
+            if std::mem::take(&mut head.changed) {
+                statements.push((
+                    "UPDATE logs SET size = $1, prev = $2, frontier = $3, key_id = $4, checkpoint_key_id = $5, checkpointed = $6, at = $7 WHERE org_id = $8",
+                    vals![
+                        head.frontier.size() as i64,
+                        head.prev.to_string(),
+                        head.frontier.to_bytes(),
+                        head.key.key_id(),
+                        head.checkpoint_key.key_id(),
+                        head.checkpointed as i64,
+                        head.at,
+                        org.as_str()
+                    ],
+                ));
+            }
+        }
+        tx.exec_all(&statements).await
+    })
+}

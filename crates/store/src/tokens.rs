@@ -1,0 +1,290 @@
+//! Tokens: random, shown once, stored hashed, revocable, compared in constant time.
+
+use crate::db::{Columns, Row, Tx, vals};
+use crate::{Error, Page, PageRequest, Store, page};
+use base64::Engine as _;
+use countersign_core::principal::{Permission, Role};
+use countersign_core::{OrgId, Principal, PrincipalId, Secret, SessionId, Timestamp, TokenId, UserId, random_bytes};
+use subtle::ConstantTimeEq;
+
+/// Whom a token stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    User(UserId),
+    /// An agent, in this session only.
+    Agent(SessionId),
+    Service,
+}
+
+impl TokenKind {
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::User(_) => "user",
+            Self::Agent(_) => "agent",
+            Self::Service => "service",
+        }
+    }
+}
+
+/// A token as it can be listed: never its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub id: TokenId,
+    pub kind: TokenKind,
+    pub name: String,
+    pub scopes: Vec<Permission>,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// A token just made. `text` is the only copy there will ever be.
+#[derive(Debug)]
+pub struct NewToken {
+    pub id: TokenId,
+    pub text: Secret<String>,
+}
+
+/// Why a token was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    Unknown,
+    Expired,
+    Revoked,
+    /// The person was disabled, or the agent's session has ended.
+    Inactive,
+}
+
+impl Store {
+    pub async fn create_token(
+        &self,
+        org: &OrgId,
+        kind: TokenKind,
+        name: &str,
+        scopes: &[Permission],
+        lifetime_seconds: Option<u64>,
+    ) -> Result<NewToken, Error> {
+        let (store, org, name, scopes) = (self.clone(), org.clone(), name.to_owned(), scopes.to_vec());
+        self.db
+            .write(move |tx| Box::pin(async move { insert_token(&store, tx, &org, kind, &name, &scopes, lifetime_seconds).await }))
+            .await
+    }
+
+    /// Who the bearer of `text` is. Revocation and expiry act at once: nothing is cached.
+    pub async fn authenticate(&self, text: &str) -> Result<Result<Principal, Refused>, Error> {
+        let hash = self.keychain.master().token_hash(text);
+        let rows = self
+            .db
+            .read(
+                "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.hash, t.expires_at,
+                   t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title
+                 FROM tokens t
+                 LEFT JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id
+                 LEFT JOIN sessions s ON s.org_id = t.org_id AND s.id = t.session_id
+                 WHERE t.hash = $1",
+                &vals![hash.to_vec()],
+            )
+            .await?;
+        let Some(row) = rows.into_iter().next() else {
+            return Ok(Err(Refused::Unknown));
+        };
+        let now = self.db.now().await?;
+        let mut columns = Columns::of(row);
+        let org = columns.parsed(|text| OrgId::parse(text).ok())?;
+        let token = columns.parsed(|text| TokenId::parse(text).ok())?;
+        let kind = columns.text()?;
+        let user = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
+        let session = columns.parsed_or_null(|text| SessionId::parse(text).ok())?;
+        let token_name = columns.text()?;
+        let scopes = parse_scopes(&columns.text()?);
+        // SECURITY: the index found the row by hash; this comparison does not depend on where a difference lies.
+        if !bool::from(columns.bytes()?.as_slice().ct_eq(&hash)) {
+            return Ok(Err(Refused::Unknown));
+        }
+        let expires_at = columns.time_or_null()?;
+        let revoked_at = columns.time_or_null()?;
+        let user_name = columns.text_or_null()?;
+        let role = columns.parsed_or_null(Role::parse)?;
+        let disabled_at = columns.time_or_null()?;
+        let session_owner = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
+        let session_ended = columns.time_or_null()?;
+        let session_title = columns.text_or_null()?;
+        if revoked_at.is_some() {
+            return Ok(Err(Refused::Revoked));
+        }
+        if expires_at.is_some_and(|at| at <= now) {
+            return Ok(Err(Refused::Expired));
+        }
+        if disabled_at.is_some() || session_ended.is_some() {
+            return Ok(Err(Refused::Inactive));
+        }
+        let principal = match (kind.as_str(), user, session) {
+            ("user", Some(user), None) => Principal {
+                org,
+                id: PrincipalId::User(user.clone()),
+                name: user_name.unwrap_or_default(),
+                role,
+                owner: Some(user),
+                session: None,
+                scopes: Vec::new(),
+            },
+            ("agent", None, Some(session)) => Principal {
+                org,
+                id: PrincipalId::Agent(session.clone()),
+                name: session_title.unwrap_or_default(),
+                role: None,
+                owner: session_owner,
+                session: Some(session),
+                scopes: Vec::new(),
+            },
+            ("service", None, None) => Principal {
+                org,
+                id: PrincipalId::Service(token),
+                name: token_name,
+                role: None,
+                owner: None,
+                session: None,
+                scopes,
+            },
+            _ => return Err(Error::Corrupt { message: format!("token `{token}` stands for nobody") }),
+        };
+        Ok(Ok(principal))
+    }
+
+    /// Who this is now, without a token in hand; `None` when they can no longer act.
+    pub(crate) async fn principal_now(&self, org: &OrgId, principal: &PrincipalId) -> Result<Option<Principal>, Error> {
+        let now = self.db.now().await?;
+        let live = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)";
+        let base = |name: String| Principal {
+            org: org.clone(),
+            id: principal.clone(),
+            name,
+            role: None,
+            owner: None,
+            session: None,
+            scopes: Vec::new(),
+        };
+        match principal {
+            PrincipalId::User(id) => {
+                let user = self.find_user(org, id).await?.filter(|user| user.disabled_at.is_none());
+                Ok(user.map(|user| Principal { role: Some(user.role), owner: Some(user.id), ..base(user.name) }))
+            }
+            PrincipalId::Agent(id) => {
+                let sql = format!("SELECT id FROM tokens WHERE org_id = $1 AND session_id = $2 AND {live} LIMIT 1");
+                let tokens = self.db.read(&sql, &vals![org.as_str(), id.as_str(), now]).await?;
+                let session = self.find_session(org, id).await?.filter(|session| session.ended_at.is_none() && !tokens.is_empty());
+                Ok(session.map(|session| Principal { owner: session.owner, session: Some(session.id), ..base(session.title) }))
+            }
+            PrincipalId::Service(id) => {
+                let token = self.find_token(org, id).await?;
+                let token = token.filter(|token| token.revoked_at.is_none() && token.expires_at.is_none_or(|at| at > now));
+                Ok(token.map(|token| Principal { scopes: token.scopes, ..base(token.name) }))
+            }
+            // Automations are principals of a later part of the product; nobody can act as one yet.
+            PrincipalId::Automation(_) => Ok(None),
+        }
+    }
+
+    pub async fn find_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Token>, Error> {
+        let rows = self.db.read(&format!("{SELECT_TOKEN} AND id = $2"), &vals![org.as_str(), token.as_str()]).await?;
+        rows.into_iter().next().map(read_token).transpose()
+    }
+
+    pub async fn list_tokens(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Token>, Error> {
+        let rows = self
+            .db
+            .read(
+                &format!("{SELECT_TOKEN} AND id > $2 ORDER BY id LIMIT $3"),
+                &vals![org.as_str(), request.after.as_deref().unwrap_or_default(), i64::from(request.limit) + 1],
+            )
+            .await?;
+        let tokens = rows.into_iter().map(read_token).collect::<Result<Vec<_>, _>>()?;
+        Ok(page(tokens, request.limit, |token| token.id.to_string()))
+    }
+
+    /// Returns the token as it is now; revoking twice changes nothing. `None` when there is no such token.
+    pub async fn revoke_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Token>, Error> {
+        let (owned_org, owned_token) = (org.clone(), token.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    tx.exec(
+                        "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3 AND revoked_at IS NULL",
+                        &vals![tx.now(), owned_org.as_str(), owned_token.as_str()],
+                    )
+                    .await
+                })
+            })
+            .await?;
+        self.find_token(org, token).await
+    }
+}
+
+pub(crate) async fn insert_token(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    kind: TokenKind,
+    name: &str,
+    scopes: &[Permission],
+    lifetime_seconds: Option<u64>,
+) -> Result<NewToken, Error> {
+    let now = tx.now();
+    let id = TokenId::new(now, random_bytes(&*store.random));
+    let secret = Secret::new(random_bytes::<32>(&*store.random));
+    let text = Secret::new(format!("cs_{}_{}", kind.as_str(), base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(secret.expose())));
+    let (user, session) = match &kind {
+        TokenKind::User(user) => (Some(user.as_str()), None),
+        TokenKind::Agent(session) => (None, Some(session.as_str())),
+        TokenKind::Service => (None, None),
+    };
+    let scopes = scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" ");
+    tx.exec(
+        "INSERT INTO tokens (org_id, id, kind, user_id, session_id, name, scopes, hash, created_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        &vals![
+            org.as_str(),
+            id.as_str(),
+            kind.as_str(),
+            user,
+            session,
+            name,
+            scopes,
+            store.keychain.master().token_hash(text.expose()).to_vec(),
+            now,
+            lifetime_seconds.map(|seconds| now.plus_seconds(seconds))
+        ],
+    )
+    .await?;
+    Ok(NewToken { id, text })
+}
+
+const SELECT_TOKEN: &str =
+    "SELECT id, kind, user_id, session_id, name, scopes, created_at, expires_at, revoked_at FROM tokens WHERE org_id = $1";
+
+fn read_token(row: Row) -> Result<Token, Error> {
+    let mut columns = Columns::of(row);
+    let id = columns.parsed(|text| TokenId::parse(text).ok())?;
+    let kind = columns.text()?;
+    let user = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
+    let session = columns.parsed_or_null(|text| SessionId::parse(text).ok())?;
+    let kind = match (kind.as_str(), user, session) {
+        ("user", Some(user), None) => TokenKind::User(user),
+        ("agent", None, Some(session)) => TokenKind::Agent(session),
+        ("service", None, None) => TokenKind::Service,
+        _ => return Err(Error::Corrupt { message: format!("token `{id}` stands for nobody") }),
+    };
+    Ok(Token {
+        id,
+        kind,
+        name: columns.text()?,
+        scopes: parse_scopes(&columns.text()?),
+        created_at: columns.time()?,
+        expires_at: columns.time_or_null()?,
+        revoked_at: columns.time_or_null()?,
+    })
+}
+
+fn parse_scopes(text: &str) -> Vec<Permission> {
+    text.split(' ').filter_map(Permission::parse).collect()
+}

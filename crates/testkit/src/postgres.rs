@@ -1,0 +1,70 @@
+//! A PostgreSQL database of its own for each test, on the throw-away server of `make test`.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use tokio_postgres::NoTls;
+
+/// Creates an empty database and returns its URL. Nobody drops it: the server itself is thrown away.
+pub async fn fresh_database() -> String {
+    let server = crate::from_make_test("TEST_POSTGRES_URL");
+    let name = unique_name();
+    let (client, connection) = tokio_postgres::connect(&server, NoTls)
+        .await
+        .unwrap_or_else(|error| panic!("the PostgreSQL server in `TEST_POSTGRES_URL` cannot be reached ({error}): run `make test`"));
+    let driver = tokio::spawn(connection);
+    client.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await.expect("the test server creates databases");
+    drop(client);
+    // The connection ends with its client; waiting for it keeps the server's connection slots free.
+    driver.await.expect("the connection does not panic").expect("the connection ends in peace");
+    with_database(&server, &name)
+}
+
+/// The process, for whoever looks at the server, and 64 random bits that differ with every call.
+fn unique_name() -> String {
+    format!("test_{}_{:016x}", std::process::id(), RandomState::new().build_hasher().finish())
+}
+
+/// Replaces the database in a connection URL and keeps everything else.
+fn with_database(server: &str, name: &str) -> String {
+    let (address, query) = server.split_once('?').map_or((server, None), |(address, query)| (address, Some(query)));
+    let authority_at = address.find("://").map_or(0, |at| at + 3);
+    let path_at = address[authority_at..].find('/').map_or(address.len(), |at| authority_at + at);
+    let url = format!("{}/{name}", &address[..path_at]);
+    query.map_or_else(|| url.clone(), |query| format!("{url}?{query}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_database_is_replaced_and_the_rest_is_kept() {
+        for (server, expected) in [
+            ("postgres://me@127.0.0.1:5433/postgres", "postgres://me@127.0.0.1:5433/fresh"),
+            ("postgres://me@127.0.0.1:5433/", "postgres://me@127.0.0.1:5433/fresh"),
+            ("postgres://me@127.0.0.1:5433", "postgres://me@127.0.0.1:5433/fresh"),
+            ("postgres://me:word@host/postgres?sslmode=disable", "postgres://me:word@host/fresh?sslmode=disable"),
+            ("postgresql:///postgres?host=/tmp/x", "postgresql:///fresh?host=/tmp/x"),
+        ] {
+            assert_eq!(with_database(server, "fresh"), expected);
+        }
+    }
+
+    #[test]
+    fn names_never_repeat() {
+        let names: std::collections::HashSet<_> = (0..1_000).map(|_| unique_name()).collect();
+        assert_eq!(names.len(), 1_000);
+    }
+
+    #[tokio::test]
+    async fn every_database_is_new_and_empty() {
+        let (first, second) = tokio::join!(fresh_database(), fresh_database());
+        assert_ne!(first, second);
+        for url in [&first, &second] {
+            let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+            tokio::spawn(connection);
+            let tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'";
+            assert_eq!(client.query_one(tables, &[]).await.unwrap().get::<_, i64>(0), 0);
+            client.batch_execute("CREATE TABLE mine (id BIGINT)").await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! A source that does as it is told: scripted answers, recorded calls, counted effects.
+//! `FakeSource::new("fake").offering("write", |action| action.tier = Tier::R2)`, then script it while the test runs.
+
+use countersign_core::action::{Preview, Profile, Repeatability, Reversibility};
+use countersign_core::source::{AfterError, CallContext, Error, Output, Source};
+use countersign_core::{Action, ActionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Tier};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::watch;
+
+/// What a scripted call or preview returns.
+pub type Answer = Result<Output, Error>;
+
+/// One call or preview as the source received it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub context: CallContext,
+    pub action: ActionId,
+    pub params: Value,
+}
+
+/// A scriptable source. Clones share everything, so a test keeps one and hands out the others.
+#[derive(Clone)]
+pub struct FakeSource {
+    id: SourceId,
+    title: String,
+    guide: Option<String>,
+    shared: Arc<Shared>,
+}
+
+/// A call that waits: it can be met when it has arrived, and let go. Dropped, it leaves the call waiting for ever.
+#[derive(Debug)]
+pub struct Held {
+    arrived: watch::Receiver<u32>,
+    released: watch::Sender<u32>,
+}
+
+/// An action with the most permissive definition there is: R0, any params, any result, no effect, repeatable.
+pub fn action(id: &str) -> Action {
+    Action {
+        id: ActionId::parse(id).expect("the test names a valid action id"),
+        version: "1".into(),
+        title: id.into(),
+        description: format!("Does what the test says `{id}` does."),
+        tier: Tier::R0,
+        params_schema: json!({ "type": "object" }),
+        result_schema: json!({}),
+        requires: vec![],
+        effects: vec![],
+        timeout_ms: 1_000,
+        idempotency_key_fields: vec![],
+        reversibility: Reversibility::NoEffect,
+        repeatability: Repeatability::Repeatable,
+        preview: Preview::Unsupported,
+        profile: Profile::InProcess,
+    }
+}
+
+/// The first attempt of a call that belongs to nobody in particular, for tests that call a source directly.
+pub fn context() -> CallContext {
+    let at = crate::clock::START;
+    CallContext {
+        org: OrgId::new(at, [1; 10]),
+        space: SpaceId::new(at, [2; 10]),
+        session: SessionId::new(at, [3; 10]),
+        invocation: InvocationId::new(at, [4; 10]),
+        attempt: 1,
+        timeout_ms: 1_000,
+        trace_id: "0123456789abcdef0123456789abcdef".into(),
+    }
+}
+
+/// Building: what the source is and offers.
+impl FakeSource {
+    pub fn new(slug: &str) -> Self {
+        let id = SourceId::parse(slug).expect("the test names a valid source");
+        Self { title: slug.into(), id, guide: None, shared: Arc::default() }
+    }
+
+    #[must_use]
+    pub fn titled(mut self, title: &str) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    #[must_use]
+    pub fn guided(mut self, guide: &str) -> Self {
+        self.guide = Some(guide.into());
+        self
+    }
+
+    /// Adds `<slug>.<name>`, which is `action(..)` after `define` has changed it.
+    #[must_use]
+    pub fn offering(self, name: &str, define: impl FnOnce(&mut Action)) -> Self {
+        let mut action = action(&self.action_id(name));
+        define(&mut action);
+        self.shared.script.lock().actions.push(Arc::new(action));
+        self
+    }
+
+    /// Decides every answer that is not scripted; without it such a call succeeds with `{"done": true}`.
+    #[must_use]
+    pub fn answering(self, answer: impl Fn(&Call) -> Answer + Send + Sync + 'static) -> Self {
+        self.shared.script.lock().otherwise = Some(Arc::new(answer));
+        self
+    }
+}
+
+/// Scripting: what happens next. Scripted answers are used up in the order they were given, whatever the action.
+impl FakeSource {
+    pub fn will_answer(&self, value: Value) {
+        self.shared.script.lock().calls.push_back(Step { answer: Ok(Output::new(value)), held: None });
+    }
+
+    pub fn will_output(&self, output: Output) {
+        self.shared.script.lock().calls.push_back(Step { answer: Ok(output), held: None });
+    }
+
+    pub fn will_fail(&self, error: Error) {
+        self.shared.script.lock().calls.push_back(Step { answer: Err(error), held: None });
+    }
+
+    /// The next call arrives, has its effect, and answers only once released.
+    pub fn will_hold(&self, answer: Answer) -> Held {
+        let (arrive, arrived) = watch::channel(0);
+        let (released, release) = watch::channel(0);
+        self.shared.script.lock().calls.push_back(Step { answer, held: Some((arrive, release)) });
+        Held { arrived, released }
+    }
+
+    /// The next preview answers this; without a script a preview repeats the params under `would`.
+    pub fn will_preview(&self, answer: Answer) {
+        self.shared.script.lock().previews.push_back(answer);
+    }
+
+    pub fn will_fail_to_list(&self, error: Error) {
+        self.shared.script.lock().listings.push_back(error);
+    }
+
+    /// Changes an action's definition from now on, as an upstream does overnight.
+    pub fn redefine(&self, name: &str, change: impl FnOnce(&mut Action)) {
+        let id = self.action_id(name);
+        let mut script = self.shared.script.lock();
+        let action = script.actions.iter_mut().find(|action| action.id.as_str() == id);
+        change(Arc::make_mut(action.unwrap_or_else(|| panic!("the test redefines `{id}`, which is not offered"))));
+    }
+
+    /// The action is gone from now on.
+    pub fn withdraw(&self, name: &str) {
+        let id = self.action_id(name);
+        self.shared.script.lock().actions.retain(|action| action.id.as_str() != id);
+    }
+}
+
+/// Looking back: what happened.
+impl FakeSource {
+    /// Every call so far, in the order of arrival; refused ones too.
+    pub fn calls(&self) -> Vec<Call> {
+        self.shared.script.lock().recorded_calls.clone()
+    }
+
+    pub fn previews(&self) -> Vec<Call> {
+        self.shared.script.lock().recorded_previews.clone()
+    }
+
+    /// How often the world was changed. An answer that leaves the effect unknown counts: it is the case a retry would double.
+    pub fn effects(&self) -> u64 {
+        self.shared.effects.load(Ordering::SeqCst)
+    }
+
+    fn action_id(&self, name: &str) -> String {
+        format!("{}.{name}", self.id)
+    }
+}
+
+impl Held {
+    /// Waits until the call is in the source and its effect has happened.
+    pub async fn arrived(&mut self) {
+        self.arrived.wait_for(|arrived| *arrived > 0).await.expect("the call waits until it is released");
+    }
+
+    /// Lets the call answer, now or as soon as it arrives.
+    pub fn release(&self) {
+        self.released.send_modify(|released| *released += 1);
+    }
+}
+
+type Answering = dyn Fn(&Call) -> Answer + Send + Sync;
+
+#[derive(Default)]
+struct Shared {
+    script: Mutex<Script>,
+    effects: AtomicU64,
+}
+
+#[derive(Default)]
+struct Script {
+    actions: Vec<Arc<Action>>,
+    calls: VecDeque<Step>,
+    previews: VecDeque<Answer>,
+    listings: VecDeque<Error>,
+    otherwise: Option<Arc<Answering>>,
+    recorded_calls: Vec<Call>,
+    recorded_previews: Vec<Call>,
+}
+
+struct Step {
+    answer: Answer,
+    held: Option<(watch::Sender<u32>, watch::Receiver<u32>)>,
+}
+
+impl Script {
+    fn find(&self, id: &ActionId) -> Result<&Action, Error> {
+        let unknown = || Error::Refused { code: "unknown_action", message: format!("action `{id}` is not offered by this source") };
+        self.actions.iter().find(|action| action.id == *id).map(AsRef::as_ref).ok_or_else(unknown)
+    }
+}
+
+impl FakeSource {
+    fn receive(&self, call: Call) -> Result<Step, Error> {
+        let mut script = self.shared.script.lock();
+        script.recorded_calls.push(call.clone());
+        script.find(&call.action)?;
+        let step = script.calls.pop_front();
+        let otherwise = script.otherwise.clone();
+        // The closure is the test's own: it may look at this very source.
+        drop(script);
+        let unscripted = || otherwise.map_or_else(|| Ok(Output::new(json!({ "done": true }))), |answer| answer(&call));
+        Ok(step.unwrap_or_else(|| Step { answer: unscripted(), held: None }))
+    }
+
+    fn receive_preview(&self, call: Call) -> Answer {
+        let mut script = self.shared.script.lock();
+        script.recorded_previews.push(call.clone());
+        match script.find(&call.action)?.preview {
+            Preview::Unsupported => Err(Error::PreviewUnsupported { action: call.action }),
+            Preview::Supported => script.previews.pop_front().unwrap_or_else(|| Ok(Output::new(json!({ "would": call.params })))),
+        }
+    }
+}
+
+impl Source for FakeSource {
+    fn id(&self) -> &SourceId {
+        &self.id
+    }
+
+    fn title(&self) -> &str {
+        &self.title
+    }
+
+    fn guide(&self) -> Option<&str> {
+        self.guide.as_deref()
+    }
+
+    fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
+        Box::pin(async move {
+            let mut script = self.shared.script.lock();
+            script.listings.pop_front().map_or_else(|| Ok(script.actions.clone()), Err)
+        })
+    }
+
+    fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Answer> {
+        Box::pin(async move {
+            let step = self.receive(Call { context: context.clone(), action: action.clone(), params: params.clone() })?;
+            if has_effect(&step.answer) {
+                self.shared.effects.fetch_add(1, Ordering::SeqCst);
+            }
+            if let Some((arrive, mut release)) = step.held {
+                arrive.send_modify(|arrived| *arrived += 1);
+                if release.wait_for(|released| *released > 0).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+            step.answer
+        })
+    }
+
+    fn preview<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Answer> {
+        Box::pin(async move { self.receive_preview(Call { context: context.clone(), action: action.clone(), params: params.clone() }) })
+    }
+}
+
+fn has_effect(answer: &Answer) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(error) => match error.after() {
+            AfterError::Unknown => true,
+            AfterError::NoEffect => false,
+        },
+    }
+}
+
+#[cfg(test)]
+#[path = "source_tests.rs"]
+mod tests;

@@ -1,0 +1,319 @@
+//! Which package may depend on which. Dev-dependencies are free, except that testkit is never anything else.
+
+use crate::workspace;
+use cargo_metadata::{DependencyKind, MetadataCommand};
+use std::collections::{BTreeMap, BTreeSet};
+
+const PREFIX: &str = "countersign-";
+
+/// What one of our packages may use of ours, and why no more.
+struct Arrow {
+    from: &'static str,
+    to: &'static [&'static str],
+    because: &'static str,
+}
+
+const ARROWS: &[Arrow] = &[
+    Arrow { from: "core", to: &[], because: "core is nouns and ports, and everything else plugs into it" },
+    Arrow { from: "policy", to: &["core"], because: "policy decides from facts and rules alone" },
+    Arrow { from: "receipt", to: &["core"], because: "whoever verifies a receipt needs nothing else of ours" },
+    Arrow { from: "pipeline", to: &["core", "policy", "receipt"], because: "the walk sees ports, never an adapter" },
+    Arrow { from: "automation", to: &["core", "policy", "pipeline"], because: "automations see ports, never an adapter" },
+    Arrow { from: "store", to: &["core", "receipt"], because: "adapters do not know each other" },
+    Arrow { from: "sources", to: &["core"], because: "adapters do not know each other" },
+    Arrow { from: "sandbox", to: &["core"], because: "adapters do not know each other" },
+    Arrow { from: "model", to: &["core"], because: "adapters do not know each other" },
+    Arrow { from: "api", to: &["core", "receipt"], because: "the wire knows the nouns and not how they are served" },
+    Arrow {
+        from: "server",
+        to: &["core", "policy", "receipt", "pipeline", "automation", "store", "sources", "sandbox", "model", "api"],
+        because: "the server composes everything and is used by the command line alone",
+    },
+    Arrow {
+        from: "cli",
+        to: &["server", "api", "store", "receipt", "core"],
+        because: "the command line is a door, and doors hold no rules",
+    },
+    Arrow { from: "testkit", to: &["core"], because: "every crate's tests use testkit, so it uses none of them" },
+];
+
+/// What is used from outside, and by whom alone.
+struct Reserved {
+    packages: &'static [&'static str],
+    to: &'static [&'static str],
+    because: &'static str,
+}
+
+const RESERVED: &[Reserved] = &[
+    Reserved {
+        packages: &["axum", "hyper", "hyper-util", "tower-http"],
+        to: &["server"],
+        because: "only the server speaks HTTP to strangers",
+    },
+    Reserved {
+        packages: &["rusqlite", "deadpool-postgres", "redis"],
+        to: &["store"],
+        because: "only the store knows which database there is",
+    },
+    Reserved {
+        packages: &["tokio-postgres"],
+        to: &["store", "testkit"],
+        because: "only the store knows which database there is, and testkit makes fresh ones",
+    },
+    Reserved {
+        packages: &["reqwest"],
+        to: &["sources", "model", "cli"],
+        because: "the outside is reached by sources and models, and by the command line as a client",
+    },
+    Reserved { packages: &["clap", "anyhow", "comfy-table"], to: &["cli"], because: "only the command line talks to a terminal" },
+    Reserved { packages: &["getrandom", "rand"], to: &["server"], because: "randomness is a port, filled in where everything is composed" },
+    Reserved { packages: &["jsonschema"], to: &["pipeline", "automation"], because: "params are validated in one place" },
+];
+
+/// The packages that decide. They cannot reach the outside, not even through somebody else.
+const PURE: &[&str] = &["core", "policy", "receipt"];
+const OUTSIDE: &[&str] = &["tokio", "mio", "socket2", "hyper", "reqwest", "rusqlite", "tokio-postgres", "redis"];
+
+/// Names that attract everything.
+const HUBS: &[&str] = &["common", "util", "utils", "types", "helpers", "shared", "misc"];
+
+/// A C build of minutes, and a second TLS provider beside ring.
+const BANNED: &str = "aws-lc-sys";
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Product,
+    Dev,
+}
+
+struct Package {
+    name: String,
+    dependencies: Vec<(String, Kind)>,
+}
+
+/// The workspace as its manifests declare it, and every locked package with what it depends on.
+struct Graph {
+    packages: Vec<Package>,
+    locked: BTreeMap<String, Vec<String>>,
+}
+
+#[test]
+fn no_arrow_is_forbidden() {
+    let broken = broken(&read());
+    assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
+}
+
+fn broken(graph: &Graph) -> Vec<String> {
+    let mut broken = vec![];
+    for package in &graph.packages {
+        let name = package.name.as_str();
+        let folder = folder_of(name);
+        let product = package.dependencies.iter().filter(|(_, kind)| *kind == Kind::Product);
+        let product: Vec<_> = product.map(|(dependency, _)| dependency.as_str()).collect();
+        if HUBS.contains(&folder) {
+            broken.push(format!("`{name}` is named after nothing: a noun lives with whoever uses it, and there are no hubs"));
+        }
+        // Measuring may reach for anything, and nothing of the product reaches for it.
+        if folder == "bench" {
+            continue;
+        }
+        let Some(arrow) = ARROWS.iter().find(|arrow| arrow.from == folder) else {
+            broken.push(format!("`{name}` has no row in ARROWS: say what it may depend on, and why no more"));
+            continue;
+        };
+        for dependency in product.iter().filter(|dependency| dependency.starts_with(PREFIX)) {
+            if folder_of(dependency) == "testkit" {
+                broken.push(format!("`{name}` depends on `{dependency}`: testkit is only ever a dev-dependency"));
+            } else if !arrow.to.contains(&folder_of(dependency)) {
+                broken.push(format!("`{name}` depends on `{dependency}`: {}", arrow.because));
+            }
+        }
+        for reserved in RESERVED.iter().filter(|reserved| !reserved.to.contains(&folder)) {
+            for dependency in product.iter().filter(|dependency| reserved.packages.contains(dependency)) {
+                broken.push(format!("`{name}` depends on `{dependency}`: {}", reserved.because));
+            }
+        }
+        if PURE.contains(&folder) {
+            let reached = reach(graph, &product);
+            for outside in OUTSIDE.iter().filter(|outside| reached.contains(**outside)) {
+                broken.push(format!("`{name}` reaches `{outside}`: what decides touches no network, no disk and no runtime"));
+            }
+        }
+    }
+    if graph.locked.keys().any(|id| id_name(id) == BANNED) {
+        broken.push(format!("`{BANNED}` is locked: ring is our only TLS provider"));
+    }
+    broken
+}
+
+/// A package is named after its folder.
+fn folder_of(name: &str) -> &str {
+    name.strip_prefix(PREFIX).unwrap_or(name)
+}
+
+/// The names of everything that the given packages pull in, themselves included.
+fn reach(graph: &Graph, from: &[&str]) -> BTreeSet<String> {
+    let mut open: Vec<&str> = graph.locked.keys().map(String::as_str).filter(|id| from.contains(&id_name(id))).collect();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    while let Some(id) = open.pop() {
+        if seen.insert(id) {
+            open.extend(graph.locked.get(id).into_iter().flatten().map(String::as_str));
+        }
+    }
+    seen.into_iter().map(|id| id_name(id).to_owned()).collect()
+}
+
+fn id_name(id: &str) -> &str {
+    id.split(' ').next().unwrap_or(id)
+}
+
+/// Offline: the manifests say what is declared, and the lock file what follows from it.
+fn read() -> Graph {
+    let manifest = workspace::root().join("Cargo.toml");
+    let metadata = MetadataCommand::new().manifest_path(manifest).no_deps().exec().unwrap();
+    let packages = metadata.packages.iter().map(|package| {
+        let dependencies = package.dependencies.iter().map(|dependency| {
+            let kind = if dependency.kind == DependencyKind::Development { Kind::Dev } else { Kind::Product };
+            (dependency.name.clone(), kind)
+        });
+        Package { name: package.name.to_string(), dependencies: dependencies.collect() }
+    });
+    let lock = std::fs::read_to_string(workspace::root().join("Cargo.lock")).unwrap();
+    Graph { packages: packages.collect(), locked: locked(&lock) }
+}
+
+/// `name version` of every package, with the same of what it depends on. Our own are left out: their lines mix in dev-dependencies.
+fn locked(lock: &str) -> BTreeMap<String, Vec<String>> {
+    let lock: toml::Table = lock.parse().unwrap();
+    let packages: Vec<_> = lock["package"].as_array().unwrap().iter().filter(|package| package.get("source").is_some()).collect();
+    let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
+    let ids: Vec<_> = packages.iter().map(|package| format!("{} {}", text(&package["name"]), text(&package["version"]))).collect();
+    // Where only one version is locked, its dependents leave the version out.
+    let id_of = |dependency: &str| match dependency.split_once(' ') {
+        Some((name, rest)) => format!("{name} {}", rest.split(' ').next().unwrap_or(rest)),
+        None => ids.iter().find(|id| id_name(id) == dependency).cloned().unwrap_or_else(|| dependency.to_owned()),
+    };
+    let dependencies = packages.iter().map(|package| {
+        let listed = package.get("dependencies").and_then(toml::Value::as_array).into_iter().flatten();
+        listed.map(|dependency| id_of(&text(dependency))).collect()
+    });
+    ids.iter().cloned().zip(dependencies).collect()
+}
+
+#[test]
+fn the_real_workspace_is_what_is_checked() {
+    let graph = read();
+    let names: Vec<_> = graph.packages.iter().map(|package| package.name.as_str()).collect();
+    for known in ["countersign-core", "countersign-cli", "countersign-testkit", "countersign-bench"] {
+        assert!(names.contains(&known), "{names:?}");
+    }
+    let store = graph.packages.iter().find(|package| package.name == "countersign-store").unwrap();
+    assert!(reach(&graph, &["rusqlite"]).contains("libsqlite3-sys"));
+    assert!(store.dependencies.iter().any(|(name, kind)| name == "countersign-core" && *kind == Kind::Product));
+    assert!(store.dependencies.iter().any(|(name, kind)| name == "countersign-testkit" && *kind == Kind::Dev));
+}
+
+#[test]
+fn every_forbidden_arrow_is_noticed_with_its_sentence() {
+    for (from, to, sentence) in [
+        ("core", "countersign-policy", "core is nouns and ports, and everything else plugs into it"),
+        ("policy", "countersign-store", "policy decides from facts and rules alone"),
+        ("receipt", "countersign-store", "whoever verifies a receipt needs nothing else of ours"),
+        ("pipeline", "countersign-store", "the walk sees ports, never an adapter"),
+        ("automation", "countersign-sources", "automations see ports, never an adapter"),
+        ("store", "countersign-sources", "adapters do not know each other"),
+        ("sources", "countersign-store", "adapters do not know each other"),
+        ("sandbox", "countersign-model", "adapters do not know each other"),
+        ("model", "countersign-sources", "adapters do not know each other"),
+        ("api", "countersign-pipeline", "the wire knows the nouns and not how they are served"),
+        ("server", "countersign-cli", "the server composes everything and is used by the command line alone"),
+        ("cli", "countersign-pipeline", "the command line is a door, and doors hold no rules"),
+        ("testkit", "countersign-store", "every crate's tests use testkit, so it uses none of them"),
+        ("core", "countersign-bench", "core is nouns and ports, and everything else plugs into it"),
+        ("server", "countersign-testkit", "testkit is only ever a dev-dependency"),
+        ("pipeline", "axum", "only the server speaks HTTP to strangers"),
+        ("cli", "hyper", "only the server speaks HTTP to strangers"),
+        ("server", "rusqlite", "only the store knows which database there is"),
+        ("testkit", "redis", "only the store knows which database there is"),
+        ("server", "tokio-postgres", "only the store knows which database there is, and testkit makes fresh ones"),
+        ("server", "reqwest", "the outside is reached by sources and models, and by the command line as a client"),
+        ("server", "clap", "only the command line talks to a terminal"),
+        ("store", "anyhow", "only the command line talks to a terminal"),
+        ("store", "getrandom", "randomness is a port, filled in where everything is composed"),
+        ("server", "jsonschema", "params are validated in one place"),
+    ] {
+        let name = format!("{PREFIX}{from}");
+        check(&name, &[(to, Kind::Product)], &[&format!("`{name}` depends on `{to}`: {sentence}")]);
+    }
+}
+
+#[test]
+fn what_decides_cannot_reach_the_outside_through_somebody_else() {
+    for name in ["countersign-core", "countersign-policy", "countersign-receipt"] {
+        let sentence = |outside| format!("`{name}` reaches `{outside}`: what decides touches no network, no disk and no runtime");
+        check(name, &[("innocent", Kind::Product)], &[&sentence("tokio"), &sentence("mio")]);
+        check(name, &[("innocent", Kind::Dev)], &[]);
+    }
+    check("countersign-sources", &[("innocent", Kind::Product)], &[]);
+}
+
+#[test]
+fn tests_and_benchmarks_may_use_what_they_need() {
+    check("countersign-pipeline", &[("countersign-testkit", Kind::Dev), ("axum", Kind::Dev), ("countersign-store", Kind::Dev)], &[]);
+    check("countersign-bench", &[("countersign-store", Kind::Product), ("reqwest", Kind::Product)], &[]);
+}
+
+#[test]
+fn a_new_package_must_say_where_it_stands_and_may_not_be_a_hub() {
+    let row = "`countersign-queue` has no row in ARROWS: say what it may depend on, and why no more";
+    check("countersign-queue", &[], &[row]);
+    let hub = "`countersign-common` is named after nothing: a noun lives with whoever uses it, and there are no hubs";
+    let row = "`countersign-common` has no row in ARROWS: say what it may depend on, and why no more";
+    check("countersign-common", &[], &[hub, row]);
+}
+
+#[test]
+fn a_second_tls_provider_is_noticed() {
+    let mut graph = made_up("countersign-core", &[]);
+    graph.locked.insert("aws-lc-sys 0.30.0".into(), vec![]);
+    assert_eq!(broken(&graph), ["`aws-lc-sys` is locked: ring is our only TLS provider"]);
+}
+
+#[test]
+fn a_lock_file_is_read_with_its_versions() {
+    let lock = r#"
+        version = 4
+        [[package]]
+        name = "countersign-core"
+        version = "0.1.0"
+        dependencies = ["proptest"]
+        [[package]]
+        name = "a"
+        version = "1.0.0"
+        source = "registry"
+        dependencies = ["b 2.0.0", "c", "b 1.0.0 (registry)"]
+        [[package]]
+        name = "c"
+        version = "3.0.0"
+        source = "registry"
+    "#;
+    let expected =
+        [("a 1.0.0".to_owned(), vec!["b 2.0.0".to_owned(), "c 3.0.0".to_owned(), "b 1.0.0".to_owned()]), ("c 3.0.0".to_owned(), vec![])];
+    assert_eq!(locked(lock), BTreeMap::from(expected));
+}
+
+fn check(name: &str, dependencies: &[(&str, Kind)], expected: &[&str]) {
+    assert_eq!(broken(&made_up(name, dependencies)), expected, "{name}");
+}
+
+fn made_up(name: &str, dependencies: &[(&str, Kind)]) -> Graph {
+    let dependencies = dependencies.iter().map(|(name, kind)| ((*name).to_owned(), *kind)).collect();
+    let locked = [
+        ("innocent 1.0.0", vec!["between 2.0.0"]),
+        ("between 2.0.0", vec!["tokio 1.0.0"]),
+        ("tokio 1.0.0", vec!["mio 1.0.0"]),
+        ("mio 1.0.0", vec![]),
+    ];
+    let locked = locked.into_iter().map(|(id, dependencies)| (id.to_owned(), dependencies.into_iter().map(str::to_owned).collect()));
+    Graph { packages: vec![Package { name: name.into(), dependencies }], locked: locked.collect() }
+}

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# bench.sh [arguments of the benchmark]: measures the release build.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/prerequisites.sh
+
+need_cargo
+need_web
+say "building for release (the first time takes about a quarter of an hour)"
+cargo build --release -p countersign-cli -p countersign-bench
+say "built in $SECONDS s, measuring"
+exec scripts/with-servers.sh cargo run -q --release -p countersign-bench -- "$@"

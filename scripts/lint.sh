@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# lint.sh: everything that can be held without running the code.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/prerequisites.sh
+
+main() {
+    need_cargo
+    need_web
+    say "formatting"
+    cargo fmt --all --check || fail "the code is not formatted: run \`make fmt\`"
+    say "clippy"
+    cargo clippy --workspace --all-targets -- -D warnings
+    say "dependencies"
+    one_tls_provider
+    one_registry
+    say "files"
+    no_machine_paths
+    short_architecture
+    say "lint passed after $SECONDS s"
+}
+
+# ring is our provider; a second one is a C build of minutes and a choice made at random at run time.
+one_tls_provider() {
+    local tree
+    tree=$(cargo tree --workspace --target all --edges normal,build,dev -i aws-lc-sys 2>/dev/null || true)
+    [ -z "$tree" ] || fail "something depends on aws-lc-sys, and ring is our only TLS provider:"$'\n'"$tree"
+}
+
+one_registry() {
+    local others
+    others=$(grep '^source = ' Cargo.lock | grep -v '"registry+https://github.com/rust-lang/crates.io-index"' || true)
+    [ -z "$others" ] || fail "Cargo.lock takes packages from elsewhere than crates.io:"$'\n'"$others"
+}
+
+no_machine_paths() {
+    local found
+    found=$(tracked_files | xargs -0 grep -nIE '(^|[^[:alnum:]_./-])/((root|work)/|home/[a-z])' -- /dev/null || true)
+    [ -z "$found" ] || fail "a path of somebody's machine does not belong in the repository:"$'\n'"$found"
+}
+
+short_architecture() {
+    [ -f ARCHITECTURE.md ] || return 0
+    local lines
+    lines=$(wc -l <ARCHITECTURE.md)
+    [ "$lines" -le 250 ] || fail "ARCHITECTURE.md has $lines lines: over 250 nobody reads it to the end"
+}
+
+# What is committed or about to be.
+tracked_files() {
+    if git rev-parse --git-dir >/dev/null 2>&1; then
+        git ls-files -z --cached --others --exclude-standard --deduplicate
+    else
+        find . -type f -not -path './target/*' -not -path './web/node_modules/*' -print0
+    fi
+}
+
+main

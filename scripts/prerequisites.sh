@@ -1,0 +1,81 @@
+# shellcheck shell=bash
+# Sourced by the other scripts: finds what they need, installs it where that is possible, or says in one sentence what is missing.
+
+say() { printf '== %s\n' "$*" >&2; }
+
+fail() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+need_cargo() {
+    command -v cargo >/dev/null || PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
+    command -v cargo >/dev/null || fail "cargo is missing: install Rust from https://rustup.rs and run this again"
+    command -v "${CC:-cc}" >/dev/null || install_packages "a C compiler" gcc libc6-dev
+}
+
+# Sets POSTGRES_BIN, the folder of initdb and pg_ctl.
+need_postgres() {
+    find_postgres || { install_packages PostgreSQL postgresql && find_postgres; } ||
+        fail "initdb and pg_ctl are missing: install the PostgreSQL server, version 14 or newer, and run this again"
+}
+
+# Sets REDIS_SERVER.
+need_redis() {
+    find_redis || { install_packages Redis redis-server && find_redis; } ||
+        fail "redis-server is missing: install Redis, version 6.2 or newer, and run this again"
+}
+
+# Installs what the web folder asks for, once per change of its lock file.
+need_web() {
+    [ -f web/package.json ] || return 0
+    command -v npm >/dev/null || install_packages "Node.js" nodejs npm
+    [ web/node_modules/.package-lock.json -nt web/package-lock.json ] && return 0
+    say "installing the packages of web/"
+    (cd web && npm ci --no-audit --no-fund >&2) || fail "npm could not install the packages of web/: the lines above say why"
+}
+
+find_postgres() {
+    local initdb
+    # Debian, Red Hat and Homebrew keep the server's programs off the PATH; the newest version wins.
+    initdb=$(command -v initdb || find /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /opt/homebrew/opt/postgresql*/bin \
+        /usr/local/opt/postgresql*/bin /usr/local/pgsql/bin -maxdepth 1 -name initdb 2>/dev/null | sort -V | tail -n 1 || true)
+    [ -n "$initdb" ] && POSTGRES_BIN=$(dirname "$initdb") && [ -x "$POSTGRES_BIN/pg_ctl" ]
+}
+
+find_redis() {
+    # shellcheck disable=SC2034 # used by with-servers.sh
+    REDIS_SERVER=$(command -v redis-server || command -v valkey-server)
+}
+
+# install_packages <what it is, for people> <package>...
+install_packages() {
+    local what=$1
+    shift
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        fail "$what is missing: install it (on Debian: sudo apt-get install $*) and run this again"
+    fi
+    say "installing $what ($*)"
+    local log
+    log=$(mktemp)
+    without_services apt_get "$@" >"$log" 2>&1 || fail "$what could not be installed, so install $* and run this again: $(tail -n 5 "$log")"
+    rm -f "$log"
+    APT_UPDATED=yes
+}
+
+apt_get() {
+    export DEBIAN_FRONTEND=noninteractive
+    [ -n "${APT_UPDATED-}" ] || apt-get update -qq
+    apt-get install -y -qq --no-install-recommends "$@"
+}
+
+# A package may start its service when it is installed. Ours are throw-away, so it is asked not to.
+without_services() (
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+        trap 'rm -f "$policy"' EXIT
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod +x "$policy"
+    fi
+    "$@"
+)

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# run.sh [arguments of countersign serve]: builds the binary and starts it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/prerequisites.sh
+
+need_cargo
+need_web
+
+say "building countersign (the first time takes minutes)"
+cargo build -p countersign-cli --bin countersign
+say "built in $SECONDS s, starting \`countersign serve${*:+ $*}\`"
+exec cargo run -q -p countersign-cli --bin countersign -- serve "$@"

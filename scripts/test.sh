@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# test.sh [arguments of cargo]: every suite, on SQLite and PostgreSQL.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/prerequisites.sh
+
+need_cargo
+need_web
+
+scope=(--workspace)
+for argument in "$@"; do
+    # cargo would let --workspace win over a package that was asked for.
+    case $argument in -p | -p?* | --package | --package=*) scope=() ;; esac
+done
+
+if cargo nextest --version >/dev/null 2>&1; then
+    runner=(cargo nextest run)
+else
+    runner=(cargo test)
+fi
+
+say "testing with \`${runner[*]}\`"
+exec scripts/with-servers.sh "${runner[@]}" ${scope[@]+"${scope[@]}"} "$@"

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# with-servers.sh <command>...: runs it beside a throw-away PostgreSQL and Redis, and stops them however it ends.
+# The command finds them in TEST_POSTGRES_URL and TEST_REDIS_URL. Each run has its own servers, ports and folder.
+# shellcheck disable=SC2317 # some functions are called by a trap or by their name
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/prerequisites.sh
+
+main() {
+    need_postgres
+    need_redis
+    trap stop EXIT
+    trap 'interrupt 130' INT
+    trap 'interrupt 143' TERM HUP
+    make_folder
+    start_postgres
+    start_redis
+    say "PostgreSQL on port $POSTGRES_PORT and Redis on port $REDIS_PORT are ready"
+
+    export TEST_POSTGRES_URL="postgres://postgres@127.0.0.1:$POSTGRES_PORT/postgres"
+    export TEST_REDIS_URL="redis://127.0.0.1:$REDIS_PORT/"
+    # In the background, because bash answers a signal only between foreground commands.
+    (trap - INT TERM HUP EXIT && exec "$@") <&0 &
+    command_pid=$!
+    local status=0
+    wait "$command_pid" || status=$?
+    command_pid=
+    say "$([ "$status" = 0 ] && echo passed || echo failed) after $SECONDS s"
+    exit "$status"
+}
+
+# PostgreSQL refuses root, so as root it runs as somebody else, who must be able to reach its folder.
+make_folder() {
+    local parent user
+    as_owner=()
+    if [ "$(id -u)" = 0 ]; then
+        user=postgres
+        id "$user" >/dev/null 2>&1 || user=nobody
+        if command -v runuser >/dev/null; then
+            as_owner=(runuser -u "$user" --)
+        elif command -v setpriv >/dev/null; then
+            as_owner=(setpriv --reuid="$user" --regid="$(id -g "$user")" --clear-groups)
+        else
+            fail "PostgreSQL does not run as root, and neither runuser nor setpriv is here: run this as an ordinary user"
+        fi
+    fi
+    for parent in "${CARGO_TARGET_DIR:-target}/test-servers" "${TMPDIR:-/tmp}" /tmp; do
+        mkdir -p "$parent" 2>/dev/null || continue
+        folder=$(cd "$parent" && mktemp -d "$PWD/countersign.XXXXXX") || continue
+        chmod 755 "$folder"
+        mkdir "$folder/postgres" "$folder/redis"
+        [ ${#as_owner[@]} = 0 ] || chown "$user" "$folder/postgres"
+        owner test -w "$folder/postgres" && return
+        rm -rf "$folder"
+    done
+    fail "no folder for the test servers: neither target, TMPDIR nor /tmp can be reached by the user PostgreSQL runs as"
+}
+
+# From `/`: the owner may not be allowed to stand where we stand.
+owner() { (cd / && ${as_owner[@]+"${as_owner[@]}"} "$@"); }
+
+# No unix socket: its path has a length limit. fsync stays on: what is durable is part of what is tested.
+start_postgres() {
+    owner "$POSTGRES_BIN/initdb" -D "$folder/postgres/data" -U postgres -A trust -E UTF8 --locale=C --no-sync \
+        >"$folder/initdb.log" 2>&1 || fail "PostgreSQL could not be set up: $(tail -n 3 "$folder/initdb.log")"
+    on_a_free_port try_postgres || fail "PostgreSQL did not start: $(tail -n 3 "$folder/postgres/log")"
+    POSTGRES_PORT=$port
+}
+
+try_postgres() {
+    owner "$POSTGRES_BIN/pg_ctl" start -w -t 60 -s -D "$folder/postgres/data" -l "$folder/postgres/log" -o "-p $port \
+        -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=200 -c shared_buffers=64MB" >/dev/null 2>&1
+}
+
+start_redis() {
+    on_a_free_port try_redis || fail "Redis did not start: $(tail -n 3 "$folder/redis/log")"
+    REDIS_PORT=$port
+}
+
+try_redis() {
+    : >"$folder/redis/log"
+    "$REDIS_SERVER" --bind 127.0.0.1 --port "$port" --dir "$folder/redis" --save '' --appendonly no >>"$folder/redis/log" 2>&1 &
+    redis_pid=$!
+    while kill -0 "$redis_pid" 2>/dev/null; do
+        ! grep -q 'Ready to accept connections' "$folder/redis/log" || return 0
+        sleep 0.05
+    done
+    redis_pid=
+    return 1
+}
+
+# Below the ports the system hands out by itself. Whether one is free is for the server to find out: asking first is a race.
+on_a_free_port() {
+    local try
+    for try in 1 2 3 4 5; do
+        port=$((20000 + (RANDOM * 32768 + RANDOM + try) % 12000))
+        "$@" && return
+    done
+    return 1
+}
+
+interrupt() {
+    trap '' INT TERM HUP
+    if [ -n "${command_pid-}" ]; then
+        kill -TERM "$command_pid" 2>/dev/null || true
+        wait "$command_pid" 2>/dev/null || true
+    fi
+    exit "$1"
+}
+
+stop() {
+    trap '' INT TERM HUP
+    if [ -n "${redis_pid-}" ]; then
+        kill "$redis_pid" 2>/dev/null || true
+        wait "$redis_pid" 2>/dev/null || true
+    fi
+    [ -z "${folder-}" ] && return
+    # Its data is thrown away, so there is nothing to shut down in order.
+    [ ! -f "$folder/postgres/data/postmaster.pid" ] ||
+        owner "$POSTGRES_BIN/pg_ctl" stop -w -s -m immediate -D "$folder/postgres/data" >/dev/null 2>&1 || true
+    rm -rf "$folder"
+}
+
+main "$@"
