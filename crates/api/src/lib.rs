@@ -1,1 +1,21 @@
-//! api
+//! What travels over the wire: requests, answers and problems, each with its conversion from the inside.
+//! The inside is free to change; these shapes are a promise, and `openapi.json` is their golden picture.
+
+pub mod action;
+pub mod identity;
+pub mod invocation;
+pub mod problem;
+pub mod receipt;
+pub mod rules;
+
+pub use problem::{Code, Problem};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A page of a list. Give `next` back as `after` to read on; it is null on the last page.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    pub next: Option<String>,
+}

@@ -67,7 +67,7 @@ impl Catalogue {
             return Some(guide.to_owned());
         }
         let mut text = format!("# {}\n", source.title());
-        for action in list_of(&**source, org).await.unwrap_or_default() {
+        for action in list_of(&*source, org).await.unwrap_or_default() {
             text.push_str(&format!("\n## `{}` ({}, {})\n\n{}\n", action.id, action.tier, action.tier.class().as_str(), action.description));
             let schema = serde_json::to_string_pretty(&action.params_schema).unwrap_or_default();
             text.push_str(&format!("\nParams:\n\n```json\n{schema}\n```\n"));

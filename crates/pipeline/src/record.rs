@@ -122,7 +122,7 @@ impl Ending {
             outputs: None,
             evidence: None,
             verification: None,
-            execution: Execution::NotExecuted,
+            execution: Execution::Never,
             quality_thousandths: 0,
             timeout_ms: CALL_TIMEOUT_MS,
             key_fate: KeyFate::Freed,
@@ -184,7 +184,7 @@ impl Pipeline {
             evidence,
             verification,
             execution: match (executed, succeeded) {
-                (false, _) => Execution::NotExecuted,
+                (false, _) => Execution::Never,
                 (true, true) => Execution::Succeeded,
                 (true, false) => Execution::Failed,
             },

@@ -56,7 +56,7 @@ fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
             .definition
             .params
             .iter_errors(&request.params)
-            .map(|error| ParamError { pointer: error.instance_path().to_string(), message: policy::redact_text(&error.to_string()) })
+            .map(|error| ParamError { pointer: error.instance_path().to_string(), message: error.masked().to_string() })
             .collect()
     } else {
         vec![ParamError { pointer: String::new(), message: "params must be an object".into() }]

@@ -22,7 +22,7 @@ impl Pipeline {
         };
         let mismatch = done.definition.result.iter_errors(value).next().map(|error| Failure {
             code: "result_schema_mismatch".into(),
-            message: policy::redact_text(&format!("the result does not fit its schema at `{}`: {error}", error.instance_path())),
+            message: format!("the result does not fit its schema at `{}`: {}", error.instance_path(), error.masked()),
         });
         let verification = Verification { ok: mismatch.is_none(), checks: vec![RESULT_SCHEMA.to_owned()] };
         Verified { done: *done, verification: Some(verification), failure: mismatch }

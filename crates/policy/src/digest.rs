@@ -8,40 +8,48 @@ pub use binding::{Bound, Mismatch, binding, mismatch};
 
 use crate::Rules;
 use countersign_core::ledger::ModeRow;
-use countersign_core::{Action, Digest, Mode, json};
+use countersign_core::{Action, ActionId, Digest, Mode, json};
 use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
 /// Covers what a caller must send and gets back: the id and both schemas without their words.
 pub fn structural(action: &Action) -> Digest {
-    #[derive(Debug, Serialize)]
-    struct Structure<'a> {
-        id: &'a str,
-        params_schema: serde_json::Value,
-        result_schema: serde_json::Value,
-    }
-    sha256(
-        "",
-        &Structure {
-            id: action.id.as_str(),
-            params_schema: structure::of(&action.params_schema),
-            result_schema: structure::of(&action.result_schema),
-        },
-    )
+    sha256(&structural_body(action))
 }
 
 /// Covers the whole definition, words included: a description is what an agent obeys.
 pub fn textual(action: &Action) -> Digest {
-    sha256("", action)
+    sha256(&textual_body(action))
 }
 
 /// Covers the rules a request for this action sees, and no others.
 pub fn policy_slice(rules: &Rules) -> Digest {
-    sha256("", &Slice::of(rules))
+    sha256(&policy_slice_body(rules))
 }
 
-/// The canonical text `policy_slice` covers, to be kept for whoever verifies a receipt later.
+/// The text `structural` covers, to be kept for whoever verifies a receipt later.
+pub fn structural_body(action: &Action) -> String {
+    #[derive(Debug, Serialize)]
+    struct Structure<'a> {
+        id: &'a ActionId,
+        params_schema: Value,
+        result_schema: Value,
+    }
+    canonical(&Structure {
+        id: &action.id,
+        params_schema: structure::of(&action.params_schema),
+        result_schema: structure::of(&action.result_schema),
+    })
+}
+
+/// The text `textual` covers.
+pub fn textual_body(action: &Action) -> String {
+    canonical(action)
+}
+
+/// The text `policy_slice` covers.
 pub fn policy_slice_body(rules: &Rules) -> String {
     canonical(&Slice::of(rules))
 }
@@ -70,8 +78,8 @@ impl Slice {
     }
 }
 
-fn sha256<T: Serialize + fmt::Debug>(prefix: &str, value: &T) -> Digest {
-    Digest::new(Sha256::new().chain_update(prefix).chain_update(canonical(value)).finalize().into())
+fn sha256(text: &str) -> Digest {
+    Digest::new(Sha256::digest(text).into())
 }
 
 fn canonical<T: Serialize + fmt::Debug>(value: &T) -> String {

@@ -1,7 +1,9 @@
 //! What changes a digest and what does not.
 
 use crate::Rules;
-use crate::digest::{Bound, Mismatch, binding, mismatch, policy_slice, policy_slice_body, structural, textual};
+use crate::digest::{
+    Bound, Mismatch, binding, mismatch, policy_slice, policy_slice_body, structural, structural_body, textual, textual_body,
+};
 use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
 use countersign_core::ledger::{ModeRow, ModeRows};
 use countersign_core::{
@@ -141,7 +143,8 @@ fn what_a_caller_must_send_changes_the_structure() {
         json!({ "type": "object", "properties": { "a": { "type": "number" } }, "required": ["a"], "additionalProperties": false }),
         json!({ "type": "object", "properties": { "b": { "type": "string" } }, "required": ["a"], "additionalProperties": false }),
         json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"], "additionalProperties": true }),
-        json!({ "type": "object", "properties": { "a": { "type": "string", "format": "uri" } }, "required": ["a"], "additionalProperties": false }),
+        json!({ "type": "object", "properties": { "a": { "type": "string", "maxLength": 1 } }, "required": ["a"],
+                "additionalProperties": false }),
         json!(true),
     ] {
         check(&schema, &changed, Differs::Yes);
@@ -181,7 +184,9 @@ fn everything_else_of_a_definition_changes_its_text_only() {
 fn a_digest_is_sha_256_of_the_canonical_text_that_is_archived() {
     let action = action(json!({ "type": "object", "description": "x", "minProperties": 1 }));
     let structure = r#"{"id":"files.write_text","params_schema":{"minProperties":1,"type":"object"},"result_schema":{"type":"object"}}"#;
+    assert_eq!(structural_body(&action), structure);
     assert_eq!(structural(&action), sha256(structure));
+    assert_eq!(textual_body(&action), strict::canonical(&action).unwrap());
     assert_eq!(textual(&action), sha256(&strict::canonical(&action).unwrap()));
     let rules = Rules { modes: ModeRows { automation: None, org: Some(ModeRow { mode: Mode::Allow, version: 3 }) } };
     assert_eq!(policy_slice_body(&rules), r#"{"automation":null,"org":{"mode":"allow","version":"3"},"rules":"builtin/v1"}"#);
@@ -327,7 +332,9 @@ fn versions_that_are_one_number_in_canonical_json_are_two_bindings() {
 
 proptest! {
     #[test]
-    fn of_several_changes_the_first_group_is_always_told_and_equal_facts_are_never_a_conflict(picks in prop::collection::vec(any::<bool>(), 20)) {
+    fn of_several_changes_the_first_group_is_always_told_and_equal_facts_are_never_a_conflict(
+        picks in prop::collection::vec(any::<bool>(), 20),
+    ) {
         let held = bound();
         let mut live = held.clone();
         let picked: Vec<_> = changes().into_iter().zip(picks).filter(|(_, picked)| *picked).map(|(change, _)| change).collect();

@@ -15,17 +15,6 @@ pub use gate::{Call, denied, gate};
 pub use redact::{Redacted, redact, redact_text};
 
 #[cfg(test)]
-mod redact_tests;
-
-#[cfg(test)]
 mod digest_tests;
-
-// TEMPORARY
 #[cfg(test)]
-#[allow(dead_code)]
-#[path = "../../pipeline/src/record/reward.rs"]
-mod reward;
-#[cfg(test)]
-#[allow(dead_code)]
-#[path = "../../pipeline/src/record/truncate.rs"]
-mod truncate;
+mod redact_tests;

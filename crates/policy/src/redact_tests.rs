@@ -369,16 +369,20 @@ fn what_is_no_text_is_never_taken_out() {
 #[test]
 fn a_collection_of_secrets_is_taken_out_at_any_depth_and_an_object_under_a_secret_key_is_judged_by_its_own_keys() {
     check(
-        json!({ "cookies": { "sid": "a", "more": [{ "x": "b" }] }, "secrets": ["c"], "password": { "policy": "long", "value": "d", "password": "e" } }),
-        json!({ "cookies": { "sid": MARK, "more": [{ "x": MARK }] }, "secrets": [MARK], "password": { "policy": "long", "value": "d", "password": MARK } }),
+        json!({ "cookies": { "sid": "a", "more": [{ "x": "b" }] }, "secrets": ["c"],
+            "password": { "policy": "long", "value": "d", "password": "e" } }),
+        json!({ "cookies": { "sid": MARK, "more": [{ "x": MARK }] }, "secrets": [MARK],
+            "password": { "policy": "long", "value": "d", "password": MARK } }),
     );
 }
 
 #[test]
 fn the_value_of_a_named_pair_is_judged_by_its_name() {
     check(
-        json!({ "headers": [{ "name": "X-Api-Key", "value": "a" }, { "name": "accept", "value": "b" }, { "key": "cookie", "value": ["c"] }] }),
-        json!({ "headers": [{ "name": "X-Api-Key", "value": MARK }, { "name": "accept", "value": "b" }, { "key": "cookie", "value": [MARK] }] }),
+        json!({ "headers": [{ "name": "X-Api-Key", "value": "a" }, { "name": "accept", "value": "b" },
+            { "key": "cookie", "value": ["c"] }] }),
+        json!({ "headers": [{ "name": "X-Api-Key", "value": MARK }, { "name": "accept", "value": "b" },
+            { "key": "cookie", "value": [MARK] }] }),
     );
 }
 

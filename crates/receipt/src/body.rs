@@ -180,7 +180,8 @@ pub struct Remedy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cost {
-    pub cpu_ms: u64,
+    /// Absent where the effect ran inside the server and no honest figure exists.
+    pub cpu_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -334,10 +335,10 @@ mod tests {
     #[test]
     fn an_integer_that_signing_would_change_is_refused() {
         let mut receipt = Story::new().receipt(at::READ);
-        receipt.cost.cpu_ms = (1 << 53) - 1;
+        receipt.cost.cpu_ms = Some((1 << 53) - 1);
         assert!(receipt.to_canonical().is_ok());
         for cpu_ms in [1 << 53, (1 << 53) + 1, u64::MAX] {
-            receipt.cost.cpu_ms = cpu_ms;
+            receipt.cost.cpu_ms = Some(cpu_ms);
             assert!(matches!(receipt.to_canonical(), Err(Error::NotStrict { .. })), "{cpu_ms}");
         }
     }

@@ -278,10 +278,8 @@ impl Bundle {
 
     pub(crate) fn envelope(&mut self, seq: u64) -> &mut Envelope {
         let index = self.index(seq);
-        match &mut self.lines[index] {
-            Line::Entry { envelope, .. } => envelope,
-            other => panic!("{other:?}"),
-        }
+        let Line::Entry { envelope, .. } = &mut self.lines[index] else { panic!("line {index} is not an entry") };
+        envelope
     }
 
     pub(crate) fn payload(&mut self, seq: u64) -> String {
@@ -354,7 +352,7 @@ pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, 
         verification: None,
         repair: None,
         rollback: None,
-        cost: Cost { cpu_ms: 3 },
+        cost: Cost { cpu_ms: Some(3) },
         timing: Timing {
             queued_ms: 1,
             exec_ms: 20,

@@ -60,4 +60,5 @@ fn shown(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod definition_tests;
+#[path = "builtin_tests.rs"]
+mod tests;

@@ -255,7 +255,8 @@ mod tests {
 
     #[test]
     fn one_long_text_does_not_cost_the_rest() {
-        let value = json!({ "log": "x".repeat(50_000), "status": 200, "headers": { "a": "1", "b": "2" }, "body": "y".repeat(300), "list": [1, 2, 3] });
+        let value = json!({ "log": "x".repeat(50_000), "status": 200, "headers": { "a": "1", "b": "2" },
+            "body": "y".repeat(300), "list": [1, 2, 3] });
         let pruned = truncated(&value, 10_240);
         for key in ["status", "headers", "body", "list"] {
             assert_eq!(pruned[key], value[key], "{key}");

@@ -35,7 +35,7 @@ pub struct Bound {
 
 /// What a person approves: the digest of every fact.
 pub fn binding(bound: &Bound) -> Digest {
-    super::sha256("countersign/binding/v1", bound)
+    super::sha256(&format!("countersign/binding/v1{}", super::canonical(bound)))
 }
 
 /// Which group of facts differs; the wire names the conflict after it.

@@ -1,4 +1,4 @@
-//! Secrets by their own form: only what is certain by its prefix, its checksum or its surroundings.
+//! Secrets by their own form: only what is certain by its prefix, by what it decodes to or by its surroundings.
 //! Every pattern runs in linear time, and the widest run first, so that none leaves half of another's secret.
 
 use super::key::{self, Holds};
@@ -22,7 +22,7 @@ pub(super) fn redact<'t>(text: &'t str, counts: &mut Counts) -> Cow<'t, str> {
     }
     let Ok(rules) = &*RULES else {
         // Without its rules nothing can be told from a secret.
-        return Cow::Borrowed(MARK);
+        return Cow::Owned(MARK.to_owned());
     };
     let mut redacted = Cow::Borrowed(text);
     for _ in 0..ROUNDS_MAX {
@@ -89,7 +89,7 @@ const TABLE: &[Row] = &[
     // A key that is cut short is still a key, so it ends where it says or with the text.
     (
         "private_key",
-        r"(?s)(?<secret>-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\z))",
+        r"(?s)(?<secret>-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z))",
         always,
     ),
     // JSON inside a text, whole or cut short; the same inside another JSON text; and how Python prints it.

@@ -133,4 +133,5 @@ impl Source for Files {
 }
 
 #[cfg(test)]
+#[path = "files_tests.rs"]
 mod tests;

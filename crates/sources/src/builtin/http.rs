@@ -77,4 +77,5 @@ impl Source for Http {
 }
 
 #[cfg(test)]
+#[path = "http_tests.rs"]
 mod tests;

@@ -130,4 +130,5 @@ fn definition() -> Result<Action, crate::Error> {
 }
 
 #[cfg(test)]
+#[path = "notify_tests.rs"]
 mod tests;

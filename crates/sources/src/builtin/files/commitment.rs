@@ -16,7 +16,7 @@ pub(super) struct Commitment(AtomicU8);
 
 /// What the caller may conclude when it stops waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GivenUp {
+pub(super) enum GivenUp {
     /// The visible step will not happen.
     InTime,
     /// It has begun, and perhaps ended.
@@ -36,7 +36,7 @@ impl Commitment {
         }
     }
 
-    fn abandon(&self) -> GivenUp {
+    pub(super) fn abandon(&self) -> GivenUp {
         match self.0.compare_exchange(OPEN, ABANDONED, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) | Err(ABANDONED) => GivenUp::InTime,
             Err(_) => GivenUp::TooLate,
@@ -83,7 +83,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builtin::files::tests::context;
+    use crate::builtin::tests::context;
     use std::sync::mpsc;
 
     #[tokio::test]

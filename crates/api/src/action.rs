@@ -1,0 +1,50 @@
+//! Actions and sources on the wire.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// What a session may invoke, source by source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AvailableResponse {
+    pub sources: Vec<SourceView>,
+}
+
+/// One source with its actions, or the reason it has none to show.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SourceView {
+    pub id: String,
+    pub title: String,
+    pub actions: Vec<ActionView>,
+    /// Why the source could not be listed; the others are listed all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// One action, with the mode it would have for this session now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ActionView {
+    pub id: String,
+    pub title: String,
+    pub description: String,
+    pub version: String,
+    pub tier: String,
+    pub class: String,
+    pub mode: String,
+    pub mode_source: String,
+    #[schema(value_type = Object)]
+    pub params_schema: Value,
+    #[schema(value_type = Object)]
+    pub result_schema: Value,
+    /// `no_effect`, `reversible` or `not_reversible`.
+    pub reversibility: String,
+    pub dry_run_supported: bool,
+    pub timeout_ms: u64,
+}
+
+/// How to use a source, in markdown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GuideResponse {
+    pub source: String,
+    pub guide: String,
+}

@@ -1,0 +1,171 @@
+//! Sessions, spaces, users and tokens on the wire.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Who the bearer of the token is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WhoamiResponse {
+    pub org_id: String,
+    pub principal: String,
+    pub name: String,
+    /// `owner`, `admin` or `member`; for people only.
+    pub role: Option<String>,
+    /// The one session an agent may act in.
+    pub session_id: Option<String>,
+    pub permissions: Vec<String>,
+}
+
+/// A session to be created.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSessionRequest {
+    /// The name or the id of a space; `main` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Nobody sits at the other end: approvals may take 24 hours instead of 5 minutes.
+    #[serde(default)]
+    pub unattended: bool,
+}
+
+/// A session just created. The token is shown here and never again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewSessionResponse {
+    pub id: String,
+    pub token: String,
+    pub session: SessionView,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionView {
+    pub id: String,
+    pub space_id: String,
+    pub created_by: String,
+    pub owner_id: Option<String>,
+    pub title: String,
+    /// `interactive` or `unattended`.
+    pub attendance: String,
+    pub created_at: String,
+    pub ended_at: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSpaceRequest {
+    pub name: String,
+}
+
+/// A change to a space.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeSpaceRequest {
+    /// Whether whoever asked, or owns the agent that asked, may also answer.
+    pub self_approval: SelfApprovalRule,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SelfApprovalRule {
+    Allowed,
+    Refused,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SpaceView {
+    pub id: String,
+    pub name: String,
+    /// `green`, `amber`, `red` or `black`.
+    pub band: String,
+    pub self_approval: SelfApprovalRule,
+    pub created_at: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewUserRequest {
+    pub name: String,
+    pub role: RoleName,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RoleName {
+    Member,
+    Admin,
+    Owner,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UserView {
+    pub id: String,
+    pub name: String,
+    pub role: RoleName,
+    pub created_at: String,
+    pub disabled_at: Option<String>,
+}
+
+/// A token to be created: for a person, or for a service with scopes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewTokenRequest {
+    pub name: String,
+    /// Whose token it is; absent for a service token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<String>,
+    /// What a service may do: `invoke`, `read_session`, `read`, `create_session`, `manage_policy`, `manage_identity`.
+    #[serde(default)]
+    pub scopes: Vec<String>,
+    /// Days until it stops working; absent: it does not expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_days: Option<u64>,
+}
+
+/// A token just created. It is shown here and never again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewTokenResponse {
+    pub id: String,
+    pub token: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TokenView {
+    pub id: String,
+    /// `user`, `agent` or `service`.
+    pub kind: String,
+    pub name: String,
+    pub user_id: Option<String>,
+    pub session_id: Option<String>,
+    pub scopes: Vec<String>,
+    pub created_at: String,
+    pub expires_at: Option<String>,
+    pub revoked_at: Option<String>,
+}
+
+/// A message an action sent to people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NotificationView {
+    pub id: String,
+    pub space_id: String,
+    pub invocation_id: String,
+    /// The sender's words: show as plain text.
+    pub title: String,
+    pub body: String,
+    pub created_at: String,
+}
+
+/// How the server is doing, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StatusResponse {
+    pub version: String,
+    /// `sqlite` or `postgresql`.
+    pub store: String,
+    pub ready: bool,
+    /// Why not, when it is not.
+    pub problem: Option<String>,
+    pub pending: u64,
+    pub in_doubt: u64,
+    /// Entries in the org's log.
+    pub log_size: u64,
+}

@@ -1,0 +1,151 @@
+//! Problems: RFC 9457 bodies with a stable code. Every code has a page in `docs/errors/`.
+
+use crate::invocation::InvocationView;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $title:literal;)*) => {
+        /// A stable name for what went wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Code {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Code {
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text),* }
+            }
+
+            /// The HTTP status it travels with.
+            pub const fn status(self) -> u16 {
+                match self { $(Self::$name => $status),* }
+            }
+
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$name => $title),* }
+            }
+        }
+    };
+}
+
+codes! {
+    MalformedJson = "malformed_json", 400, "The body is not JSON we accept";
+    InvalidRequest = "invalid_request", 400, "The request does not have the expected shape";
+    InvalidQuery = "invalid_query", 400, "A query parameter does not make sense";
+    InvalidParams = "invalid_params", 422, "The params do not fit the action's schema";
+    DryRunUnsupported = "dry_run_unsupported", 422, "This action has no dry run";
+    Unauthenticated = "unauthenticated", 401, "A valid token is needed";
+    TokenExpired = "token_expired", 401, "The token has expired";
+    TokenRevoked = "token_revoked", 401, "The token was revoked";
+    Forbidden = "forbidden", 403, "The token does not allow this";
+    MayNotApprove = "may_not_approve", 403, "Only an admin or an owner answers invocations";
+    SelfApproval = "self_approval", 403, "Whoever asked does not approve";
+    NotYourSession = "not_your_session", 403, "The session belongs to someone else";
+    DeniedByPolicy = "denied_by_policy", 403, "Policy denied the call";
+    DeniedByPerson = "denied_by_person", 403, "A person said no";
+    ApprovalVoid = "approval_void", 403, "The approval no longer fits the call";
+    UnknownRoute = "unknown_route", 404, "There is nothing at this address";
+    MethodNotAllowed = "method_not_allowed", 405, "The address exists, the method does not";
+    UnknownAction = "unknown_action", 404, "There is no such action";
+    UnknownSource = "unknown_source", 404, "There is no such source";
+    UnknownSession = "unknown_session", 404, "There is no such session";
+    NotFound = "not_found", 404, "There is no such thing";
+    RequestTimeout = "request_timeout", 408, "The body did not arrive in time";
+    SessionEnded = "session_ended", 409, "The session has ended";
+    Rejected = "rejected", 409, "A person has already said no";
+    Consumed = "consumed", 409, "It was already approved and used";
+    AlreadyEnded = "already_ended", 409, "It has already ended";
+    ArgsMismatch = "args_mismatch", 409, "The params are not the ones that were shown";
+    DefinitionMismatch = "definition_mismatch", 409, "The action's definition has changed";
+    PolicyMismatch = "policy_mismatch", 409, "The rules for the action have changed";
+    TupleMismatch = "tuple_mismatch", 409, "The context is not the one it was asked in";
+    IdempotencyConflict = "idempotency_conflict", 409, "The key was used with other params";
+    IdempotencyInFlight = "idempotency_in_flight", 409, "A call under the same key is running";
+    InDoubt = "in_doubt", 409, "The effect may have happened";
+    NameTaken = "name_taken", 409, "The name is taken";
+    LastOwner = "last_owner", 409, "An org needs an owner";
+    Expired = "expired", 410, "Its time has run out";
+    BodyTooLarge = "body_too_large", 413, "The body is too large";
+    UnsupportedMediaType = "unsupported_media_type", 415, "The body must be JSON";
+    RateLimited = "rate_limited", 429, "Too many invocations in a minute";
+    TooManyPending = "too_many_pending", 429, "Too many invocations wait for a person";
+    Internal = "internal", 500, "Something is wrong on our side";
+    SourceFailed = "source_failed", 502, "The source did not do it";
+    SourceUnavailable = "source_unavailable", 502, "The source could not be asked";
+    StoreUnavailable = "store_unavailable", 503, "The store is not available";
+}
+
+/// An error as RFC 9457 describes it, with a stable code and what to do next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// A reference to the code's page.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub title: String,
+    pub status: u16,
+    pub code: Code,
+    /// What happened this time, and whether retrying is safe.
+    pub detail: String,
+    /// What to do next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation_id: Option<String>,
+    /// Finds the log lines of this request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+    /// Everything that is wrong with the params, each with its place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError>,
+    /// Milliseconds to wait before trying again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// The invocation that ended this way; it has a receipt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation: Option<Box<InvocationView>>,
+    /// The code of what refused or failed it, such as `denied_by_mode` or `file_not_found`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FieldError {
+    /// RFC 6901.
+    pub pointer: String,
+    pub message: String,
+}
+
+impl Problem {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("/docs/errors/{}", code.as_str()),
+            title: code.title().into(),
+            status: code.status(),
+            code,
+            detail: detail.into(),
+            hint: None,
+            invocation_id: None,
+            trace_id: None,
+            errors: Vec::new(),
+            retry_after_ms: None,
+            invocation: None,
+            error: None,
+        }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub fn about(mut self, invocation_id: impl ToString) -> Self {
+        self.invocation_id = Some(invocation_id.to_string());
+        self
+    }
+}

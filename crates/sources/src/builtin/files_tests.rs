@@ -1,0 +1,592 @@
+//! `files` against a real workspace with hostile neighbours.
+
+use super::path::tests::{NOT_ALLOWED, OUTSIDE};
+use super::*;
+use crate::builtin::tests::{call, context, preview};
+use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_READ_BYTES_MAX, FILE_SNAPSHOT_BYTES_MAX, FILE_WRITE_BYTES_MAX};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A workspace beside a folder that must never be touched.
+struct Scratch {
+    folder: tempfile::TempDir,
+    files: Files,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("outside")).unwrap();
+        fs::write(folder.path().join("outside/secret.txt"), "secret").unwrap();
+        let files = open(folder.path()).unwrap();
+        Self { folder, files }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().join("root")
+    }
+
+    fn outside(&self) -> PathBuf {
+        self.folder.path().join("outside")
+    }
+
+    fn snapshots(&self) -> PathBuf {
+        self.folder.path().join("snapshots")
+    }
+
+    fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.root().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn content(&self, path: &str) -> String {
+        fs::read_to_string(self.root().join(path)).unwrap()
+    }
+
+    async fn code(&self, action: &str, params: Value) -> &'static str {
+        call(&self.files, action, params).await.map_or_else(|error| error.code(), |_| "accepted")
+    }
+}
+
+fn open(folder: &Path) -> Result<Files, crate::Error> {
+    Files::open(FilesConfig { root: folder.join("root"), snapshots: folder.join("snapshots") })
+}
+
+/// Every path below a folder with what is there: two equal pictures mean nothing was changed.
+fn picture(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let mut picture = BTreeMap::new();
+    let mut ahead = vec![folder.to_owned()];
+    while let Some(path) = ahead.pop() {
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        let what = if metadata.is_dir() {
+            ahead.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            "folder".to_owned()
+        } else if metadata.is_file() {
+            let digest = if metadata.len() < 1_000_000 { sha256(fs::read(&path).unwrap()) } else { String::new() };
+            format!("file {} {:o} {} {digest}", metadata.ino(), metadata.mode(), metadata.len())
+        } else {
+            format!("other {:o}", metadata.mode())
+        };
+        picture.insert(path, what);
+    }
+    picture
+}
+
+fn sha256(bytes: impl AsRef<[u8]>) -> String {
+    countersign_core::Digest::new(Sha256::digest(bytes.as_ref()).into()).to_string()
+}
+
+/// What each action is called with to reach for `path`.
+fn reaching_for(path: &str) -> [(&'static str, Value); 4] {
+    [
+        ("files.read_text", json!({ "path": path })),
+        ("files.list", json!({ "path": path })),
+        ("files.write_text", json!({ "path": path, "text": "written" })),
+        ("files.delete", json!({ "path": path })),
+    ]
+}
+
+/// Every action, called and previewed, refuses `path` with one of `codes`, and nothing anywhere changes.
+async fn check_refused(scratch: &Scratch, path: &str, codes: &[&str]) {
+    let before = picture(scratch.folder.path());
+    for (action, params) in reaching_for(path) {
+        if action == "files.list" && path == "." {
+            continue;
+        }
+        let error = call(&scratch.files, action, params.clone()).await.expect_err(&format!("{action} took {path:?}"));
+        assert!(codes.contains(&error.code()), "{action} of {path:?}: {error}");
+        assert!(!error.to_string().contains("secret\n") && !error.is_transient(), "{error}");
+        let foreseen = preview(&scratch.files, action, params).await.unwrap_err();
+        assert!(foreseen.code() == error.code() || foreseen.code() == "dry_run_unsupported", "preview of {action} of {path:?}: {foreseen}");
+    }
+    assert_eq!(picture(scratch.folder.path()), before, "{path:?} changed something");
+}
+
+#[tokio::test]
+async fn no_action_accepts_a_path_that_leaves_the_workspace() {
+    let scratch = Scratch::new();
+    scratch.put("a/b/x", "inside");
+    for path in OUTSIDE {
+        check_refused(&scratch, path, &["path_outside_workspace"]).await;
+    }
+    let absolute = scratch.outside().join("secret.txt");
+    check_refused(&scratch, absolute.to_str().unwrap(), &["path_outside_workspace"]).await;
+    check_refused(&scratch, "../outside/secret.txt", &["path_outside_workspace"]).await;
+}
+
+#[tokio::test]
+async fn no_action_accepts_a_second_spelling_of_a_path() {
+    let scratch = Scratch::new();
+    scratch.put("a/b", "inside");
+    scratch.put("x/y", "inside");
+    for path in NOT_ALLOWED {
+        check_refused(&scratch, path, &["path_not_allowed"]).await;
+    }
+}
+
+#[tokio::test]
+async fn links_are_refused_at_the_end_and_on_the_way() {
+    let scratch = Scratch::new();
+    scratch.put("real/inside.txt", "inside");
+    let link = |target: &Path, name: &str| symlink(target, scratch.root().join(name)).unwrap();
+    link(&scratch.outside().join("secret.txt"), "absolute");
+    link(&scratch.outside(), "folder");
+    link(Path::new("../outside/secret.txt"), "climbing");
+    link(Path::new("../outside"), "climbing-folder");
+    link(Path::new("real/inside.txt"), "inner");
+    link(Path::new("real"), "inner-folder");
+    link(Path::new("loop"), "loop");
+    link(Path::new("/proc/self/root"), "magic");
+    link(Path::new("/proc/self/cwd"), "magic-cwd");
+    link(Path::new("/nowhere"), "dangling");
+    link(Path::new("/dev/full"), "device");
+    symlink("../../outside", scratch.root().join("real/deep")).unwrap();
+    for path in [
+        "absolute",
+        "folder",
+        "folder/secret.txt",
+        "folder/new.txt",
+        "folder/new/new.txt",
+        "climbing",
+        "climbing-folder/secret.txt",
+        "inner",
+        "inner-folder",
+        "inner-folder/inside.txt",
+        "loop",
+        "loop/x",
+        "magic",
+        "magic/etc/passwd",
+        "magic-cwd/Cargo.toml",
+        "dangling",
+        "dangling/x",
+        "device",
+        "real/deep",
+        "real/deep/secret.txt",
+    ] {
+        check_refused(&scratch, path, &["path_outside_workspace"]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_with_a_second_name_is_refused() {
+    let scratch = Scratch::new();
+    fs::hard_link(scratch.outside().join("secret.txt"), scratch.root().join("linked.txt")).unwrap();
+    let before = picture(scratch.folder.path());
+    for (action, params) in reaching_for("linked.txt") {
+        let expected = if action == "files.list" { "path_not_allowed" } else { "hard_link_refused" };
+        assert_eq!(scratch.code(action, params).await, expected, "{action}");
+    }
+    assert_eq!(picture(scratch.folder.path()), before);
+}
+
+#[tokio::test]
+async fn what_is_not_a_regular_file_is_refused_at_once() {
+    let scratch = Scratch::new();
+    let root = scratch.root();
+    rustix::fs::mknodat(CWD, root.join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
+    fs::create_dir(root.join("folder")).unwrap();
+    let before = picture(scratch.folder.path());
+    for path in ["pipe", "socket", "folder"] {
+        for (action, params) in reaching_for(path) {
+            if action != "files.list" {
+                assert_eq!(scratch.code(action, params).await, "not_a_regular_file", "{action} of {path}");
+            }
+        }
+    }
+    for (action, params) in reaching_for("pipe/below") {
+        assert_eq!(scratch.code(action, params).await, "path_not_allowed", "{action}");
+    }
+    assert_eq!(picture(scratch.folder.path()), before);
+}
+
+/// The attacker exchanges a folder with a link to the outside, as fast as it can, while every action is at work in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_swapped_for_a_link_redirects_nothing() {
+    const ROUNDS: usize = 500;
+    let scratch = Scratch::new();
+    scratch.put("swapped/secret.txt", "inside");
+    symlink(scratch.outside(), scratch.root().join("link")).unwrap();
+    let outside = picture(&scratch.outside());
+    let over = AtomicBool::new(false);
+    let (folder, link) = (scratch.root().join("swapped"), scratch.root().join("link"));
+    let (swaps, refusals) = std::thread::scope(|scope| {
+        let swapper = scope.spawn(|| {
+            let mut swaps = 0_usize;
+            while !over.load(Ordering::SeqCst) {
+                rustix::fs::renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+                swaps += 1;
+            }
+            swaps
+        });
+        let work = async {
+            let mut refusals = 0_usize;
+            for round in 0..ROUNDS {
+                for (action, params) in [
+                    ("files.write_text", json!({ "path": "swapped/secret.txt", "text": format!("inside {round}") })),
+                    ("files.write_text", json!({ "path": format!("swapped/{round}/new/file.txt"), "text": "inside" })),
+                    ("files.read_text", json!({ "path": "swapped/secret.txt" })),
+                    ("files.list", json!({ "path": "swapped", "recursive": true })),
+                    ("files.delete", json!({ "path": format!("swapped/{round}/new/file.txt") })),
+                ] {
+                    match call(&scratch.files, action, params).await {
+                        Ok(output) => assert!(output.value["text"] != "secret", "read from outside in round {round}"),
+                        Err(error) => {
+                            let codes = ["path_outside_workspace", "file_not_found", "content_changed"];
+                            assert!(codes.contains(&error.code()), "{action}: {error}");
+                            refusals += 1;
+                        }
+                    }
+                }
+            }
+            over.store(true, Ordering::SeqCst);
+            refusals
+        };
+        let refusals = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(work));
+        (swapper.join().unwrap(), refusals)
+    });
+    assert_eq!(picture(&scratch.outside()), outside, "something outside was touched");
+    assert!(swaps >= 2_000 && refusals > 0, "no race took place: {swaps} swaps, {refusals} refusals");
+}
+
+#[tokio::test]
+async fn a_new_file_is_written_with_its_folders_and_can_be_read() {
+    let scratch = Scratch::new();
+    let text = "grüße\r\n\0\u{202e}end";
+    let output = call(&scratch.files, "files.write_text", json!({ "path": "a/b/c.txt", "text": text })).await.unwrap();
+    let digest = sha256(text);
+    assert_eq!(output.value, json!({ "bytes_written": text.len(), "sha256_text": digest, "created": true }));
+    assert_eq!(output.evidence, Some(json!({ "path": "a/b/c.txt", "previous_sha256": null, "new_sha256": digest })));
+    assert_eq!(output.quality_thousandths, 1_000);
+    let read = call(&scratch.files, "files.read_text", json!({ "path": "a/b/c.txt" })).await.unwrap();
+    assert_eq!(read.value, json!({ "text": text, "bytes": text.len(), "sha256": digest }));
+    assert_eq!(fs::read_dir(scratch.root().join("a/b")).unwrap().count(), 1, "something was left beside the file");
+    assert_eq!(fs::read_dir(scratch.snapshots()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn what_a_write_replaces_is_kept_under_its_digest() {
+    let scratch = Scratch::new();
+    scratch.put("run.sh", [0xff, 0xfe, b'o', b'l', b'd']);
+    fs::set_permissions(scratch.root().join("run.sh"), fs::Permissions::from_mode(0o4755)).unwrap();
+    let output = call(&scratch.files, "files.write_text", json!({ "path": "run.sh", "text": "new" })).await.unwrap();
+    let previous = sha256([0xff, 0xfe, b'o', b'l', b'd']);
+    assert_eq!(output.value["previous_sha256"], json!(previous));
+    assert_eq!(output.value["created"], json!(false));
+    assert_eq!(output.evidence.unwrap(), json!({ "path": "run.sh", "previous_sha256": previous, "new_sha256": sha256("new") }));
+    assert_eq!(fs::read(scratch.snapshots().join(&previous)).unwrap(), [0xff, 0xfe, b'o', b'l', b'd']);
+    let metadata = fs::metadata(scratch.root().join("run.sh")).unwrap();
+    assert_eq!(metadata.mode() & 0o7777, 0o755, "permissions are kept, set-id bits are not");
+    assert_eq!(fs::metadata(scratch.snapshots().join(&previous)).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(scratch.content("run.sh"), "new");
+}
+
+#[tokio::test]
+async fn writing_twice_equals_writing_once() {
+    let scratch = Scratch::new();
+    for created in [true, false, false] {
+        let output = call(&scratch.files, "files.write_text", json!({ "path": "x", "text": "same" })).await.unwrap();
+        assert_eq!((&output.value["created"], scratch.content("x")), (&json!(created), "same".to_owned()));
+    }
+    assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_write_that_expects_other_content_changes_nothing() {
+    let scratch = Scratch::new();
+    scratch.put("x", "one");
+    let before = picture(scratch.folder.path());
+    for params in [
+        json!({ "path": "x", "text": "two", "expected_sha256": sha256("other") }),
+        json!({ "path": "absent", "text": "two", "expected_sha256": sha256("one") }),
+        json!({ "path": "new/folder/absent", "text": "two", "expected_sha256": sha256("") }),
+    ] {
+        assert_eq!(scratch.code("files.write_text", params.clone()).await, "content_changed");
+        assert_eq!(preview(&scratch.files, "files.write_text", params).await.unwrap_err().code(), "content_changed");
+    }
+    assert_eq!(picture(scratch.folder.path()), before);
+    assert_eq!(scratch.code("files.write_text", json!({ "path": "x", "text": "two", "expected_sha256": sha256("one") })).await, "accepted");
+    assert_eq!(scratch.content("x"), "two");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_writes_that_expect_the_same_content_exactly_one_wins() {
+    let scratch = Scratch::new();
+    for round in 0..20 {
+        scratch.put("x", "before");
+        let writes = (0..8).map(|writer| {
+            let params = json!({ "path": "x", "text": format!("{round} {writer}"), "expected_sha256": sha256("before") });
+            call(&scratch.files, "files.write_text", params)
+        });
+        let results = futures_util::future::join_all(writes).await;
+        let won: Vec<usize> = results.iter().enumerate().filter(|(_, result)| result.is_ok()).map(|(writer, _)| writer).collect();
+        assert_eq!(won.len(), 1, "round {round}");
+        assert_eq!(scratch.content("x"), format!("{round} {}", won[0]));
+        assert!(results.iter().filter_map(|result| result.as_ref().err()).all(|error| error.code() == "content_changed"));
+    }
+    let absent = (0..8).map(|writer| call(&scratch.files, "files.write_text", json!({ "path": "fresh/y", "text": format!("{writer}") })));
+    let created = futures_util::future::join_all(absent).await;
+    assert_eq!(created.iter().flatten().filter(|output| output.value["created"] == true).count(), 1);
+    assert_eq!(fs::read_dir(scratch.root().join("fresh")).unwrap().count(), 1, "a half-written file was left");
+}
+
+#[tokio::test]
+async fn a_write_that_was_given_up_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    scratch.put("x", "before");
+    let commitment = commitment::Commitment::new();
+    commitment.abandon();
+    let before = picture(&scratch.root());
+    for path in ["x", "new/folders/y"] {
+        let params = read_params(&ActionId::parse("files.write_text").unwrap(), &json!({ "path": path, "text": "late" })).unwrap();
+        let error = write::write_text(&scratch.files.place, &params, ".countersign-t", &commitment).unwrap_err();
+        assert!(matches!(error, Error::Busy { .. }), "{error}");
+    }
+    let params = read_params(&ActionId::parse("files.delete").unwrap(), &json!({ "path": "x" })).unwrap();
+    assert!(matches!(delete::delete(&scratch.files.place, &params, ".countersign-t", &commitment), Err(Error::Busy { .. })));
+    assert_eq!(picture(&scratch.root()), before);
+}
+
+#[tokio::test]
+async fn sizes_are_bounded_and_the_error_names_the_size() {
+    let scratch = Scratch::new();
+    let limit = usize::try_from(FILE_READ_BYTES_MAX).unwrap();
+    scratch.put("fits", vec![b'a'; limit]);
+    scratch.put("long", vec![b'a'; limit + 1]);
+    assert_eq!(scratch.code("files.read_text", json!({ "path": "fits" })).await, "accepted");
+    let error = call(&scratch.files, "files.read_text", json!({ "path": "long" })).await.unwrap_err();
+    assert_eq!(error.code(), "file_too_large");
+    assert!(error.to_string().contains(&(limit + 1).to_string()), "{error}");
+    let text = "é".repeat(FILE_WRITE_BYTES_MAX / 2);
+    assert_eq!(scratch.code("files.write_text", json!({ "path": "new", "text": text })).await, "accepted");
+    assert_eq!(scratch.code("files.write_text", json!({ "path": "newer", "text": format!("{text}!") })).await, "file_too_large");
+    // Sparse: eight EiB would do as well, and take as little room.
+    for bytes in [FILE_SNAPSHOT_BYTES_MAX + 1, 1 << 42] {
+        fs::File::create(scratch.root().join("vast")).unwrap().set_len(bytes).unwrap();
+        for (action, params) in reaching_for("vast") {
+            if action != "files.list" {
+                assert_eq!(scratch.code(action, params).await, "file_too_large", "{action}");
+            }
+        }
+        assert_eq!(fs::metadata(scratch.root().join("vast")).unwrap().len(), bytes);
+    }
+    assert!(!scratch.root().join("newer").exists());
+}
+
+#[tokio::test]
+async fn only_utf8_is_read_as_text() {
+    let scratch = Scratch::new();
+    for content in [&[0xff, 0xfe][..], b"caf\xe9", b"\xed\xa0\x80", b"ok\xc0\x80"] {
+        scratch.put("x", content);
+        assert_eq!(scratch.code("files.read_text", json!({ "path": "x" })).await, "not_utf8");
+    }
+    scratch.put("empty", "");
+    let read = call(&scratch.files, "files.read_text", json!({ "path": "empty" })).await.unwrap();
+    assert_eq!(read.value, json!({ "text": "", "bytes": 0, "sha256": sha256("") }));
+}
+
+#[tokio::test]
+async fn a_deleted_file_is_kept_and_cannot_be_deleted_twice() {
+    let scratch = Scratch::new();
+    scratch.put("a/x", "content");
+    let output = call(&scratch.files, "files.delete", json!({ "path": "a/x" })).await.unwrap();
+    let digest = sha256("content");
+    assert_eq!(output.value, json!({ "deleted": true, "previous_sha256": digest }));
+    assert_eq!(output.evidence, Some(json!({ "path": "a/x", "previous_sha256": digest, "new_sha256": null })));
+    assert_eq!(fs::read_to_string(scratch.snapshots().join(digest)).unwrap(), "content");
+    assert!(scratch.root().join("a").exists() && !scratch.root().join("a/x").exists());
+    for path in ["a/x", "a/y", "b/x"] {
+        for action in ["files.delete", "files.read_text"] {
+            assert_eq!(scratch.code(action, json!({ "path": path })).await, "file_not_found");
+        }
+        assert_eq!(preview(&scratch.files, "files.delete", json!({ "path": path })).await.unwrap_err().code(), "file_not_found");
+    }
+    assert_eq!(scratch.code("files.list", json!({ "path": "b" })).await, "file_not_found");
+}
+
+#[tokio::test]
+async fn a_preview_tells_the_change_and_makes_none() {
+    let scratch = Scratch::new();
+    scratch.put("notes.md", "one\ntwo\nthree\n");
+    scratch.put("binary", [0xff, 0x00]);
+    let before = picture(scratch.folder.path());
+    let foresee = async |path: &str, text: &str| preview(&scratch.files, "files.write_text", json!({ "path": path, "text": text })).await.unwrap().value;
+
+    let change = foresee("notes.md", "one\n2\nthree\nfour\n").await;
+    assert_eq!((&change["change"], &change["added_lines"], &change["removed_lines"]), (&json!("would_change"), &json!(2), &json!(1)));
+    assert_eq!(change["diff"], json!("@@ -1 +1 @@\n one\n-two\n+2\n three\n+four\n"));
+    assert_eq!((&change["previous_sha256"], &change["diff_truncated"]), (&json!(sha256("one\ntwo\nthree\n")), &json!(false)));
+
+    let same = foresee("notes.md", "one\ntwo\nthree\n").await;
+    assert_eq!((&same["change"], &same["diff"]), (&json!("no_change"), &json!("")));
+    let created = foresee("new/folder/x", "a\nb\n").await;
+    assert_eq!((&created["change"], &created["added_lines"], created.get("previous_sha256")), (&json!("would_create"), &json!(2), None));
+    let opaque = foresee("binary", "text").await;
+    assert_eq!((&opaque["change"], &opaque["diff"]), (&json!("would_change"), &Value::Null));
+
+    let gone = preview(&scratch.files, "files.delete", json!({ "path": "notes.md" })).await.unwrap().value;
+    assert_eq!(gone, json!({ "path": "notes.md", "change": "would_delete", "bytes": 14, "previous_sha256": sha256("one\ntwo\nthree\n") }));
+    for action in ["files.read_text", "files.list"] {
+        let error = preview(&scratch.files, action, json!({ "path": "notes.md" })).await.unwrap_err();
+        assert_eq!(error.code(), "dry_run_unsupported");
+    }
+    assert_eq!(picture(scratch.folder.path()), before);
+}
+
+#[tokio::test]
+async fn a_list_is_sorted_and_follows_no_link() {
+    let scratch = Scratch::new();
+    scratch.put("b.txt", "12345");
+    scratch.put("a/deep/x", "1");
+    symlink(scratch.outside(), scratch.root().join("link")).unwrap();
+    symlink(".", scratch.root().join("a/loop")).unwrap();
+    rustix::fs::mknodat(CWD, scratch.root().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
+    fs::write(scratch.root().join(".countersign-busy"), "half").unwrap();
+    let listed = async |params: Value| call(&scratch.files, "files.list", params).await.unwrap().value;
+    let top = json!({ "entries": [
+        { "path": "a", "kind": "folder" },
+        { "path": "b.txt", "kind": "file", "bytes": 5 },
+        { "path": "link", "kind": "link" },
+        { "path": "pipe", "kind": "other" },
+    ], "omitted": 0 });
+    assert_eq!(listed(json!({})).await, top);
+    assert_eq!(listed(json!({ "path": ".", "recursive": false })).await, top);
+    assert_eq!(
+        listed(json!({ "path": "a", "recursive": true })).await,
+        json!({ "entries": [
+            { "path": "a/deep", "kind": "folder" },
+            { "path": "a/deep/x", "kind": "file", "bytes": 1 },
+            { "path": "a/loop", "kind": "link" },
+        ], "omitted": 0 })
+    );
+    assert_eq!(scratch.code("files.list", json!({ "path": "b.txt" })).await, "path_not_allowed");
+    assert_eq!(scratch.code("files.list", json!({ "path": "link" })).await, "path_outside_workspace");
+}
+
+#[tokio::test]
+async fn a_long_list_is_cut_and_odd_names_are_counted() {
+    use std::os::unix::ffi::OsStrExt;
+    let scratch = Scratch::new();
+    for number in 0..FILE_LIST_ENTRIES_MAX + 5 {
+        scratch.put(&format!("{number:05}"), "");
+    }
+    for odd in [&b"not-utf8-\xff"[..], b"line\nbreak", b"trailing ", b"back\\slash", "bidi\u{202e}".as_bytes(), b"~home"] {
+        let path = scratch.root().join(std::ffi::OsStr::from_bytes(odd));
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("inside"), "").unwrap();
+    }
+    let value = call(&scratch.files, "files.list", json!({ "recursive": true })).await.unwrap().value;
+    let paths: Vec<&str> = value["entries"].as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect();
+    let expected: Vec<String> = (0..FILE_LIST_ENTRIES_MAX).map(|number| format!("{number:05}")).collect();
+    assert_eq!(paths, expected);
+    assert_eq!(value["omitted"], json!(5 + 6));
+}
+
+#[tokio::test]
+async fn names_that_differ_in_case_or_form_are_different_files() {
+    let scratch = Scratch::new();
+    let names = ["A.txt", "a.txt", "é", "e\u{301}", "ﬁ", "fi", "ß", "ss", "İ", "i\u{307}"];
+    for name in names {
+        assert_eq!(scratch.code("files.write_text", json!({ "path": name, "text": name })).await, "accepted");
+    }
+    for name in names {
+        assert_eq!(scratch.content(name), name);
+    }
+}
+
+#[tokio::test]
+async fn where_case_does_not_count_only_the_spelling_on_disk_is_accepted() {
+    let mut scratch = Scratch::new();
+    scratch.put("Notes/Today.md", "x");
+    Arc::get_mut(&mut scratch.files.place).unwrap().workspace.pretend(Spelling::CaseInsensitive);
+    let before = picture(&scratch.root());
+    for path in ["notes/Today.md", "NOTES/Today.md", "Notes/today.md", "Notes/TODAY.MD"] {
+        for (action, params) in reaching_for(path) {
+            let error = call(&scratch.files, action, params).await.unwrap_err();
+            assert_eq!(error.code(), "path_not_allowed", "{action} of {path}");
+        }
+    }
+    assert_eq!(picture(&scratch.root()), before);
+    assert_eq!(scratch.code("files.read_text", json!({ "path": "Notes/Today.md" })).await, "accepted");
+    assert_eq!(scratch.code("files.write_text", json!({ "path": "Notes/new.md", "text": "" })).await, "accepted");
+}
+
+#[test]
+fn the_case_of_names_is_probed_and_the_probe_leaves_nothing() {
+    let scratch = Scratch::new();
+    assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 0);
+    fs::write(scratch.root().join("probe"), "").unwrap();
+    let folds = scratch.root().join("PROBE").exists();
+    assert_eq!(scratch.files.spelling(), if folds { Spelling::CaseInsensitive } else { Spelling::CaseSensitive });
+}
+
+#[test]
+fn what_a_crash_left_is_removed_and_nothing_else() {
+    let scratch = Scratch::new();
+    scratch.put(".countersign-inv_1-1", "half");
+    scratch.put("a/b/.countersign-inv_2-1", "half");
+    scratch.put("a/keep.txt", "whole");
+    scratch.put("a/.counter", "whole");
+    fs::write(scratch.snapshots().join(".countersign-inv_3-1"), "half").unwrap();
+    fs::write(scratch.snapshots().join(sha256("kept")), "kept").unwrap();
+    symlink(scratch.outside(), scratch.root().join("a/link")).unwrap();
+    fs::write(scratch.outside().join(".countersign-other"), "theirs").unwrap();
+    symlink(scratch.outside().join(".countersign-other"), scratch.root().join(".countersign-link")).unwrap();
+    fs::create_dir(scratch.root().join(".countersign-folder")).unwrap();
+    open(scratch.folder.path()).unwrap();
+    let left: Vec<String> = picture(scratch.folder.path())
+        .into_keys()
+        .filter_map(|path| path.strip_prefix(scratch.folder.path()).unwrap().to_str().map(str::to_owned))
+        .filter(|path| path.contains(".counter"))
+        .collect();
+    assert_eq!(left, ["outside/.countersign-other", "root/.countersign-folder", "root/.countersign-link", "root/a/.counter"]);
+    assert_eq!(fs::read_to_string(scratch.snapshots().join(sha256("kept"))).unwrap(), "kept");
+}
+
+#[tokio::test]
+async fn a_folder_removed_under_a_write_fails_it_cleanly() {
+    let scratch = Scratch::new();
+    scratch.put("a/x", "before");
+    let path = path::WorkspacePath::parse("a/y").unwrap();
+    let reached = scratch.files.place.workspace.reach(&path, path.folders()).unwrap();
+    fs::remove_dir_all(scratch.root().join("a")).unwrap();
+    let staged = staged::Staged::create(&reached.folder, ".countersign-t", Mode::RUSR, &path);
+    assert_eq!(staged.err().map(|error| error.code()), Some("file_not_found"));
+    assert!(rustix::fs::statat(&reached.folder, "y", AtFlags::empty()).is_err());
+}
+
+#[test]
+fn folders_are_made_for_us_alone_and_must_lie_apart() {
+    let scratch = Scratch::new();
+    for folder in [scratch.root(), scratch.snapshots()] {
+        assert_eq!(fs::metadata(folder).unwrap().mode() & 0o777, 0o700);
+    }
+    let at = |path: &str| scratch.folder.path().join(path);
+    symlink(scratch.root(), at("alias")).unwrap();
+    for (root, snapshots) in [("same", "same"), ("outer", "outer/inner"), ("outer/inner", "outer"), ("root", "alias/inside")] {
+        let error = Files::open(FilesConfig { root: at(root), snapshots: at(snapshots) }).err().unwrap();
+        assert!(matches!(error, crate::Error::FoldersOverlap { .. }), "{error}");
+    }
+    fs::write(at("file"), "").unwrap();
+    let error = Files::open(FilesConfig { root: at("file"), snapshots: at("elsewhere") }).err().unwrap();
+    assert!(matches!(error, crate::Error::Folder { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn the_longest_and_deepest_paths_that_are_allowed_work() {
+    let scratch = Scratch::new();
+    let deepest = vec!["d"; countersign_core::limits::FILE_DEPTH_MAX].join("/");
+    let longest = format!("{}/{}/{}/{}", "x".repeat(255), "y".repeat(255), "z".repeat(255), "é".repeat(127));
+    for path in [deepest, longest] {
+        assert_eq!(scratch.code("files.write_text", json!({ "path": path, "text": "x" })).await, "accepted");
+        assert_eq!(scratch.code("files.read_text", json!({ "path": path })).await, "accepted");
+        assert_eq!(scratch.code("files.delete", json!({ "path": path })).await, "accepted");
+    }
+}

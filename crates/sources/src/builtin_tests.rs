@@ -1,0 +1,200 @@
+//! What holds for every builtin source, and what their tests share.
+
+use super::files::{Files, FilesConfig};
+use super::http::{Http, HttpConfig};
+use super::notify::Notify;
+use super::*;
+use countersign_core::action::{Preview, Repeatability, Reversibility};
+use countersign_core::notification::{Notification, Notifier};
+use countersign_core::source::{Output, Source};
+use countersign_core::{Action, Future, InvocationId, OrgId, SessionId, SpaceId, Tier, Timestamp, ledger};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use testkit::{FixedClock, SeededRandom};
+
+/// The context of a first attempt; every invocation is a new one.
+pub(super) fn context() -> CallContext {
+    static INVOCATIONS: AtomicU64 = AtomicU64::new(1);
+    let mut random = [0; 10];
+    random[2..].copy_from_slice(&INVOCATIONS.fetch_add(1, Ordering::SeqCst).to_be_bytes());
+    let at = Timestamp::from_micros(1_794_729_600_000_000);
+    CallContext {
+        org: OrgId::new(at, [1; 10]),
+        space: SpaceId::new(at, [2; 10]),
+        session: SessionId::new(at, [3; 10]),
+        invocation: InvocationId::new(at, random),
+        attempt: 1,
+        timeout_ms: 10_000,
+        trace_id: "trace".to_owned(),
+    }
+}
+
+/// Calls an action as the pipeline would, and holds what it answers to its definition.
+pub(super) async fn call(source: &dyn Source, action: &str, params: Value) -> Result<Output, Error> {
+    let output = source.call(&context(), &ActionId::parse(action).unwrap(), &params).await?;
+    let definitions = source.list(&context().org).await.unwrap();
+    let definition = definitions.iter().find(|definition| definition.id.as_str() == action).unwrap();
+    assert_fits(&definition.result_schema, &output.value);
+    Ok(output)
+}
+
+pub(super) async fn preview(source: &dyn Source, action: &str, params: Value) -> Result<Output, Error> {
+    source.preview(&context(), &ActionId::parse(action).unwrap(), &params).await
+}
+
+/// The part of JSON Schema that the definitions of results use.
+fn assert_fits(schema: &Value, value: &Value) {
+    if let Some(allowed) = schema.get("enum") {
+        assert!(allowed.as_array().unwrap().contains(value), "{value} is not one of {allowed}");
+        return;
+    }
+    if let Some(constant) = schema.get("const") {
+        assert_eq!(value, constant);
+        return;
+    }
+    match schema["type"].as_str().unwrap() {
+        "object" => {
+            let value = value.as_object().unwrap();
+            for key in schema["required"].as_array().into_iter().flatten() {
+                assert!(value.contains_key(key.as_str().unwrap()), "{key} is missing in {value:?}");
+            }
+            for (key, member) in value {
+                match schema.get("properties").and_then(|properties| properties.get(key)) {
+                    Some(schema) => assert_fits(schema, member),
+                    None => assert_fits(&schema["additionalProperties"], member),
+                }
+            }
+        }
+        "array" => value.as_array().unwrap().iter().for_each(|item| assert_fits(&schema["items"], item)),
+        "string" => {
+            let text = value.as_str().unwrap_or_else(|| panic!("{value} is not a string"));
+            if schema.get("pattern").is_some() {
+                assert!(countersign_core::Digest::parse(text).is_some(), "{text} is not a digest");
+            }
+        }
+        "integer" => assert!(value.is_u64(), "{value} is not a whole number"),
+        "boolean" => assert!(value.is_boolean(), "{value} is not true or false"),
+        other => panic!("the definitions have no type {other}"),
+    }
+}
+
+struct Nobody;
+
+impl Notifier for Nobody {
+    fn deliver<'a>(&'a self, _notification: &'a Notification) -> Future<'a, Result<(), ledger::Error>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+fn sources() -> (tempfile::TempDir, Vec<Box<dyn Source>>) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let scratch = tempfile::tempdir().unwrap();
+    let files = Files::open(FilesConfig { root: scratch.path().join("root"), snapshots: scratch.path().join("snapshots") }).unwrap();
+    let http = Http::new(HttpConfig::default()).unwrap();
+    let notify = Notify::new(Arc::new(Nobody), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
+    (scratch, vec![Box::new(files), Box::new(http), Box::new(notify)])
+}
+
+async fn definitions() -> Vec<Arc<Action>> {
+    let (_scratch, sources) = sources();
+    let mut definitions = Vec::new();
+    for source in sources {
+        let listed = source.list(&context().org).await.unwrap();
+        assert!(listed.iter().all(|action| action.id.source() == source.id().as_str()));
+        definitions.extend(listed);
+    }
+    definitions
+}
+
+#[tokio::test]
+async fn the_actions_and_their_tiers_are_these() {
+    let table: Vec<(String, Tier, Reversibility, Repeatability, Preview)> = definitions()
+        .await
+        .iter()
+        .map(|action| (action.id.to_string(), action.tier, action.reversibility, action.repeatability, action.preview))
+        .collect();
+    use Preview::{Supported, Unsupported};
+    use Repeatability::{NotRepeatable, Repeatable};
+    use Reversibility::{NoEffect, NotReversible, Reversible};
+    let expected = [
+        ("files.read_text", Tier::R0, NoEffect, Repeatable, Unsupported),
+        ("files.list", Tier::R0, NoEffect, Repeatable, Unsupported),
+        ("files.write_text", Tier::R2, Reversible, Repeatable, Supported),
+        ("files.delete", Tier::R3, Reversible, NotRepeatable, Supported),
+        ("http.get", Tier::R1, NoEffect, Repeatable, Unsupported),
+        ("http.request", Tier::R3, NotReversible, NotRepeatable, Unsupported),
+        ("notify.send", Tier::R2, NotReversible, NotRepeatable, Unsupported),
+    ];
+    assert_eq!(table, expected.map(|(id, tier, undo, again, preview)| (id.to_owned(), tier, undo, again, preview)));
+}
+
+#[tokio::test]
+async fn every_definition_is_closed_and_bounded() {
+    for action in definitions().await {
+        assert_eq!(action.version, "1.0.0");
+        assert!(!action.requires.is_empty() && !action.effects.is_empty() && action.timeout_ms > 0, "{}", action.id);
+        assert!(action.requires.iter().all(|permission| permission.starts_with(action.id.source())), "{}", action.id);
+        for schema in [&action.params_schema, &action.result_schema] {
+            assert_eq!((&schema["type"], &schema["additionalProperties"]), (&json!("object"), &json!(false)), "{}", action.id);
+            for name in schema["required"].as_array().unwrap() {
+                assert!(schema["properties"].get(name.as_str().unwrap()).is_some(), "{} requires {name}, which it does not have", action.id);
+            }
+        }
+        for (name, property) in action.params_schema["properties"].as_object().unwrap() {
+            let bounded = ["maxLength", "enum", "maxProperties"].iter().any(|bound| property.get(bound).is_some());
+            assert!(bounded || property["type"] == "boolean", "`{name}` of {} has no bound", action.id);
+        }
+        for field in &action.idempotency_key_fields {
+            let name = field.strip_prefix("sha256(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(field);
+            assert!(action.params_schema["properties"].get(name).is_some(), "{} has no param `{name}`", action.id);
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_guide_shows_every_action_of_its_source() {
+    let (_scratch, sources) = sources();
+    for source in sources {
+        let guide = source.guide().unwrap();
+        assert!(!source.title().is_empty() && guide.starts_with("# "));
+        for action in source.list(&context().org).await.unwrap() {
+            assert!(guide.contains(&format!("countersign action invoke {}", action.id)), "the guide of {} lacks {}", source.id(), action.id);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_an_action_or_not_its_params_is_refused_without_repeating_values() {
+    let (_scratch, sources) = sources();
+    for source in &sources {
+        for unknown in [format!("{}.nothing", source.id()), "other.read_text".to_owned()] {
+            let action = ActionId::parse(&unknown).unwrap();
+            let error = source.call(&context(), &action, &json!({})).await.unwrap_err();
+            assert_eq!(error.code(), "unknown_action");
+            assert!(source.preview(&context(), &action, &json!({})).await.is_err());
+        }
+        for action in source.list(&context().org).await.unwrap() {
+            for params in [
+                json!(null),
+                json!([]),
+                json!("hunter2"),
+                json!({ "path": 7, "url": 7, "title": 7 }),
+                json!({ "hunter2": 1 }),
+                json!({ "path": "a", "text": "b", "url": "https://a.test", "method": "POST", "title": "a", "body": "b", "extra": "hunter2" }),
+                json!({ "path": ["hunter2"], "url": ["hunter2"], "title": ["hunter2"] }),
+            ] {
+                let error = source.call(&context(), &action.id, &params).await.unwrap_err();
+                assert_eq!(error.code(), "invalid_params", "{} took {params}", action.id);
+                assert!(!error.to_string().contains("hunter2"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_source_gives_up_a_little_before_its_caller() {
+    for (timeout_ms, patience_ms) in [(0, 0), (1, 1), (100, 90), (10_000, 9_750), (30_000, 29_750)] {
+        let context = CallContext { timeout_ms, ..context() };
+        assert_eq!(patience(&context), Duration::from_millis(patience_ms));
+    }
+}
