@@ -1,1 +1,87 @@
-//! server
+//! The composition root: everything is put together here and nowhere else.
+//! `config` says what to build, `compose` builds it, `http` is the door, `loops` is what goes on in the background.
+
+pub mod config;
+pub mod http;
+
+mod compose;
+mod data_dir;
+mod loops;
+mod ports;
+mod telemetry;
+
+pub use compose::{App, Parts, open_store};
+pub use config::{Config, ConfigError, Flags, LogFormat};
+pub use http::openapi_json;
+pub use ports::{OsRandom, SystemClock};
+pub use telemetry::init_logs;
+
+use std::path::PathBuf;
+use tokio_util::sync::CancellationToken;
+
+/// Why the server could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot listen on `{address}`: {message}")]
+    Listen { address: String, message: String },
+    #[error("the data folder `{path}` cannot be used: {message}", path = path.display())]
+    DataDir { path: PathBuf, message: String },
+    #[error("another countersign is serving the data folder `{path}`; stop it first", path = path.display())]
+    InUse { path: PathBuf },
+    #[error("the database cannot be used: {0}")]
+    Store(#[from] store::Error),
+    #[error("the store cannot be brought to rest after a crash: {0}")]
+    Recover(#[from] pipeline::Error),
+    #[error("a source cannot start: {0}")]
+    Source(String),
+    #[error("the shared rate limit cannot start: {0}")]
+    Limiter(store::Error),
+}
+
+/// What is told once the server answers.
+#[derive(Debug, Clone)]
+pub struct Started {
+    pub url: String,
+    pub data: PathBuf,
+    /// Only when this start created the org.
+    pub owner_token: Option<String>,
+    pub owner_token_file: PathBuf,
+    pub public_key_file: PathBuf,
+    pub store: &'static str,
+    pub workspace: PathBuf,
+}
+
+/// What a process needs before anything else: the TLS provider.
+pub fn init_process() {
+    // A second call finds the provider there; that is as good.
+    let _already = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// Serves until the process is asked to stop, then finishes what runs.
+pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Result<(), Error> {
+    let metrics = telemetry::init_metrics();
+    let data = data_dir::DataDir::open(&config)?;
+    let listener = http::listen(&config.listen).await?;
+    let (parts, first) = compose::compose(&config, &data, metrics).await?;
+    parts.pipeline.recover().await?;
+    let told = Started {
+        url: format!("http://{}", http::address_of(&listener, &config.listen)),
+        data: config.data.clone(),
+        owner_token: first,
+        owner_token_file: data.owner_token_file(),
+        public_key_file: data.public_key_file(),
+        store: parts.store.engine_name(),
+        workspace: data.workspace(),
+    };
+    let stop = CancellationToken::new();
+    let background = loops::start(&parts, &stop);
+    let app = App::new(parts);
+    tracing::info!(url = told.url, store = told.store, "serving");
+    started(&told);
+    http::serve(listener, app.clone(), ports::asked_to_stop()).await;
+    tracing::info!("stopping: finishing what runs");
+    stop.cancel();
+    background.await;
+    app.finish().await;
+    Ok(())
+}

@@ -25,3 +25,11 @@ impl Store {
         rows.into_iter().next().map(|row| Columns::of(row).text()).transpose()
     }
 }
+
+impl Store {
+    /// Entries in the org's log.
+    pub async fn log_size(&self, org: &OrgId) -> Result<u64, Error> {
+        let rows = self.db.read("SELECT size FROM logs WHERE org_id = $1", &vals![org.as_str()]).await?;
+        rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int()).map(|size| size as u64)
+    }
+}

@@ -21,6 +21,7 @@ mod sessions;
 mod tokens;
 mod users;
 
+pub use backup::{Moved, RestoreError};
 pub use countersign_core::ledger::Error;
 pub use db::{Engine, TimeSource};
 pub use events::Event;

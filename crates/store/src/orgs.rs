@@ -2,11 +2,11 @@
 
 use crate::db::{Columns, Row, Tx, vals};
 use crate::keys::Purpose;
-use crate::tokens::{NewToken, TokenKind, insert_token};
+use crate::tokens::{TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::principal::Role;
 use countersign_core::session::{Band, SelfApproval, Space};
-use countersign_core::{LogId, OrgId, SpaceId, Timestamp, UserId, random_bytes};
+use countersign_core::{LogId, OrgId, Secret, SpaceId, Timestamp, UserId, random_bytes};
 use receipt::body::{KeyBody, KeyText};
 use receipt::entry::Kind;
 
@@ -18,18 +18,23 @@ pub struct Org {
     pub created_at: Timestamp,
 }
 
-/// What the first start creates. The token is shown once.
+/// What the first start creates.
 #[derive(Debug)]
 pub struct FirstOrg {
     pub org: OrgId,
     pub space: SpaceId,
     pub owner: UserId,
-    pub token: NewToken,
 }
 
 impl Store {
+    /// A token's text, to be kept safe before it is made valid: a crash in between leaves a useless text, not a lost org.
+    pub fn draw_owner_token(&self) -> Secret<String> {
+        draw_token(&*self.random, "user")
+    }
+
     /// Creates an org with its space `main`, its owner, the owner's token, its keys and its log, all or nothing.
-    pub async fn create_org(&self, name: &str, owner_name: &str) -> Result<FirstOrg, Error> {
+    /// `token` is a text from `draw_owner_token` that its bearer already holds.
+    pub async fn create_org(&self, name: &str, owner_name: &str, token: Secret<String>) -> Result<FirstOrg, Error> {
         let store = self.clone();
         let (name, owner_name) = (name.to_owned(), owner_name.to_owned());
         self.db
@@ -51,8 +56,8 @@ impl Store {
                     )
                     .await?;
                     let kind = TokenKind::User(owner.clone());
-                    let token = insert_token(&store, tx, &org, kind, "owner", &[], None).await?;
-                    Ok(FirstOrg { org, space: space.id, owner, token })
+                    insert_token(&store, tx, &org, kind, "owner", &[], None, token).await?;
+                    Ok(FirstOrg { org, space: space.id, owner })
                 })
             })
             .await

@@ -1,7 +1,7 @@
 //! Sessions: where agents work. Creating one gives its agent a token, in the same write.
 
 use crate::db::{Columns, Row, vals};
-use crate::tokens::{NewToken, TokenKind, insert_token};
+use crate::tokens::{NewToken, TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::session::{Attendance, Session};
 use countersign_core::{AutomationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
@@ -54,7 +54,8 @@ impl Store {
                     )
                     .await?;
                     let kind = TokenKind::Agent(session.id.clone());
-                    let token = insert_token(&store, tx, &org, kind, &session.title, &[], new.token_lifetime_seconds).await?;
+                    let text = draw_token(&*store.random, kind.as_str());
+                    let token = insert_token(&store, tx, &org, kind, &session.title, &[], new.token_lifetime_seconds, text).await?;
                     Ok((session, token))
                 })
             })

@@ -4,7 +4,7 @@ use crate::db::{Columns, Row, Tx, vals};
 use crate::{Error, Page, PageRequest, Store, page};
 use base64::Engine as _;
 use countersign_core::principal::{Permission, Role};
-use countersign_core::{OrgId, Principal, PrincipalId, Secret, SessionId, Timestamp, TokenId, UserId, random_bytes};
+use countersign_core::{OrgId, Principal, PrincipalId, Random, Secret, SessionId, Timestamp, TokenId, UserId, random_bytes};
 use subtle::ConstantTimeEq;
 
 /// Whom a token stands for.
@@ -66,7 +66,10 @@ impl Store {
     ) -> Result<NewToken, Error> {
         let (store, org, name, scopes) = (self.clone(), org.clone(), name.to_owned(), scopes.to_vec());
         self.db
-            .write(move |tx| Box::pin(async move { insert_token(&store, tx, &org, kind, &name, &scopes, lifetime_seconds).await }))
+            .write(move |tx| Box::pin(async move {
+                let text = draw_token(&*store.random, kind.as_str());
+                insert_token(&store, tx, &org, kind, &name, &scopes, lifetime_seconds, text).await
+            }))
             .await
     }
 
@@ -220,6 +223,13 @@ impl Store {
     }
 }
 
+/// 256 random bits behind a prefix that says what it is, so that a leaked one is recognised.
+pub(crate) fn draw_token(random: &dyn Random, kind: &str) -> Secret<String> {
+    let secret = Secret::new(random_bytes::<32>(random));
+    Secret::new(format!("cs_{kind}_{}", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(secret.expose())))
+}
+
+#[expect(clippy::too_many_arguments, reason = "a token's row has this many independent columns, and two callers")]
 pub(crate) async fn insert_token(
     store: &Store,
     tx: &mut Tx,
@@ -228,11 +238,10 @@ pub(crate) async fn insert_token(
     name: &str,
     scopes: &[Permission],
     lifetime_seconds: Option<u64>,
+    text: Secret<String>,
 ) -> Result<NewToken, Error> {
     let now = tx.now();
     let id = TokenId::new(now, random_bytes(&*store.random));
-    let secret = Secret::new(random_bytes::<32>(&*store.random));
-    let text = Secret::new(format!("cs_{}_{}", kind.as_str(), base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(secret.expose())));
     let (user, session) = match &kind {
         TokenKind::User(user) => (Some(user.as_str()), None),
         TokenKind::Agent(session) => (None, Some(session.as_str())),

@@ -299,6 +299,8 @@ proptest! {
         if old > 0 {
             prop_assert_eq!(&proof, &naive::subproof(old as usize, &kept.leaves, true));
             prop_assert!(verify_consistency(old, new, old_root, &forged, &proof).is_err());
+            let deeper = 2 * new.next_power_of_two();
+            prop_assert!(verify_consistency(old, deeper, old_root, new_root, &proof).is_err(), "a proof that stops below the root");
         }
     }
 

@@ -436,6 +436,8 @@ fn class_13_two_outcomes_or_an_effect_after_the_outcome() {
     check(again(Some(ReceiptId::new(second(8), [1; 10]))), Class::UnpairedOutcome, at::SIZE);
     check(again(Some(ReceiptId::new(second(9), [1; 10]))), Class::UnpairedOutcome, at::SIZE);
     check(again(Some(Story::new().receipt(at::SEND).receipt_id)), Class::UnpairedOutcome, at::SIZE);
+    let itself = json!(Story::new().receipt(at::READ).receipt_id);
+    check(Story::new().with(at::READ, "/supersedes", itself), Class::UnpairedOutcome, at::READ);
     // A correction says what it corrects.
     holds(&again(Some(first)).seal());
 

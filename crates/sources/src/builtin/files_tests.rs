@@ -226,6 +226,14 @@ async fn a_folder_swapped_for_a_link_redirects_nothing() {
             }
             swaps
         });
+        // Also when an assertion fails: otherwise the swapper would go on for ever.
+        struct Over<'a>(&'a AtomicBool);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::SeqCst);
+            }
+        }
+        let over_at_last = Over(&over);
         let work = async {
             let mut refusals = 0_usize;
             for round in 0..ROUNDS {
@@ -246,10 +254,10 @@ async fn a_folder_swapped_for_a_link_redirects_nothing() {
                     }
                 }
             }
-            over.store(true, Ordering::SeqCst);
             refusals
         };
         let refusals = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(work));
+        drop(over_at_last);
         (swapper.join().unwrap(), refusals)
     });
     assert_eq!(picture(&scratch.outside()), outside, "something outside was touched");

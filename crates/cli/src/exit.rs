@@ -1,0 +1,270 @@
+//! How a command ends: an exit code that scripts can rest on, and an error in three lines that a person can act on.
+//! Every code of the API and every status of an invocation is mapped here and nowhere else.
+
+use api::{Code, Problem};
+use countersign_core::Status;
+use serde_json::{Value, json};
+use std::io;
+use std::path::Path;
+
+/// What the process answers to whoever started it. The numbers are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Ok,
+    Failed,
+    Usage,
+    NotFound,
+    NotAuthenticated,
+    Denied,
+    Pending,
+    Conflict,
+    Invalid,
+    Unreachable,
+    InDoubt,
+    Interrupted,
+}
+
+impl Exit {
+    pub(crate) const ALL: [Self; 12] = [
+        Self::Ok,
+        Self::Failed,
+        Self::Usage,
+        Self::NotFound,
+        Self::NotAuthenticated,
+        Self::Denied,
+        Self::Pending,
+        Self::Conflict,
+        Self::Invalid,
+        Self::Unreachable,
+        Self::InDoubt,
+        Self::Interrupted,
+    ];
+
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::NotAuthenticated => 4,
+            Self::Denied => 5,
+            Self::Pending => 6,
+            Self::Conflict => 7,
+            Self::Invalid => 8,
+            Self::Unreachable => 9,
+            Self::InDoubt => 10,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The word for it in JSON, where the server gave no code of its own.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::NotFound => "not_found",
+            Self::NotAuthenticated => "unauthenticated",
+            Self::Denied => "denied",
+            Self::Pending => "pending",
+            Self::Conflict => "conflict",
+            Self::Invalid => "invalid",
+            Self::Unreachable => "unreachable",
+            Self::InDoubt => "in_doubt",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    pub(crate) const fn meaning(self) -> &'static str {
+        match self {
+            Self::Ok => "it worked",
+            Self::Failed => "it failed or was reverted, or a check did not hold",
+            Self::Usage => "the command line does not make sense",
+            Self::NotFound => "there is no such thing",
+            Self::NotAuthenticated => "no valid token: log in",
+            Self::Denied => "policy or a person said no, or the token does not allow it",
+            Self::Pending => "still waiting for a person, expired, or `--wait` ran out",
+            Self::Conflict => "already decided, ended, taken or changed",
+            Self::Invalid => "what was sent does not fit",
+            Self::Unreachable => "the server cannot be reached",
+            Self::InDoubt => "the effect may have happened: do not retry, reconcile",
+            Self::Interrupted => "interrupted from the keyboard",
+        }
+    }
+
+    pub(crate) const fn of_code(code: Code) -> Self {
+        match code {
+            Code::MalformedJson
+            | Code::InvalidRequest
+            | Code::InvalidQuery
+            | Code::InvalidParams
+            | Code::DryRunUnsupported
+            | Code::BodyTooLarge
+            | Code::UnsupportedMediaType => Self::Invalid,
+            Code::Unauthenticated | Code::TokenExpired | Code::TokenRevoked => Self::NotAuthenticated,
+            Code::Forbidden
+            | Code::MayNotApprove
+            | Code::SelfApproval
+            | Code::NotYourSession
+            | Code::DeniedByPolicy
+            | Code::DeniedByPerson
+            | Code::ApprovalVoid => Self::Denied,
+            Code::UnknownRoute | Code::UnknownAction | Code::UnknownSource | Code::UnknownSession | Code::NotFound => Self::NotFound,
+            Code::SessionEnded
+            | Code::Rejected
+            | Code::Consumed
+            | Code::AlreadyEnded
+            | Code::ArgsMismatch
+            | Code::DefinitionMismatch
+            | Code::PolicyMismatch
+            | Code::TupleMismatch
+            | Code::IdempotencyConflict
+            | Code::IdempotencyInFlight
+            | Code::NameTaken
+            | Code::LastOwner => Self::Conflict,
+            Code::InDoubt => Self::InDoubt,
+            Code::Expired => Self::Pending,
+            Code::MethodNotAllowed
+            | Code::RequestTimeout
+            | Code::RateLimited
+            | Code::TooManyPending
+            | Code::Internal
+            | Code::SourceFailed
+            | Code::SourceUnavailable
+            | Code::StoreUnavailable => Self::Failed,
+        }
+    }
+
+    pub(crate) const fn of_status(status: Status) -> Self {
+        match status {
+            Status::Succeeded => Self::Ok,
+            Status::Failed | Status::Reverted | Status::Cancelled => Self::Failed,
+            Status::Denied | Status::Quarantined => Self::Denied,
+            Status::Pending | Status::Approved | Status::Running | Status::Expired => Self::Pending,
+            Status::InDoubt => Self::InDoubt,
+        }
+    }
+}
+
+/// Why a command did not do what was asked: what happened, why, and what to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+    pub(crate) cause: Option<String>,
+    pub(crate) hint: Option<String>,
+    /// The server's own words, for `--json`.
+    problem: Option<Value>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), cause: None, hint: None, problem: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, message)
+    }
+
+    /// A file that could not be read or written.
+    pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
+        let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
+        Self::new(exit, format!("`{}` cannot be used: {error}", path.display()))
+    }
+
+    /// What the server answered; `raw` is its body, kept whole.
+    pub(crate) fn of_problem(problem: &Problem, raw: Value) -> Self {
+        let fields: Vec<_> = problem.errors.iter().map(|field| format!("`{}` {}", field.pointer, field.message)).collect();
+        let cause = if fields.is_empty() { uncapitalised(&problem.title) } else { fields.join("; ") };
+        let exit = Exit::of_code(problem.code);
+        let subject = problem.invocation.as_ref().map(|invocation| &invocation.id).or(problem.invocation_id.as_ref());
+        let default_hint = || match (exit, subject) {
+            (Exit::NotAuthenticated, _) => Some("countersign login".to_owned()),
+            (_, Some(invocation)) => Some(format!("countersign explain {invocation}")),
+            (_, None) => None,
+        };
+        Self {
+            exit,
+            message: problem.detail.clone(),
+            cause: Some(cause),
+            hint: problem.hint.clone().or_else(default_hint),
+            problem: Some(raw),
+        }
+    }
+
+    /// Nobody reads stdout any more, which is not worth a word.
+    pub(crate) fn write(error: &io::Error) -> Self {
+        let exit = if error.kind() == io::ErrorKind::BrokenPipe { Exit::Ok } else { Exit::Failed };
+        Self::new(exit, format!("the output cannot be written: {error}"))
+    }
+
+    #[must_use]
+    pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The error as one document: the server's problem, or one of the same shape.
+    pub(crate) fn to_json(&self) -> Value {
+        let own = || json!({ "code": self.exit.word(), "title": self.exit.meaning(), "detail": self.message, "cause": self.cause, "hint": self.hint });
+        json!({ "error": self.problem.clone().unwrap_or_else(own) })
+    }
+}
+
+/// `A person said no` reads as a cause in the middle of a sentence.
+fn uncapitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_lowercase().chain(characters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_distinct_and_as_documented() {
+        let codes: Vec<_> = Exit::ALL.iter().map(|exit| exit.code()).collect();
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 130]);
+    }
+
+    #[test]
+    fn no_code_of_the_api_passes_for_success() {
+        for code in Code::ALL {
+            assert!(!matches!(Exit::of_code(*code), Exit::Ok | Exit::Usage | Exit::Unreachable | Exit::Interrupted), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn only_success_exits_with_zero() {
+        for status in Status::ALL {
+            assert_eq!(Exit::of_status(status) == Exit::Ok, status == Status::Succeeded, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_problem_becomes_what_happened_why_and_what_next() {
+        let problem = Problem::new(Code::DeniedByPerson, "`inv_1` was denied").about("inv_1");
+        let failure = Failure::of_problem(&problem, json!({ "code": "denied_by_person" }));
+        assert_eq!(failure.exit, Exit::Denied);
+        assert_eq!(failure.message, "`inv_1` was denied");
+        assert_eq!(failure.cause.as_deref(), Some("a person said no"));
+        assert_eq!(failure.hint.as_deref(), Some("countersign explain inv_1"));
+        assert_eq!(failure.to_json(), json!({ "error": { "code": "denied_by_person" } }));
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_failure() {
+        assert_eq!(Failure::write(&io::ErrorKind::BrokenPipe.into()).exit, Exit::Ok);
+        assert_eq!(Failure::write(&io::ErrorKind::StorageFull.into()).exit, Exit::Failed);
+    }
+}

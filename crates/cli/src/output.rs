@@ -1,0 +1,192 @@
+//! The only place that writes to the terminal: stdout is data, stderr is everything else.
+//! On a terminal lists are tables; elsewhere they are tab-separated, whole and without colour. `--json` is one document.
+
+mod json;
+mod prompt;
+mod table;
+
+pub(crate) use json::Fields;
+pub(crate) use prompt::Consent;
+pub(crate) use table::{Cell, Column, Record, Table};
+
+use crate::exit::{Exit, Failure};
+use crate::style::{Tone, clean, time};
+use anstream::{AutoStream, ColorChoice};
+use countersign_core::{Clock, Timestamp};
+use serde_json::Value;
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::Arc;
+
+/// How data is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// A table on a terminal, tab-separated elsewhere.
+    Auto,
+    Table,
+    /// Ids only, one on each line.
+    Name,
+    Json(Fields),
+}
+
+/// How moments are written for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Times {
+    Relative,
+    Utc,
+}
+
+/// Whether a person may be asked something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    Ask,
+    Never,
+}
+
+/// What the global flags decide about output.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) format: Format,
+    pub(crate) times: Times,
+    pub(crate) input: Input,
+    pub(crate) color: ColorChoice,
+}
+
+/// The terminal, or whatever stands in its place.
+pub(crate) struct Terminal {
+    stdout: AutoStream<io::Stdout>,
+    stderr: AutoStream<io::Stderr>,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+}
+
+impl Terminal {
+    pub(crate) fn new(settings: Settings, clock: Arc<dyn Clock>) -> Self {
+        settings.color.write_global();
+        Self { stdout: AutoStream::auto(io::stdout()), stderr: AutoStream::auto(io::stderr()), settings, clock }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self.settings.format, Format::Json(_))
+    }
+
+    /// Whether a person reads stderr, so that a line there may be redrawn.
+    pub(crate) fn is_watched(&self) -> bool {
+        io::stderr().is_terminal() && !self.is_json()
+    }
+
+    /// One line of data.
+    pub(crate) fn line(&mut self, text: impl Display) -> Result<(), Failure> {
+        writeln!(self.stdout, "{text}").map_err(|error| Failure::write(&error))
+    }
+
+    /// Bytes of data, as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        io::stdout().write_all(bytes).map_err(|error| Failure::write(&error))
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.stdout.flush().and_then(|()| io::stdout().flush()).map_err(|error| Failure::write(&error))
+    }
+
+    /// One line for the person, not for the pipe.
+    pub(crate) fn note(&mut self, text: impl Display) {
+        // A closed stderr must not undo what was done.
+        let _closed = writeln!(self.stderr, "{text}");
+    }
+
+    /// Draws over the last line of stderr; an empty text removes it.
+    pub(crate) fn redraw(&mut self, text: &str) {
+        let _closed = write!(self.stderr, "\r\u{1b}[2K{text}").and_then(|()| self.stderr.flush());
+    }
+
+    /// The command somebody probably wants next.
+    pub(crate) fn next(&mut self, command: impl Display) {
+        match self.settings.format {
+            Format::Auto | Format::Table => self.note(Tone::Muted.paint(format!("next: {command}"))),
+            Format::Name | Format::Json(_) => {}
+        }
+    }
+
+    /// A document, with only the fields that were asked for.
+    pub(crate) fn document(&mut self, value: &Value) -> Result<(), Failure> {
+        let text = match &self.settings.format {
+            Format::Json(fields) => json::text(&fields.select(value)?, self.json_layout())?,
+            Format::Auto | Format::Table | Format::Name => json::text(value, self.json_layout())?,
+        };
+        self.line(text)
+    }
+
+    /// A list: `raw` is the page as the server wrote it, for `--json`.
+    pub(crate) fn list(&mut self, raw: &Value, table: &Table) -> Result<(), Failure> {
+        match self.settings.format {
+            Format::Json(_) => return self.document(raw),
+            Format::Name => return table.names().try_for_each(|name| self.line(name)),
+            Format::Auto | Format::Table => {}
+        }
+        if table.is_empty() {
+            self.note(table.empty());
+            return Ok(());
+        }
+        if self.is_drawn() { self.line(table.draw(prompt::width())) } else { table.tab_separated().try_for_each(|row| self.line(row)) }
+    }
+
+    /// One thing with its properties: `raw` is the thing as the server wrote it, for `--json`.
+    pub(crate) fn record(&mut self, raw: &Value, record: &Record) -> Result<(), Failure> {
+        match self.settings.format {
+            Format::Json(_) => self.document(raw),
+            Format::Name => self.line(record.name()),
+            Format::Auto | Format::Table if self.is_drawn() => record.draw().try_for_each(|line| self.line(line)),
+            Format::Auto | Format::Table => record.tab_separated().try_for_each(|line| self.line(line)),
+        }
+    }
+
+    /// A moment: words for people, the moment itself for machines.
+    pub(crate) fn past(&self, at: &str) -> Cell {
+        self.moment(at, time::ago)
+    }
+
+    /// A moment that lies ahead.
+    pub(crate) fn future(&self, at: &str) -> Cell {
+        self.moment(at, time::countdown)
+    }
+
+    /// The three lines, or one document with `--json`.
+    pub(crate) fn failure(&mut self, failure: &Failure) {
+        if failure.exit == Exit::Ok {
+            return;
+        }
+        if self.is_json() {
+            let text = json::text(&failure.to_json(), self.json_layout()).unwrap_or_default();
+            return self.note(text);
+        }
+        self.note(format!("{} {}", Tone::Danger.style().bold().render().to_string() + "error:" + anstyle::Reset.render().to_string().as_str(), clean::line(&failure.message)));
+        if let Some(cause) = &failure.cause {
+            self.note(format!("  {} {}", Tone::Muted.paint("cause:"), clean::line(cause)));
+        }
+        if let Some(hint) = &failure.hint {
+            self.note(format!("{} {}", Tone::Primary.paint("hint:"), clean::line(hint)));
+        }
+    }
+
+    fn moment(&self, at: &str, words: impl Fn(Timestamp, Timestamp) -> String) -> Cell {
+        let Some(moment) = Timestamp::parse(at) else { return Cell::text(at) };
+        let shown = match self.settings.times {
+            Times::Relative => words(moment, self.now()),
+            Times::Utc => time::utc(moment),
+        };
+        Cell::shown(shown, at)
+    }
+
+    fn is_drawn(&self) -> bool {
+        self.settings.format == Format::Table || io::stdout().is_terminal()
+    }
+
+    fn json_layout(&self) -> json::Layout {
+        if io::stdout().is_terminal() { json::Layout::Indented } else { json::Layout::OneLine }
+    }
+}

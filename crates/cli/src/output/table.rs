@@ -1,0 +1,227 @@
+//! Lists and single things, drawn for people or tab-separated for pipes. A cell has a text for each.
+
+use crate::style::{self, Tone, clean};
+use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement};
+
+/// Below this a table is drawn as if the terminal were so wide: narrower, nothing could be read.
+const WIDTH_MIN: u16 = 60;
+
+/// One value: what a person sees and what a pipe gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    shown: String,
+    raw: String,
+    tone: Tone,
+}
+
+impl Cell {
+    /// The same text for both, made safe.
+    pub(crate) fn text(text: impl AsRef<str>) -> Self {
+        let text = clean::line(text.as_ref());
+        Self { shown: text.clone(), raw: text, tone: Tone::Plain }
+    }
+
+    /// Another text for people than for pipes.
+    pub(crate) fn shown(shown: impl AsRef<str>, raw: impl AsRef<str>) -> Self {
+        Self { shown: clean::line(shown.as_ref()), raw: clean::line(raw.as_ref()), tone: Tone::Plain }
+    }
+
+    /// A value that may be missing: a dash for people, nothing for pipes.
+    pub(crate) fn maybe(text: Option<impl AsRef<str>>) -> Self {
+        text.map_or_else(Self::missing, Self::text)
+    }
+
+    pub(crate) fn missing() -> Self {
+        Self::shown("–", "").toned(Tone::Muted)
+    }
+
+    pub(crate) fn status(status: &str) -> Self {
+        let (shown, tone) = style::status_word(status);
+        Self::shown(shown, status).toned(tone)
+    }
+
+    pub(crate) fn tier(tier: &str) -> Self {
+        let (shown, tone) = style::tier(tier);
+        Self::shown(shown, tier).toned(tone)
+    }
+
+    pub(crate) fn mode(mode: &str) -> Self {
+        let (shown, tone) = style::mode(mode);
+        Self::shown(shown, mode).toned(tone)
+    }
+
+    #[must_use]
+    pub(crate) fn toned(mut self, tone: Tone) -> Self {
+        self.tone = tone;
+        self
+    }
+
+    /// Followed by more of the same thing, for people only.
+    #[must_use]
+    pub(crate) fn and(mut self, more: impl AsRef<str>) -> Self {
+        self.shown.push_str(&clean::line(more.as_ref()));
+        self
+    }
+}
+
+/// What becomes of a column when the terminal is narrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Column {
+    /// Never cut: ids, and whatever is copied or decided by.
+    Whole(&'static str),
+    /// Cut at the end, with `…`.
+    Cut(&'static str),
+    /// Never cut, and right-aligned.
+    Number(&'static str),
+}
+
+/// A list. The first column is the id.
+pub(crate) struct Table {
+    columns: &'static [Column],
+    rows: Vec<Vec<Cell>>,
+    empty: &'static str,
+}
+
+impl Table {
+    /// `empty` is said when there are no rows.
+    pub(crate) const fn new(columns: &'static [Column], empty: &'static str) -> Self {
+        Self { columns, rows: Vec::new(), empty }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(super) const fn empty(&self) -> &'static str {
+        self.empty
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().filter_map(|row| row.first()).map(|cell| cell.raw.as_str())
+    }
+
+    pub(super) fn tab_separated(&self) -> impl Iterator<Item = String> {
+        self.rows.iter().map(|row| row.iter().map(|cell| cell.raw.as_str()).collect::<Vec<_>>().join("\t"))
+    }
+
+    pub(super) fn draw(&self, width: Option<u16>) -> String {
+        let mut table = comfy_table::Table::new();
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_truncation_indicator("…").enforce_styling();
+        table.load_style(comfy_table::presets::NOTHING);
+        if let Some(width) = width {
+            table.set_width(width.max(WIDTH_MIN));
+        }
+        table.set_header(self.columns.iter().map(|column| comfy_table::Cell::new(column.title()).add_attribute(Attribute::Dim)));
+        for row in &self.rows {
+            let mut drawn = comfy_table::Row::from(row.iter().map(drawn).collect::<Vec<_>>());
+            drawn.max_height(1);
+            table.add_row(drawn);
+        }
+        for (column, drawn) in self.columns.iter().zip(table.column_iter_mut()) {
+            drawn.set_padding((0, 2));
+            match column {
+                Column::Cut(_) => {}
+                Column::Whole(_) => drop(drawn.set_constraint(ColumnConstraint::ContentWidth)),
+                Column::Number(_) => {
+                    drawn.set_constraint(ColumnConstraint::ContentWidth);
+                    drawn.set_cell_alignment(CellAlignment::Right);
+                }
+            }
+        }
+        table.trim_fmt()
+    }
+}
+
+impl Column {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Whole(title) | Self::Cut(title) | Self::Number(title) => title,
+        }
+    }
+}
+
+fn drawn(cell: &Cell) -> comfy_table::Cell {
+    let drawn = comfy_table::Cell::new(&cell.shown);
+    match cell.tone {
+        Tone::Plain => drawn,
+        Tone::Strong => drawn.add_attribute(Attribute::Bold),
+        Tone::Muted => drawn.add_attribute(Attribute::Dim),
+        Tone::Ok => drawn.fg(Color::DarkGreen),
+        Tone::Primary => drawn.fg(Color::DarkCyan),
+        Tone::Warn => drawn.fg(Color::DarkYellow),
+        Tone::Danger => drawn.fg(Color::DarkRed),
+    }
+}
+
+/// One thing with its properties, in order.
+pub(crate) struct Record {
+    name: String,
+    rows: Vec<(&'static str, Cell)>,
+}
+
+impl Record {
+    /// `name` is what `-o name` prints.
+    pub(crate) fn new(name: impl AsRef<str>) -> Self {
+        Self { name: clean::line(name.as_ref()), rows: Vec::new() }
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, label: &'static str, cell: Cell) -> Self {
+        self.rows.push((label, cell));
+        self
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn draw(&self) -> impl Iterator<Item = String> {
+        let width = self.rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or_default();
+        self.rows.iter().map(move |(label, cell)| format!("{}  {}", Tone::Muted.paint(format!("{label:width$}")), cell.tone.paint(&cell.shown)))
+    }
+
+    pub(super) fn tab_separated(&self) -> impl Iterator<Item = String> {
+        self.rows.iter().map(|(label, cell)| format!("{label}\t{}", cell.raw))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(&[Column::Whole("ID"), Column::Cut("TITLE"), Column::Number("N")], "nothing here");
+        table.row([Cell::text("inv_1"), Cell::text("a title\twith\nbreaks and more words than fit into it"), Cell::text("7")]);
+        table.row([Cell::status("pending"), Cell::missing(), Cell::text("70")]);
+        table
+    }
+
+    #[test]
+    fn pipes_get_every_value_whole_on_one_line() {
+        let rows: Vec<_> = table().tab_separated().collect();
+        assert_eq!(rows, ["inv_1\ta title\\twith\\nbreaks and more words than fit into it\t7", "pending\t\t70"]);
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_only_what_may_be_cut() {
+        let drawn = table().draw(Some(WIDTH_MIN));
+        let plain = anstream::adapter::strip_str(&drawn).to_string();
+        let lines: Vec<_> = plain.lines().collect();
+        assert_eq!(lines.len(), 3, "{plain}");
+        assert!(lines[0].starts_with("ID"), "{plain}");
+        assert!(lines[1].starts_with("inv_1") && lines[1].contains('…') && lines[1].ends_with(" 7"), "{plain}");
+        assert!(lines[2].starts_with("◷ pending") && lines[2].ends_with("70"), "{plain}");
+    }
+
+    #[test]
+    fn a_record_is_aligned_for_people_and_tab_separated_for_pipes() {
+        let record = Record::new("x").with("id", Cell::text("x")).with("status", Cell::status("failed"));
+        let drawn: Vec<_> = record.draw().map(|line| anstream::adapter::strip_str(&line).to_string()).collect();
+        assert_eq!(drawn, ["id      x", "status  ✗ failed"]);
+        assert_eq!(record.tab_separated().collect::<Vec<_>>(), ["id\tx", "status\tfailed"]);
+    }
+}

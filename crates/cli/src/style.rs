@@ -1,0 +1,116 @@
+//! How things look: one tone and one symbol for each status, always with its word, so that colour is never the only signal.
+//! `clean` makes other people's text safe to print, `time` says when in few words.
+
+pub(crate) mod clean;
+pub(crate) mod time;
+
+use anstyle::{AnsiColor, Style};
+use countersign_core::{Status, Tier};
+
+/// What a colour means here. Nothing names a colour but `style` below and the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Strong,
+    Muted,
+    Ok,
+    Primary,
+    Warn,
+    Danger,
+}
+
+impl Tone {
+    pub(crate) const fn style(self) -> Style {
+        match self {
+            Self::Plain => Style::new(),
+            Self::Strong => Style::new().bold(),
+            Self::Muted => Style::new().dimmed(),
+            Self::Ok => AnsiColor::Green.on_default(),
+            Self::Primary => AnsiColor::Cyan.on_default(),
+            Self::Warn => AnsiColor::Yellow.on_default(),
+            Self::Danger => AnsiColor::Red.on_default(),
+        }
+    }
+
+    /// The text in this tone; a stream without colour drops the escapes again.
+    pub(crate) fn paint(self, text: impl std::fmt::Display) -> String {
+        let style = self.style();
+        format!("{style}{text}{style:#}")
+    }
+}
+
+/// The one look of a status.
+pub(crate) const fn status(status: Status) -> (&'static str, Tone) {
+    match status {
+        Status::Pending => ("◷", Tone::Warn),
+        Status::Approved => ("✓", Tone::Primary),
+        Status::Running => ("●", Tone::Primary),
+        Status::Succeeded => ("✓", Tone::Ok),
+        Status::Failed => ("✗", Tone::Danger),
+        Status::Reverted => ("↩", Tone::Warn),
+        Status::Denied => ("⊘", Tone::Danger),
+        Status::Quarantined => ("▣", Tone::Warn),
+        Status::Expired => ("◌", Tone::Muted),
+        Status::Cancelled => ("–", Tone::Muted),
+        Status::InDoubt => ("?", Tone::Danger),
+    }
+}
+
+/// The same for a status as it came over the wire; one this version does not know stays a plain word.
+pub(crate) fn status_word(text: &str) -> (String, Tone) {
+    match Status::parse(text) {
+        Some(known) => {
+            let (symbol, tone) = status(known);
+            (format!("{symbol} {known}"), tone)
+        }
+        None => (clean::line(text), Tone::Plain),
+    }
+}
+
+/// `R2 ●●●○○`: a tier as a word and as one to five dots.
+pub(crate) fn tier(text: &str) -> (String, Tone) {
+    let Some(tier) = Tier::parse(text) else { return (clean::line(text), Tone::Plain) };
+    let (filled, tone) = match tier {
+        Tier::R0 => (1, Tone::Plain),
+        Tier::R1 => (2, Tone::Plain),
+        Tier::R2 => (3, Tone::Plain),
+        Tier::R3 => (4, Tone::Warn),
+        Tier::R4 => (5, Tone::Danger),
+    };
+    (format!("{tier} {}{}", "●".repeat(filled), "○".repeat(5 - filled)), tone)
+}
+
+/// A mode as it came over the wire.
+pub(crate) fn mode(text: &str) -> (String, Tone) {
+    let tone = match countersign_core::Mode::parse(text) {
+        Some(countersign_core::Mode::Allow) => Tone::Ok,
+        Some(countersign_core::Mode::RequireApproval) => Tone::Warn,
+        Some(countersign_core::Mode::Deny) => Tone::Danger,
+        None => Tone::Plain,
+    };
+    (clean::line(text), tone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_has_a_symbol_and_keeps_its_word() {
+        for known in Status::ALL {
+            let (text, tone) = status_word(known.as_str());
+            let (symbol, word) = text.split_once(' ').unwrap();
+            assert_eq!(symbol.chars().count(), 1);
+            assert_eq!(word, known.as_str());
+            assert_ne!(tone, Tone::Plain);
+        }
+        assert_eq!(status_word("levitating"), ("levitating".to_owned(), Tone::Plain));
+    }
+
+    #[test]
+    fn a_tier_is_a_word_and_dots() {
+        assert_eq!(tier("R0").0, "R0 ●○○○○");
+        assert_eq!(tier("R4"), ("R4 ●●●●●".to_owned(), Tone::Danger));
+        assert_eq!(tier("R9").0, "R9");
+    }
+}

@@ -1,0 +1,82 @@
+//! When, in few words: how long ago for the past, a countdown for the future, or the moment itself in UTC.
+
+use countersign_core::Timestamp;
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// `37 s ago`; what lies ahead because two clocks differ is `just now`.
+pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
+    let seconds = now.millis_since(at) / 1_000;
+    match seconds {
+        0 => "just now".to_owned(),
+        1..MINUTE => format!("{seconds} s ago"),
+        MINUTE..HOUR => format!("{} min ago", seconds / MINUTE),
+        HOUR..DAY => format!("{} h ago", seconds / HOUR),
+        DAY.. => format!("{} d ago", seconds / DAY),
+    }
+}
+
+/// `4:59`, `23 h`, or `now` when it has come.
+pub(crate) fn countdown(at: Timestamp, now: Timestamp) -> String {
+    // Rounded up: the last second is still a second.
+    let seconds = at.millis_since(now).div_ceil(1_000);
+    match seconds {
+        0 => "now".to_owned(),
+        1..HOUR => format!("{}:{:02}", seconds / MINUTE, seconds % MINUTE),
+        HOUR..DAY => format!("{} h {:02} min", seconds / HOUR, seconds % HOUR / MINUTE),
+        DAY.. => format!("{} d", seconds / DAY),
+    }
+}
+
+/// `2026-11-15 08:00:00Z`.
+pub(crate) fn utc(at: Timestamp) -> String {
+    let text = at.to_string();
+    match text.split_once('.') {
+        Some((seconds, _)) => format!("{}Z", seconds.replace('T', " ")),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_763_164_800_000_000);
+
+    fn moved(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(NOW.as_micros() + seconds * 1_000_000)
+    }
+
+    #[test]
+    fn the_past_is_told_in_its_largest_unit() {
+        for (seconds, expected) in [
+            (5, "just now"),
+            (0, "just now"),
+            (-1, "1 s ago"),
+            (-59, "59 s ago"),
+            (-60, "1 min ago"),
+            (-3_599, "59 min ago"),
+            (-3_600, "1 h ago"),
+            (-86_399, "23 h ago"),
+            (-86_400 * 3, "3 d ago"),
+        ] {
+            assert_eq!(ago(moved(seconds), NOW), expected);
+        }
+    }
+
+    #[test]
+    fn the_future_is_a_countdown() {
+        for (seconds, expected) in
+            [(-1, "now"), (0, "now"), (1, "0:01"), (299, "4:59"), (300, "5:00"), (3_600, "1 h 00 min"), (86_399, "23 h 59 min"), (200_000, "2 d")]
+        {
+            assert_eq!(countdown(moved(seconds), NOW), expected);
+        }
+    }
+
+    #[test]
+    fn utc_is_the_moment_to_the_second() {
+        assert_eq!(utc(NOW), "2025-11-15 00:00:00Z");
+    }
+}

@@ -1,0 +1,143 @@
+//! Puts the parts together: store, sources, pipeline. The sources are given to the pipeline; nobody else keeps one.
+
+use crate::config::Config;
+use crate::data_dir::{self, DataDir};
+use crate::{Error, OsRandom, SystemClock};
+use countersign_core::limiter::RateLimiter;
+use countersign_core::limits::SHUTDOWN_SECONDS;
+use countersign_core::source::Source;
+use countersign_core::{Clock, OrgId, Random};
+use metrics_exporter_prometheus::PrometheusHandle;
+use pipeline::{Pipeline, Ports, Settings};
+use sources::builtin::files::{Files, FilesConfig};
+use sources::builtin::http::{Http, HttpConfig};
+use sources::builtin::notify::Notify;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Engine, MemoryLimiter, Purpose, RedisLimiter, Store, TimeSource};
+
+/// What the doors and the loops work with.
+pub struct Parts {
+    pub store: Store,
+    pub pipeline: Pipeline,
+    pub random: Arc<dyn Random>,
+    pub clock: Arc<dyn Clock>,
+    pub metrics: Option<PrometheusHandle>,
+}
+
+/// The parts, shared by every request.
+#[derive(Clone)]
+pub struct App {
+    pub(crate) parts: Arc<Parts>,
+}
+
+impl App {
+    pub fn new(parts: Parts) -> Self {
+        Self { parts: Arc::new(parts) }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.parts.store
+    }
+
+    pub(crate) fn pipeline(&self) -> &Pipeline {
+        &self.parts.pipeline
+    }
+
+    /// Waits for running walks, then signs a last checkpoint over everything they recorded.
+    pub async fn finish(&self) {
+        let limit = Duration::from_secs(SHUTDOWN_SECONDS);
+        if tokio::time::timeout(limit, self.parts.pipeline.finish()).await.is_err() {
+            tracing::warn!("some invocations did not end in time; the next start finds them in doubt");
+        }
+        for org in self.parts.store.list_orgs().await.unwrap_or_default() {
+            if let Err(error) = self.parts.store.checkpoint(&org.id).await {
+                tracing::warn!(%error, "the last checkpoint could not be signed");
+            }
+        }
+    }
+}
+
+/// Opens the store a configuration names, with nothing around it.
+pub async fn open_store(config: &Config) -> Result<Store, Error> {
+    data_dir::prepare(&config.data)?;
+    let random: Arc<dyn Random> = Arc::new(OsRandom);
+    let master = data_dir::master_key(config, &*random)?;
+    let engine = match &config.database {
+        None => Engine::Sqlite { path: data_dir::database_file(&config.data) },
+        Some(url) => Engine::Postgres { url: url.clone() },
+    };
+    let time = TimeSource::Database(Arc::new(SystemClock));
+    Ok(Store::open(store::Config { engine, master, time, random }).await?)
+}
+
+/// Builds everything. Returns the owner's token when this start created the org.
+pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<PrometheusHandle>) -> Result<(Parts, Option<String>), Error> {
+    let store = open_store(config).await?;
+    let first = first_org(&store, data).await?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let random: Arc<dyn Random> = Arc::new(OsRandom);
+    let pipeline = Pipeline::new(
+        Ports {
+            ledger: Arc::new(store.clone()),
+            keyring: Arc::new(store.clone()),
+            limiter: limiter(config, &clock).await?,
+            clock: Arc::clone(&clock),
+            random: Arc::clone(&random),
+            sources: builtin_sources(config, data, &store, &clock, &random)?,
+        },
+        Settings::default(),
+    );
+    // The redaction rules compile at first use: here, not in the first caller's time.
+    let _warm = policy::redact_text("warming the redaction rules up");
+    Ok((Parts { store, pipeline, random, clock, metrics }, first))
+}
+
+async fn first_org(store: &Store, data: &DataDir) -> Result<Option<String>, Error> {
+    let orgs = store.list_orgs().await?;
+    let (org, token) = match orgs.into_iter().next() {
+        Some(org) => (org.id, None),
+        None => {
+            let token = store.draw_owner_token();
+            data.write_owner_token(&token)?;
+            let first = store.create_org("default", "owner", token.clone()).await?;
+            (first.org, Some(token.expose().clone()))
+        }
+    };
+    write_public_key(store, data, &org).await?;
+    Ok(token)
+}
+
+async fn write_public_key(store: &Store, data: &DataDir, org: &OrgId) -> Result<(), Error> {
+    let keys = store.list_log_keys(org).await?;
+    let first = keys.iter().find(|key| key.purpose == Purpose::Receipt);
+    match first.and_then(|key| receipt::key::PublicKey::from_base64(&key.public).ok()) {
+        Some(key) => data.write_public_key(&key.to_pem()),
+        None => Ok(()),
+    }
+}
+
+async fn limiter(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn RateLimiter>, Error> {
+    Ok(match &config.redis {
+        None => Arc::new(MemoryLimiter::new(config.invocations_per_minute, Arc::clone(clock))),
+        Some(url) => Arc::new(RedisLimiter::connect(url, config.invocations_per_minute).await.map_err(Error::Limiter)?),
+    })
+}
+
+fn builtin_sources(
+    config: &Config,
+    data: &DataDir,
+    store: &Store,
+    clock: &Arc<dyn Clock>,
+    random: &Arc<dyn Random>,
+) -> Result<Vec<Arc<dyn Source>>, Error> {
+    let failed = |error: sources::Error| Error::Source(error.to_string());
+    let files = Files::open(FilesConfig { root: data.workspace(), snapshots: data.snapshots() }).map_err(failed)?;
+    let http = Http::new(HttpConfig {
+        allowed_hosts: config.http_allowed_hosts.clone(),
+        allowed_networks: config.http_allowed_networks.clone(),
+    })
+    .map_err(failed)?;
+    let notify = Notify::new(Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random)).map_err(failed)?;
+    Ok(vec![Arc::new(files), Arc::new(http), Arc::new(notify)])
+}

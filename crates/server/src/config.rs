@@ -1,0 +1,222 @@
+//! What an operator decides: flags, then environment, then file, then defaults. An unknown key is an error, not a typo that waits.
+
+use countersign_core::limits;
+use ipnet::IpNet;
+use serde::Deserialize;
+use sources::builtin::http::HostRule;
+use std::path::{Path, PathBuf};
+
+const DEFAULT_DATA: &str = "./countersign-data";
+const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
+const FILE_NAME: &str = "countersign.toml";
+/// Variables of the same prefix that speak to the command line, not to the server.
+const CLIENT_VARIABLES: &[&str] = &["URL", "TOKEN", "SESSION", "ORG", "CONTEXT", "CONFIG_HOME"];
+
+/// Everything the server is built from.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub data: PathBuf,
+    pub listen: String,
+    /// A PostgreSQL URL; absent: SQLite inside `data`.
+    pub database: Option<String>,
+    pub redis: Option<String>,
+    pub http_allowed_hosts: Vec<HostRule>,
+    pub http_allowed_networks: Vec<IpNet>,
+    pub invocations_per_minute: u32,
+    pub log_format: LogFormat,
+    pub log_level: String,
+    /// Where the master key is read from; absent: `master.key` inside `data`, made at first start.
+    pub master_key_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    Json,
+    Text,
+}
+
+/// What the command line gave.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    pub data: Option<PathBuf>,
+    pub listen: Option<String>,
+    pub database: Option<String>,
+    pub redis: Option<String>,
+    pub config: Option<PathBuf>,
+}
+
+/// What is wrong with the configuration, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    #[error("the config file `{path}` cannot be read: {message}", path = path.display())]
+    Unreadable { path: PathBuf, message: String },
+    #[error("the config file `{path}` is not valid: {message}", path = path.display())]
+    Invalid { path: PathBuf, message: String },
+    #[error("there is no setting `{name}`; known are {known}")]
+    UnknownVariable { name: String, known: String },
+    #[error("`{name}` is not valid: {message}")]
+    InvalidValue { name: String, message: String },
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    listen: Option<String>,
+    database: Option<String>,
+    redis: Option<String>,
+    master_key_file: Option<PathBuf>,
+    #[serde(default)]
+    http: HttpSection,
+    #[serde(default)]
+    limits: LimitsSection,
+    #[serde(default)]
+    log: LogSection,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HttpSection {
+    allowed_hosts: Option<Vec<String>>,
+    allowed_networks: Option<Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitsSection {
+    invocations_per_minute: Option<u32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LogSection {
+    format: Option<LogFormat>,
+    level: Option<String>,
+}
+
+impl Config {
+    /// Flags win over the environment, the environment over the file, the file over defaults.
+    pub fn load(flags: Flags, env: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
+        let env = Environment::read(env)?;
+        let data = flags.data.or(env.data).unwrap_or_else(|| DEFAULT_DATA.into());
+        let file = read_file(flags.config.or(env.config), &data)?;
+        let hosts = env.http_allowed_hosts.or(file.http.allowed_hosts).unwrap_or_default();
+        let networks = env.http_allowed_networks.or(file.http.allowed_networks).unwrap_or_default();
+        Ok(Self {
+            listen: flags.listen.or(env.listen).or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.into()),
+            database: flags.database.or(env.database).or(file.database),
+            redis: flags.redis.or(env.redis).or(file.redis),
+            http_allowed_hosts: parse_all("http.allowed_hosts", &hosts)?,
+            http_allowed_networks: parse_all("http.allowed_networks", &networks)?,
+            invocations_per_minute: env
+                .invocations_per_minute
+                .or(file.limits.invocations_per_minute)
+                .unwrap_or(limits::INVOCATIONS_PER_MINUTE_MAX),
+            log_format: env.log_format.or(file.log.format).unwrap_or(LogFormat::Json),
+            log_level: env.log_level.or(file.log.level).unwrap_or_else(|| "info".into()),
+            master_key_file: env.master_key_file.or(file.master_key_file),
+            data,
+        })
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        &self.data
+    }
+}
+
+#[derive(Default)]
+struct Environment {
+    data: Option<PathBuf>,
+    config: Option<PathBuf>,
+    listen: Option<String>,
+    database: Option<String>,
+    redis: Option<String>,
+    http_allowed_hosts: Option<Vec<String>>,
+    http_allowed_networks: Option<Vec<String>>,
+    invocations_per_minute: Option<u32>,
+    log_format: Option<LogFormat>,
+    log_level: Option<String>,
+    master_key_file: Option<PathBuf>,
+}
+
+/// The variables the server reads, without their prefix `COUNTERSIGN_`.
+const VARIABLES: &[&str] = &[
+    "DATA",
+    "CONFIG",
+    "LISTEN",
+    "DATABASE",
+    "REDIS",
+    "HTTP_ALLOWED_HOSTS",
+    "HTTP_ALLOWED_NETWORKS",
+    "INVOCATIONS_PER_MINUTE",
+    "LOG_FORMAT",
+    "LOG_LEVEL",
+    "MASTER_KEY_FILE",
+];
+
+impl Environment {
+    fn read(env: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
+        let mut read = Self::default();
+        for (name, value) in env {
+            let Some(key) = name.strip_prefix("COUNTERSIGN_") else {
+                continue;
+            };
+            let list = || value.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect();
+            match key {
+                "DATA" => read.data = Some(value.into()),
+                "CONFIG" => read.config = Some(value.into()),
+                "LISTEN" => read.listen = Some(value),
+                "DATABASE" => read.database = Some(value),
+                "REDIS" => read.redis = Some(value),
+                "HTTP_ALLOWED_HOSTS" => read.http_allowed_hosts = Some(list()),
+                "HTTP_ALLOWED_NETWORKS" => read.http_allowed_networks = Some(list()),
+                "INVOCATIONS_PER_MINUTE" => {
+                    let number = value.parse().map_err(|_| ConfigError::InvalidValue { name, message: "expected a whole number".into() });
+                    read.invocations_per_minute = Some(number?);
+                }
+                "LOG_FORMAT" => {
+                    read.log_format = Some(match value.as_str() {
+                        "json" => LogFormat::Json,
+                        "text" => LogFormat::Text,
+                        _ => return Err(ConfigError::InvalidValue { name, message: "expected `json` or `text`".into() }),
+                    });
+                }
+                "LOG_LEVEL" => read.log_level = Some(value),
+                "MASTER_KEY_FILE" => read.master_key_file = Some(value.into()),
+                client if CLIENT_VARIABLES.contains(&client) => {}
+                _ => {
+                    let known = VARIABLES.iter().map(|known| format!("COUNTERSIGN_{known}")).collect::<Vec<_>>().join(", ");
+                    return Err(ConfigError::UnknownVariable { name, known });
+                }
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// A named file must be there; the one inside the data folder may be absent.
+fn read_file(named: Option<PathBuf>, data: &Path) -> Result<File, ConfigError> {
+    let (path, must_exist) = match named {
+        Some(path) => (path, true),
+        None => (data.join(FILE_NAME), false),
+    };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => toml::from_str(&text).map_err(|error| ConfigError::Invalid { path, message: error.to_string() }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(File::default()),
+        Err(error) => Err(ConfigError::Unreadable { path, message: error.to_string() }),
+    }
+}
+
+fn parse_all<T: std::str::FromStr>(name: &str, texts: &[String]) -> Result<Vec<T>, ConfigError>
+where
+    T::Err: std::fmt::Display,
+{
+    texts
+        .iter()
+        .map(|text| text.parse().map_err(|error: T::Err| ConfigError::InvalidValue { name: name.into(), message: format!("`{text}`: {error}") }))
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

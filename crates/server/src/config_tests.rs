@@ -1,0 +1,49 @@
+use super::*;
+
+fn load(flags: Flags, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    Config::load(flags, env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("some.toml");
+    std::fs::write(&file, "listen = \"127.0.0.1:3\"\n[limits]\ninvocations_per_minute = 7\n[http]\nallowed_hosts = [\"api.example.com\"]\n")
+        .unwrap();
+    let config = Some(file);
+    let from_file = load(Flags { config: config.clone(), ..Flags::default() }, &[]).unwrap();
+    assert_eq!((from_file.listen.as_str(), from_file.invocations_per_minute), ("127.0.0.1:3", 7));
+    assert_eq!(from_file.http_allowed_hosts.len(), 1);
+    let env = [("COUNTERSIGN_LISTEN", "127.0.0.1:2"), ("COUNTERSIGN_TOKEN", "for the command line")];
+    let from_env = load(Flags { config: config.clone(), ..Flags::default() }, &env).unwrap();
+    assert_eq!(from_env.listen, "127.0.0.1:2");
+    let from_flag = load(Flags { config, listen: Some("127.0.0.1:1".into()), ..Flags::default() }, &env).unwrap();
+    assert_eq!(from_flag.listen, "127.0.0.1:1");
+}
+
+#[test]
+fn an_unknown_key_is_an_error_wherever_it_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    for text in ["lisen = \"x\"", "[limits]\nper_minute = 3", "[nonsense]", "listen = 7"] {
+        let file = folder.path().join("bad.toml");
+        std::fs::write(&file, text).unwrap();
+        let error = load(Flags { config: Some(file), ..Flags::default() }, &[]).unwrap_err();
+        assert!(matches!(error, ConfigError::Invalid { .. }), "{text}: {error}");
+    }
+    let error = load(Flags::default(), &[("COUNTERSIGN_LISTENN", "x")]).unwrap_err();
+    assert!(error.to_string().contains("COUNTERSIGN_LISTENN") && error.to_string().contains("COUNTERSIGN_LISTEN,"), "{error}");
+}
+
+#[test]
+fn values_that_make_no_sense_are_named() {
+    for (name, value) in [
+        ("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "many"),
+        ("COUNTERSIGN_LOG_FORMAT", "xml"),
+        ("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "10.0.0.0/99"),
+        ("COUNTERSIGN_HTTP_ALLOWED_HOSTS", "not a host"),
+    ] {
+        assert!(matches!(load(Flags::default(), &[(name, value)]), Err(ConfigError::InvalidValue { .. })), "{name}={value}");
+    }
+    let missing = Flags { config: Some("/nowhere/countersign.toml".into()), ..Flags::default() };
+    assert!(matches!(load(missing, &[]), Err(ConfigError::Unreadable { .. })));
+}

@@ -1,0 +1,110 @@
+//! The data folder: private, locked by one server at a time, with the master key and the first owner's token.
+
+use crate::{Config, Error};
+use countersign_core::{Random, Secret, random_bytes};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use store::MasterKey;
+
+const OWNER_ONLY: u32 = 0o600;
+
+/// An open data folder. The lock lasts as long as this value.
+pub(crate) struct DataDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl DataDir {
+    pub(crate) fn open(config: &Config) -> Result<Self, Error> {
+        let path = config.data.clone();
+        prepare(&path)?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(OWNER_ONLY).open(path.join("lock"));
+        let lock = lock.map_err(|error| unusable(&path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path, _lock: lock }),
+            Err(std::fs::TryLockError::WouldBlock) => Err(Error::InUse { path }),
+            Err(std::fs::TryLockError::Error(error)) => Err(unusable(&path, &error)),
+        }
+    }
+
+    pub(crate) fn owner_token_file(&self) -> PathBuf {
+        self.path.join("owner.token")
+    }
+
+    pub(crate) fn public_key_file(&self) -> PathBuf {
+        self.path.join("receipt.pub")
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.path.join("workspace")
+    }
+
+    pub(crate) fn snapshots(&self) -> PathBuf {
+        self.path.join("snapshots")
+    }
+
+    pub(crate) fn write_owner_token(&self, token: &Secret<String>) -> Result<(), Error> {
+        write_private(&self.owner_token_file(), format!("{}\n", token.expose()).as_bytes()).map_err(|error| unusable(&self.path, &error))
+    }
+
+    /// Public: whoever verifies receipts pins it.
+    pub(crate) fn write_public_key(&self, pem: &str) -> Result<(), Error> {
+        std::fs::write(self.public_key_file(), pem).map_err(|error| unusable(&self.path, &error))
+    }
+}
+
+/// The SQLite file inside a data folder.
+pub(crate) fn database_file(data: &Path) -> PathBuf {
+    data.join("countersign.db")
+}
+
+/// Makes the folder if it is missing; nobody else may look into it.
+pub(crate) fn prepare(path: &Path) -> Result<(), Error> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| unusable(path, &error))
+}
+
+/// Reads the master key, or makes it when there is none yet. A file others can read is refused.
+pub(crate) fn master_key(config: &Config, random: &dyn Random) -> Result<MasterKey, Error> {
+    let path = config.master_key_file.clone().unwrap_or_else(|| config.data.join("master.key"));
+    let text = match File::open(&path) {
+        Ok(file) => read_private(file, &path)?,
+        Err(error) if error.kind() == ErrorKind::NotFound && config.master_key_file.is_none() => {
+            let secret = Secret::new(hex::encode(random_bytes::<32>(random)));
+            write_private(&path, secret.expose().as_bytes()).map_err(|error| unusable(&path, &error))?;
+            secret
+        }
+        Err(error) => return Err(unusable(&path, &error)),
+    };
+    let mut bytes = [0; 32];
+    hex::decode_to_slice(text.expose().trim(), &mut bytes)
+        .map_err(|_| Error::DataDir { path, message: "the master key is not 64 hex characters".into() })?;
+    Ok(MasterKey::new(&Secret::new(bytes)))
+}
+
+fn read_private(mut file: File, path: &Path) -> Result<Secret<String>, Error> {
+    let mode = file.metadata().map_err(|error| unusable(path, &error))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let message = format!("others can read it (mode {:o}); run `chmod 600` on it", mode & 0o777);
+        return Err(Error::DataDir { path: path.to_owned(), message });
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
+    Ok(Secret::new(text))
+}
+
+/// Written whole or not at all, durable, and never readable by others, not even for a moment.
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let part = path.with_extension("part");
+    let _leftover = std::fs::remove_file(&part);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&part)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&part, path)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+fn unusable(path: &Path, error: &std::io::Error) -> Error {
+    Error::DataDir { path: path.to_owned(), message: error.to_string() }
+}

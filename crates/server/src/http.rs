@@ -1,0 +1,112 @@
+//! The HTTP door. Handlers convert and call; `problem` turns every error into RFC 9457; nothing here reaches a source.
+
+mod actions;
+mod body;
+mod caller;
+mod health;
+mod invocations;
+mod keys;
+mod listener;
+mod modes;
+mod page;
+mod problem;
+mod receipts;
+mod sessions;
+mod spaces;
+mod tokens;
+mod trace;
+mod users;
+
+pub use listener::{address_of, listen, serve};
+
+use crate::App;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Where the API lives.
+const BASE: &str = "/api/v1";
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Countersign", description = "The action control plane for AI agents.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
+    modifiers(&BearerToken),
+    security(("token" = []))
+)]
+struct Document;
+
+struct BearerToken;
+
+impl utoipa::Modify for BearerToken {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let components = document.components.get_or_insert_default();
+        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("A token of a user, an agent or a service.")).build();
+        components.add_security_scheme("token", SecurityScheme::Http(scheme));
+    }
+}
+
+/// Every route, with its description.
+fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
+    let api = OpenApiRouter::new()
+        .routes(routes!(health::whoami))
+        .routes(routes!(health::status))
+        .routes(routes!(sessions::list, sessions::create))
+        .routes(routes!(sessions::show))
+        .routes(routes!(sessions::end))
+        .routes(routes!(actions::available))
+        .routes(routes!(actions::session_guide))
+        .routes(routes!(invocations::invoke))
+        .routes(routes!(invocations::list_of_session))
+        .routes(routes!(invocations::show_in_session))
+        .routes(routes!(invocations::approve_in_session))
+        .routes(routes!(invocations::deny_in_session))
+        .routes(routes!(actions::list))
+        .routes(routes!(actions::show))
+        .routes(routes!(actions::guide))
+        .routes(routes!(invocations::list))
+        .routes(routes!(invocations::show))
+        .routes(routes!(invocations::approve))
+        .routes(routes!(invocations::deny))
+        .routes(routes!(invocations::entries))
+        .routes(routes!(receipts::list))
+        .routes(routes!(receipts::export))
+        .routes(routes!(receipts::show))
+        .routes(routes!(receipts::prove))
+        .routes(routes!(keys::checkpoint))
+        .routes(routes!(keys::list))
+        .routes(routes!(keys::rotate))
+        .routes(routes!(modes::list))
+        .routes(routes!(modes::set, modes::unset))
+        .routes(routes!(spaces::list, spaces::create))
+        .routes(routes!(spaces::change))
+        .routes(routes!(users::list, users::create))
+        .routes(routes!(users::disable))
+        .routes(routes!(tokens::list, tokens::create))
+        .routes(routes!(tokens::revoke))
+        .routes(routes!(health::notifications));
+    OpenApiRouter::with_openapi(Document::openapi()).nest(BASE, api).split_for_parts()
+}
+
+/// The whole door.
+pub fn router(app: App) -> Router {
+    let (api, _) = routes();
+    api.route("/api/v1/openapi.json", axum::routing::get(health::openapi))
+        .route("/healthz", axum::routing::get(health::healthz))
+        .route("/readyz", axum::routing::get(health::readyz))
+        .route("/metrics", axum::routing::get(health::metrics))
+        .fallback(problem::unknown_route)
+        .method_not_allowed_fallback(problem::method_not_allowed)
+        .layer(CatchPanicLayer::custom(problem::panicked))
+        .layer(from_fn_with_state(app.clone(), trace::trace))
+        .with_state(app)
+}
+
+/// The API's description, generated from the code above; committed as a golden file.
+pub fn openapi_json() -> String {
+    let (_, document) = routes();
+    document.to_pretty_json().map(|text| text + "\n").unwrap_or_default()
+}

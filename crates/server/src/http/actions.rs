@@ -1,0 +1,113 @@
+//! What can be invoked, and how.
+
+use super::caller::Caller;
+use super::problem::Refusal;
+use crate::App;
+use api::action::{ActionView, AvailableResponse, GuideResponse, SourceView};
+use api::{Code, Problem};
+use axum::Json;
+use axum::extract::{Path, State};
+use countersign_core::action::{Action, Preview, Reversibility};
+use countersign_core::ledger::Ledger;
+use countersign_core::principal::Permission;
+use countersign_core::{AutomationId, OrgId};
+use pipeline::Listed;
+
+/// What this session may invoke, source by source, with the mode each action has for it now.
+#[utoipa::path(get, path = "/sessions/{session}/actions/available", tag = "actions", params(("session" = String, Path)),
+    responses((status = 200, body = AvailableResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn available(
+    State(app): State<App>,
+    caller: Caller,
+    Path(session): Path<String>,
+) -> Result<Json<AvailableResponse>, Refusal> {
+    let session = caller.readable_session(&app, &session).await?;
+    Ok(Json(listing(&app, &session.org, session.automation.as_ref()).await?))
+}
+
+/// How to use a source.
+#[utoipa::path(get, path = "/sessions/{session}/actions/guide/{source}", tag = "actions",
+    params(("session" = String, Path), ("source" = String, Path)),
+    responses((status = 200, body = GuideResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn session_guide(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, source)): Path<(String, String)>,
+) -> Result<Json<GuideResponse>, Refusal> {
+    caller.readable_session(&app, &session).await?;
+    guide_of(&app, &caller, source).await
+}
+
+/// Every action of the org's sources, with the mode it has by default.
+#[utoipa::path(get, path = "/actions", tag = "actions", responses((status = 200, body = AvailableResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<AvailableResponse>, Refusal> {
+    caller.must(Permission::Read)?;
+    Ok(Json(listing(&app, &caller.principal.org, None).await?))
+}
+
+/// One action.
+#[utoipa::path(get, path = "/actions/{action}", tag = "actions", params(("action" = String, Path)),
+    responses((status = 200, body = ActionView), (status = "4XX", body = Problem)))]
+pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ActionView>, Refusal> {
+    caller.must(Permission::ReadSession)?;
+    let listed = listing(&app, &caller.principal.org, None).await?;
+    let found = listed.sources.into_iter().flat_map(|source| source.actions).find(|one| one.id == action);
+    let unknown = || Refusal::new(Code::UnknownAction, "there is no such action").hint("list what you may call with `countersign action list`");
+    found.map(Json).ok_or_else(unknown)
+}
+
+/// How to use a source.
+#[utoipa::path(get, path = "/sources/{source}/guide", tag = "actions", params(("source" = String, Path)),
+    responses((status = 200, body = GuideResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn guide(State(app): State<App>, caller: Caller, Path(source): Path<String>) -> Result<Json<GuideResponse>, Refusal> {
+    caller.must(Permission::ReadSession)?;
+    guide_of(&app, &caller, source).await
+}
+
+async fn guide_of(app: &App, caller: &Caller, source: String) -> Result<Json<GuideResponse>, Refusal> {
+    match app.pipeline().catalogue().guide(&caller.principal.org, &source).await {
+        Some(guide) => Ok(Json(GuideResponse { source, guide })),
+        None => Err(Refusal::new(Code::UnknownSource, "there is no such source").hint("list them with `countersign action list`")),
+    }
+}
+
+async fn listing(app: &App, org: &OrgId, automation: Option<&AutomationId>) -> Result<AvailableResponse, Refusal> {
+    let mut sources = Vec::new();
+    for source in app.pipeline().catalogue().list(org).await {
+        let (actions, error) = match source.listed {
+            Listed::Actions(actions) => (actions, None),
+            Listed::Failed { message } => (Vec::new(), Some(message)),
+        };
+        let mut views = Vec::with_capacity(actions.len());
+        for action in actions {
+            views.push(view(app, org, automation, &action).await?);
+        }
+        sources.push(SourceView { id: source.id, title: source.title, actions: views, error });
+    }
+    Ok(AvailableResponse { sources })
+}
+
+async fn view(app: &App, org: &OrgId, automation: Option<&AutomationId>, action: &Action) -> Result<ActionView, Refusal> {
+    let modes = app.store().find_modes(org, automation, &action.id).await?;
+    let decision = policy::decide(&policy::Facts { tier: action.tier }, &policy::Rules { modes });
+    Ok(ActionView {
+        id: action.id.to_string(),
+        title: action.title.clone(),
+        description: action.description.clone(),
+        version: action.version.clone(),
+        tier: action.tier.as_str().into(),
+        class: action.tier.class().as_str().into(),
+        mode: decision.mode.as_str().into(),
+        mode_source: decision.source.as_str().into(),
+        params_schema: action.params_schema.clone(),
+        result_schema: action.result_schema.clone(),
+        reversibility: match action.reversibility {
+            Reversibility::NoEffect => "no_effect",
+            Reversibility::Reversible => "reversible",
+            Reversibility::NotReversible => "not_reversible",
+        }
+        .into(),
+        dry_run_supported: action.preview == Preview::Supported,
+        timeout_ms: action.timeout_ms,
+    })
+}

@@ -1,0 +1,81 @@
+//! Request bodies: JSON, strictly read, bounded in size and in the time they may take.
+
+use super::problem::Refusal;
+use api::Code;
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::header;
+use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::time::Duration;
+
+/// A JSON body; absent or malformed is an error.
+pub(super) struct Strict<T>(pub(super) T);
+
+/// A JSON body that may be absent.
+pub(super) struct OrEmpty<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Strict<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        let typed = is_json(&request);
+        let bytes = read(request.into_body()).await?;
+        if !typed {
+            return Err(Refusal::new(Code::UnsupportedMediaType, "the body must be JSON").hint("send `content-type: application/json`"));
+        }
+        shape(parse(&bytes)?).map(Self)
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OrEmpty<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        let typed = is_json(&request);
+        let bytes = read(request.into_body()).await?;
+        if bytes.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        let mut again = Request::new(Body::from(bytes));
+        if typed {
+            again.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+        }
+        Strict::from_request(again, state).await.map(|Strict(body)| Self(body))
+    }
+}
+
+fn is_json(request: &Request) -> bool {
+    let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+async fn read(body: Body) -> Result<Bytes, Refusal> {
+    let limited = Limited::new(body, BODY_BYTES_MAX);
+    match tokio::time::timeout(Duration::from_secs(BODY_READ_SECONDS), limited.collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            Err(Refusal::new(Code::BodyTooLarge, format!("the body is larger than {BODY_BYTES_MAX} bytes")))
+        }
+        Ok(Err(_)) => Err(Refusal::new(Code::InvalidRequest, "the body could not be read to its end")),
+        Err(_) => Err(Refusal::new(Code::RequestTimeout, format!("the body did not arrive within {BODY_READ_SECONDS} seconds"))),
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
+    countersign_core::json::parse_strict(bytes).map_err(|error| {
+        let mut refusal = Refusal::new(Code::MalformedJson, format!("the body is not JSON we accept: {error}"));
+        refusal.0.errors = vec![api::problem::FieldError { pointer: error.pointer, message: error.message }];
+        refusal
+    })
+}
+
+fn shape<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
+    serde_json::from_value(value).map_err(|error| {
+        Refusal::new(Code::InvalidRequest, format!("the body does not have the expected shape: {error}"))
+            .hint("the API is described at `/api/v1/openapi.json`")
+    })
+}

@@ -1,0 +1,91 @@
+//! Is it alive, is it ready, who am I, how is it doing.
+
+use super::caller::Caller;
+use super::page::{Asked, PageQuery};
+use super::problem::Refusal;
+use crate::App;
+use api::identity::{NotificationView, StatusResponse, WhoamiResponse};
+use api::{Page, Problem};
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use countersign_core::principal::{Permission, Role};
+use countersign_core::ledger::Ledger;
+use countersign_core::Status;
+
+/// The process answers.
+pub(super) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// A write goes through. Red while the store is away, green again by itself when it is back.
+pub(super) async fn readyz(State(app): State<App>) -> Response {
+    match app.store().check().await {
+        Ok(()) => (StatusCode::OK, "ready\n").into_response(),
+        Err(error) => Refusal::from(error).into_response(),
+    }
+}
+
+/// For Prometheus.
+pub(super) async fn metrics(State(app): State<App>) -> Response {
+    let text = app.parts.metrics.as_ref().map(|handle| handle.render()).unwrap_or_default();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+/// The API's own description.
+pub(super) async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], super::openapi_json()).into_response()
+}
+
+/// Who the token stands for.
+#[utoipa::path(get, path = "/whoami", tag = "identity", responses((status = 200, body = WhoamiResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn whoami(caller: Caller) -> Json<WhoamiResponse> {
+    let principal = &caller.principal;
+    Json(WhoamiResponse {
+        org_id: principal.org.to_string(),
+        principal: principal.id.to_string(),
+        name: principal.name.clone(),
+        role: principal.role.map(|role| Role::as_str(role).into()),
+        session_id: principal.session.as_ref().map(ToString::to_string),
+        permissions: Permission::ALL.into_iter().filter(|one| principal.may(*one)).map(|one| one.as_str().into()).collect(),
+    })
+}
+
+/// How the server and the org are doing.
+#[utoipa::path(get, path = "/status", tag = "identity", responses((status = 200, body = StatusResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Json<StatusResponse>, Refusal> {
+    caller.must(Permission::Read)?;
+    let org = &caller.principal.org;
+    let problem = app.store().check().await.err();
+    Ok(Json(StatusResponse {
+        version: env!("CARGO_PKG_VERSION").into(),
+        store: app.store().engine_name().into(),
+        ready: problem.is_none(),
+        problem: problem.map(|_| "the store does not take writes; see the server's log".into()),
+        pending: app.store().count_pending(org).await?,
+        in_doubt: app.store().list_in_status(org, Status::InDoubt).await?.len() as u64,
+        log_size: app.store().log_size(org).await?,
+    }))
+}
+
+/// Messages that actions sent to people, newest first.
+#[utoipa::path(get, path = "/notifications", tag = "identity", params(PageQuery),
+    responses((status = 200, body = Page<NotificationView>), (status = "4XX", body = Problem)))]
+pub(super) async fn notifications(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<Page<NotificationView>>, Refusal> {
+    caller.must(Permission::Read)?;
+    let page = app.store().list_notifications(&caller.principal.org, &query.request()?).await?;
+    let items = page.items.into_iter().map(|notification| NotificationView {
+        id: notification.id.to_string(),
+        space_id: notification.space.to_string(),
+        invocation_id: notification.invocation.to_string(),
+        title: notification.title,
+        body: notification.body,
+        created_at: notification.created_at.to_string(),
+    });
+    Ok(Json(Page { items: items.collect(), next: page.next }))
+}

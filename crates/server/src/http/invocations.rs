@@ -1,0 +1,316 @@
+//! Invocations: asked for, read, waited for, answered.
+
+use super::body::{OrEmpty, Strict};
+use super::caller::Caller;
+use super::page::{Asked, PageQuery, WaitQuery, page_request};
+use super::problem::Refusal;
+use super::receipts::entry_view;
+use crate::App;
+use api::invocation::{ApproveRequest, DenyRequest, DenyResponse, InvocationView, InvokeRequest, InvokeResponse};
+use api::receipt::EntryView;
+use api::{Code, Page, Problem};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use countersign_core::invocation::Intention;
+use countersign_core::principal::Permission;
+use countersign_core::{ActionId, Digest, Invocation, InvocationId, SessionId, Status};
+use pipeline::{Outcome, Request};
+use serde::Deserialize;
+use std::time::Duration;
+use store::InvocationFilter;
+use utoipa::IntoParams;
+
+/// Performs an action, or holds it for a person.
+#[utoipa::path(post, path = "/sessions/{session}/actions/invoke", tag = "invocations", params(("session" = String, Path), WaitQuery),
+    request_body = InvokeRequest,
+    responses(
+        (status = 200, description = "It succeeded.", body = InvokeResponse),
+        (status = 202, description = "It waits for a person.", body = InvokeResponse),
+        (status = 403, description = "It was denied; the problem carries the invocation.", body = Problem),
+        (status = 409, description = "It conflicts with an earlier call, or its effect is in doubt.", body = Problem),
+        (status = 429, description = "Too often, or too much is pending.", body = Problem),
+        (status = 502, description = "The source did not do it; the problem carries the invocation.", body = Problem),
+        (status = "4XX", body = Problem),
+    ))]
+pub(super) async fn invoke(
+    State(app): State<App>,
+    caller: Caller,
+    Path(session): Path<String>,
+    Asked(wait): Asked<WaitQuery>,
+    Strict(body): Strict<InvokeRequest>,
+) -> Result<Response, Refusal> {
+    let unknown = || Refusal::new(Code::UnknownSession, "there is no such session").hint("create one with `countersign session create`");
+    let session = SessionId::parse(&session).map_err(|_| unknown())?;
+    let approval_ref = body.approval_ref.as_deref().map(|text| parse_id(text)).transpose()?;
+    let limit = wait.duration()?;
+    let org = caller.principal.org.clone();
+    let outcome = app
+        .pipeline()
+        .invoke(Request {
+            principal: caller.principal,
+            session,
+            action: body.action,
+            params: body.params,
+            idempotency_key: body.idempotency_key,
+            approval_ref,
+            intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
+            reason: body.reason,
+            trace_id: caller.trace_id,
+        })
+        .await?;
+    match outcome {
+        // The caller holds the line: the answer is what became of it, or that it still waits.
+        Outcome::Pending(invocation) if !limit.is_zero() => {
+            let invocation = app.pipeline().watch(&org, &invocation.id, limit).await?;
+            answer(as_outcome(invocation))
+        }
+        outcome => answer(outcome),
+    }
+}
+
+/// Invocations of one session, newest first.
+#[utoipa::path(get, path = "/sessions/{session}/actions/invocations", tag = "invocations",
+    params(("session" = String, Path), PageQuery),
+    responses((status = 200, body = Page<InvocationView>), (status = "4XX", body = Problem)))]
+pub(super) async fn list_of_session(
+    State(app): State<App>,
+    caller: Caller,
+    Path(session): Path<String>,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<Page<InvocationView>>, Refusal> {
+    let session = caller.readable_session(&app, &session).await?;
+    let filter = InvocationFilter { session: Some(session.id), ..InvocationFilter::default() };
+    let page = app.store().list_invocations(&session.org, &filter, &query.request()?).await?;
+    Ok(Json(Page { items: page.items.iter().map(InvocationView::from).collect(), next: page.next }))
+}
+
+/// One invocation of a session; `?wait=30s` holds the answer back until it is final.
+#[utoipa::path(get, path = "/sessions/{session}/actions/invocations/{invocation}", tag = "invocations",
+    params(("session" = String, Path), ("invocation" = String, Path), WaitQuery),
+    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn show_in_session(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, invocation)): Path<(String, String)>,
+    Asked(wait): Asked<WaitQuery>,
+) -> Result<Json<InvokeResponse>, Refusal> {
+    let session = caller.readable_session(&app, &session).await?;
+    let id = of_session(&app, &session, &invocation).await?;
+    let invocation = app.pipeline().watch(&session.org, &id, wait.duration()?).await?;
+    Ok(Json(shown(&invocation)))
+}
+
+/// Approves a pending invocation of a session and runs it.
+#[utoipa::path(post, path = "/sessions/{session}/actions/invocations/{invocation}/approve", tag = "invocations",
+    params(("session" = String, Path), ("invocation" = String, Path)), request_body = ApproveRequest,
+    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem), (status = 502, body = Problem)))]
+pub(super) async fn approve_in_session(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, invocation)): Path<(String, String)>,
+    OrEmpty(body): OrEmpty<ApproveRequest>,
+) -> Result<Response, Refusal> {
+    must_approve(&caller)?;
+    let session = caller.readable_session(&app, &session).await?;
+    let id = of_session(&app, &session, &invocation).await?;
+    approve_one(&app, &caller, &id, body).await
+}
+
+/// Denies a pending invocation of a session.
+#[utoipa::path(post, path = "/sessions/{session}/actions/invocations/{invocation}/deny", tag = "invocations",
+    params(("session" = String, Path), ("invocation" = String, Path)), request_body = DenyRequest,
+    responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn deny_in_session(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, invocation)): Path<(String, String)>,
+    OrEmpty(body): OrEmpty<DenyRequest>,
+) -> Result<Json<DenyResponse>, Refusal> {
+    must_approve(&caller)?;
+    let session = caller.readable_session(&app, &session).await?;
+    let id = of_session(&app, &session, &invocation).await?;
+    deny_one(&app, &caller, &id, body).await
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListQuery {
+    status: Option<String>,
+    action: Option<String>,
+    session: Option<String>,
+    /// Rows of one page, 1 to 100; 50 when absent.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
+
+/// Invocations of the org, newest first.
+#[utoipa::path(get, path = "/invocations", tag = "invocations", params(ListQuery),
+    responses((status = 200, body = Page<InvocationView>), (status = "4XX", body = Problem)))]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<ListQuery>,
+) -> Result<Json<Page<InvocationView>>, Refusal> {
+    caller.must(Permission::Read)?;
+    let filter = InvocationFilter {
+        session: query.session.as_deref().map(|text| wanted(text, "session", |text| SessionId::parse(text).ok())).transpose()?,
+        status: query.status.as_deref().map(|text| wanted(text, "status", Status::parse)).transpose()?,
+        action: query.action.as_deref().map(|text| wanted(text, "action", |text| ActionId::parse(text).ok())).transpose()?,
+    };
+    let request = page_request(query.limit, query.after)?;
+    let page = app.store().list_invocations(&caller.principal.org, &filter, &request).await?;
+    Ok(Json(Page { items: page.items.iter().map(InvocationView::from).collect(), next: page.next }))
+}
+
+/// One invocation; `?wait=30s` holds the answer back until it is final.
+#[utoipa::path(get, path = "/invocations/{invocation}", tag = "invocations", params(("invocation" = String, Path), WaitQuery),
+    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    Asked(wait): Asked<WaitQuery>,
+) -> Result<Json<InvokeResponse>, Refusal> {
+    let found = readable(&app, &caller, &invocation).await?;
+    let limit = wait.duration()?;
+    let found = if limit == Duration::ZERO { found } else { app.pipeline().watch(&found.org, &found.id, limit).await? };
+    Ok(Json(shown(&found)))
+}
+
+/// Approves a pending invocation and runs it.
+#[utoipa::path(post, path = "/invocations/{invocation}/approve", tag = "invocations", params(("invocation" = String, Path)),
+    request_body = ApproveRequest,
+    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem), (status = 502, body = Problem)))]
+pub(super) async fn approve(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    OrEmpty(body): OrEmpty<ApproveRequest>,
+) -> Result<Response, Refusal> {
+    must_approve(&caller)?;
+    approve_one(&app, &caller, &parse_id(&invocation)?, body).await
+}
+
+/// Denies a pending invocation.
+#[utoipa::path(post, path = "/invocations/{invocation}/deny", tag = "invocations", params(("invocation" = String, Path)),
+    request_body = DenyRequest,
+    responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn deny(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    OrEmpty(body): OrEmpty<DenyRequest>,
+) -> Result<Json<DenyResponse>, Refusal> {
+    must_approve(&caller)?;
+    deny_one(&app, &caller, &parse_id(&invocation)?, body).await
+}
+
+/// Everything the log says of one invocation, in order: its intents and its receipt.
+#[utoipa::path(get, path = "/invocations/{invocation}/entries", tag = "receipts", params(("invocation" = String, Path)),
+    responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem)))]
+pub(super) async fn entries(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+) -> Result<Json<Page<EntryView>>, Refusal> {
+    let found = readable(&app, &caller, &invocation).await?;
+    let entries = app.store().list_entries_of(&found.org, &found.id).await?;
+    Ok(Json(Page { items: entries.iter().map(entry_view).collect::<Result<_, _>>()?, next: None }))
+}
+
+async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: ApproveRequest) -> Result<Response, Refusal> {
+    let shown = body.binding.as_deref().map(|text| wanted(text, "binding", Digest::parse)).transpose()?;
+    answer(app.pipeline().approve(&caller.principal, id, shown, body.reason).await?)
+}
+
+async fn deny_one(app: &App, caller: &Caller, id: &InvocationId, body: DenyRequest) -> Result<Json<DenyResponse>, Refusal> {
+    let denied = app.pipeline().deny(&caller.principal, id, body.reason).await?;
+    Ok(Json(DenyResponse { invocation: InvocationView::from(&denied) }))
+}
+
+/// Asked before anything is looked up, so that who may not answer learns nothing about what there is.
+fn must_approve(caller: &Caller) -> Result<(), Refusal> {
+    if caller.principal.may(Permission::Approve) { Ok(()) } else { Err(pipeline::Error::MayNotApprove.into()) }
+}
+
+async fn of_session(app: &App, session: &countersign_core::Session, text: &str) -> Result<InvocationId, Refusal> {
+    let id = parse_id(text)?;
+    let found = app.store().find_invocation(&session.org, &id).await?.filter(|found| found.session == session.id);
+    found.map(|found| found.id).ok_or_else(|| Refusal::not_found("invocation", text))
+}
+
+/// The invocation, if the caller may read it.
+async fn readable(app: &App, caller: &Caller, text: &str) -> Result<Invocation, Refusal> {
+    let id = parse_id(text)?;
+    let found = app.store().find_invocation(&caller.principal.org, &id).await?;
+    let readable = |found: &Invocation| {
+        caller.principal.may(Permission::Read)
+            || (caller.principal.may(Permission::ReadSession) && caller.principal.session.as_ref() == Some(&found.session))
+    };
+    found.filter(readable).ok_or_else(|| Refusal::not_found("invocation", text))
+}
+
+fn parse_id(text: &str) -> Result<InvocationId, Refusal> {
+    InvocationId::parse(text).map_err(|_| Refusal::not_found("invocation", text))
+}
+
+fn wanted<T>(text: &str, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Refusal> {
+    parse(text).ok_or_else(|| Refusal::new(Code::InvalidQuery, format!("`{name}` does not make sense")))
+}
+
+/// What a finished wait amounts to.
+fn as_outcome(invocation: Invocation) -> Outcome {
+    let invocation = Box::new(invocation);
+    match invocation.status {
+        Status::Pending | Status::Approved | Status::Running => Outcome::Pending(invocation),
+        Status::InDoubt => Outcome::InDoubt(invocation),
+        Status::Succeeded
+        | Status::Failed
+        | Status::Reverted
+        | Status::Denied
+        | Status::Quarantined
+        | Status::Expired
+        | Status::Cancelled => Outcome::Ended { result: invocation.result.clone(), invocation },
+    }
+}
+
+/// The status codes of seed's contract: 200 with the result, 202 while it waits, 403 and 502 with the invocation in the problem.
+fn answer(outcome: Outcome) -> Result<Response, Refusal> {
+    let (invocation, result, replayed) = match outcome {
+        Outcome::Pending(invocation) => {
+            let message = format!("`{}` waits for a person", invocation.id);
+            let body = InvokeResponse { invocation: view(&invocation), result: None, message: Some(message), replayed: false };
+            return Ok((StatusCode::ACCEPTED, Json(body)).into_response());
+        }
+        Outcome::InDoubt(invocation) => return Err(Refusal::ended(Code::InDoubt, &invocation)),
+        Outcome::Ended { invocation, result } => (invocation, result, false),
+        Outcome::Replayed(invocation) => {
+            let result = invocation.result.clone();
+            (invocation, result, true)
+        }
+    };
+    match invocation.status {
+        Status::Succeeded => {
+            let body = InvokeResponse { invocation: view(&invocation), result, message: None, replayed };
+            Ok((StatusCode::OK, Json(body)).into_response())
+        }
+        Status::Denied | Status::Quarantined => Err(Refusal::denied(&invocation)),
+        Status::Expired => Err(Refusal::ended(Code::Expired, &invocation)),
+        Status::Cancelled => Err(Refusal::ended(Code::AlreadyEnded, &invocation)),
+        Status::Failed | Status::Reverted | Status::Pending | Status::Approved | Status::Running | Status::InDoubt => {
+            Err(Refusal::ended(Code::SourceFailed, &invocation))
+        }
+    }
+}
+
+fn shown(invocation: &Invocation) -> InvokeResponse {
+    InvokeResponse { invocation: view(invocation), result: invocation.result.clone(), message: None, replayed: false }
+}
+
+fn view(invocation: &Invocation) -> InvocationView {
+    InvocationView::from(invocation)
+}

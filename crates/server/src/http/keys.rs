@@ -1,0 +1,46 @@
+//! The keys of the log, and the newest checkpoint.
+
+use super::caller::Caller;
+use super::problem::Refusal;
+use crate::App;
+use api::receipt::{CheckpointResponse, KeyView};
+use api::{Page, Problem};
+use axum::Json;
+use axum::extract::State;
+use countersign_core::principal::Permission;
+use store::LogKey;
+
+/// The newest checkpoint, signed now if the log has grown. Keep one outside: it is what shows a rewritten log.
+#[utoipa::path(get, path = "/checkpoint", tag = "receipts", responses((status = 200, body = CheckpointResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn checkpoint(State(app): State<App>, caller: Caller) -> Result<Json<CheckpointResponse>, Refusal> {
+    caller.must(Permission::Read)?;
+    Ok(Json(CheckpointResponse { checkpoint: app.store().checkpoint(&caller.principal.org).await? }))
+}
+
+/// The public keys of the log, in the order they came into use.
+#[utoipa::path(get, path = "/keys", tag = "receipts", responses((status = 200, body = Page<KeyView>), (status = "4XX", body = Problem)))]
+pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<KeyView>>, Refusal> {
+    caller.must(Permission::Read)?;
+    let keys = app.store().list_log_keys(&caller.principal.org).await?;
+    Ok(Json(Page { items: keys.into_iter().map(view).collect(), next: None }))
+}
+
+/// Replaces both keys. The old receipt key signs the entry that names the new ones.
+#[utoipa::path(post, path = "/keys/rotate", tag = "receipts", responses((status = 200, body = Page<KeyView>), (status = "4XX", body = Problem)))]
+pub(super) async fn rotate(State(app): State<App>, caller: Caller) -> Result<Json<Page<KeyView>>, Refusal> {
+    caller.must(Permission::ManageIdentity)?;
+    app.store().rotate_keys(&caller.principal.org).await?;
+    list(State(app), caller).await
+}
+
+fn view(key: LogKey) -> KeyView {
+    KeyView {
+        pem: receipt::key::PublicKey::from_base64(&key.public).map(|public| public.to_pem()).unwrap_or_default(),
+        key_id: key.key_id,
+        purpose: key.purpose.as_str().into(),
+        public: key.public,
+        starts_at_seq: key.starts_at_seq,
+        created_at: key.created_at.to_string(),
+        retired_at: key.retired_at.map(|at| at.to_string()),
+    }
+}

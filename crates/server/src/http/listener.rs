@@ -1,0 +1,74 @@
+//! The listening socket: bounded headers, bounded time to send them, and a stop that lets running requests end.
+
+use crate::{App, Error};
+use countersign_core::limits::{HEADER_BYTES_MAX, HEADER_READ_SECONDS, SHUTDOWN_SECONDS};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// Connections served at once; the next waits to be accepted.
+const CONNECTIONS_MAX: usize = 4_096;
+
+pub async fn listen(address: &str) -> Result<TcpListener, Error> {
+    TcpListener::bind(address).await.map_err(|error| Error::Listen { address: address.to_owned(), message: error.to_string() })
+}
+
+/// The address a listener really has, which differs from what was asked for when the port was 0.
+pub fn address_of(listener: &TcpListener, asked: &str) -> String {
+    listener.local_addr().map_or_else(|_| asked.to_owned(), |address| address.to_string())
+}
+
+/// Serves until `stop` resolves, then lets running requests end, for a bounded time.
+pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = ()>) {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_secs(HEADER_READ_SECONDS))
+        .max_buf_size(HEADER_BYTES_MAX)
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(HEADER_BYTES_MAX as u32)
+        .keep_alive_interval(Duration::from_secs(30));
+    let service = TowerToHyperService::new(super::router(app));
+    let graceful = GracefulShutdown::new();
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut stop => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of file descriptors, most likely: accepting at once again would only spin.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        // Small answers should not wait for more bytes to fill a packet; if it cannot be set they merely do.
+        let _slower = stream.set_nodelay(true);
+        let connection = builder.serve_connection(TokioIo::new(stream), service.clone()).into_owned();
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended early");
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(Duration::from_secs(SHUTDOWN_SECONDS), graceful.shutdown()).await.is_err() {
+        tracing::warn!("some requests did not end in time and were cut off");
+    }
+}

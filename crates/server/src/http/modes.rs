@@ -1,0 +1,78 @@
+//! The org's modes.
+
+use super::body::Strict;
+use super::caller::Caller;
+use super::page::{Asked, PageQuery};
+use super::problem::Refusal;
+use crate::App;
+use api::rules::{ModeChangeResponse, ModeName, ModeView, SetModeRequest};
+use api::{Code, Page, Problem};
+use axum::Json;
+use axum::extract::{Path, State};
+use countersign_core::principal::Permission;
+use countersign_core::{ActionId, Mode};
+use store::ModeChange;
+
+/// Every mode that was set explicitly.
+#[utoipa::path(get, path = "/modes", tag = "modes", params(PageQuery),
+    responses((status = 200, body = Page<ModeView>), (status = "4XX", body = Problem)))]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<Page<ModeView>>, Refusal> {
+    caller.must(Permission::Read)?;
+    let page = app.store().list_modes(&caller.principal.org, &query.request()?).await?;
+    let items = page.items.into_iter().map(|mode| ModeView {
+        scope: mode.scope,
+        action: mode.action.to_string(),
+        mode: to_name(mode.mode),
+        version: mode.version,
+        set_by: mode.set_by.to_string(),
+        set_at: mode.set_at.to_string(),
+    });
+    Ok(Json(Page { items: items.collect(), next: page.next }))
+}
+
+/// Sets the org's mode for an action. Approvals that were asked under the old rules no longer fit.
+#[utoipa::path(put, path = "/modes/{action}", tag = "modes", params(("action" = String, Path)), request_body = SetModeRequest,
+    responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn set(
+    State(app): State<App>,
+    caller: Caller,
+    Path(action): Path<String>,
+    Strict(body): Strict<SetModeRequest>,
+) -> Result<Json<ModeChangeResponse>, Refusal> {
+    change(&app, &caller, &action, Some(body.mode)).await
+}
+
+/// Removes the org's mode for an action: the inferred one holds again.
+#[utoipa::path(delete, path = "/modes/{action}", tag = "modes", params(("action" = String, Path)),
+    responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn unset(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ModeChangeResponse>, Refusal> {
+    change(&app, &caller, &action, None).await
+}
+
+async fn change(app: &App, caller: &Caller, action: &str, mode: Option<ModeName>) -> Result<Json<ModeChangeResponse>, Refusal> {
+    caller.must(Permission::ManagePolicy)?;
+    let action = ActionId::parse(action).map_err(|error| Refusal::new(Code::UnknownAction, error.to_string()))?;
+    let change = ModeChange { automation: None, action: action.clone(), mode: mode.map(from_name), by: caller.principal.id.clone() };
+    let version = app.store().change_mode(&caller.principal.org, change).await?;
+    Ok(Json(ModeChangeResponse { action: action.to_string(), mode, version }))
+}
+
+const fn to_name(mode: Mode) -> ModeName {
+    match mode {
+        Mode::Allow => ModeName::Allow,
+        Mode::RequireApproval => ModeName::RequireApproval,
+        Mode::Deny => ModeName::Deny,
+    }
+}
+
+const fn from_name(name: ModeName) -> Mode {
+    match name {
+        ModeName::Allow => Mode::Allow,
+        ModeName::RequireApproval => Mode::RequireApproval,
+        ModeName::Deny => Mode::Deny,
+    }
+}

@@ -1,0 +1,74 @@
+//! Queries: pages by cursor, and how long to wait for a change.
+
+use super::problem::Refusal;
+use api::Code;
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use countersign_core::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX, WAIT_SECONDS_MAX};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+use store::PageRequest;
+use utoipa::IntoParams;
+
+/// A query whose every key is known.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        Query::<T>::try_from_uri(&parts.uri)
+            .map(|Query(query)| Self(query))
+            .map_err(|error| Refusal::new(Code::InvalidQuery, format!("the query does not make sense: {}", error.body_text())))
+    }
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PageQuery {
+    /// Rows of one page, 1 to 100; 50 when absent.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct WaitQuery {
+    /// Holds the answer back until it is final, at most this long: `30s`, up to `60s`.
+    wait: Option<String>,
+}
+
+impl PageQuery {
+    pub(super) fn request(self) -> Result<PageRequest, Refusal> {
+        page_request(self.limit, self.after)
+    }
+}
+
+pub(super) fn page_request(limit: Option<u32>, after: Option<String>) -> Result<PageRequest, Refusal> {
+    let limit = limit.unwrap_or(PAGE_ROWS_DEFAULT);
+    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
+        return Err(Refusal::new(Code::InvalidQuery, format!("`limit` must be 1 to {PAGE_ROWS_MAX}")));
+    }
+    if after.as_ref().is_some_and(|after| after.len() > 256 || after.contains('\0')) {
+        return Err(Refusal::new(Code::InvalidQuery, "`after` is not a cursor of ours"));
+    }
+    Ok(PageRequest { limit, after })
+}
+
+impl WaitQuery {
+    pub(super) fn duration(self) -> Result<Duration, Refusal> {
+        let Some(text) = self.wait else {
+            return Ok(Duration::ZERO);
+        };
+        let millis = text.strip_suffix("ms").map(|number| number.parse::<u64>().ok());
+        let millis = millis.unwrap_or_else(|| text.strip_suffix('s').unwrap_or(&text).parse::<u64>().ok()?.checked_mul(1_000));
+        match millis {
+            Some(millis) if millis <= WAIT_SECONDS_MAX * 1_000 => Ok(Duration::from_millis(millis)),
+            _ => Err(Refusal::new(Code::InvalidQuery, format!("`wait` must be a time such as `30s`, at most {WAIT_SECONDS_MAX}s"))),
+        }
+    }
+}

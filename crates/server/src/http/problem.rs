@@ -1,0 +1,181 @@
+//! The one place that turns errors into status codes and RFC 9457 bodies. Internals go to the log, never to the caller.
+
+use api::invocation::InvocationView;
+use api::problem::FieldError;
+use api::{Code, Problem};
+use axum::Json;
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use countersign_core::Invocation;
+use countersign_core::invocation::DeniedBy;
+use pipeline::Conflict;
+use std::any::Any;
+
+/// A problem on its way to the caller.
+#[derive(Debug)]
+pub(super) struct Refusal(pub(super) Box<Problem>);
+
+impl Refusal {
+    pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self(Box::new(Problem::new(code, detail)))
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The same words for what does not exist and for what belongs to another org.
+    pub(super) fn not_found(what: &str, id: &str) -> Self {
+        let id: String = id.chars().filter(|character| !character.is_control()).take(80).collect();
+        Self::new(Code::NotFound, format!("there is no {what} `{id}`"))
+    }
+
+    /// An invocation that ended otherwise than asked for, with its receipt.
+    pub(super) fn ended(code: Code, invocation: &Invocation) -> Self {
+        let failure = invocation.failure.as_ref();
+        let detail = failure.map_or_else(|| code.title().to_owned(), |failure| failure.message.clone());
+        let mut refusal = Self::new(code, detail);
+        refusal.0.invocation_id = Some(invocation.id.to_string());
+        refusal.0.error = failure.map(|failure| failure.code.clone());
+        refusal.0.invocation = Some(Box::new(InvocationView::from(invocation)));
+        refusal.hint(format!("see why with `countersign explain {}`", invocation.id))
+    }
+
+    /// The code of an invocation that policy or a person refused.
+    pub(super) fn denied(invocation: &Invocation) -> Self {
+        let code = match invocation.denied_by {
+            Some(DeniedBy::Person) => Code::DeniedByPerson,
+            Some(DeniedBy::Binding) => Code::ApprovalVoid,
+            Some(DeniedBy::Policy) | None => Code::DeniedByPolicy,
+        };
+        Self::ended(code, invocation)
+    }
+}
+
+impl From<store::Error> for Refusal {
+    fn from(error: store::Error) -> Self {
+        match &error {
+            store::Error::Unavailable { .. } => {
+                tracing::error!(%error, "the store is not available");
+                Self::new(Code::StoreUnavailable, "the store is not available; nothing was written, retrying is safe")
+                    .hint("look at `countersign doctor` and the server's log")
+            }
+            store::Error::CommitUnknown { .. } => {
+                tracing::error!(%error, "the store went away during a commit");
+                Self::new(Code::StoreUnavailable, "the store went away during a commit; it may have been written, read before retrying")
+            }
+            store::Error::Corrupt { .. } => internal(&error),
+        }
+    }
+}
+
+impl From<pipeline::Error> for Refusal {
+    fn from(error: pipeline::Error) -> Self {
+        use pipeline::Error as E;
+        let detail = error.to_string();
+        match error {
+            E::UnknownAction { .. } => {
+                Self::new(Code::UnknownAction, detail).hint("list what you may call with `countersign action list`")
+            }
+            E::UnknownSession { .. } => Self::new(Code::UnknownSession, detail).hint("create one with `countersign session create`"),
+            E::SessionEnded { .. } => Self::new(Code::SessionEnded, detail).hint("create one with `countersign session create`"),
+            E::NotYourSession { .. } => Self::new(Code::NotYourSession, detail),
+            E::RateLimited { retry_after_ms, .. } => {
+                let mut refusal = Self::new(Code::RateLimited, detail);
+                refusal.0.retry_after_ms = Some(retry_after_ms);
+                refusal
+            }
+            E::TooManyPending { .. } => Self::new(Code::TooManyPending, detail).hint("see what waits with `countersign inbox`"),
+            E::InvalidParams { action, errors } => {
+                let mut refusal = Self::new(Code::InvalidParams, detail).hint(format!("see the schema with `countersign action show {action}`"));
+                refusal.0.errors = errors.into_iter().map(|error| FieldError { pointer: error.pointer, message: error.message }).collect();
+                refusal
+            }
+            E::UnknownInvocation { invocation } => Self::not_found("invocation", &invocation),
+            E::IdempotencyConflict { invocation } => about(Self::new(Code::IdempotencyConflict, detail), &invocation)
+                .hint("use a new key for a new call"),
+            E::IdempotencyInFlight { invocation } => about(Self::new(Code::IdempotencyInFlight, detail), &invocation),
+            E::MayNotApprove => Self::new(Code::MayNotApprove, detail),
+            E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to answer"),
+            E::Conflict { invocation, conflict } => about(Self::new(conflict_code(conflict), detail), &invocation)
+                .hint(format!("see how it ended with `countersign show {invocation}`")),
+            E::DryRunUnsupported { .. } => Self::new(Code::DryRunUnsupported, detail),
+            E::SourceUnavailable { .. } => Self::new(Code::SourceUnavailable, detail),
+            E::Store(error) => error.into(),
+            E::Internal { .. } => internal(&detail),
+        }
+    }
+}
+
+fn about(mut refusal: Refusal, invocation: &countersign_core::InvocationId) -> Refusal {
+    refusal.0.invocation_id = Some(invocation.to_string());
+    refusal
+}
+
+fn internal(error: &dyn std::fmt::Display) -> Refusal {
+    tracing::error!(%error, "internal error");
+    Refusal::new(Code::Internal, "something is wrong on our side; the trace id finds it in the server's log")
+}
+
+const fn conflict_code(conflict: Conflict) -> Code {
+    match conflict {
+        Conflict::Rejected => Code::Rejected,
+        Conflict::Consumed => Code::Consumed,
+        Conflict::Expired => Code::Expired,
+        Conflict::Ended => Code::AlreadyEnded,
+        Conflict::ArgsMismatch => Code::ArgsMismatch,
+        Conflict::DefinitionMismatch => Code::DefinitionMismatch,
+        Conflict::PolicyMismatch => Code::PolicyMismatch,
+        Conflict::TupleMismatch => Code::TupleMismatch,
+    }
+}
+
+/// Kept beside the response until the trace id is known.
+#[derive(Clone)]
+struct Told(Box<Problem>);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        response.extensions_mut().insert(Told(self.0));
+        response
+    }
+}
+
+/// Writes the problem's body, now that its trace id is known.
+pub(super) fn with_trace(mut response: Response, trace_id: &str) -> Response {
+    let Some(Told(mut problem)) = response.extensions_mut().remove::<Told>() else {
+        return response;
+    };
+    problem.trace_id = Some(trace_id.to_owned());
+    let (mut parts, _) = response.into_parts();
+    if let Some(wait_ms) = problem.retry_after_ms
+        && let Ok(value) = HeaderValue::from_str(&wait_ms.div_ceil(1_000).to_string())
+    {
+        parts.headers.insert(header::RETRY_AFTER, value);
+    }
+    if problem.status == StatusCode::UNAUTHORIZED.as_u16() {
+        parts.headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    let mut response = (parts.status, Json(problem)).into_response();
+    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    response.headers_mut().extend(parts.headers);
+    response
+}
+
+pub(super) async fn unknown_route() -> Refusal {
+    Refusal::new(Code::UnknownRoute, "there is nothing at this address").hint("the API is described at `/api/v1/openapi.json`")
+}
+
+pub(super) async fn method_not_allowed() -> Refusal {
+    Refusal::new(Code::MethodNotAllowed, "this address does not take this method").hint("the API is described at `/api/v1/openapi.json`")
+}
+
+/// A bug in a handler: one request fails, the server goes on.
+pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Response {
+    let message = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+    internal(&message.unwrap_or_else(|| "a handler panicked".to_owned())).into_response()
+}

@@ -1,0 +1,91 @@
+//! Receipts: read, proved, exported.
+
+use super::caller::Caller;
+use super::page::{Asked, PageQuery};
+use super::problem::Refusal;
+use crate::App;
+use api::receipt::{EntryView, ProofView};
+use api::{Code, Page, Problem};
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use countersign_core::ReceiptId;
+use countersign_core::principal::Permission;
+use futures_util::stream;
+use store::StoredEntry;
+
+/// Receipts of the org, newest first.
+#[utoipa::path(get, path = "/receipts", tag = "receipts", params(PageQuery),
+    responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem)))]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<Page<EntryView>>, Refusal> {
+    caller.must(Permission::Read)?;
+    let page = app.store().list_receipts(&caller.principal.org, &query.request()?).await?;
+    Ok(Json(Page { items: page.items.iter().map(entry_view).collect::<Result<_, _>>()?, next: page.next }))
+}
+
+/// One receipt.
+#[utoipa::path(get, path = "/receipts/{receipt}", tag = "receipts", params(("receipt" = String, Path)),
+    responses((status = 200, body = EntryView), (status = "4XX", body = Problem)))]
+pub(super) async fn show(State(app): State<App>, caller: Caller, Path(receipt): Path<String>) -> Result<Json<EntryView>, Refusal> {
+    caller.must(Permission::Read)?;
+    let id = parse_id(&receipt)?;
+    let entry = app.store().find_receipt(&caller.principal.org, &id).await?;
+    Ok(Json(entry_view(&entry.ok_or_else(|| Refusal::not_found("receipt", &receipt))?)?))
+}
+
+/// Shows that the receipt stands in the log, against a checkpoint signed now.
+#[utoipa::path(get, path = "/receipts/{receipt}/proof", tag = "receipts", params(("receipt" = String, Path)),
+    responses((status = 200, body = ProofView), (status = "4XX", body = Problem)))]
+pub(super) async fn prove(State(app): State<App>, caller: Caller, Path(receipt): Path<String>) -> Result<Json<ProofView>, Refusal> {
+    caller.must(Permission::Read)?;
+    let id = parse_id(&receipt)?;
+    let proof = app.store().prove_receipt(&caller.principal.org, &id).await?;
+    let proof = proof.ok_or_else(|| Refusal::not_found("receipt", &receipt))?;
+    Ok(Json(ProofView {
+        leaf: receipt::tree::leaf(&proof.entry.payload).to_string(),
+        index: proof.entry.seq,
+        hashes: proof.hashes.iter().map(ToString::to_string).collect(),
+        checkpoint: proof.checkpoint,
+        entry: entry_view(&proof.entry)?,
+    }))
+}
+
+/// The whole log as JSON lines, everything an offline verifier needs but the pinned key.
+#[utoipa::path(get, path = "/receipts/export", tag = "receipts",
+    responses((status = 200, description = "A bundle, one JSON document a line.", content_type = "application/x-ndjson", body = String),
+        (status = "4XX", body = Problem)))]
+pub(super) async fn export(State(app): State<App>, caller: Caller) -> Result<Response, Refusal> {
+    caller.must(Permission::Read)?;
+    let lines = app.store().export(&caller.principal.org).await?;
+    // An error half-way cuts the body off; the missing last line tells the reader.
+    let body = Body::from_stream(stream::unfold(lines, |mut lines| async move {
+        let line = lines.recv().await?;
+        Some((line.map(Bytes::from).map_err(|error| std::io::Error::other(error.to_string())), lines))
+    }));
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+pub(super) fn entry_view(entry: &StoredEntry) -> Result<EntryView, Refusal> {
+    let unreadable = |error: serde_json::Error| {
+        tracing::error!(%error, seq = entry.seq, "a stored entry does not read");
+        Refusal::new(Code::Internal, "a stored entry does not read; the trace id finds it in the server's log")
+    };
+    Ok(EntryView {
+        seq: entry.seq,
+        kind: entry.kind.as_str().into(),
+        id: entry.id.clone(),
+        invocation_id: entry.invocation.as_ref().map(ToString::to_string),
+        payload: serde_json::from_str(&entry.payload).map_err(unreadable)?,
+        envelope: serde_json::to_value(entry.envelope()).map_err(unreadable)?,
+    })
+}
+
+fn parse_id(text: &str) -> Result<ReceiptId, Refusal> {
+    ReceiptId::parse(text).map_err(|_| Refusal::not_found("receipt", text))
+}

@@ -1,0 +1,86 @@
+//! Spaces.
+
+use super::body::Strict;
+use super::caller::Caller;
+use super::page::{Asked, PageQuery};
+use super::problem::Refusal;
+use crate::App;
+use api::identity::{ChangeSpaceRequest, NewSpaceRequest, SelfApprovalRule, SpaceView};
+use api::{Code, Page, Problem};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use countersign_core::principal::Permission;
+use countersign_core::session::SelfApproval;
+use countersign_core::{Space, SpaceId};
+
+/// Spaces of the org.
+#[utoipa::path(get, path = "/spaces", tag = "spaces", params(PageQuery),
+    responses((status = 200, body = Page<SpaceView>), (status = "4XX", body = Problem)))]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<Page<SpaceView>>, Refusal> {
+    caller.must(Permission::Read)?;
+    let page = app.store().list_spaces(&caller.principal.org, &query.request()?).await?;
+    Ok(Json(Page { items: page.items.iter().map(view).collect(), next: page.next }))
+}
+
+/// Creates a space.
+#[utoipa::path(post, path = "/spaces", tag = "spaces", request_body = NewSpaceRequest,
+    responses((status = 201, body = SpaceView), (status = "4XX", body = Problem)))]
+pub(super) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<NewSpaceRequest>,
+) -> Result<(StatusCode, Json<SpaceView>), Refusal> {
+    caller.must(Permission::ManagePolicy)?;
+    let name = named(&body.name)?;
+    match app.store().create_space(&caller.principal.org, name).await? {
+        Some(space) => Ok((StatusCode::CREATED, Json(view(&space)))),
+        None => Err(Refusal::new(Code::NameTaken, format!("there is a space named `{name}` already"))),
+    }
+}
+
+/// Changes a space.
+#[utoipa::path(patch, path = "/spaces/{space}", tag = "spaces", params(("space" = String, Path)), request_body = ChangeSpaceRequest,
+    responses((status = 200, body = SpaceView), (status = "4XX", body = Problem)))]
+pub(super) async fn change(
+    State(app): State<App>,
+    caller: Caller,
+    Path(space): Path<String>,
+    Strict(body): Strict<ChangeSpaceRequest>,
+) -> Result<Json<SpaceView>, Refusal> {
+    caller.must(Permission::ManagePolicy)?;
+    let unknown = || Refusal::not_found("space", &space);
+    let id = SpaceId::parse(&space).map_err(|_| unknown())?;
+    let rule = match body.self_approval {
+        SelfApprovalRule::Allowed => SelfApproval::Allowed,
+        SelfApprovalRule::Refused => SelfApproval::Refused,
+    };
+    let changed = app.store().set_self_approval(&caller.principal.org, &id, rule).await?;
+    Ok(Json(view(&changed.ok_or_else(unknown)?)))
+}
+
+/// A name people can read aloud: 1 to 64 of letters, digits, space, `_`, `-` and `.`.
+pub(super) fn named(name: &str) -> Result<&str, Refusal> {
+    let fits = (1..=64).contains(&name.chars().count())
+        && name.trim() == name
+        && name.chars().all(|character| character.is_alphanumeric() || matches!(character, ' ' | '_' | '-' | '.' | '@'));
+    let message = "a name has 1 to 64 letters, digits, spaces, `_`, `-`, `.` or `@`, and no space at its ends";
+    if fits { Ok(name) } else { Err(Refusal::new(Code::InvalidRequest, message)) }
+}
+
+fn view(space: &Space) -> SpaceView {
+    SpaceView {
+        id: space.id.to_string(),
+        name: space.name.clone(),
+        band: space.band.as_str().into(),
+        self_approval: match space.self_approval {
+            SelfApproval::Allowed => SelfApprovalRule::Allowed,
+            SelfApproval::Refused => SelfApprovalRule::Refused,
+        },
+        created_at: space.created_at.to_string(),
+    }
+}

@@ -1,0 +1,115 @@
+//! Tokens: made, listed, revoked. Their text is shown once.
+
+use super::body::Strict;
+use super::caller::Caller;
+use super::page::{Asked, PageQuery};
+use super::problem::Refusal;
+use super::spaces::named;
+use super::users::must_reach;
+use crate::App;
+use api::identity::{NewTokenRequest, NewTokenResponse, TokenView};
+use api::{Code, Page, Problem};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use countersign_core::principal::Permission;
+use countersign_core::{TokenId, UserId};
+use store::{Token, TokenKind};
+
+const LIFETIME_DAYS_MAX: u64 = 3_650;
+
+/// Tokens of the org, never their texts.
+#[utoipa::path(get, path = "/tokens", tag = "identity", params(PageQuery),
+    responses((status = 200, body = Page<TokenView>), (status = "4XX", body = Problem)))]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<Page<TokenView>>, Refusal> {
+    caller.must(Permission::ManageIdentity)?;
+    let page = app.store().list_tokens(&caller.principal.org, &query.request()?).await?;
+    Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
+}
+
+/// Makes a token for a person or a service. It is shown here and never again.
+#[utoipa::path(post, path = "/tokens", tag = "identity", request_body = NewTokenRequest,
+    responses((status = 201, body = NewTokenResponse), (status = "4XX", body = Problem)))]
+pub(super) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<NewTokenRequest>,
+) -> Result<(StatusCode, Json<NewTokenResponse>), Refusal> {
+    let name = named(&body.name)?;
+    let invalid = |message: String| Refusal::new(Code::InvalidRequest, message);
+    if body.expires_in_days.is_some_and(|days| !(1..=LIFETIME_DAYS_MAX).contains(&days)) {
+        return Err(invalid(format!("`expires_in_days` must be 1 to {LIFETIME_DAYS_MAX}")));
+    }
+    let (kind, scopes) = match &body.user_id {
+        Some(user) => (for_user(&app, &caller, user).await?, Vec::new()),
+        None => (TokenKind::Service, service_scopes(&caller, &body.scopes)?),
+    };
+    if body.user_id.is_some() && !body.scopes.is_empty() {
+        return Err(invalid("`scopes` narrow a service token; a person's token holds what their role holds".into()));
+    }
+    let seconds = body.expires_in_days.map(|days| days * 24 * 60 * 60);
+    let token = app.store().create_token(&caller.principal.org, kind, name, &scopes, seconds).await?;
+    Ok((StatusCode::CREATED, Json(NewTokenResponse { id: token.id.to_string(), token: token.text.expose().clone() })))
+}
+
+/// Revokes a token at once. Revoking twice changes nothing.
+#[utoipa::path(post, path = "/tokens/{token}/revoke", tag = "identity", params(("token" = String, Path)),
+    responses((status = 200, body = TokenView), (status = "4XX", body = Problem)))]
+pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(token): Path<String>) -> Result<Json<TokenView>, Refusal> {
+    caller.must(Permission::ManageIdentity)?;
+    let unknown = || Refusal::not_found("token", &token);
+    let id = TokenId::parse(&token).map_err(|_| unknown())?;
+    let revoked = app.store().revoke_token(&caller.principal.org, &id).await?;
+    revoked.map(|token| Json(view(token))).ok_or_else(unknown)
+}
+
+/// People make tokens for themselves; for others it takes the right to manage identity, and a role not below theirs.
+async fn for_user(app: &App, caller: &Caller, user: &str) -> Result<TokenKind, Refusal> {
+    let unknown = || Refusal::not_found("user", user);
+    let id = UserId::parse(user).map_err(|_| unknown())?;
+    let found = app.store().find_user(&caller.principal.org, &id).await?.filter(|user| user.disabled_at.is_none()).ok_or_else(unknown)?;
+    if caller.principal.id != countersign_core::PrincipalId::User(id.clone()) {
+        caller.must(Permission::ManageIdentity)?;
+        must_reach(caller, found.role)?;
+    }
+    Ok(TokenKind::User(id))
+}
+
+/// Nobody gives away what they do not hold, and a service never approves.
+fn service_scopes(caller: &Caller, names: &[String]) -> Result<Vec<Permission>, Refusal> {
+    caller.must(Permission::ManageIdentity)?;
+    if names.is_empty() {
+        return Err(Refusal::new(Code::InvalidRequest, "a service token needs at least one scope"));
+    }
+    names
+        .iter()
+        .map(|name| match Permission::parse(name) {
+            Some(Permission::Approve) => Err(Refusal::new(Code::InvalidRequest, "a service never approves: that takes a person")),
+            Some(scope) => caller.must(scope).map(|()| scope),
+            None => Err(Refusal::new(Code::InvalidRequest, "there is no such scope").hint("the scopes are listed in the API's description")),
+        })
+        .collect()
+}
+
+fn view(token: Token) -> TokenView {
+    let (user_id, session_id) = match &token.kind {
+        TokenKind::User(user) => (Some(user.to_string()), None),
+        TokenKind::Agent(session) => (None, Some(session.to_string())),
+        TokenKind::Service => (None, None),
+    };
+    TokenView {
+        id: token.id.to_string(),
+        kind: token.kind.as_str().into(),
+        name: token.name,
+        user_id,
+        session_id,
+        scopes: token.scopes.iter().map(|scope| scope.as_str().into()).collect(),
+        created_at: token.created_at.to_string(),
+        expires_at: token.expires_at.map(|at| at.to_string()),
+        revoked_at: token.revoked_at.map(|at| at.to_string()),
+    }
+}

@@ -1,0 +1,39 @@
+//! Every request has a trace id: the caller's W3C `traceparent`, or a fresh one. It is in every log line, problem and receipt.
+
+use crate::App;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use tracing::Instrument;
+
+/// 32 hex characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TraceId(pub(super) String);
+
+pub(super) async fn trace(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let id = from_caller(request.headers()).unwrap_or_else(|| hex::encode(countersign_core::random_bytes::<16>(&*app.parts.random)));
+    request.extensions_mut().insert(TraceId(id.clone()));
+    let span = tracing::info_span!("request", trace_id = id);
+    let method = request.method().clone();
+    // The path only: a query may one day hold something that must not be logged.
+    let path = request.uri().path().to_owned();
+    let began = std::time::Instant::now();
+    let mut response = next.run(request).instrument(span).await;
+    tracing::debug!(%method, path, status = response.status().as_u16(), micros = began.elapsed().as_micros() as u64, trace_id = id, "answered");
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert("x-trace-id", value);
+    }
+    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response.headers_mut().entry("cache-control").or_insert(HeaderValue::from_static("no-store"));
+    super::problem::with_trace(response, &id)
+}
+
+/// `00-<trace id>-<span id>-<flags>`; anything else is ignored.
+fn from_caller(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get("traceparent")?.to_str().ok()?;
+    let mut parts = text.split('-');
+    let (version, id) = (parts.next()?, parts.next()?);
+    let fits = version.len() == 2 && id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    (fits && id.bytes().any(|byte| byte != b'0')).then(|| id.to_owned())
+}

@@ -1,0 +1,94 @@
+//! People.
+
+use super::body::Strict;
+use super::caller::Caller;
+use super::page::{Asked, PageQuery};
+use super::problem::Refusal;
+use super::spaces::named;
+use crate::App;
+use api::identity::{NewUserRequest, RoleName, UserView};
+use api::{Code, Page, Problem};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use countersign_core::UserId;
+use countersign_core::principal::{Permission, Role};
+use store::{Disabled, User};
+
+/// People of the org.
+#[utoipa::path(get, path = "/users", tag = "identity", params(PageQuery),
+    responses((status = 200, body = Page<UserView>), (status = "4XX", body = Problem)))]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<Page<UserView>>, Refusal> {
+    caller.must(Permission::Read)?;
+    let page = app.store().list_users(&caller.principal.org, &query.request()?).await?;
+    Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
+}
+
+/// Adds a person. Nobody gives a role above their own.
+#[utoipa::path(post, path = "/users", tag = "identity", request_body = NewUserRequest,
+    responses((status = 201, body = UserView), (status = "4XX", body = Problem)))]
+pub(super) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<NewUserRequest>,
+) -> Result<(StatusCode, Json<UserView>), Refusal> {
+    caller.must(Permission::ManageIdentity)?;
+    let role = role_of(body.role);
+    must_reach(&caller, role)?;
+    match app.store().create_user(&caller.principal.org, named(&body.name)?, role).await? {
+        Some(user) => Ok((StatusCode::CREATED, Json(view(user)))),
+        None => Err(Refusal::new(Code::NameTaken, format!("there is a user named `{}` already", body.name))),
+    }
+}
+
+/// Disables a person: none of their tokens works any more.
+#[utoipa::path(post, path = "/users/{user}/disable", tag = "identity", params(("user" = String, Path)),
+    responses((status = 200, body = UserView), (status = "4XX", body = Problem)))]
+pub(super) async fn disable(State(app): State<App>, caller: Caller, Path(user): Path<String>) -> Result<Json<UserView>, Refusal> {
+    caller.must(Permission::ManageIdentity)?;
+    let unknown = || Refusal::not_found("user", &user);
+    let id = UserId::parse(&user).map_err(|_| unknown())?;
+    let org = &caller.principal.org;
+    let found = app.store().find_user(org, &id).await?.ok_or_else(unknown)?;
+    must_reach(&caller, found.role)?;
+    if app.store().disable_user(org, &id).await? == Some(Disabled::LastOwner) {
+        return Err(Refusal::new(Code::LastOwner, "the last owner cannot be disabled").hint("make someone else an owner first"));
+    }
+    app.store().find_user(org, &id).await?.map(|user| Json(view(user))).ok_or_else(unknown)
+}
+
+/// A service acts with what its scopes say; a person never above their own role.
+pub(super) fn must_reach(caller: &Caller, role: Role) -> Result<(), Refusal> {
+    match caller.principal.role {
+        Some(own) if own < role => Err(Refusal::new(Code::Forbidden, format!("an {} cannot act on an {}", own.as_str(), role.as_str()))),
+        Some(_) => Ok(()),
+        None if role == Role::Member => Ok(()),
+        None => Err(Refusal::new(Code::Forbidden, "a service cannot make or act for admins and owners: they could approve")),
+    }
+}
+
+fn view(user: User) -> UserView {
+    UserView {
+        id: user.id.to_string(),
+        name: user.name,
+        role: match user.role {
+            Role::Member => RoleName::Member,
+            Role::Admin => RoleName::Admin,
+            Role::Owner => RoleName::Owner,
+        },
+        created_at: user.created_at.to_string(),
+        disabled_at: user.disabled_at.map(|at| at.to_string()),
+    }
+}
+
+const fn role_of(name: RoleName) -> Role {
+    match name {
+        RoleName::Member => Role::Member,
+        RoleName::Admin => Role::Admin,
+        RoleName::Owner => Role::Owner,
+    }
+}

@@ -1,0 +1,55 @@
+//! What goes on in the background: sweeping what ran out, signing checkpoints, measuring the queue.
+
+use crate::Parts;
+use countersign_core::limits::{CHECKPOINT_SECONDS, SWEEP_SECONDS};
+use pipeline::Pipeline;
+use std::time::Duration;
+use store::Store;
+use tokio_util::sync::CancellationToken;
+
+/// Starts the loops; the returned future ends when they have stopped.
+pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
+    let sweeping = tokio::spawn(sweep(parts.pipeline.clone(), parts.store.clone(), stop.clone()));
+    let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
+    async move {
+        let _ended = tokio::join!(sweeping, signing);
+    }
+}
+
+async fn sweep(pipeline: Pipeline, store: Store, stop: CancellationToken) {
+    while waited(Duration::from_secs(SWEEP_SECONDS), &stop).await {
+        if let Err(error) = pipeline.sweep().await {
+            tracing::warn!(%error, "the sweep could not finish; it comes again");
+        }
+        let mut pending = 0;
+        for org in store.list_orgs().await.unwrap_or_default() {
+            pending += store.count_pending(&org.id).await.unwrap_or_default();
+        }
+        metrics::gauge!("countersign_pending").set(pending as f64);
+    }
+}
+
+async fn checkpoint(store: Store, stop: CancellationToken) {
+    while waited(Duration::from_secs(CHECKPOINT_SECONDS), &stop).await {
+        let orgs = match store.list_orgs().await {
+            Ok(orgs) => orgs,
+            Err(error) => {
+                tracing::warn!(%error, "checkpoints wait for the store");
+                continue;
+            }
+        };
+        for org in orgs {
+            if let Err(error) = store.checkpoint(&org.id).await {
+                tracing::warn!(%error, org = %org.id, "a checkpoint could not be signed; it comes again");
+            }
+        }
+    }
+}
+
+/// False when it is time to stop.
+async fn waited(time: Duration, stop: &CancellationToken) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(time) => true,
+        () = stop.cancelled() => false,
+    }
+}

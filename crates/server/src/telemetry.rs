@@ -1,0 +1,36 @@
+//! Logs and metrics. Params, results and tokens are in neither.
+
+use crate::config::LogFormat;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+
+/// Seconds; from a decision in memory to a slow source.
+const SECONDS: [f64; 14] = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
+/// Seconds a person takes.
+const APPROVAL_SECONDS: [f64; 10] = [1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3_600.0, 86_400.0];
+const BATCH_WRITES: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0];
+
+/// Starts logging to stderr. A second call changes nothing.
+pub fn init_logs(format: LogFormat, level: &str) {
+    let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let _already = match format {
+        LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).try_init(),
+        LogFormat::Text => builder.with_target(false).try_init(),
+    };
+}
+
+/// Installs the recorder for this process, or returns the one that a server in the same process installed before.
+pub(crate) fn init_metrics() -> Option<PrometheusHandle> {
+    let recorder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("approval_seconds".into()), &APPROVAL_SECONDS)
+        .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("batch_writes".into()), &BATCH_WRITES))
+        .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS));
+    match recorder.map(PrometheusBuilder::install_recorder) {
+        Ok(Ok(handle)) => Some(handle),
+        Ok(Err(error)) | Err(error) => {
+            tracing::warn!(%error, "metrics are not recorded by this server");
+            None
+        }
+    }
+}
