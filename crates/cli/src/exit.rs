@@ -138,7 +138,8 @@ impl Exit {
     pub(crate) const fn of_status(status: Status) -> Self {
         match status {
             Status::Succeeded => Self::Ok,
-            Status::Failed | Status::Reverted | Status::Cancelled => Self::Failed,
+            Status::Failed | Status::Reverted => Self::Failed,
+            Status::Cancelled => Self::Conflict,
             Status::Denied | Status::Quarantined => Self::Denied,
             Status::Pending | Status::Approved | Status::Running | Status::Expired => Self::Pending,
             Status::InDoubt => Self::InDoubt,

@@ -1,1 +1,19 @@
-fn main() {}
+//! The binary `countersign`: `args` says what can be typed, `commands` does it, `output` is all that reaches the terminal.
+
+mod args;
+mod client;
+mod commands;
+mod context;
+mod exit;
+mod output;
+mod style;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    server::init_process();
+    ExitCode::from(commands::main(std::env::args_os()).code())
+}

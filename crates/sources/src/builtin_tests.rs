@@ -137,7 +137,11 @@ async fn every_definition_is_closed_and_bounded() {
         for schema in [&action.params_schema, &action.result_schema] {
             assert_eq!((&schema["type"], &schema["additionalProperties"]), (&json!("object"), &json!(false)), "{}", action.id);
             for name in schema["required"].as_array().unwrap() {
-                assert!(schema["properties"].get(name.as_str().unwrap()).is_some(), "{} requires {name}, which it does not have", action.id);
+                assert!(
+                    schema["properties"].get(name.as_str().unwrap()).is_some(),
+                    "{} requires {name}, which it does not have",
+                    action.id
+                );
             }
         }
         for (name, property) in action.params_schema["properties"].as_object().unwrap() {
@@ -158,7 +162,12 @@ async fn every_guide_shows_every_action_of_its_source() {
         let guide = source.guide().unwrap();
         assert!(!source.title().is_empty() && guide.starts_with("# "));
         for action in source.list(&context().org).await.unwrap() {
-            assert!(guide.contains(&format!("countersign action invoke {}", action.id)), "the guide of {} lacks {}", source.id(), action.id);
+            assert!(
+                guide.contains(&format!("countersign action invoke {}", action.id)),
+                "the guide of {} lacks {}",
+                source.id(),
+                action.id
+            );
         }
     }
 }
@@ -180,7 +189,9 @@ async fn what_is_not_an_action_or_not_its_params_is_refused_without_repeating_va
                 json!("hunter2"),
                 json!({ "path": 7, "url": 7, "title": 7 }),
                 json!({ "hunter2": 1 }),
-                json!({ "path": "a", "text": "b", "url": "https://a.test", "method": "POST", "title": "a", "body": "b", "extra": "hunter2" }),
+                json!({ "path": "a", "text": "b", "extra": "hunter2" }),
+                json!({ "url": "https://a.test", "method": "POST", "extra": "hunter2" }),
+                json!({ "title": "a", "body": "b", "extra": "hunter2" }),
                 json!({ "path": ["hunter2"], "url": ["hunter2"], "title": ["hunter2"] }),
             ] {
                 let error = source.call(&context(), &action.id, &params).await.unwrap_err();

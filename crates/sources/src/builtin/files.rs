@@ -2,20 +2,20 @@
 //! What a write or a delete replaces is kept first, by digest, so that it can be taken back.
 //! Read `path` (which spellings are accepted), then `workspace` (how they are opened), then the verbs.
 
-mod definition;
-mod path;
-mod workspace;
-mod outcome;
-mod regular;
-mod visit;
 mod commitment;
+mod definition;
+mod delete;
+mod diff;
+mod list;
+mod outcome;
+mod path;
+mod read;
+mod regular;
 mod snapshot;
 mod staged;
-mod diff;
-mod read;
-mod list;
+mod visit;
+mod workspace;
 mod write;
-mod delete;
 
 use crate::builtin::{read_params, source_id, unknown_action};
 use commitment::blocking;

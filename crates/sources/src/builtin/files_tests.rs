@@ -2,7 +2,7 @@
 
 use super::path::tests::{NOT_ALLOWED, OUTSIDE};
 use super::*;
-use crate::builtin::tests::{call, context, preview};
+use crate::builtin::tests::{call, preview};
 use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_READ_BYTES_MAX, FILE_SNAPSHOT_BYTES_MAX, FILE_WRITE_BYTES_MAX};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
 use serde_json::json;
@@ -207,6 +207,15 @@ async fn what_is_not_a_regular_file_is_refused_at_once() {
     assert_eq!(picture(scratch.folder.path()), before);
 }
 
+/// Tells the other thread that it is over, also when an assertion fails: it would go on for ever.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// The attacker exchanges a folder with a link to the outside, as fast as it can, while every action is at work in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_swapped_for_a_link_redirects_nothing() {
@@ -226,14 +235,7 @@ async fn a_folder_swapped_for_a_link_redirects_nothing() {
             }
             swaps
         });
-        // Also when an assertion fails: otherwise the swapper would go on for ever.
-        struct Over<'a>(&'a AtomicBool);
-        impl Drop for Over<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::SeqCst);
-            }
-        }
-        let over_at_last = Over(&over);
+        let ended = Over(&over);
         let work = async {
             let mut refusals = 0_usize;
             for round in 0..ROUNDS {
@@ -257,7 +259,7 @@ async fn a_folder_swapped_for_a_link_redirects_nothing() {
             refusals
         };
         let refusals = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(work));
-        drop(over_at_last);
+        drop(ended);
         (swapper.join().unwrap(), refusals)
     });
     assert_eq!(picture(&scratch.outside()), outside, "something outside was touched");
@@ -337,12 +339,40 @@ async fn of_writes_that_expect_the_same_content_exactly_one_wins() {
         let won: Vec<usize> = results.iter().enumerate().filter(|(_, result)| result.is_ok()).map(|(writer, _)| writer).collect();
         assert_eq!(won.len(), 1, "round {round}");
         assert_eq!(scratch.content("x"), format!("{round} {}", won[0]));
-        assert!(results.iter().filter_map(|result| result.as_ref().err()).all(|error| error.code() == "content_changed"));
+        for error in results.iter().filter_map(|result| result.as_ref().err()) {
+            assert_eq!(error.code(), "content_changed", "{error}");
+        }
     }
     let absent = (0..8).map(|writer| call(&scratch.files, "files.write_text", json!({ "path": "fresh/y", "text": format!("{writer}") })));
     let created = futures_util::future::join_all(absent).await;
     assert_eq!(created.iter().flatten().filter(|output| output.value["created"] == true).count(), 1);
     assert_eq!(fs::read_dir(scratch.root().join("fresh")).unwrap().count(), 1, "a half-written file was left");
+}
+
+/// Another program replaces the file by renaming, as fast as it can, while it is read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_sees_the_old_text_or_the_new_one_and_never_neither() {
+    let scratch = Scratch::new();
+    let texts = ["a".repeat(100_000), "b".repeat(100_000)];
+    scratch.put("x", &texts[0]);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for text in texts.iter().cycle().take_while(|_| !over.load(Ordering::SeqCst)) {
+                fs::write(scratch.root().join("y"), text).unwrap();
+                fs::rename(scratch.root().join("y"), scratch.root().join("x")).unwrap();
+            }
+        });
+        let ended = Over(&over);
+        let work = async {
+            for _ in 0..1_000 {
+                let read = call(&scratch.files, "files.read_text", json!({ "path": "x" })).await.unwrap();
+                assert!(texts.iter().any(|text| read.value["text"] == json!(text)));
+            }
+        };
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(work));
+        drop(ended);
+    });
 }
 
 #[tokio::test]
@@ -425,7 +455,9 @@ async fn a_preview_tells_the_change_and_makes_none() {
     scratch.put("notes.md", "one\ntwo\nthree\n");
     scratch.put("binary", [0xff, 0x00]);
     let before = picture(scratch.folder.path());
-    let foresee = async |path: &str, text: &str| preview(&scratch.files, "files.write_text", json!({ "path": path, "text": text })).await.unwrap().value;
+    let foresee = async |path: &str, text: &str| {
+        preview(&scratch.files, "files.write_text", json!({ "path": path, "text": text })).await.unwrap().value
+    };
 
     let change = foresee("notes.md", "one\n2\nthree\nfour\n").await;
     assert_eq!((&change["change"], &change["added_lines"], &change["removed_lines"]), (&json!("would_change"), &json!(2), &json!(1)));
@@ -490,11 +522,16 @@ async fn a_long_list_is_cut_and_odd_names_are_counted() {
         fs::create_dir(&path).unwrap();
         fs::write(path.join("inside"), "").unwrap();
     }
+    // Deeper than any path may be.
+    let deepest = vec!["d"; countersign_core::limits::FILE_DEPTH_MAX].join("/");
+    scratch.put(&format!("{deepest}/too-deep"), "");
     let value = call(&scratch.files, "files.list", json!({ "recursive": true })).await.unwrap().value;
     let paths: Vec<&str> = value["entries"].as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect();
     let expected: Vec<String> = (0..FILE_LIST_ENTRIES_MAX).map(|number| format!("{number:05}")).collect();
     assert_eq!(paths, expected);
-    assert_eq!(value["omitted"], json!(5 + 6));
+    assert_eq!(value["omitted"], json!(5 + 6 + countersign_core::limits::FILE_DEPTH_MAX + 1));
+    let deep = call(&scratch.files, "files.list", json!({ "path": deepest, "recursive": true })).await.unwrap().value;
+    assert_eq!(deep, json!({ "entries": [], "omitted": 1 }));
 }
 
 #[tokio::test]

@@ -2,13 +2,13 @@
 //! The order of defence: the URL's spelling (`target`), the allowlist (`host_rule`), the address behind the name (`address`,
 //! asked by `resolver` for every connection), then the exchange itself, which checks every redirect anew.
 
-mod definition;
-mod host_rule;
 mod address;
+mod definition;
+mod exchange;
+mod headers;
+mod host_rule;
 mod resolver;
 mod target;
-mod headers;
-mod exchange;
 
 use crate::builtin::{read_params, source_id, unknown_action};
 use countersign_core::source::{CallContext, Error, Output, Source};

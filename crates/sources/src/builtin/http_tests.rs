@@ -163,7 +163,9 @@ async fn an_allowed_url_is_got_with_the_callers_headers() {
 async fn any_status_is_a_result() {
     let server = Server::start(|path| answer(&format!("{} Some", &path[1..]), "", "words")).await;
     let http = http_to(&[&server]);
-    for (status, quality) in [(200, 1_000), (201, 1_000), (304, 0), (300, 0), (301, 0), (400, 0), (401, 0), (404, 0), (429, 0), (500, 0), (503, 0)] {
+    for (status, quality) in
+        [(200, 1_000), (201, 1_000), (304, 0), (300, 0), (301, 0), (400, 0), (401, 0), (404, 0), (429, 0), (500, 0), (503, 0)]
+    {
         let output = get(&http, &server.url(&format!("/{status}"))).await.unwrap();
         assert_eq!((&output.value["status"], output.quality_thousandths), (&json!(status), quality));
     }
@@ -287,7 +289,10 @@ async fn a_long_body_is_cut_and_marked() {
         // Never ends by itself.
         _ => {
             let chunk = format!("1000\r\n{}\r\n", "a".repeat(0x1000));
-            Reply { bytes: format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{}", chunk.repeat(128)).into(), then: Then::Silence }
+            Reply {
+                bytes: format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{}", chunk.repeat(128)).into(),
+                then: Then::Silence,
+            }
         }
     })
     .await;
@@ -300,7 +305,11 @@ async fn a_long_body_is_cut_and_marked() {
     ] {
         let output = get(&http, &server.url(path)).await.unwrap();
         let body = output.value["body"].as_str().unwrap();
-        assert_eq!((body.len(), &output.value["truncated"], &output.value["encoding"]), (bytes, &json!(truncated), &json!("utf8")), "{path}");
+        assert_eq!(
+            (body.len(), &output.value["truncated"], &output.value["encoding"]),
+            (bytes, &json!(truncated), &json!("utf8")),
+            "{path}"
+        );
     }
     let binary = get(&http, &server.url("/binary")).await.unwrap().value;
     assert_eq!((&binary["body"], &binary["encoding"]), (&json!("//4A"), &json!("base64")));
@@ -381,7 +390,9 @@ async fn a_request_carries_its_method_and_body_once_and_follows_nothing() {
     let server = Server::start(|path| if path == "/moved" { redirect_to("/elsewhere") } else { answer("201 Created", "", "made") }).await;
     let http = http_to(&[&server]);
     for method in ["POST", "PUT", "PATCH", "DELETE"] {
-        let params = json!({ "method": method, "url": server.url("/"), "headers": { "content-type": "text/plain" }, "body": "grüße\r\n\r\nGET / HTTP/1.1" });
+        let headers = json!({ "content-type": "text/plain" });
+        let body = "grüße\r\n\r\nGET / HTTP/1.1";
+        let params = json!({ "method": method, "url": server.url("/"), "headers": headers, "body": body });
         let output = call(&http, "http.request", params).await.unwrap();
         assert_eq!((&output.value["status"], output.quality_thousandths), (&json!(201), 1_000));
         let request = server.requests().pop().unwrap();

@@ -102,7 +102,6 @@ fn meaning(error: ledger::Error) -> Error {
 }
 
 fn definition() -> Result<Action, crate::Error> {
-    let text = |chars_max: usize, description: &str| json!({ "type": "string", "minLength": 1, "maxLength": chars_max, "description": description });
     Ok(Action {
         id: action_id("notify.send")?,
         version: VERSION.to_owned(),
@@ -111,8 +110,8 @@ fn definition() -> Result<Action, crate::Error> {
         tier: Tier::R2,
         params_schema: object_schema(
             json!({
-                "title": text(NOTIFICATION_TITLE_CHARS_MAX, "One line."),
-                "body": text(NOTIFICATION_BODY_CHARS_MAX, "Plain text; markup is shown, not rendered."),
+                "title": text_schema(NOTIFICATION_TITLE_CHARS_MAX, "One line."),
+                "body": text_schema(NOTIFICATION_BODY_CHARS_MAX, "Plain text; markup is shown, not rendered."),
             }),
             &["title", "body"],
         ),
@@ -127,6 +126,10 @@ fn definition() -> Result<Action, crate::Error> {
         preview: Preview::Unsupported,
         profile: Profile::InProcess,
     })
+}
+
+fn text_schema(chars_max: usize, description: &str) -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": chars_max, "description": description })
 }
 
 #[cfg(test)]

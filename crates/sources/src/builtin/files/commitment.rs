@@ -69,9 +69,7 @@ pub(super) async fn blocking<T: Send + 'static>(
         Ok(Ok(result)) => result,
         Ok(Err(stopped)) => match waiting.0.abandon() {
             GivenUp::InTime => Err(failed("file_io_failed", format!("the file work stopped: {stopped}; nothing was changed"))),
-            GivenUp::TooLate => {
-                Err(Error::Broken { source_id: "files".to_owned(), message: format!("the file work stopped: {stopped}") })
-            }
+            GivenUp::TooLate => Err(Error::Broken { source_id: "files".to_owned(), message: format!("the file work stopped: {stopped}") }),
         },
         Err(_) => match waiting.0.abandon() {
             GivenUp::InTime => Err(too_slow()),

@@ -22,7 +22,11 @@ fn read_text() -> Result<Action, crate::Error> {
         tier: Tier::R0,
         params_schema: object_schema(json!({ "path": path_schema() }), &["path"]),
         result_schema: object_schema(
-            json!({ "text": { "type": "string" }, "bytes": bytes_schema("Bytes of the file."), "sha256": sha256_schema("Digest of the content.") }),
+            json!({
+                "text": { "type": "string" },
+                "bytes": bytes_schema("Bytes of the file."),
+                "sha256": sha256_schema("Digest of the content."),
+            }),
             &["text", "bytes", "sha256"],
         ),
         requires: vec!["files.read".to_owned()],
@@ -54,7 +58,7 @@ fn list() -> Result<Action, crate::Error> {
         description: format!("Lists a folder of the workspace, sorted by path, up to {FILE_LIST_ENTRIES_MAX} entries."),
         tier: Tier::R0,
         params_schema: object_schema(
-            json!({ "path": folder, "recursive": { "type": "boolean", "description": "Whether to list what lies in the folders inside too." } }),
+            json!({ "path": folder, "recursive": { "type": "boolean", "description": "Whether to list the folders inside too." } }),
             &[],
         ),
         result_schema: object_schema(
@@ -89,7 +93,7 @@ fn write_text() -> Result<Action, crate::Error> {
             json!({
                 "path": path_schema(),
                 "text": { "type": "string", "maxLength": FILE_WRITE_BYTES_MAX, "description": "The whole new content." },
-                "expected_sha256": sha256_schema("Digest the file must have now, as `files.read_text` told it; otherwise nothing is written."),
+                "expected_sha256": sha256_schema("Digest the file must have now, or nothing is written; `files.read_text` tells it."),
             }),
             &["path", "text"],
         ),

@@ -42,8 +42,7 @@ pub(super) fn delete(place: &Place, params: &Delete, temporary: &str, commitment
 pub(super) fn preview(place: &Place, params: &Delete) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&params.path)?;
     let doomed = Doomed::find(place, &path)?;
-    let value =
-        json!({ "path": path.as_str(), "change": "would_delete", "bytes": doomed.file.bytes, "previous_sha256": doomed.digest });
+    let value = json!({ "path": path.as_str(), "change": "would_delete", "bytes": doomed.file.bytes, "previous_sha256": doomed.digest });
     Ok(Output { value, quality_thousandths: 1_000, evidence: None })
 }
 

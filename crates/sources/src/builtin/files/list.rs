@@ -2,9 +2,9 @@
 
 use super::Place;
 use super::outcome::unchanged;
-use super::path::{WorkspacePath, is_addressable, is_reserved};
+use super::path::{WorkspacePath, is_reserved};
 use super::visit::{Descend, Seen, visit};
-use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_LIST_VISITED_MAX, FILE_PATH_BYTES_MAX};
+use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_LIST_VISITED_MAX};
 use countersign_core::source::{Error, Output};
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -77,7 +77,7 @@ impl Listed {
         if is_reserved(name) {
             return Self::Ours;
         }
-        if !is_addressable(name) || path.starts_with('~') || path.len() > FILE_PATH_BYTES_MAX {
+        if WorkspacePath::parse(path).is_err() {
             return Self::NotAddressable;
         }
         let (kind, bytes) = match seen.kind {

@@ -71,11 +71,6 @@ impl WorkspacePath {
     }
 }
 
-/// Whether a name found on disk could be part of a path that is accepted here.
-pub(super) fn is_addressable(name: &str) -> bool {
-    !name.is_empty() && !name.contains(['/', '\\']) && !name.chars().any(is_hidden) && why_not_a_name(name).is_none()
-}
-
 pub(super) fn is_reserved(name: &str) -> bool {
     // Compared without case, as the file system below may do.
     name.get(..RESERVED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX))
@@ -262,7 +257,7 @@ pub(super) mod tests {
             if let Ok(path) = WorkspacePath::parse(&text) {
                 prop_assert_eq!(path.as_str(), &text);
                 prop_assert_eq!(path.names().join("/"), text.clone());
-                prop_assert!(path.names().iter().all(|name| is_addressable(name) && !["", ".", ".."].contains(name)));
+                prop_assert!(path.names().iter().all(|name| why_not_a_name(name).is_none() && !["", ".", ".."].contains(name)));
                 prop_assert!(!text.starts_with(['/', '~']) && !text.contains(['\\', '\0', '\n']));
                 let mut folders = path.folders();
                 folders.push(path.name());

@@ -3,7 +3,7 @@
 use super::outcome::{not_regular, unchanged, unchanged_io};
 use super::path::WorkspacePath;
 use super::workspace::{Workspace, open_beneath};
-use crate::builtin::{failed, refused, shown};
+use crate::builtin::{refused, shown};
 use countersign_core::Digest;
 use countersign_core::limits::FILE_SNAPSHOT_BYTES_MAX;
 use countersign_core::source::Error;
@@ -26,24 +26,40 @@ pub(super) struct Regular {
 impl Regular {
     /// The file at `path`, whose folder has been reached already; `None` if there is nothing.
     pub(super) fn find(workspace: &Workspace, folder: &OwnedFd, path: &WorkspacePath) -> Result<Option<Self>, Error> {
+        const TRIES: usize = 32;
         workspace.check_spelling(folder, path.name(), path)?;
+        for _ in 0..TRIES {
+            match Self::look(folder, path)? {
+                Look::Found(file) => return Ok(Some(file)),
+                Look::Nothing => return Ok(None),
+                Look::Replaced => {}
+            }
+        }
+        Err(unchanged(Errno::AGAIN, path.as_str()))
+    }
+
+    fn look(folder: &OwnedFd, path: &WorkspacePath) -> Result<Look, Error> {
         // Asked before opening, because opening a device can already do something; asked again after it.
         match rustix::fs::statat(folder, path.name(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => check_regular(&stat, path)?,
-            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::NOENT) => return Ok(Look::Nothing),
             Err(errno) => return Err(unchanged(errno, path.as_str())),
         }
         // NONBLOCK: a pipe put there meanwhile must not hold us up.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = match open_beneath(folder, path.name(), flags, Mode::empty()) {
             Ok(opened) => opened,
-            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::NOENT) => return Ok(Look::Nothing),
             Err(errno) => return Err(unchanged(errno, path.as_str())),
         };
         let stat = rustix::fs::fstat(&opened).map_err(|errno| unchanged(errno, path.as_str()))?;
         check_regular(&stat, path)?;
+        if stat.st_nlink == 0 {
+            return Ok(Look::Replaced);
+        }
         let mode = Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
-        Ok(Some(Self { file: opened.into(), path: path.clone(), bytes: u64::try_from(stat.st_size).unwrap_or(0), mode }))
+        let bytes = u64::try_from(stat.st_size).unwrap_or(0);
+        Ok(Look::Found(Self { file: opened.into(), path: path.clone(), bytes, mode }))
     }
 
     /// The file at `path`, which must be there.
@@ -96,23 +112,23 @@ impl Regular {
     }
 }
 
+/// What one look at a name shows.
+enum Look {
+    Found(Regular),
+    Nothing,
+    /// What was opened has lost its name to another file, which is as whole as this one was: look again.
+    Replaced,
+}
+
 fn check_regular(stat: &Stat, path: &WorkspacePath) -> Result<(), Error> {
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile if stat.st_nlink > 1 => Err(refused(
-            "hard_link_refused",
-            format!("`{}` has a second name, perhaps outside the workspace", shown(path.as_str())),
-        )),
-        // No name left: it was removed between the look and the opening.
-        FileType::RegularFile if stat.st_nlink == 0 => {
-            Err(failed("file_not_found", format!("`{}` was removed meanwhile", shown(path.as_str()))))
+        FileType::RegularFile if stat.st_nlink > 1 => {
+            Err(refused("hard_link_refused", format!("`{}` has a second name, perhaps outside the workspace", shown(path.as_str()))))
         }
         FileType::RegularFile => Ok(()),
         FileType::Symlink => Err(unchanged(Errno::LOOP, path.as_str())),
-        FileType::Directory
-        | FileType::Fifo
-        | FileType::Socket
-        | FileType::CharacterDevice
-        | FileType::BlockDevice
-        | FileType::Unknown => Err(not_regular(path.as_str())),
+        FileType::Directory | FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => {
+            Err(not_regular(path.as_str()))
+        }
     }
 }

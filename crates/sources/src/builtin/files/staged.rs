@@ -26,7 +26,7 @@ pub(super) struct Staged<'a> {
 impl<'a> Staged<'a> {
     /// Starts an empty file in `folder`; `path` is what errors are about.
     pub(super) fn create(folder: &'a OwnedFd, temporary: &'a str, mode: Mode, path: &'a WorkspacePath) -> Result<Self, Error> {
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW;
         let file = open_beneath(folder, temporary, flags, mode).map_err(|errno| unchanged(errno, path.as_str()))?;
         Ok(Self { folder, temporary, path, file: file.into() })
     }
@@ -77,11 +77,11 @@ mod tests {
     #[test]
     fn every_way_into_place_leaves_one_file_with_one_name() {
         type Place = fn(Staged<'_>, &str) -> Result<(), Errno>;
-        let ways: [(Place, Result<(), Errno>); 3] =
-            [(|staged, name| staged.replace(name), Ok(())), (|staged, name| staged.appear(name), Err(Errno::EXIST)), (
-                |staged, name| staged.link(name),
-                Err(Errno::EXIST),
-            )];
+        let ways: [(Place, Result<(), Errno>); 3] = [
+            (|staged, name| staged.replace(name), Ok(())),
+            (|staged, name| staged.appear(name), Err(Errno::EXIST)),
+            (|staged, name| staged.link(name), Err(Errno::EXIST)),
+        ];
         for (place, onto_another) in ways {
             let scratch = tempfile::tempdir().unwrap();
             let folder = open_folder(scratch.path()).unwrap();

@@ -25,7 +25,7 @@ pub(super) enum Descend {
 }
 
 /// Shows every entry below `start` (empty: the root) until `visited_max`; answers how many it has shown.
-/// A folder inside that cannot be opened, because it vanished or is a link by now, is passed by.
+/// A folder inside that cannot be read, because it vanished or is a link by now, is passed by.
 pub(super) fn visit(root: &OwnedFd, start: &str, visited_max: usize, mut each: impl FnMut(&Seen<'_>) -> Descend) -> Result<usize, Errno> {
     let mut visited = 0;
     let mut ahead = vec![start.to_owned()];
@@ -36,7 +36,11 @@ pub(super) fn visit(root: &OwnedFd, start: &str, visited_max: usize, mut each: i
             Err(_) => continue,
         };
         for entry in Dir::read_from(&folder)? {
-            let entry = entry?;
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(errno) if path == start => return Err(errno),
+                Err(_) => break,
+            };
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;

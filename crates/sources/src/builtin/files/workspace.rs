@@ -104,14 +104,14 @@ impl Workspace {
 }
 
 /// How folders are opened: for reading their names and as the place of changes.
-pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// SECURITY: the only way a name in the workspace is opened. The kernel refuses links and climbing out, at every name.
 pub(super) fn open_beneath(folder: impl AsFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     const TRIES: usize = 32;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..TRIES {
-        match rustix::fs::openat2(&folder, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode, resolve) {
+        match rustix::fs::openat2(&folder, name, flags | OFlags::CLOEXEC, mode, resolve) {
             // The tree moved under the walk, or a signal came: the kernel asks to be asked again.
             Err(Errno::AGAIN | Errno::INTR) => {}
             result => return result,

@@ -37,7 +37,9 @@ pub(super) fn checked(headers: &BTreeMap<String, String>) -> Result<HeaderMap, E
         if value.len() > HTTP_HEADER_VALUE_BYTES_MAX {
             return Err(not_allowed(&format!("its value is longer than {HTTP_HEADER_VALUE_BYTES_MAX} bytes")));
         }
-        let value = HeaderValue::from_str(value).map_err(|_| not_allowed("its value holds characters a header cannot carry"))?;
+        // Beyond ASCII every server guesses differently.
+        let value = HeaderValue::from_str(value).ok().filter(|_| value.is_ascii());
+        let value = value.ok_or_else(|| not_allowed("its value holds characters a header cannot carry"))?;
         if checked.insert(header, value).is_some() {
             return Err(not_allowed("it is given twice, in two spellings"));
         }
@@ -156,11 +158,11 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append("vary", HeaderValue::from_static("a"));
         headers.append("vary", HeaderValue::from_static("b"));
-        headers.append("x-long", HeaderValue::from_bytes("aé".repeat(10_000).as_bytes()).unwrap());
+        headers.append("x-long", HeaderValue::from_bytes(format!("a{}", "é".repeat(10_000)).as_bytes()).unwrap());
         headers.append("x-bytes", HeaderValue::from_bytes(&[0xff, b'a']).unwrap());
         let received = received(&headers);
         assert_eq!((&received["vary"], &received["x-bytes"]), (&json!("a, b"), &json!("\u{fffd}a")));
         // The bound falls inside an é, so the cut falls before it.
-        assert_eq!(received["x-long"].as_str().unwrap().len(), HTTP_HEADER_VALUE_BYTES_MAX - 1 + HTTP_HEADER_VALUE_BYTES_MAX % 3 / 2);
+        assert_eq!(received["x-long"].as_str().unwrap().len(), HTTP_HEADER_VALUE_BYTES_MAX - 1);
     }
 }

@@ -124,9 +124,18 @@ mod tests {
     use super::*;
 
     fn hosts() -> Vec<HostRule> {
-        ["example.com", "*.example.org", "http://127.0.0.1:8080", "93.184.216.34", "[2606:2800::1]", "http://[::1]", "169.254.169.254", "xn--bcher-kva.example"]
-            .map(|rule| rule.parse().unwrap())
-            .into()
+        [
+            "example.com",
+            "*.example.org",
+            "http://127.0.0.1:8080",
+            "93.184.216.34",
+            "[2606:2800::1]",
+            "http://[::1]",
+            "169.254.169.254",
+            "xn--bcher-kva.example",
+        ]
+        .map(|rule| rule.parse().unwrap())
+        .into()
     }
 
     fn code(text: &str) -> &'static str {
@@ -266,7 +275,10 @@ mod tests {
     #[test]
     fn a_refusal_names_the_setting_and_leaves_the_query_out() {
         let message = Target::check("https://evil.test/?key=hunter2", &[], &AddressRule::default()).unwrap_err().to_string();
-        assert!(message.contains("`http.allowed_hosts`") && message.contains("`https://evil.test`") && !message.contains("hunter2"), "{message}");
+        assert!(
+            message.contains("`http.allowed_hosts`") && message.contains("`https://evil.test`") && !message.contains("hunter2"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -1,0 +1,219 @@
+//! What can be typed. Each noun's own arguments stand beside its code in `commands/`; here is the tree and the help's shape.
+//! Help shows examples first and the commands in groups.
+
+mod help;
+mod usage;
+
+pub(crate) use help::{command, topic};
+pub(crate) use usage::failure as usage_failure;
+
+use crate::commands::{
+    action::Action, answer, backup, completions, context, doctor, explain, help as help_command, inbox, invocation::Invocation, key::Key, login,
+    mode::Mode, notification::Notification, receipt::Receipt, serve, session::Session, show, space::Space, token::Token, user::User,
+};
+use crate::output::{Fields, Format, Input, Settings, Times};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+#[derive(Debug, Parser)]
+#[command(name = "countersign", version, about = "The action control plane for AI agents.", disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// One JSON document on stdout; `--json=id,status` keeps these fields
+    #[arg(long, global = true, value_name = "FIELDS", num_args = 0..=1, require_equals = true)]
+    json: Option<Option<String>>,
+    /// How data is written; a table on a terminal, tab-separated elsewhere
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT", conflicts_with = "json")]
+    output: Option<Output>,
+    /// Moments in UTC instead of `3 min ago`
+    #[arg(long, global = true)]
+    utc: bool,
+    /// When to colour; NO_COLOR and CLICOLOR_FORCE are heard, too
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    color: Color,
+    /// Never ask anything
+    #[arg(long, global = true)]
+    no_input: bool,
+    /// The server's address; else COUNTERSIGN_URL, else the context's
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// The context made by `countersign login`; else COUNTERSIGN_CONTEXT, else the current one
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Table,
+    Json,
+    Name,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Global {
+    pub(crate) fn settings(&self) -> Settings {
+        let format = match (&self.json, self.output) {
+            (Some(fields), _) => Format::Json(Fields::parse(fields.as_deref())),
+            (None, Some(Output::Json)) => Format::Json(Fields::All),
+            (None, Some(Output::Table)) => Format::Table,
+            (None, Some(Output::Name)) => Format::Name,
+            (None, None) => Format::Auto,
+        };
+        Settings {
+            format,
+            times: if self.utc { Times::Utc } else { Times::Relative },
+            input: if self.no_input { Input::Never } else { Input::Ask },
+            color: match self.color {
+                Color::Auto => anstream::ColorChoice::Auto,
+                Color::Always => anstream::ColorChoice::Always,
+                Color::Never => anstream::ColorChoice::Never,
+            },
+        }
+    }
+}
+
+/// One page of a list.
+#[derive(Debug, Args)]
+pub(crate) struct Paging {
+    /// Rows of one page, 1 to 100
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100))]
+    limit: u32,
+    /// Where the page before ended
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+}
+
+impl Paging {
+    pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
+        let after = self.after.iter().map(|after| ("after", after.clone()));
+        after.chain([("limit", self.limit.to_string())]).collect()
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start the server
+    #[command(before_help = serve::EXAMPLES)]
+    Serve(serve::Serve),
+    /// Look for what is wrong, and say what mends it
+    #[command(before_help = doctor::EXAMPLES)]
+    Doctor(doctor::Doctor),
+    /// How the server is doing
+    Status,
+    /// The version of this binary
+    Version,
+    /// Write the completions for a shell
+    #[command(before_help = completions::EXAMPLES)]
+    Completions(completions::Completions),
+
+    /// Log in to a server and remember it as a context
+    #[command(before_help = login::EXAMPLES)]
+    Login(login::Login),
+    /// Forget a context and its token
+    Logout(login::Logout),
+    /// Who the token stands for
+    Whoami,
+    /// Servers you logged in to
+    #[command(subcommand)]
+    Context(context::Context),
+    /// Tokens of people and services
+    #[command(subcommand)]
+    Token(Token),
+    /// Sessions, in which agents work
+    #[command(subcommand)]
+    Session(Session),
+    /// Spaces, in which sessions live
+    #[command(subcommand)]
+    Space(Space),
+    /// People
+    #[command(subcommand)]
+    User(User),
+
+    /// What waits for a person, the nearest deadline first
+    #[command(before_help = inbox::EXAMPLES)]
+    Inbox,
+    /// One invocation with everything an answer rests on
+    #[command(before_help = show::EXAMPLES)]
+    Show(show::Show),
+    /// Approve what waits, this once
+    #[command(before_help = answer::APPROVE_EXAMPLES)]
+    Approve(answer::Approve),
+    /// Deny what waits
+    #[command(before_help = answer::DENY_EXAMPLES)]
+    Deny(answer::Deny),
+    /// Messages that actions sent to people
+    #[command(subcommand)]
+    Notification(Notification),
+
+    /// What can be done, and doing it
+    #[command(subcommand)]
+    Action(Action),
+    /// What was asked for, and what became of it
+    #[command(subcommand)]
+    Invocation(Invocation),
+    /// Why an invocation was decided as it was, and where its record stands
+    #[command(before_help = explain::EXAMPLES)]
+    Explain(explain::Explain),
+    /// Whether an action runs, waits for a person or is refused
+    #[command(subcommand)]
+    Mode(Mode),
+
+    /// The signed records, and their proof
+    #[command(subcommand)]
+    Receipt(Receipt),
+    /// The keys that sign the records
+    #[command(subcommand)]
+    Key(Key),
+
+    /// Write everything that is stored to a file
+    #[command(before_help = backup::BACKUP_EXAMPLES)]
+    Backup(backup::Backup),
+    /// Read a backup into an empty store
+    #[command(before_help = backup::RESTORE_EXAMPLES)]
+    Restore(backup::Restore),
+    /// The API's description
+    Openapi,
+    /// Help for a command, or about exit codes
+    Help(help_command::Help),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(arguments: &[&str]) -> Settings {
+        let arguments = ["countersign", "status"].iter().chain(arguments);
+        Cli::try_parse_from(arguments).unwrap().global.settings()
+    }
+
+    #[test]
+    fn the_tree_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn json_takes_fields_and_never_swallows_the_next_word() {
+        assert_eq!(settings(&[]).format, Format::Auto);
+        assert_eq!(settings(&["--json"]).format, Format::Json(Fields::All));
+        assert_eq!(settings(&["-o", "json"]).format, Format::Json(Fields::All));
+        assert_eq!(settings(&["-o", "name"]).format, Format::Name);
+        assert_eq!(settings(&["--json=id,status"]).format, Format::Json(Fields::Some(vec!["id".into(), "status".into()])));
+        let Command::Show(_) = Cli::try_parse_from(["countersign", "show", "--json", "inv_1"]).unwrap().command else {
+            panic!("the id was taken for a list of fields");
+        };
+        assert!(Cli::try_parse_from(["countersign", "status", "--json", "-o", "table"]).is_err());
+    }
+}

@@ -1,0 +1,214 @@
+//! The HTTP client: asks, reads the answer or the problem, and says plainly when the server cannot be reached.
+//! It follows no redirect, uses no proxy and sends the token to one address only. It never repeats a request by itself.
+
+use crate::context::Server;
+use crate::exit::{Exit, Failure};
+use api::Problem;
+use countersign_core::Secret;
+use reqwest::{Method, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::time::Duration;
+use url::Url;
+
+const CONNECT_SECONDS: u64 = 5;
+/// How long an answer may take; an action may run for half a minute, three times over.
+const ANSWER_SECONDS: u64 = 180;
+/// How long a stream may be silent.
+const SILENCE_SECONDS: u64 = 60;
+
+/// What the server answered: read, and whole as it was written.
+pub(crate) struct Answer<T> {
+    pub(crate) read: T,
+    pub(crate) raw: Value,
+}
+
+/// One server, and who asks it.
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: Url,
+    token: Option<Secret<String>>,
+}
+
+impl Client {
+    pub(crate) fn new(server: Server) -> Result<Self, Failure> {
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(Duration::from_secs(CONNECT_SECONDS))
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy();
+        if server.url.scheme() == "http" {
+            // No certificate is looked at, so a machine without any must not be a reason to stop.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder.build().map_err(|error| Failure::failed(format!("the HTTP client cannot start: {}", reasons(&error))))?;
+        Ok(Self { http, base: server.url, token: server.token })
+    }
+
+    pub(crate) const fn url(&self) -> &Url {
+        &self.base
+    }
+
+    pub(crate) const fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// `path` is what follows `/api/v1`, part by part; each part is escaped.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str], query: &[(&str, String)]) -> Result<Answer<T>, Failure> {
+        let request = self.request(Method::GET, path)?.query(query).timeout(Duration::from_secs(ANSWER_SECONDS));
+        read(self.send(request, Effect::None).await?).await
+    }
+
+    pub(crate) async fn post<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
+        self.change(Method::POST, path, Some(body)).await
+    }
+
+    /// Where the address says everything.
+    pub(crate) async fn post_empty<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Answer<T>, Failure> {
+        self.change(Method::POST, path, None::<&()>).await
+    }
+
+    pub(crate) async fn put<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
+        self.change(Method::PUT, path, Some(body)).await
+    }
+
+    pub(crate) async fn patch<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
+        self.change(Method::PATCH, path, Some(body)).await
+    }
+
+    pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Answer<T>, Failure> {
+        self.change(Method::DELETE, path, None::<&()>).await
+    }
+
+    /// An answer that comes in pieces, as long as it takes.
+    pub(crate) async fn stream(&self, path: &[&str]) -> Result<Pieces, Failure> {
+        let request = self.request(Method::GET, path)?;
+        let response = self.send(request, Effect::None).await?;
+        if !response.status().is_success() {
+            return Err(problem(response).await);
+        }
+        Ok(Pieces { response })
+    }
+
+    /// What the server thinks the time is, as its `Date` header; absent when it does not say.
+    pub(crate) async fn date(&self) -> Result<Option<String>, Failure> {
+        let request = self.request(Method::GET, &["openapi.json"])?.timeout(Duration::from_secs(CONNECT_SECONDS));
+        let response = self.send(request, Effect::None).await?;
+        Ok(response.headers().get("date").and_then(|date| date.to_str().ok()).map(str::to_owned))
+    }
+
+    async fn change<T: DeserializeOwned>(&self, method: Method, path: &[&str], body: Option<&impl Serialize>) -> Result<Answer<T>, Failure> {
+        let request = self.request(method, path)?.timeout(Duration::from_secs(ANSWER_SECONDS));
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        read(self.send(request, Effect::Possible).await?).await
+    }
+
+    fn request(&self, method: Method, path: &[&str]) -> Result<reqwest::RequestBuilder, Failure> {
+        let mut url = self.base.clone();
+        url.path_segments_mut()
+            .map_err(|()| Failure::usage(format!("`{}` is not the address of a server", self.base)))?
+            .pop_if_empty()
+            .extend(["api", "v1"])
+            .extend(path);
+        let request = self.http.request(method, url);
+        Ok(match &self.token {
+            Some(token) => request.bearer_auth(token.expose()),
+            None => request,
+        })
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder, effect: Effect) -> Result<Response, Failure> {
+        request.send().await.map_err(|error| self.unreachable(&error, effect))
+    }
+
+    fn unreachable(&self, error: &reqwest::Error, effect: Effect) -> Failure {
+        let url = &self.base;
+        let unreachable = |message: String| Failure::new(Exit::Unreachable, message).cause(reasons(error));
+        if error.is_connect() {
+            return unreachable(format!("the server at `{url}` cannot be reached; nothing was sent, retrying is safe")).hint("countersign serve");
+        }
+        match effect {
+            Effect::None => unreachable(format!("the server at `{url}` did not answer; retrying is safe")).hint("countersign doctor"),
+            Effect::Possible => unreachable(format!("the server at `{url}` did not answer; it may have done what was asked, look before retrying"))
+                .hint("countersign invocation list"),
+        }
+    }
+}
+
+/// Whether a request that was lost may have changed something.
+#[derive(Clone, Copy)]
+enum Effect {
+    None,
+    Possible,
+}
+
+/// A streamed answer.
+pub(crate) struct Pieces {
+    response: Response,
+}
+
+impl Pieces {
+    /// The next piece; absent at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<impl AsRef<[u8]>>, Failure> {
+        let cut_off = |cause: String| Failure::new(Exit::Unreachable, "the answer was cut off; retrying is safe").cause(cause);
+        match tokio::time::timeout(Duration::from_secs(SILENCE_SECONDS), self.response.chunk()).await {
+            Ok(Ok(piece)) => Ok(piece),
+            Ok(Err(error)) => Err(cut_off(reasons(&error))),
+            Err(_) => Err(cut_off(format!("nothing came for {SILENCE_SECONDS} s"))),
+        }
+    }
+}
+
+async fn read<T: DeserializeOwned>(response: Response) -> Result<Answer<T>, Failure> {
+    if !response.status().is_success() {
+        return Err(problem(response).await);
+    }
+    let unreadable = |cause: String| {
+        Failure::failed("the server's answer cannot be read; is it a countersign of another version?").cause(cause).hint("countersign status")
+    };
+    let bytes = response.bytes().await.map_err(|error| {
+        Failure::new(Exit::Unreachable, "the answer was cut off; look before retrying").cause(reasons(&error)).hint("countersign invocation list")
+    })?;
+    let raw: Value = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
+    let read = T::deserialize(&raw).map_err(|error| unreadable(error.to_string()))?;
+    Ok(Answer { read, raw })
+}
+
+/// A problem as the server wrote it, or the best that can be said without one.
+async fn problem(response: Response) -> Failure {
+    let status = response.status();
+    let bytes = response.bytes().await.unwrap_or_default();
+    let raw: Option<Value> = serde_json::from_slice(&bytes).ok();
+    let known = raw.as_ref().and_then(|raw| serde::Deserialize::deserialize(raw).ok());
+    match (known, raw) {
+        (Some(known), Some(raw)) => Failure::of_problem(&known as &Problem, raw),
+        (_, raw) => {
+            let exit = match status {
+                StatusCode::UNAUTHORIZED => Exit::NotAuthenticated,
+                StatusCode::NOT_FOUND => Exit::NotFound,
+                _ => Exit::Failed,
+            };
+            let detail = raw.as_ref().and_then(|raw| raw.get("detail")).and_then(Value::as_str).map(str::to_owned);
+            let failure = Failure::new(exit, detail.unwrap_or_else(|| format!("the server answered {status}")));
+            failure.cause("the answer is not a problem this version knows").hint("countersign status")
+        }
+    }
+}
+
+/// An error with everything beneath it, in one line.
+fn reasons(error: &reqwest::Error) -> String {
+    let mut reasons = Vec::new();
+    let mut next: Option<&dyn std::error::Error> = std::error::Error::source(error);
+    while let Some(reason) = next {
+        let text = reason.to_string();
+        if reasons.last() != Some(&text) {
+            reasons.push(text);
+        }
+        next = reason.source();
+    }
+    if reasons.is_empty() { error.to_string() } else { reasons.join(": ") }
+}

@@ -1,0 +1,156 @@
+//! What each command does. The files mirror the command line: one noun, one file, its arguments beside its code.
+//! A command writes its data, and answers with an exit code or with why it could not be done.
+
+pub(crate) mod action;
+pub(crate) mod answer;
+pub(crate) mod backup;
+pub(crate) mod completions;
+pub(crate) mod context;
+pub(crate) mod doctor;
+pub(crate) mod explain;
+pub(crate) mod help;
+pub(crate) mod inbox;
+pub(crate) mod invocation;
+pub(crate) mod key;
+pub(crate) mod login;
+pub(crate) mod mode;
+pub(crate) mod notification;
+mod outcome;
+pub(crate) mod receipt;
+pub(crate) mod serve;
+pub(crate) mod session;
+pub(crate) mod show;
+pub(crate) mod space;
+mod status;
+pub(crate) mod token;
+pub(crate) mod user;
+
+use crate::args::{self, Cli, Command, Global};
+use crate::client::Client;
+use crate::context::{Environment, Origin, Server};
+use crate::exit::{Exit, Failure};
+use crate::output::{Fields, Format, Input, Settings, Terminal, Times};
+use clap::FromArgMatches as _;
+use clap::error::ErrorKind;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+/// The whole of a run: reads the arguments, does what they say, tells what went wrong.
+pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> Exit {
+    let arguments: Vec<_> = arguments.collect();
+    let parsed = args::command().try_get_matches_from(&arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => return not_parsed(&error, &arguments),
+    };
+    let mut terminal = Terminal::new(cli.global.settings(), Arc::new(server::SystemClock));
+    let ended = start(cli, &mut terminal).and_then(|exit| terminal.flush().map(|()| exit));
+    ended.unwrap_or_else(|failure| {
+        terminal.failure(&failure);
+        failure.exit
+    })
+}
+
+/// What a command finds around it.
+pub(crate) struct Setting<'a> {
+    pub(crate) global: &'a Global,
+    pub(crate) environment: &'a Environment,
+    pub(crate) terminal: &'a mut Terminal,
+}
+
+impl Setting<'_> {
+    /// A client of the server that is meant. Says so when the token was found rather than given.
+    pub(crate) fn client(&mut self) -> Result<Client, Failure> {
+        let server = Server::find(self.global.url.as_deref(), self.global.context.as_deref(), self.environment)?;
+        if let Origin::OwnerFile(path) = &server.origin
+            && !self.terminal.is_json()
+        {
+            self.terminal.note(crate::style::Tone::Muted.paint(format!("using the owner's token in {}", path.display())));
+        }
+        Client::new(server)
+    }
+}
+
+fn start(cli: Cli, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    // Serving is work for every core; asking is not.
+    let mut builder = match cli.command {
+        Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = builder.enable_all().build().map_err(|error| Failure::failed(format!("the runtime cannot start: {error}")))?;
+    let environment = Environment::read(|name| std::env::var(name).ok());
+    let ended = runtime.block_on(async {
+        if let Command::Serve(serve) = cli.command {
+            return serve.run(terminal).await;
+        }
+        tokio::select! {
+            // A command that can say more about being interrupted gets to say it.
+            biased;
+            ended = run(cli.command, Setting { global: &cli.global, environment: &environment, terminal }) => ended,
+            _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted")),
+        }
+    });
+    // A thread may still wait for a line of stdin: nobody will type it.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn run(command: Command, mut setting: Setting<'_>) -> Result<Exit, Failure> {
+    match command {
+        Command::Serve(serve) => serve.run(setting.terminal).await,
+        Command::Doctor(doctor) => doctor.run(setting).await,
+        Command::Status => status::status(&setting.client()?, setting.terminal).await,
+        Command::Version => help::version(setting.terminal),
+        Command::Completions(completions) => completions.run(setting.terminal),
+        Command::Login(login) => login.run(setting).await,
+        Command::Logout(logout) => logout.run(setting),
+        Command::Whoami => status::whoami(&setting.client()?, setting.terminal).await,
+        Command::Context(context) => context.run(setting),
+        Command::Token(token) => token.run(&setting.client()?, setting.terminal).await,
+        Command::Session(session) => session.run(&setting.client()?, setting.terminal).await,
+        Command::Space(space) => space.run(&setting.client()?, setting.terminal).await,
+        Command::User(user) => user.run(&setting.client()?, setting.terminal).await,
+        Command::Inbox => inbox::run(&setting.client()?, setting.terminal).await,
+        Command::Show(show) => show.run(&setting.client()?, setting.terminal).await,
+        Command::Approve(approve) => approve.run(&setting.client()?, setting.terminal).await,
+        Command::Deny(deny) => deny.run(&setting.client()?, setting.terminal).await,
+        Command::Notification(notification) => notification.run(&setting.client()?, setting.terminal).await,
+        Command::Action(action) => action.run(&setting.client()?, setting.terminal).await,
+        Command::Invocation(invocation) => invocation.run(&setting.client()?, setting.terminal).await,
+        Command::Explain(explain) => explain.run(&setting.client()?, setting.terminal).await,
+        Command::Mode(mode) => mode.run(&setting.client()?, setting.terminal).await,
+        Command::Receipt(receipt) => receipt.run(setting).await,
+        Command::Key(key) => key.run(&setting.client()?, setting.terminal).await,
+        Command::Backup(backup) => backup.run(setting.terminal).await,
+        Command::Restore(restore) => restore.run(setting.terminal).await,
+        Command::Openapi => help::openapi(setting.terminal),
+        Command::Help(topic) => topic.run(setting.terminal),
+    }
+}
+
+/// After a list that goes on.
+fn more(terminal: &mut Terminal, next: Option<&str>, command: &str) {
+    if let Some(next) = next {
+        terminal.next(format!("{command} --after {next}"));
+    }
+}
+
+/// Help and version are answers; everything else is an error in three lines.
+fn not_parsed(error: &clap::Error, arguments: &[OsString]) -> Exit {
+    let asked = match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Some(Exit::Ok),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Some(Exit::Usage),
+        _ => None,
+    };
+    if let Some(exit) = asked {
+        // Written by clap itself, to stdout or stderr as fits; a closed pipe is nobody's loss.
+        let _closed = error.print();
+        return exit;
+    }
+    let is_json = |argument: &OsString| argument == "--json" || argument.to_str().is_some_and(|text| text.starts_with("--json="));
+    let format = if arguments.iter().any(is_json) { Format::Json(Fields::All) } else { Format::Auto };
+    let settings = Settings { format, times: Times::Relative, input: Input::Never, color: anstream::ColorChoice::Auto };
+    let failure = args::usage_failure(error);
+    Terminal::new(settings, Arc::new(server::SystemClock)).failure(&failure);
+    failure.exit
+}

@@ -1,0 +1,83 @@
+//! Starts the server and says where it is.
+
+use crate::exit::{Exit, Failure};
+use crate::output::Terminal;
+use crate::style::Tone;
+use clap::Args;
+use std::path::PathBuf;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  countersign serve                                  SQLite in ./countersign-data, on 127.0.0.1:7117
+  countersign serve --data /var/lib/countersign --listen 0.0.0.0:7117
+  countersign serve --database postgres://countersign@db/countersign --redis redis://cache";
+
+/// What a server is started with; shared by every command that opens its store.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServerFlags {
+    /// The folder for everything that is kept; else COUNTERSIGN_DATA
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// A PostgreSQL database instead of SQLite; else COUNTERSIGN_DATABASE
+    #[arg(long, value_name = "URL")]
+    pub(crate) database: Option<String>,
+    /// The settings; else COUNTERSIGN_CONFIG, else countersign.toml in the data folder
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    server: ServerFlags,
+    /// Where to listen; else COUNTERSIGN_LISTEN
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Shares the rate limit between servers; else COUNTERSIGN_REDIS
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+}
+
+impl ServerFlags {
+    pub(crate) fn load(self, listen: Option<String>, redis: Option<String>) -> Result<server::Config, Failure> {
+        let flags = server::Flags { data: self.data, listen, database: self.database, redis, config: self.config };
+        // A variable that is not text cannot be one of ours.
+        let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        server::Config::load(flags, environment).map_err(|error| Failure::usage(error.to_string()).hint("countersign doctor"))
+    }
+}
+
+impl Serve {
+    pub(crate) async fn run(self, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let config = self.server.load(self.listen, self.redis)?;
+        server::init_logs(config.log_format, &config.log_level);
+        server::serve(config, |started| tell(started, terminal)).await.map_err(|error| refused(&error))?;
+        Ok(Exit::Ok)
+    }
+}
+
+/// The lines on stdout are read by scripts: they stay as they are.
+fn tell(started: &server::Started, terminal: &mut Terminal) {
+    let owner_token = started.owner_token.as_ref().map(|token| format!("owner token: {token}"));
+    let lines = [Some(format!("url: {}", started.url)), owner_token, Some(format!("data: {}", started.data.display()))];
+    // Serving goes on without anybody reading.
+    let _closed = lines.into_iter().flatten().try_for_each(|line| terminal.line(line)).and_then(|()| terminal.flush());
+    if terminal.is_watched() {
+        let kept = format!("the token is kept in {}", started.owner_token_file.display());
+        let files = format!("the files that actions may touch are in {}", started.workspace.display());
+        for line in [kept, files, format!("everything is recorded in {}; stop with Ctrl-C", started.store)] {
+            terminal.note(Tone::Muted.paint(line));
+        }
+        terminal.next("countersign action invoke files.write_text path=hello.txt text=hello (in a second terminal)");
+    }
+}
+
+fn refused(error: &server::Error) -> Failure {
+    let failure = Failure::failed(error.to_string());
+    match error {
+        server::Error::Listen { .. } => failure.hint("choose another address with --listen"),
+        server::Error::InUse { .. } => failure.hint("choose another folder with --data"),
+        server::Error::DataDir { .. } | server::Error::Store(_) | server::Error::Recover(_) => failure.hint("countersign doctor"),
+        server::Error::Source(_) | server::Error::Limiter(_) => failure.hint("look at the settings"),
+    }
+}

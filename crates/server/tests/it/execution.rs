@@ -1,0 +1,154 @@
+//! The effect: attempts, time limits, doubt, and results that are too large or not what was promised.
+
+use crate::harness::{Kind, TestServer, on_both_engines};
+use countersign_core::limits::RESULT_STORED_BYTES_MAX;
+use countersign_core::source::{Error, Output};
+use serde_json::json;
+
+on_both_engines!(
+    a_transient_error_is_tried_again_and_every_attempt_has_its_intent,
+    attempts_are_bounded,
+    an_error_that_is_not_transient_is_not_tried_again,
+    a_timeout_of_a_write_is_in_doubt_and_of_a_read_a_failure,
+    a_source_that_panics_is_a_broken_source,
+    a_result_that_does_not_fit_its_schema_is_not_a_success,
+    a_large_result_is_pruned_and_stays_json,
+    a_source_that_cannot_list_holds_nobody_else_up,
+    a_caller_that_goes_away_does_not_stop_the_effect,
+);
+
+fn busy() -> Error {
+    Error::Busy { source_id: "fake".into(), message: "later".into(), retry_after_ms: Some(1) }
+}
+
+async fn a_transient_error_is_tried_again_and_every_attempt_has_its_intent(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let agent = server.agent().await;
+    server.source.will_fail(busy());
+    server.source.will_fail(Error::Unreachable { source_id: "fake".into(), message: "no route".into() });
+    server.source.will_answer(json!({ "ok": true }));
+    let answer = agent.invoke("fake.write", json!({})).await;
+    assert_eq!((answer.status, &answer.body["invocation"]["attempts"]), (200, &json!(3)), "{answer:?}");
+    let report = server.verify().await;
+    assert_eq!((report.intents, report.receipts), (3, 1));
+    server.source.will_fail(busy());
+    let read = agent.invoke("fake.read", json!({})).await;
+    assert_eq!((read.status, &read.body["invocation"]["attempts"]), (200, &json!(2)));
+    server.verify().await;
+}
+
+async fn attempts_are_bounded(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let agent = server.agent().await;
+    for _ in 0..5 {
+        server.source.will_fail(busy());
+    }
+    let answer = agent.invoke("fake.write", json!({})).await;
+    answer.problem(502, "source_failed");
+    assert_eq!((&answer.body["error"], server.source.calls().len()), (&json!("source_busy"), 3));
+    server.verify().await;
+}
+
+async fn an_error_that_is_not_transient_is_not_tried_again(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let agent = server.agent().await;
+    server.source.will_fail(Error::Refused { code: "not_today", message: "not today".into() });
+    let answer = agent.invoke("fake.write", json!({})).await;
+    answer.problem(502, "source_failed");
+    assert_eq!((&answer.body["error"], &answer.body["detail"]), (&json!("not_today"), &json!("not today")));
+    assert_eq!(server.source.calls().len(), 1);
+    assert_eq!(server.receipt_of(&answer.id()).await["error"], "not_today");
+    server.verify().await;
+}
+
+async fn a_timeout_of_a_write_is_in_doubt_and_of_a_read_a_failure(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let agent = server.agent().await;
+    let never = server.source.will_hold(Ok(Output::new(json!({}))));
+    drop(never);
+    let write = agent.invoke("fake.write", json!({})).await;
+    write.problem(409, "in_doubt");
+    let shown = server.owner.get(&format!("/api/v1/invocations/{}", write.id())).await.ok();
+    assert_eq!(shown["invocation"]["status"], "in_doubt");
+    drop(server.source.will_hold(Ok(Output::new(json!({})))));
+    let read = agent.invoke("fake.read", json!({})).await;
+    read.problem(502, "source_failed");
+    assert_eq!(read.body["error"], "source_timed_out");
+    let report = server.verify().await;
+    assert_eq!((report.receipts, report.open_intents), (1, 1), "the doubt has an intent and no receipt yet");
+}
+
+async fn a_source_that_panics_is_a_broken_source(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let agent = server.agent().await;
+    let panicking = server.source.clone().answering(|_| panic!("a bug in a source"));
+    agent.invoke("fake.write", json!({})).await.problem(409, "in_doubt");
+    agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
+    drop(panicking);
+    assert_eq!(server.owner.get("/api/v1/status").await.ok()["in_doubt"], 1);
+}
+
+async fn a_result_that_does_not_fit_its_schema_is_not_a_success(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.source.redefine("read", |action| action.result_schema = json!({ "type": "object", "required": ["answer"] }));
+    server.source.will_answer(json!({ "password": "hunter2-hunter2" }));
+    let answer = agent.invoke("fake.read", json!({})).await;
+    answer.problem(502, "source_failed");
+    assert_eq!(answer.body["error"], "result_schema_mismatch");
+    assert!(!answer.body.to_string().contains("hunter2"));
+    assert_eq!(server.receipt_of(&answer.id()).await["verification"]["ok"], false);
+    server.verify().await;
+}
+
+async fn a_large_result_is_pruned_and_stays_json(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let rows: Vec<_> = (0..2_000).map(|n| json!({ "n": n, "text": "x".repeat(20) })).collect();
+    server.source.will_answer(json!({ "rows": rows }));
+    let answer = agent.invoke("fake.read", json!({})).await;
+    assert_eq!(answer.body["result"]["rows"].as_array().unwrap().len(), 2_000, "the caller gets it whole");
+    let stored = &answer.body["invocation"]["result"];
+    assert_eq!(stored["_truncated"], true);
+    assert!(stored.to_string().len() <= RESULT_STORED_BYTES_MAX);
+    assert!(stored["rows"].as_array().is_some_and(|rows| !rows.is_empty()), "as much as fits is kept: {stored:.200}");
+}
+
+async fn a_source_that_cannot_list_holds_nobody_else_up(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.source.will_fail_to_list(Error::Unreachable { source_id: "fake".into(), message: "down".into() });
+    let listed = agent.client.get(&format!("/api/v1/sessions/{}/actions/available", agent.session)).await.ok();
+    assert!(listed["sources"][0]["error"].as_str().is_some_and(|error| error.contains("down")), "{listed}");
+    server.source.will_fail_to_list(Error::Unreachable { source_id: "fake".into(), message: "down".into() });
+    agent.invoke("fake.read", json!({})).await.problem(502, "source_unavailable");
+    let listed = agent.client.get(&format!("/api/v1/sessions/{}/actions/available", agent.session)).await.ok();
+    let modes: Vec<_> = listed["sources"][0]["actions"].as_array().unwrap().iter().map(|action| action["mode"].as_str().unwrap()).collect();
+    assert_eq!(modes, ["allow", "require_approval", "require_approval", "deny"]);
+    let guide = agent.client.get(&format!("/api/v1/sessions/{}/actions/guide/fake", agent.session)).await.ok();
+    assert!(guide["guide"].as_str().unwrap().contains("fake.write"));
+}
+
+async fn a_caller_that_goes_away_does_not_stop_the_effect(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let agent = server.agent().await;
+    let mut held = server.source.will_hold(Ok(Output::new(json!({ "late": true }))));
+    let calling = {
+        let agent = agent.clone();
+        tokio::spawn(async move { agent.invoke("fake.write", json!({})).await })
+    };
+    held.arrived().await;
+    calling.abort();
+    assert!(calling.await.is_err(), "the caller is gone");
+    held.release();
+    server.pipeline.finish().await;
+    let listed = server.owner.get("/api/v1/invocations").await.ok();
+    assert_eq!(listed["items"][0]["status"], "succeeded", "{listed}");
+    server.verify().await;
+}

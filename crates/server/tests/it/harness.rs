@@ -1,0 +1,346 @@
+//! A whole server in the test's process: real store, real HTTP, a clock the test owns and a source that obeys.
+
+use countersign_core::source::Source;
+use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
+use countersign_core::action::{Preview, Repeatability, Reversibility};
+use pipeline::{Pipeline, Ports, Settings};
+use reqwest::Method;
+use serde_json::{Value, json};
+use server::{App, Parts};
+use std::sync::Arc;
+use store::{Engine, MasterKey, MemoryLimiter, Store, TimeSource};
+use testkit::{FakeSource, FixedClock, SeededRandom};
+use tokio::sync::oneshot;
+
+/// Runs one journey on both engines, as two tests.
+macro_rules! on_both_engines {
+    ($($name:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::$name($crate::harness::Kind::Sqlite).await; })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::$name($crate::harness::Kind::Postgres).await; })*
+        }
+    };
+}
+pub(crate) use on_both_engines;
+
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgres,
+}
+
+/// Where a test's database is; outlives a server, so that a second one can be started on it.
+#[derive(Clone)]
+pub(crate) struct Home {
+    engine: Engine,
+    _folder: Arc<tempfile::TempDir>,
+}
+
+pub(crate) struct TestServer {
+    pub(crate) home: Home,
+    pub(crate) clock: FixedClock,
+    /// Offers `fake.read` (R0), `fake.write` (R2), `fake.send` (R3, no dry run) and `fake.destroy` (R4).
+    pub(crate) source: FakeSource,
+    pub(crate) store: Store,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) org: OrgId,
+    pub(crate) owner: Client,
+    pub(crate) url: String,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+/// Someone with a token.
+#[derive(Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    url: String,
+    pub(crate) token: String,
+}
+
+/// An agent in its session.
+#[derive(Clone)]
+pub(crate) struct Agent {
+    pub(crate) client: Client,
+    pub(crate) session: String,
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Home {
+    pub(crate) async fn new(kind: Kind) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = match kind {
+            Kind::Sqlite => Engine::Sqlite { path: folder.path().join("test.db") },
+            Kind::Postgres => Engine::Postgres { url: testkit::postgres::fresh_database().await },
+        };
+        Self { engine, _folder: Arc::new(folder) }
+    }
+}
+
+impl TestServer {
+    pub(crate) async fn start(kind: Kind) -> Self {
+        Self::start_limited(kind, 10_000).await
+    }
+
+    pub(crate) async fn start_limited(kind: Kind, per_minute: u32) -> Self {
+        let home = Home::new(kind).await;
+        Self::start_on(home, FixedClock::new(), fake_source(), per_minute, None).await
+    }
+
+    /// A new process on the same database, with the same owner, after this one is gone or beside it.
+    pub(crate) async fn restart(&self) -> Self {
+        Self::start_on(self.home.clone(), self.clock.clone(), self.source.clone(), 10_000, Some(self.owner.token.clone())).await
+    }
+
+    /// A store without an org.
+    pub(crate) async fn empty(kind: Kind) -> Store {
+        let home = Home::new(kind).await;
+        let store = open(&home, Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(3))).await;
+        // The folder lives as long as the test's process; it is small.
+        std::mem::forget(home);
+        store
+    }
+
+    /// A server on a store that holds another one's backup.
+    pub(crate) async fn on_store(store: Store, origin: &Self) -> Self {
+        let home = origin.home.clone();
+        Self::compose(home, store, FixedClock::new(), fake_source(), 10_000, Some(origin.owner.token.clone()), Arc::new(SeededRandom::new(4))).await
+    }
+
+    async fn start_on(home: Home, clock: FixedClock, source: FakeSource, per_minute: u32, owner: Option<String>) -> Self {
+        // Another seed for every process: two servers must not draw the same ids.
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(if owner.is_some() { 2 } else { 1 }));
+        let store = open(&home, Arc::new(clock.clone()), Arc::clone(&random)).await;
+        Self::compose(home, store, clock, source, per_minute, owner, random).await
+    }
+
+    async fn compose(
+        home: Home,
+        store: Store,
+        clock: FixedClock,
+        source: FakeSource,
+        per_minute: u32,
+        owner: Option<String>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        server::init_process();
+        let shared: Arc<dyn Clock> = Arc::new(clock.clone());
+        let token = match owner {
+            Some(token) => token,
+            None => {
+                let token = store.draw_owner_token();
+                store.create_org("test", "owner", token.clone()).await.unwrap();
+                token.expose().clone()
+            }
+        };
+        let org = store.list_orgs().await.unwrap().remove(0).id;
+        let sources: Vec<Arc<dyn Source>> = vec![Arc::new(source.clone())];
+        let pipeline = Pipeline::new(
+            Ports {
+                ledger: Arc::new(store.clone()),
+                keyring: Arc::new(store.clone()),
+                limiter: Arc::new(MemoryLimiter::new(per_minute, Arc::clone(&shared))),
+                clock: Arc::clone(&shared),
+                random: Arc::clone(&random),
+                sources,
+            },
+            Settings { retry_base_ms: 1, retry_cap_ms: 2, ..Settings::default() },
+        );
+        let app = App::new(Parts { store: store.clone(), pipeline: pipeline.clone(), random, clock: shared, metrics: None });
+        let listener = server::http::listen("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", server::http::address_of(&listener, ""));
+        let (stop, stopped) = oneshot::channel();
+        tokio::spawn(server::http::serve(listener, app, async move {
+            let _dropped = stopped.await;
+        }));
+        let owner = Client { http: reqwest::Client::new(), url: url.clone(), token };
+        Self { home, clock, source, store, pipeline, org, owner, url, stop: Some(stop) }
+    }
+
+    /// A fresh interactive session with its agent.
+    pub(crate) async fn agent(&self) -> Agent {
+        self.owner.new_session(json!({})).await
+    }
+
+    /// The receipt's body of an invocation.
+    pub(crate) async fn receipt_of(&self, invocation: &str) -> Value {
+        let entries = self.owner.get(&format!("/api/v1/invocations/{invocation}/entries")).await.ok();
+        let receipts: Vec<_> =
+            entries["items"].as_array().unwrap().iter().filter(|entry| entry["kind"] == "receipt").cloned().collect();
+        assert_eq!(receipts.len(), 1, "exactly one receipt for {invocation}: {entries:#}");
+        receipts[0]["payload"]["body"].clone()
+    }
+
+    /// How many rows there are, so that a test can show that nothing was left behind.
+    pub(crate) async fn counts(&self) -> (usize, u64) {
+        let invocations = self.owner.get("/api/v1/invocations?limit=100").await.ok()["items"].as_array().unwrap().len();
+        (invocations, self.store.log_size(&self.org).await.unwrap())
+    }
+
+    /// The whole log must verify, always.
+    pub(crate) async fn verify(&self) -> receipt::verify::Report {
+        let keys = self.store.list_log_keys(&self.org).await.unwrap();
+        let pinned = receipt::key::PublicKey::from_base64(&keys[0].public).unwrap();
+        let mut lines = Vec::new();
+        let mut export = self.store.export(&self.org).await.unwrap();
+        while let Some(line) = export.recv().await {
+            lines.push(Ok::<_, std::io::Error>(line.unwrap().trim_end_matches('\n').to_owned()));
+        }
+        let report = receipt::verify::verify(lines.into_iter(), &pinned, None);
+        assert!(report.ok, "{report:#?}");
+        report
+    }
+}
+
+async fn open(home: &Home, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Store {
+    server::init_process();
+    let master = MasterKey::new(&Secret::new([7; 32]));
+    Store::open(store::Config { engine: home.engine.clone(), master, time: TimeSource::Fixed(clock), random }).await.unwrap()
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _gone = stop.send(());
+        }
+    }
+}
+
+impl Client {
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self { token: token.to_owned(), ..self.clone() }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+        self.send(Method::POST, path, Some(body)).await
+    }
+
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
+        let mut request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.token);
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        Answer::of(request.send().await.unwrap()).await
+    }
+
+    /// A body as it is, for what no client library would send.
+    pub(crate) async fn raw(&self, path: &str, content_type: &str, body: impl Into<reqwest::Body>) -> Answer {
+        let request = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.token).header("content-type", content_type);
+        Answer::of(request.body(body).send().await.unwrap()).await
+    }
+
+    pub(crate) async fn new_session(&self, body: Value) -> Agent {
+        let answer = self.post("/api/v1/sessions", body).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        let session = answer.body["id"].as_str().unwrap().to_owned();
+        Agent { client: self.with_token(answer.body["token"].as_str().unwrap()), session }
+    }
+
+    pub(crate) async fn approve(&self, invocation: &str) -> Answer {
+        self.post(&format!("/api/v1/invocations/{invocation}/approve"), json!({ "mode": "once" })).await
+    }
+
+    pub(crate) async fn deny(&self, invocation: &str, reason: &str) -> Answer {
+        self.post(&format!("/api/v1/invocations/{invocation}/deny"), json!({ "reason": reason })).await
+    }
+
+    pub(crate) async fn set_mode(&self, action: &str, mode: &str) {
+        let answer = self.send(Method::PUT, &format!("/api/v1/modes/{action}"), Some(json!({ "mode": mode }))).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+
+    /// A person of a role, with a token.
+    pub(crate) async fn person(&self, name: &str, role: &str) -> Self {
+        let user = self.post("/api/v1/users", json!({ "name": name, "role": role })).await.ok();
+        let token = self.post("/api/v1/tokens", json!({ "name": name, "user_id": user["id"] })).await;
+        assert_eq!(token.status, 201, "{token:?}");
+        self.with_token(token.body["token"].as_str().unwrap())
+    }
+}
+
+impl Agent {
+    pub(crate) async fn invoke(&self, action: &str, params: Value) -> Answer {
+        self.invoke_with(json!({ "action": action, "params": params })).await
+    }
+
+    pub(crate) async fn invoke_with(&self, body: Value) -> Answer {
+        self.client.post(&format!("/api/v1/sessions/{}/actions/invoke", self.session), body).await
+    }
+
+    /// Invokes something that must wait for a person, and returns its id.
+    pub(crate) async fn pending(&self, action: &str, params: Value) -> String {
+        let answer = self.invoke(action, params).await;
+        assert_eq!(answer.status, 202, "{answer:?}");
+        answer.id()
+    }
+}
+
+impl Answer {
+    async fn of(response: reqwest::Response) -> Self {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let bytes = response.bytes().await.unwrap_or_default();
+        let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+        Self { status, headers, body }
+    }
+
+    /// The body of a success.
+    pub(crate) fn ok(self) -> Value {
+        assert!((200..300).contains(&self.status), "{self:?}");
+        self.body
+    }
+
+    pub(crate) fn id(&self) -> String {
+        let id = self.body["invocation"]["id"].as_str().or_else(|| self.body["invocation_id"].as_str());
+        id.unwrap_or_else(|| panic!("no invocation in {self:?}")).to_owned()
+    }
+
+    /// It must be this problem, in the documented shape.
+    pub(crate) fn problem(&self, status: u16, code: &str) {
+        assert_eq!((self.status, self.body["code"].as_str()), (status, Some(code)), "{self:#?}");
+        assert_eq!(self.headers["content-type"], "application/problem+json", "{self:?}");
+        assert_eq!(self.body["status"], status);
+        assert_eq!(self.body["type"], format!("/docs/errors/{code}"));
+        for field in ["title", "detail", "trace_id"] {
+            assert!(self.body[field].as_str().is_some_and(|text| !text.is_empty()), "`{field}` is missing: {self:?}");
+        }
+    }
+}
+
+pub(crate) fn fake_source() -> FakeSource {
+    let write = |tier: Tier| {
+        move |action: &mut Action| {
+            action.tier = tier;
+            action.repeatability = Repeatability::NotRepeatable;
+            action.reversibility = Reversibility::NotReversible;
+            action.preview = Preview::Supported;
+            action.params_schema = json!({
+                "type": "object",
+                "properties": { "text": { "type": "string", "maxLength": 1000 }, "count": { "type": "integer" }, "password": { "type": "string" }, "space_id": { "type": "string" } },
+                "additionalProperties": false
+            });
+            action.idempotency_key_fields = vec!["text".into()];
+        }
+    };
+    FakeSource::new("fake")
+        .offering("read", |_| {})
+        .offering("write", write(Tier::R2))
+        .offering("send", move |action| {
+            write(Tier::R3)(action);
+            action.preview = Preview::Unsupported;
+        })
+        .offering("destroy", write(Tier::R4))
+}

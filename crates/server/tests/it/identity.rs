@@ -1,0 +1,146 @@
+//! Who may do what.
+
+use crate::harness::{Client, Kind, TestServer, on_both_engines};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+on_both_engines!(
+    every_door_checks_the_permission_it_needs,
+    agents_stay_in_their_session,
+    services_hold_what_their_scopes_say,
+    nobody_acts_above_their_own_role,
+    a_disabled_person_is_out_at_once,
+    names_are_unique_and_sane,
+);
+
+async fn every_door_checks_the_permission_it_needs(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await.client;
+    let member = server.owner.person("mia", "member").await;
+    let admin = server.owner.person("ada", "admin").await;
+    // (method, path, body, agent, member, admin)
+    let table: &[(Method, &str, Option<Value>, u16, u16, u16)] = &[
+        (Method::GET, "/api/v1/whoami", None, 200, 200, 200),
+        (Method::GET, "/api/v1/status", None, 403, 200, 200),
+        (Method::GET, "/api/v1/invocations", None, 403, 200, 200),
+        (Method::GET, "/api/v1/receipts", None, 403, 200, 200),
+        (Method::GET, "/api/v1/receipts/export", None, 403, 200, 200),
+        (Method::GET, "/api/v1/keys", None, 403, 200, 200),
+        (Method::GET, "/api/v1/checkpoint", None, 403, 200, 200),
+        (Method::GET, "/api/v1/actions", None, 403, 200, 200),
+        (Method::GET, "/api/v1/actions/fake.read", None, 200, 200, 200),
+        (Method::GET, "/api/v1/sessions", None, 403, 200, 200),
+        (Method::GET, "/api/v1/modes", None, 403, 200, 200),
+        (Method::GET, "/api/v1/spaces", None, 403, 200, 200),
+        (Method::GET, "/api/v1/users", None, 403, 200, 200),
+        (Method::GET, "/api/v1/notifications", None, 403, 200, 200),
+        (Method::GET, "/api/v1/tokens", None, 403, 403, 200),
+        (Method::POST, "/api/v1/sessions", Some(json!({})), 403, 201, 201),
+        (Method::PUT, "/api/v1/modes/fake.read", Some(json!({ "mode": "allow" })), 403, 403, 200),
+        (Method::DELETE, "/api/v1/modes/fake.read", None, 403, 403, 200),
+        (Method::POST, "/api/v1/keys/rotate", Some(json!({})), 403, 403, 200),
+        (Method::POST, "/api/v1/users", Some(json!({ "name": "zoe", "role": "member" })), 403, 403, 201),
+        (Method::POST, "/api/v1/spaces", Some(json!({ "name": "lab" })), 403, 403, 201),
+        (Method::POST, "/api/v1/tokens", Some(json!({ "name": "t", "scopes": ["read"] })), 403, 403, 201),
+    ];
+    for (method, path, body, for_agent, for_member, for_admin) in table {
+        for (who, client, expected) in [("agent", &agent, for_agent), ("member", &member, for_member), ("admin", &admin, for_admin)] {
+            let answer = client.send(method.clone(), path, body.clone()).await;
+            assert_eq!(answer.status, *expected, "{who} {method} {path}: {answer:?}");
+            if *expected == 403 {
+                answer.problem(403, "forbidden");
+            }
+        }
+        let nobody: Client = server.owner.with_token("");
+        nobody.send(method.clone(), path, body.clone()).await.problem(401, "unauthenticated");
+    }
+    server.verify().await;
+}
+
+async fn agents_stay_in_their_session(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (one, two) = (server.agent().await, server.agent().await);
+    let id = one.invoke("fake.read", json!({})).await.id();
+    let path = format!("/api/v1/sessions/{}/actions", one.session);
+    for read in [format!("{path}/available"), format!("{path}/invocations"), format!("{path}/invocations/{id}"), format!("{path}/guide/fake")] {
+        one.client.get(&read).await.ok();
+        two.client.get(&read).await.problem(403, "not_your_session");
+    }
+    two.client.post(&format!("{path}/invoke"), json!({ "action": "fake.read" })).await.problem(403, "not_your_session");
+    one.client.get(&format!("/api/v1/invocations/{id}")).await.ok();
+    two.client.get(&format!("/api/v1/invocations/{id}")).await.problem(404, "not_found");
+    // An invocation is looked up inside the session that is named, not beside it.
+    let crossed = format!("/api/v1/sessions/{}/actions/invocations/{id}", two.session);
+    two.client.get(&crossed).await.problem(404, "not_found");
+    // A person invokes in sessions they created, and in no one else's.
+    let member = server.owner.person("mia", "member").await;
+    member.post(&format!("{path}/invoke"), json!({ "action": "fake.read" })).await.problem(403, "not_your_session");
+    server.owner.post(&format!("{path}/invoke"), json!({ "action": "fake.read" })).await.ok();
+    server.owner.post(&format!("/api/v1/sessions/{}/end", one.session), json!({})).await.ok();
+    one.invoke("fake.read", json!({})).await.problem(401, "unauthenticated");
+    server.owner.post(&format!("{path}/invoke"), json!({ "action": "fake.read" })).await.problem(409, "session_ended");
+}
+
+async fn services_hold_what_their_scopes_say(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let service = |scopes: Value| {
+        let owner = server.owner.clone();
+        async move {
+            let made = owner.post("/api/v1/tokens", json!({ "name": "svc", "scopes": scopes })).await.ok();
+            owner.with_token(made["token"].as_str().unwrap())
+        }
+    };
+    let reader = service(json!(["read"])).await;
+    reader.get("/api/v1/invocations").await.ok();
+    reader.post("/api/v1/sessions", json!({})).await.problem(403, "forbidden");
+    let runner = service(json!(["create_session", "invoke", "read_session"])).await;
+    let session = runner.post("/api/v1/sessions", json!({ "unattended": true })).await.ok();
+    let path = format!("/api/v1/sessions/{}/actions/invoke", session["id"].as_str().unwrap());
+    assert_eq!(runner.post(&path, json!({ "action": "fake.read" })).await.ok()["invocation"]["status"], "succeeded");
+    runner.get("/api/v1/invocations").await.problem(403, "forbidden");
+    for scopes in [json!([]), json!(["everything"]), json!(["approve"])] {
+        server.owner.post("/api/v1/tokens", json!({ "name": "svc", "scopes": scopes })).await.problem(400, "invalid_request");
+    }
+}
+
+async fn nobody_acts_above_their_own_role(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let admin = server.owner.person("ada", "admin").await;
+    admin.post("/api/v1/users", json!({ "name": "eve", "role": "owner" })).await.problem(403, "forbidden");
+    let users = server.owner.get("/api/v1/users").await.ok();
+    let owner = users["items"].as_array().unwrap().iter().find(|user| user["role"] == "owner").unwrap()["id"].clone();
+    admin.post("/api/v1/tokens", json!({ "name": "steal", "user_id": owner })).await.problem(403, "forbidden");
+    let path = format!("/api/v1/users/{}/disable", owner.as_str().unwrap());
+    admin.post(&path, json!({})).await.problem(403, "forbidden");
+    server.owner.post(&path, json!({})).await.problem(409, "last_owner");
+    let service = server.owner.post("/api/v1/tokens", json!({ "name": "svc", "scopes": ["manage_identity"] })).await.ok();
+    let service = server.owner.with_token(service["token"].as_str().unwrap());
+    service.post("/api/v1/users", json!({ "name": "eve", "role": "admin" })).await.problem(403, "forbidden");
+    service.post("/api/v1/tokens", json!({ "name": "steal", "user_id": owner })).await.problem(403, "forbidden");
+    service.post("/api/v1/tokens", json!({ "name": "more", "scopes": ["manage_policy"] })).await.problem(403, "forbidden");
+}
+
+async fn a_disabled_person_is_out_at_once(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let member = server.owner.person("mia", "member").await;
+    let id = member.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    let agent = member.new_session(json!({})).await;
+    let pending = agent.pending("fake.write", json!({})).await;
+    server.owner.post(&format!("/api/v1/users/{id}/disable"), json!({})).await.ok();
+    member.get("/api/v1/whoami").await.problem(401, "unauthenticated");
+    server.owner.post("/api/v1/tokens", json!({ "name": "t", "user_id": id })).await.problem(404, "not_found");
+    // What the person's agent asked for before is still an admin's to decide.
+    server.owner.approve(&pending).await.ok();
+}
+
+async fn names_are_unique_and_sane(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.post("/api/v1/users", json!({ "name": "mia", "role": "member" })).await.ok();
+    server.owner.post("/api/v1/users", json!({ "name": "mia", "role": "admin" })).await.problem(409, "name_taken");
+    server.owner.post("/api/v1/spaces", json!({ "name": "main" })).await.problem(409, "name_taken");
+    for name in ["", " ", "a\nb", "x\u{202e}y", " padded", &"n".repeat(65)] {
+        server.owner.post("/api/v1/users", json!({ "name": name, "role": "member" })).await.problem(400, "invalid_request");
+    }
+    server.owner.post("/api/v1/users", json!({ "name": "bob", "role": "king" })).await.problem(400, "invalid_request");
+    server.owner.post("/api/v1/sessions", json!({ "space": "nowhere" })).await.problem(404, "not_found");
+}

@@ -1,0 +1,26 @@
+//! The API's description is a promise: a change of it must be seen.
+
+use crate::harness::{Kind, TestServer};
+
+const GOLDEN: &str = include_str!("../golden/openapi.json");
+
+#[test]
+fn the_description_is_the_committed_one() {
+    let now = server::openapi_json();
+    assert!(
+        now == GOLDEN,
+        "the API's description changed; look at the difference and, if it is meant, run `cargo run -- openapi > crates/server/tests/golden/openapi.json`"
+    );
+}
+
+#[tokio::test]
+async fn it_is_served_and_health_needs_no_token() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    let nobody = server.owner.with_token("");
+    let served = nobody.get("/api/v1/openapi.json").await.ok();
+    assert_eq!(served, serde_json::from_str::<serde_json::Value>(GOLDEN).unwrap());
+    assert_eq!(served["openapi"].as_str().map(|version| &version[..3]), Some("3.1"));
+    assert_eq!(nobody.get("/healthz").await.status, 200);
+    assert_eq!(nobody.get("/readyz").await.status, 200);
+    assert_eq!(nobody.get("/metrics").await.status, 200);
+}
