@@ -16,6 +16,7 @@ pub(crate) mod login;
 pub(crate) mod mode;
 pub(crate) mod notification;
 mod outcome;
+mod part;
 pub(crate) mod receipt;
 pub(crate) mod serve;
 pub(crate) mod session;

@@ -6,7 +6,7 @@ mod prompt;
 mod table;
 
 pub(crate) use json::Fields;
-pub(crate) use prompt::Consent;
+pub(crate) use prompt::{Consent, read_stdin};
 pub(crate) use table::{Cell, Column, Record, Table};
 
 use crate::exit::{Exit, Failure};

@@ -90,7 +90,7 @@ pub const NOTIFICATION_TITLE_CHARS_MAX: usize = 200;
 pub const NOTIFICATION_BODY_CHARS_MAX: usize = 4_000;
 /// How long a stopping server waits for running invocations before it leaves them to the next start.
 pub const SHUTDOWN_SECONDS: u64 = 35;
-/// Days a token lives unless its creator says otherwise; `0` days given means it does not expire.
+/// Days the token of a new session lives; after that a new session is needed.
 pub const AGENT_TOKEN_DAYS: u64 = 30;
 /// Longest an invocation can really be `running`, all attempts and waits included; older than that it is `in_doubt`.
 pub const RUNNING_SECONDS_MAX: u64 = 150;

@@ -170,7 +170,6 @@ mod tests {
         Principal {
             org: OrgId::new(at, [0; 10]),
             id,
-            token: TokenId::new(at, [0; 10]),
             name: "x".into(),
             role,
             owner: None,

@@ -54,7 +54,7 @@ pub trait Source: Send + Sync {
 pub enum AfterError {
     /// Nothing happened.
     NoEffect,
-    /// It may have happened: the invocation becomes `in_doubt` unless the call is repeatable.
+    /// It may have happened: the invocation becomes `in_doubt`, unless it was only a read.
     Unknown,
 }
 

@@ -47,9 +47,9 @@ impl Pipeline {
     /// Says no. The reason reaches whoever asked.
     pub async fn deny(&self, principal: &Principal, id: &InvocationId, reason: Option<String>) -> Result<Invocation, Error> {
         let pending = self.answerable(principal, id).await?;
-        if pending.binding.as_ref().is_some_and(|binding| binding.expires_at <= self.now()) {
-            let expired = self.expire(pending, Status::Pending).await;
-            expired?;
+        let now = self.ledger().now().await?;
+        if pending.binding.as_ref().is_some_and(|binding| binding.expires_at <= now) {
+            self.expire(pending, Status::Pending).await?;
             return Err(Error::Conflict { invocation: id.clone(), conflict: Conflict::Expired });
         }
         let approval = self.approval(principal, &pending, None, reason.clone(), Verdict::Deny)?;

@@ -134,6 +134,9 @@ async fn list_of(source: &dyn Source, org: &OrgId) -> Result<Vec<Arc<Action>>, s
     let limit = Duration::from_millis(LIST_TIMEOUT_MS);
     match tokio::time::timeout(limit, source.list(org)).await {
         Ok(listed) => listed,
-        Err(_) => Err(source::Error::TimedOut { source_id: source.id().to_string(), timeout_ms: LIST_TIMEOUT_MS }),
+        Err(_) => Err(source::Error::Unreachable {
+            source_id: source.id().to_string(),
+            message: format!("it did not list its actions within {LIST_TIMEOUT_MS} ms"),
+        }),
     }
 }

@@ -96,10 +96,13 @@ pub enum Error {
     Conflict { invocation: InvocationId, conflict: Conflict },
     #[error("action `{action}` cannot say what it would change, so it has no dry run")]
     DryRunUnsupported { action: String },
-    #[error("source `{source_id}` could not list its actions: {message}; retrying is safe")]
-    SourceUnavailable { source_id: String, message: String },
+    #[error("{message}")]
+    SourceUnavailable { message: String },
     #[error(transparent)]
     Store(#[from] ledger::Error),
+    /// The effect has happened, and its receipt waits for the store: trying again would repeat the effect.
+    #[error("`{invocation}` was carried out, but its outcome could not be recorded yet; do not retry, read it again later")]
+    Unrecorded { invocation: InvocationId },
     /// A bug: logged in full, told as little as possible.
     #[error("{message}")]
     Internal { message: String },

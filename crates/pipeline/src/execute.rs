@@ -4,14 +4,15 @@
 use crate::decide::{Cleared, PreviewOnly};
 use crate::gate::Gated;
 use crate::hold::Void;
-use crate::record::Done;
+use crate::record::{Done, Ending};
 use crate::replay::Taken;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::action::Class;
+use countersign_core::invocation::Failure;
 use countersign_core::ledger::{Begin, Begun, EntryDraft, EntryId, Finished, NewReservation, Row};
 use countersign_core::limits::{CALL_TIMEOUT_MS, IDEMPOTENCY_SECONDS};
 use countersign_core::source::{self, AfterError, CallContext, Output};
-use countersign_core::{IntentId, Invocation, InvocationId, Status};
+use countersign_core::{IntentId, Invocation, InvocationId, Status, ledger};
 use receipt::body::{ApprovalBody, DefinitionDigests, IntentBody};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,15 +51,18 @@ impl Pipeline {
         let _walking = Walking::begin(self, &invocation.id);
         let answer = self.attempt(&cleared, &mut invocation, &row).await?;
         invocation.ended_at = Some(self.now());
-        let effect_unknown = answer.as_ref().is_err_and(|error| error.after() == AfterError::Unknown);
-        if effect_unknown && invocation.tier.class() != Class::Read {
+        if let Err(error) = &answer
+            && error.after() == AfterError::Unknown
+            && invocation.tier.class() != Class::Read
+        {
+            invocation.failure = Some(Failure { code: error.code().into(), message: policy::redact_text(&error.to_string()) });
             return self.doubt(invocation).await;
         }
         Ok(Executed::Done(Box::new(Done::new(&cleared, invocation, row, answer))))
     }
 
     /// A dry run: what would change, asked of the source, with no intent because there is no effect.
-    pub(crate) async fn preview(&self, preview: Box<PreviewOnly>) -> Result<Outcome, Error> {
+    pub(crate) async fn dry_run(&self, preview: Box<PreviewOnly>) -> Result<Outcome, Error> {
         let PreviewOnly { gated, decision, policy_slice } = *preview;
         let mut invocation = gated.to_invocation(Status::Running, &decision);
         invocation.started_at = Some(self.now());
@@ -146,7 +150,11 @@ impl Pipeline {
         let reservation = invocation.idempotency_key.clone().filter(|_| row == Row::Insert).map(|key| NewReservation { key, expires_at });
         let begin = Begin { invocation: invocation.clone(), row, intent: self.intent(cleared, invocation)?, reservation };
         let void = |conflict| Started::Not(Executed::Void(Box::new(Void { invocation: invocation.clone(), conflict })));
-        Ok(match self.ledger().begin(begin).await? {
+        let begun = self.ledger().begin(begin).await;
+        if matches!(begun, Err(ledger::Error::CommitUnknown { .. })) {
+            self.abandon(invocation.clone());
+        }
+        Ok(match begun? {
             Begun::Started => Started::Row(Row::From(Status::Running)),
             Begun::KeyTaken(reservation) => Started::Not(Executed::Elsewhere(Taken {
                 org: invocation.org.clone(),
@@ -156,6 +164,19 @@ impl Pipeline {
             Begun::Expired => void(Conflict::Expired),
             Begun::Not(_) | Begun::Missing => void(Conflict::Consumed),
         })
+    }
+
+    /// The intent may have been written, and nothing was sent: the row must not stay `running`.
+    fn abandon(&self, invocation: Invocation) {
+        let pipeline = self.clone();
+        self.inner.tasks.spawn(async move {
+            let message = "the store went away while the intent was written; nothing was sent".to_owned();
+            let failure = Failure { code: "store_unavailable".into(), message };
+            let ending = Ending::unexecuted(invocation, Status::Failed, None, failure, Row::From(Status::Running));
+            if let Err(error) = pipeline.record_ending(ending).await {
+                tracing::debug!(%error, "an intent that was perhaps written needs no end");
+            }
+        });
     }
 
     /// What the held row knows and this walk does not: the answer and what it is bound to.

@@ -57,7 +57,7 @@ impl Pipeline {
             Replay::Earlier(outcome) => Ok(outcome),
             Replay::Fresh(Decided::Denied(denied)) => self.record_denial(denied).await,
             Replay::Fresh(Decided::Pending(pending)) => self.hold(pending).await,
-            Replay::Fresh(Decided::Preview(preview)) => self.preview(preview).await,
+            Replay::Fresh(Decided::Preview(preview)) => self.dry_run(preview).await,
             Replay::Fresh(Decided::Cleared(cleared)) => self.perform(cleared).await,
         }
     }

@@ -233,24 +233,31 @@ impl Pipeline {
                 settled => return settled,
             }
         }
-        let last = self.try_ending(&finish, receipt).await;
-        if matches!(&last, Err(Error::Store(error)) if is_passing(error)) && finish.row != Row::Insert {
-            let (pipeline, receipt) = (self.clone(), receipt.clone());
-            tracing::error!(invocation = %finish.invocation.id, "an outcome could not be recorded; trying until the store is back");
-            self.inner.tasks.spawn(async move {
-                for _ in 0..RECORD_RETRY_SECONDS {
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    match pipeline.try_ending(&finish, &receipt).await {
-                        Err(Error::Store(error)) if is_passing(&error) => {}
-                        _ => {
-                            pipeline.inner.waiters.wake(&finish.invocation.id);
-                            return;
-                        }
+        match self.try_ending(&finish, receipt).await {
+            Err(Error::Store(error)) if is_passing(&error) && finish.row == Row::From(Status::Running) => {
+                let invocation = finish.invocation.id.clone();
+                tracing::error!(%invocation, "an outcome could not be recorded; trying until the store is back");
+                self.record_later(finish, receipt.clone());
+                Err(Error::Unrecorded { invocation })
+            }
+            settled => settled,
+        }
+    }
+
+    fn record_later(&self, finish: Finish, receipt: ReceiptId) {
+        let pipeline = self.clone();
+        self.inner.tasks.spawn(async move {
+            for _ in 0..RECORD_RETRY_SECONDS {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                match pipeline.try_ending(&finish, &receipt).await {
+                    Err(Error::Store(error)) if is_passing(&error) => {}
+                    _ => {
+                        pipeline.inner.waiters.wake(&finish.invocation.id);
+                        return;
                     }
                 }
-            });
-        }
-        last
+            }
+        });
     }
 
     async fn try_ending(&self, finish: &Finish, receipt: &ReceiptId) -> Result<u64, Error> {

@@ -1,6 +1,7 @@
 //! What a crash, a restart or the clock leaves behind: expired, stale or interrupted invocations, brought to an honest state.
 
 use crate::{Error, Pipeline};
+use countersign_core::invocation::Failure;
 use countersign_core::ledger::Finished;
 use countersign_core::limits::RUNNING_SECONDS_MAX;
 use countersign_core::{Invocation, Status};
@@ -67,6 +68,7 @@ impl Pipeline {
 
     async fn doubt_left_behind(&self, mut invocation: Invocation) -> Result<(), Error> {
         invocation.status = Status::InDoubt;
+        invocation.failure = Some(Failure { code: "interrupted".into(), message: "the server stopped while it ran".into() });
         let event = self.event(&invocation, Status::InDoubt);
         match self.ledger().doubt(invocation.clone(), event).await? {
             Finished::Recorded { .. } => {

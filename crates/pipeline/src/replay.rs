@@ -3,6 +3,7 @@
 use crate::decide::Decided;
 use crate::gate::Gated;
 use crate::{Conflict, Error, Outcome, Pipeline};
+use countersign_core::invocation::DeniedBy;
 use countersign_core::ledger::Reservation;
 use countersign_core::limits::IDEMPOTENCY_WAIT_SECONDS;
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, Status};
@@ -85,7 +86,8 @@ impl Pipeline {
             return conflict(Conflict::DefinitionMismatch);
         }
         match held.status {
-            Status::Denied => conflict(Conflict::Rejected),
+            Status::Denied if held.denied_by == Some(DeniedBy::Person) => conflict(Conflict::Rejected),
+            Status::Denied => conflict(Conflict::Ended),
             Status::Expired => conflict(Conflict::Expired),
             Status::Cancelled | Status::Quarantined => conflict(Conflict::Ended),
             Status::Pending | Status::InDoubt | Status::Succeeded | Status::Failed | Status::Reverted => outcome_of(held),

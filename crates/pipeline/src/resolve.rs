@@ -27,7 +27,7 @@ impl Pipeline {
         let id = ActionId::parse(&admitted.request.action).map_err(|_| unknown())?;
         let org = &admitted.session.org;
         let found = self.inner.catalogue.find(org, &id).await;
-        let found = found.map_err(|error| Error::SourceUnavailable { source_id: id.source().to_owned(), message: error.to_string() })?;
+        let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
         let (source, definition) = found.ok_or_else(unknown)?;
         self.archive(org, &definition).await?;
         Ok(Resolved { admitted, source, definition })

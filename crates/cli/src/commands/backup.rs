@@ -48,8 +48,8 @@ impl Backup {
             return Err(Failure::usage(format!("`{}` exists already, and a backup is never overwritten", self.file.display())));
         }
         let store = server::open_store(&config).await.map_err(|error| Failure::failed(error.to_string()))?;
-        let part = super::receipt::part::Part::create(&self.file)?;
-        let mut writer = BufWriter::new(part.file()?);
+        let part = super::part::Part::create(&self.file)?;
+        let mut writer = BufWriter::new(part.file());
         let moved = store.backup(&mut writer).await.map_err(|error| Failure::failed(error.to_string()))?;
         drop(writer);
         part.keep()?;

@@ -23,7 +23,7 @@ use store::InvocationFilter;
 use utoipa::IntoParams;
 
 /// Performs an action, or holds it for a person.
-#[utoipa::path(post, path = "/sessions/{session}/actions/invoke", tag = "invocations", params(("session" = String, Path), WaitQuery),
+#[utoipa::path(operation_id = "invocations_invoke", post, path = "/sessions/{session}/actions/invoke", tag = "invocations", params(("session" = String, Path), WaitQuery),
     request_body = InvokeRequest,
     responses(
         (status = 200, description = "It succeeded.", body = InvokeResponse),
@@ -43,7 +43,7 @@ pub(super) async fn invoke(
 ) -> Result<Response, Refusal> {
     let unknown = || Refusal::new(Code::UnknownSession, "there is no such session").hint("create one with `countersign session create`");
     let session = SessionId::parse(&session).map_err(|_| unknown())?;
-    let approval_ref = body.approval_ref.as_deref().map(|text| parse_id(text)).transpose()?;
+    let approval_ref = body.approval_ref.as_deref().map(parse_id).transpose()?;
     let limit = wait.duration()?;
     let org = caller.principal.org.clone();
     let outcome = app
@@ -71,7 +71,7 @@ pub(super) async fn invoke(
 }
 
 /// Invocations of one session, newest first.
-#[utoipa::path(get, path = "/sessions/{session}/actions/invocations", tag = "invocations",
+#[utoipa::path(operation_id = "invocations_list_of_session", get, path = "/sessions/{session}/actions/invocations", tag = "invocations",
     params(("session" = String, Path), PageQuery),
     responses((status = 200, body = Page<InvocationView>), (status = "4XX", body = Problem)))]
 pub(super) async fn list_of_session(
@@ -87,7 +87,7 @@ pub(super) async fn list_of_session(
 }
 
 /// One invocation of a session; `?wait=30s` holds the answer back until it is final.
-#[utoipa::path(get, path = "/sessions/{session}/actions/invocations/{invocation}", tag = "invocations",
+#[utoipa::path(operation_id = "invocations_show_in_session", get, path = "/sessions/{session}/actions/invocations/{invocation}", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path), WaitQuery),
     responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem)))]
 pub(super) async fn show_in_session(
@@ -103,7 +103,7 @@ pub(super) async fn show_in_session(
 }
 
 /// Approves a pending invocation of a session and runs it.
-#[utoipa::path(post, path = "/sessions/{session}/actions/invocations/{invocation}/approve", tag = "invocations",
+#[utoipa::path(operation_id = "invocations_approve_in_session", post, path = "/sessions/{session}/actions/invocations/{invocation}/approve", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path)), request_body = ApproveRequest,
     responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem), (status = 502, body = Problem)))]
 pub(super) async fn approve_in_session(
@@ -119,7 +119,7 @@ pub(super) async fn approve_in_session(
 }
 
 /// Denies a pending invocation of a session.
-#[utoipa::path(post, path = "/sessions/{session}/actions/invocations/{invocation}/deny", tag = "invocations",
+#[utoipa::path(operation_id = "invocations_deny_in_session", post, path = "/sessions/{session}/actions/invocations/{invocation}/deny", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path)), request_body = DenyRequest,
     responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem)))]
 pub(super) async fn deny_in_session(
@@ -148,7 +148,7 @@ pub(super) struct ListQuery {
 }
 
 /// Invocations of the org, newest first.
-#[utoipa::path(get, path = "/invocations", tag = "invocations", params(ListQuery),
+#[utoipa::path(operation_id = "invocations_list", get, path = "/invocations", tag = "invocations", params(ListQuery),
     responses((status = 200, body = Page<InvocationView>), (status = "4XX", body = Problem)))]
 pub(super) async fn list(
     State(app): State<App>,
@@ -167,7 +167,7 @@ pub(super) async fn list(
 }
 
 /// One invocation; `?wait=30s` holds the answer back until it is final.
-#[utoipa::path(get, path = "/invocations/{invocation}", tag = "invocations", params(("invocation" = String, Path), WaitQuery),
+#[utoipa::path(operation_id = "invocations_show", get, path = "/invocations/{invocation}", tag = "invocations", params(("invocation" = String, Path), WaitQuery),
     responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem)))]
 pub(super) async fn show(
     State(app): State<App>,
@@ -182,7 +182,7 @@ pub(super) async fn show(
 }
 
 /// Approves a pending invocation and runs it.
-#[utoipa::path(post, path = "/invocations/{invocation}/approve", tag = "invocations", params(("invocation" = String, Path)),
+#[utoipa::path(operation_id = "invocations_approve", post, path = "/invocations/{invocation}/approve", tag = "invocations", params(("invocation" = String, Path)),
     request_body = ApproveRequest,
     responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem), (status = 502, body = Problem)))]
 pub(super) async fn approve(
@@ -196,7 +196,7 @@ pub(super) async fn approve(
 }
 
 /// Denies a pending invocation.
-#[utoipa::path(post, path = "/invocations/{invocation}/deny", tag = "invocations", params(("invocation" = String, Path)),
+#[utoipa::path(operation_id = "invocations_deny", post, path = "/invocations/{invocation}/deny", tag = "invocations", params(("invocation" = String, Path)),
     request_body = DenyRequest,
     responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem)))]
 pub(super) async fn deny(
@@ -210,7 +210,7 @@ pub(super) async fn deny(
 }
 
 /// Everything the log says of one invocation, in order: its intents and its receipt.
-#[utoipa::path(get, path = "/invocations/{invocation}/entries", tag = "receipts", params(("invocation" = String, Path)),
+#[utoipa::path(operation_id = "invocations_entries", get, path = "/invocations/{invocation}/entries", tag = "receipts", params(("invocation" = String, Path)),
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem)))]
 pub(super) async fn entries(
     State(app): State<App>,
@@ -223,7 +223,7 @@ pub(super) async fn entries(
 }
 
 async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: ApproveRequest) -> Result<Response, Refusal> {
-    let shown = body.binding.as_deref().map(|text| wanted(text, "binding", Digest::parse)).transpose()?;
+    let shown = body.binding.as_deref().map(|text| Digest::parse(text).ok_or_else(bad_binding)).transpose()?;
     answer(app.pipeline().approve(&caller.principal, id, shown, body.reason).await?)
 }
 
@@ -252,6 +252,10 @@ async fn readable(app: &App, caller: &Caller, text: &str) -> Result<Invocation, 
             || (caller.principal.may(Permission::ReadSession) && caller.principal.session.as_ref() == Some(&found.session))
     };
     found.filter(readable).ok_or_else(|| Refusal::not_found("invocation", text))
+}
+
+fn bad_binding() -> Refusal {
+    Refusal::new(Code::InvalidRequest, "`binding` is not 64 hex characters").hint("send the `binding.digest` that was shown")
 }
 
 fn parse_id(text: &str) -> Result<InvocationId, Refusal> {
@@ -286,7 +290,12 @@ fn answer(outcome: Outcome) -> Result<Response, Refusal> {
             let body = InvokeResponse { invocation: view(&invocation), result: None, message: Some(message), replayed: false };
             return Ok((StatusCode::ACCEPTED, Json(body)).into_response());
         }
-        Outcome::InDoubt(invocation) => return Err(Refusal::ended(Code::InDoubt, &invocation)),
+        Outcome::InDoubt(invocation) => {
+            let mut refusal = Refusal::ended(Code::InDoubt, &invocation);
+            let why = invocation.failure.as_ref().map_or("", |failure| failure.message.as_str());
+            refusal.0.detail = format!("the effect of `{}` may have happened: {why}; do not retry, reconcile it", invocation.id);
+            return Err(refusal);
+        }
         Outcome::Ended { invocation, result } => (invocation, result, false),
         Outcome::Replayed(invocation) => {
             let result = invocation.result.clone();

@@ -14,7 +14,7 @@ use countersign_core::{ActionId, Mode};
 use store::ModeChange;
 
 /// Every mode that was set explicitly.
-#[utoipa::path(get, path = "/modes", tag = "modes", params(PageQuery),
+#[utoipa::path(operation_id = "modes_list", get, path = "/modes", tag = "modes", params(PageQuery),
     responses((status = 200, body = Page<ModeView>), (status = "4XX", body = Problem)))]
 pub(super) async fn list(
     State(app): State<App>,
@@ -35,7 +35,7 @@ pub(super) async fn list(
 }
 
 /// Sets the org's mode for an action. Approvals that were asked under the old rules no longer fit.
-#[utoipa::path(put, path = "/modes/{action}", tag = "modes", params(("action" = String, Path)), request_body = SetModeRequest,
+#[utoipa::path(operation_id = "modes_set", put, path = "/modes/{action}", tag = "modes", params(("action" = String, Path)), request_body = SetModeRequest,
     responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem)))]
 pub(super) async fn set(
     State(app): State<App>,
@@ -47,7 +47,7 @@ pub(super) async fn set(
 }
 
 /// Removes the org's mode for an action: the inferred one holds again.
-#[utoipa::path(delete, path = "/modes/{action}", tag = "modes", params(("action" = String, Path)),
+#[utoipa::path(operation_id = "modes_unset", delete, path = "/modes/{action}", tag = "modes", params(("action" = String, Path)),
     responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem)))]
 pub(super) async fn unset(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ModeChangeResponse>, Refusal> {
     change(&app, &caller, &action, None).await

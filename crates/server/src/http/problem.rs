@@ -103,6 +103,8 @@ impl From<pipeline::Error> for Refusal {
                 .hint(format!("see how it ended with `countersign show {invocation}`")),
             E::DryRunUnsupported { .. } => Self::new(Code::DryRunUnsupported, detail),
             E::SourceUnavailable { .. } => Self::new(Code::SourceUnavailable, detail),
+            E::Unrecorded { invocation } => about(Self::new(Code::OutcomeUnrecorded, detail), &invocation)
+                .hint(format!("read it with `countersign show {invocation}` once the store is back")),
             E::Store(error) => error.into(),
             E::Internal { .. } => internal(&detail),
         }

@@ -15,7 +15,7 @@ use countersign_core::session::SelfApproval;
 use countersign_core::{Space, SpaceId};
 
 /// Spaces of the org.
-#[utoipa::path(get, path = "/spaces", tag = "spaces", params(PageQuery),
+#[utoipa::path(operation_id = "spaces_list", get, path = "/spaces", tag = "spaces", params(PageQuery),
     responses((status = 200, body = Page<SpaceView>), (status = "4XX", body = Problem)))]
 pub(super) async fn list(
     State(app): State<App>,
@@ -28,7 +28,7 @@ pub(super) async fn list(
 }
 
 /// Creates a space.
-#[utoipa::path(post, path = "/spaces", tag = "spaces", request_body = NewSpaceRequest,
+#[utoipa::path(operation_id = "spaces_create", post, path = "/spaces", tag = "spaces", request_body = NewSpaceRequest,
     responses((status = 201, body = SpaceView), (status = "4XX", body = Problem)))]
 pub(super) async fn create(
     State(app): State<App>,
@@ -44,7 +44,7 @@ pub(super) async fn create(
 }
 
 /// Changes a space.
-#[utoipa::path(patch, path = "/spaces/{space}", tag = "spaces", params(("space" = String, Path)), request_body = ChangeSpaceRequest,
+#[utoipa::path(operation_id = "spaces_change", patch, path = "/spaces/{space}", tag = "spaces", params(("space" = String, Path)), request_body = ChangeSpaceRequest,
     responses((status = 200, body = SpaceView), (status = "4XX", body = Problem)))]
 pub(super) async fn change(
     State(app): State<App>,

@@ -7,10 +7,8 @@ const GOLDEN: &str = include_str!("../golden/openapi.json");
 #[test]
 fn the_description_is_the_committed_one() {
     let now = server::openapi_json();
-    assert!(
-        now == GOLDEN,
-        "the API's description changed; look at the difference and, if it is meant, run `cargo run -- openapi > crates/server/tests/golden/openapi.json`"
-    );
+    let hint = "look at the difference and, if it is meant, run `cargo run -- openapi > crates/server/tests/golden/openapi.json`";
+    assert!(now == GOLDEN, "the API's description changed; {hint}");
 }
 
 #[tokio::test]

@@ -1,0 +1,85 @@
+//! Logging in and out: a server and a token, remembered under a name in a file that only its owner can read.
+//! The token comes from a prompt or from stdin, never from the command line, where others could see it.
+
+use super::{Setting, status};
+use crate::client::Client;
+use crate::context::{Context, Contexts, DEFAULT_URL, Origin, Server, is_local, parse_url};
+use crate::exit::{Exit, Failure};
+use crate::output::read_stdin;
+use crate::style::Tone;
+use api::identity::WhoamiResponse;
+use clap::Args;
+use countersign_core::Secret;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  countersign login                                              asks for the token
+  countersign login --url https://countersign.example --context work
+  countersign login --token-stdin < ./countersign-data/owner.token";
+
+const DEFAULT_NAME: &str = "default";
+const TOKEN_BYTES_MAX: u64 = 4_096;
+
+#[derive(Debug, Args)]
+pub(crate) struct Login {
+    /// Read the token from stdin
+    #[arg(long)]
+    token_stdin: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Logout {
+    /// The context to forget; the current one when absent
+    name: Option<String>,
+}
+
+impl Login {
+    pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
+        let Setting { global, environment, terminal } = setting;
+        let path = environment.contexts_file()?;
+        let mut contexts = Contexts::load(&path)?;
+        let name = global.context.clone().or_else(|| environment.context.clone()).unwrap_or_else(|| DEFAULT_NAME.to_owned());
+        let known = contexts.contexts.get(&name).map(|context| context.url.as_str());
+        let url = parse_url(global.url.as_deref().or(environment.url.as_deref()).or(known).unwrap_or(DEFAULT_URL))?;
+        if url.scheme() == "http" && !is_local(&url) {
+            terminal.note(Tone::Warn.paint(format!("! careful: `{url}` is not encrypted, others on the way can read the token")));
+        }
+        let token = if self.token_stdin {
+            Secret::new(read_stdin(TOKEN_BYTES_MAX).await?.trim().to_owned())
+        } else if terminal.can_ask() {
+            terminal.ask_secret(&format!("token for {url}: ")).await?
+        } else {
+            return Err(Failure::usage("no token was given, and nobody can be asked here").hint("countersign login --token-stdin < FILE"));
+        };
+        if token.expose().is_empty() {
+            return Err(Failure::usage("the token is empty"));
+        }
+        let context = Context::new(&url, &token);
+        let client = Client::new(Server { url, token: Some(token), origin: Origin::Environment })?;
+        let answer = client.get::<WhoamiResponse>(&["whoami"], &[]).await?;
+        contexts.contexts.insert(name.clone(), context);
+        contexts.current = Some(name.clone());
+        contexts.save(&path)?;
+        terminal.record(&answer.raw, &status::identity(&answer.read, &client))?;
+        terminal.note(format!("{} as `{name}`", Tone::Ok.paint("✓ logged in")));
+        Ok(Exit::Ok)
+    }
+}
+
+impl Logout {
+    pub(crate) fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
+        let path = setting.environment.contexts_file()?;
+        let mut contexts = Contexts::load(&path)?;
+        let name = self.name.or_else(|| setting.global.context.clone()).or_else(|| contexts.current.clone());
+        let name = name.ok_or_else(|| Failure::new(Exit::NotFound, "you are not logged in anywhere").hint("countersign login"))?;
+        contexts.get(&name)?;
+        contexts.contexts.remove(&name);
+        if contexts.current.as_ref() == Some(&name) {
+            contexts.current = None;
+        }
+        contexts.save(&path)?;
+        setting.terminal.note(format!("{} `{name}`; the token itself still works until it is revoked", Tone::Ok.paint("✓ forgot")));
+        setting.terminal.next("countersign token list");
+        Ok(Exit::Ok)
+    }
+}

@@ -1,0 +1,118 @@
+//! Sessions: one agent's working context, with the token it acts under.
+
+use super::more;
+use crate::args::Paging;
+use crate::client::Client;
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Column, Consent, Record, Table, Terminal};
+use crate::style::Tone;
+use api::Page;
+use api::identity::{NewSessionRequest, NewSessionResponse, SessionView};
+use clap::Subcommand;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Session {
+    /// Make a session and its agent's token
+    #[command(before_help = "Examples:
+  countersign session create --title 'nightly triage' --unattended
+  export COUNTERSIGN_TOKEN=$(countersign session create --json | jq -r .token)")]
+    Create {
+        /// Nobody sits at the other end: answers may take 24 hours instead of 5 minutes
+        #[arg(long)]
+        unattended: bool,
+        /// What it is for
+        #[arg(long, value_name = "TEXT")]
+        title: Option<String>,
+        /// The name or the id of its space
+        #[arg(long, value_name = "SPACE")]
+        space: Option<String>,
+    },
+    /// Sessions, newest first
+    List(Paging),
+    /// One session
+    Show { id: String },
+    /// End a session: its token stops working at once
+    #[command(before_help = "Examples:\n  countersign session end ses_… --yes")]
+    End {
+        id: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+const COLUMNS: &[Column] =
+    &[Column::Whole("ID"), Column::Cut("TITLE"), Column::Whole("ATTENDANCE"), Column::Cut("CREATED BY"), Column::Whole("CREATED"), Column::Whole("STATE")];
+
+impl Session {
+    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        match self {
+            Self::Create { unattended, title, space } => {
+                let answer = client.post::<NewSessionResponse>(&["sessions"], &NewSessionRequest { space, title, unattended }).await?;
+                let created = &answer.read;
+                let record = Record::new(&created.id)
+                    .with("id", Cell::text(&created.id))
+                    .with("token", Cell::text(&created.token).toned(Tone::Strong))
+                    .with("title", Cell::text(&created.session.title))
+                    .with("space", Cell::text(&created.session.space_id))
+                    .with("attendance", Cell::text(&created.session.attendance));
+                terminal.record(&answer.raw, &record)?;
+                if !terminal.is_json() {
+                    terminal.note(Tone::Warn.paint("! the token is shown now and never again"));
+                }
+                terminal.next("COUNTERSIGN_TOKEN=… countersign action list");
+            }
+            Self::List(paging) => {
+                let answer = client.get::<Page<SessionView>>(&["sessions"], &paging.query()).await?;
+                let mut table = Table::new(COLUMNS, "no sessions yet: countersign session create");
+                for session in &answer.read.items {
+                    table.row([
+                        Cell::text(&session.id),
+                        Cell::text(&session.title),
+                        Cell::text(&session.attendance),
+                        Cell::text(&session.created_by),
+                        terminal.past(&session.created_at),
+                        state(session),
+                    ]);
+                }
+                terminal.list(&answer.raw, &table)?;
+                more(terminal, answer.read.next.as_deref(), "countersign session list");
+            }
+            Self::Show { id } => {
+                let answer = client.get::<SessionView>(&["sessions", &id], &[]).await?;
+                let record = record(&answer.read, terminal);
+                terminal.record(&answer.raw, &record)?;
+                terminal.next(format!("countersign invocation list --session {id}"));
+            }
+            Self::End { id, yes } => {
+                terminal.consent(&format!("end `{id}`?"), Consent::from_flag(yes)).await?;
+                let answer = client.post_empty::<SessionView>(&["sessions", &id, "end"]).await?;
+                if terminal.is_json() {
+                    terminal.document(&answer.raw)?;
+                }
+                terminal.note(format!("{} `{id}`", Tone::Ok.paint("✓ ended")));
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn record(session: &SessionView, terminal: &Terminal) -> Record {
+    Record::new(&session.id)
+        .with("id", Cell::text(&session.id))
+        .with("state", state(session))
+        .with("title", Cell::text(&session.title))
+        .with("attendance", Cell::text(&session.attendance))
+        .with("space", Cell::text(&session.space_id))
+        .with("created by", Cell::text(&session.created_by))
+        .with("works for", Cell::maybe(session.owner_id.as_ref()))
+        .with("created", terminal.past(&session.created_at))
+        .with("ended", session.ended_at.as_ref().map_or_else(Cell::missing, |at| terminal.past(at)))
+}
+
+fn state(session: &SessionView) -> Cell {
+    match session.ended_at {
+        Some(_) => Cell::shown("– ended", "ended").toned(Tone::Muted),
+        None => Cell::shown("● open", "open").toned(Tone::Primary),
+    }
+}

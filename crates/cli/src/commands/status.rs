@@ -1,0 +1,50 @@
+//! How the server is doing, and who the token stands for.
+
+use crate::client::Client;
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Record, Terminal};
+use crate::style::Tone;
+use api::identity::{StatusResponse, WhoamiResponse};
+
+pub(super) async fn status(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.get::<StatusResponse>(&["status"], &[]).await?;
+    let status = &answer.read;
+    let ready = match (&status.problem, status.ready) {
+        (_, true) => Cell::shown("✓ ready", "ready").toned(Tone::Ok),
+        (problem, false) => Cell::shown("✗ not ready", "not ready").toned(Tone::Danger).and(problem.as_ref().map(|text| format!(": {text}")).unwrap_or_default()),
+    };
+    let record = Record::new(&status.version)
+        .with("server", ready)
+        .with("url", Cell::text(client.url().as_str()))
+        .with("version", Cell::text(&status.version))
+        .with("store", Cell::text(&status.store))
+        .with("pending", Cell::text(status.pending.to_string()).toned(if status.pending > 0 { Tone::Warn } else { Tone::Plain }))
+        .with("in doubt", Cell::text(status.in_doubt.to_string()).toned(if status.in_doubt > 0 { Tone::Danger } else { Tone::Plain }))
+        .with("log entries", Cell::text(status.log_size.to_string()));
+    terminal.record(&answer.raw, &record)?;
+    if status.pending > 0 {
+        terminal.next("countersign inbox");
+    }
+    if status.in_doubt > 0 {
+        terminal.next("countersign invocation list --status in_doubt");
+    }
+    Ok(if status.ready { Exit::Ok } else { Exit::Failed })
+}
+
+pub(super) async fn whoami(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.get::<WhoamiResponse>(&["whoami"], &[]).await?;
+    terminal.record(&answer.raw, &identity(&answer.read, client))?;
+    Ok(Exit::Ok)
+}
+
+/// Who somebody is, and where.
+pub(super) fn identity(whoami: &WhoamiResponse, client: &Client) -> Record {
+    Record::new(&whoami.principal)
+        .with("principal", Cell::text(&whoami.principal).toned(Tone::Strong))
+        .with("name", Cell::text(&whoami.name))
+        .with("role", Cell::maybe(whoami.role.as_ref()))
+        .with("session", Cell::maybe(whoami.session_id.as_ref()))
+        .with("org", Cell::text(&whoami.org_id))
+        .with("may", Cell::text(whoami.permissions.join(", ")))
+        .with("url", Cell::text(client.url().as_str()))
+}
