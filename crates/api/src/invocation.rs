@@ -213,10 +213,7 @@ impl From<&Invocation> for InvocationView {
             owner_id: invocation.owner.as_ref().map(ToString::to_string),
             params: invocation.params.clone(),
             result: invocation.result.clone(),
-            error: invocation
-                .failure
-                .as_ref()
-                .map(|failure| FailureView { code: failure.code.clone(), message: failure.message.clone() }),
+            error: invocation.failure.as_ref().map(|failure| FailureView { code: failure.code.clone(), message: failure.message.clone() }),
             denied_by: invocation.denied_by.map(|by| denied_by(by).into()),
             reason: invocation.reason.clone(),
             idempotency_key: invocation.idempotency_key.clone(),
@@ -252,10 +249,11 @@ impl From<&Invocation> for InvocationView {
                 .as_ref()
                 .filter(|_| invocation.status == Status::Pending)
                 .map(|binding| binding.expires_at.to_string()),
-            answer: invocation
-                .answer
-                .as_ref()
-                .map(|answer| AnswerView { by: answer.by.to_string(), at: answer.at.to_string(), reason: answer.reason.clone() }),
+            answer: invocation.answer.as_ref().map(|answer| AnswerView {
+                by: answer.by.to_string(),
+                at: answer.at.to_string(),
+                reason: answer.reason.clone(),
+            }),
             attempts: invocation.attempts,
             created_at: invocation.created_at.to_string(),
             started_at: invocation.started_at.map(|at| at.to_string()),

@@ -154,13 +154,15 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) cause: Option<String>,
     pub(crate) hint: Option<String>,
+    /// The server's code, where it gave one.
+    code: Option<Code>,
     /// The server's own words, for `--json`.
     problem: Option<Value>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), cause: None, hint: None, problem: None }
+        Self { exit, message: message.into(), cause: None, hint: None, code: None, problem: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -193,6 +195,7 @@ impl Failure {
             message: problem.detail.clone(),
             cause: Some(cause),
             hint: problem.hint.clone().or_else(default_hint),
+            code: Some(problem.code),
             problem: Some(raw),
         }
     }
@@ -213,6 +216,11 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Whether the server said so with this code.
+    pub(crate) fn is(&self, code: Code) -> bool {
+        self.code == Some(code)
     }
 
     /// The error as one document: the server's problem, or one of the same shape.

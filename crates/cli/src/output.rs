@@ -121,6 +121,14 @@ impl Terminal {
         self.line(text)
     }
 
+    /// What an action returned; `-o name` prints the invocation's id instead.
+    pub(crate) fn result(&mut self, name: &str, result: &Value) -> Result<(), Failure> {
+        match self.settings.format {
+            Format::Name => self.line(clean::line(name)),
+            Format::Auto | Format::Table | Format::Json(_) => self.document(result),
+        }
+    }
+
     /// A list: `raw` is the page as the server wrote it, for `--json`.
     pub(crate) fn list(&mut self, raw: &Value, table: &Table) -> Result<(), Failure> {
         match self.settings.format {
@@ -164,7 +172,7 @@ impl Terminal {
             let text = json::text(&failure.to_json(), self.json_layout()).unwrap_or_default();
             return self.note(text);
         }
-        self.note(format!("{} {}", Tone::Danger.style().bold().render().to_string() + "error:" + anstyle::Reset.render().to_string().as_str(), clean::line(&failure.message)));
+        self.note(format!("{} {}", Tone::Danger.paint("error:"), clean::line(&failure.message)));
         if let Some(cause) = &failure.cause {
             self.note(format!("  {} {}", Tone::Muted.paint("cause:"), clean::line(cause)));
         }

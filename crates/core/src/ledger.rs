@@ -4,8 +4,8 @@
 use crate::decision::Mode;
 use crate::invocation::Answer;
 use crate::{
-    ActionId, ApprovalId, AutomationId, Digest, EventId, Future, IntentId, Invocation, InvocationId, OrgId, Principal, PrincipalId, ReceiptId, Session, SessionId,
-    Space, SpaceId, Status, Timestamp,
+    ActionId, ApprovalId, AutomationId, Digest, EventId, Future, IntentId, Invocation, InvocationId, OrgId, Principal, PrincipalId,
+    ReceiptId, Session, SessionId, Space, SpaceId, Status, Timestamp,
 };
 
 /// The store could not do its work.
@@ -148,7 +148,9 @@ pub struct Finish {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finished {
     /// With the receipt's position in the log.
-    Recorded { seq: u64 },
+    Recorded {
+        seq: u64,
+    },
     /// The row was not in the expected status, or not yet past its time; this is the status it has. Nothing was written.
     Not(Status),
     Missing,

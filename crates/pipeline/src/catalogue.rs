@@ -40,7 +40,9 @@ pub struct SourceListing {
 pub enum Listed {
     Actions(Vec<Arc<Action>>),
     /// It could not be reached; the others are not held up by it.
-    Failed { message: String },
+    Failed {
+        message: String,
+    },
 }
 
 impl Catalogue {

@@ -8,6 +8,7 @@ use countersign_core::invocation::{DeniedBy, Failure, Intention};
 use countersign_core::{Decision, Digest, Mode};
 
 /// What policy answered.
+#[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
 pub(crate) enum Decided {
     Cleared(Cleared),
     Pending(Box<Pending>),
@@ -97,11 +98,5 @@ impl Pipeline {
 
 fn denial_of(gated: &Gated, decision: &Decision) -> String {
     let action = gated.validated.resolved.action();
-    format!(
-        "action `{}` ({}) is denied: mode `{}` from `{}`",
-        action.id,
-        action.tier,
-        decision.mode,
-        decision.source.as_str()
-    )
+    format!("action `{}` ({}) is denied: mode `{}` from `{}`", action.id, action.tier, decision.mode, decision.source.as_str())
 }

@@ -74,12 +74,7 @@ impl Pipeline {
     }
 
     /// Tries until the source answers, or an error is not transient, or the attempts are used up.
-    async fn attempt(
-        &self,
-        cleared: &Cleared,
-        invocation: &mut Invocation,
-        row: &Row,
-    ) -> Result<Result<Output, source::Error>, Error> {
+    async fn attempt(&self, cleared: &Cleared, invocation: &mut Invocation, row: &Row) -> Result<Result<Output, source::Error>, Error> {
         loop {
             let answer = self.ask(cleared.gated(), invocation.attempts, Ask::Call).await;
             let Err(error) = &answer else {
@@ -156,11 +151,9 @@ impl Pipeline {
         }
         Ok(match begun? {
             Begun::Started => Started::Row(Row::From(Status::Running)),
-            Begun::KeyTaken(reservation) => Started::Not(Executed::Elsewhere(Taken {
-                org: invocation.org.clone(),
-                reservation,
-                raw: invocation.digests.raw,
-            })),
+            Begun::KeyTaken(reservation) => {
+                Started::Not(Executed::Elsewhere(Taken { org: invocation.org.clone(), reservation, raw: invocation.digests.raw }))
+            }
             Begun::Expired => void(Conflict::Expired),
             Begun::Not(_) | Begun::Missing => void(Conflict::Consumed),
         })

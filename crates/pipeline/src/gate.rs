@@ -53,6 +53,7 @@ impl Gated {
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
 pub(crate) enum Gates {
     Passed(Gated),
     Denied(Box<Denied>),

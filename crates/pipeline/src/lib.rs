@@ -3,15 +3,15 @@
 //! This file holds the order and nothing else: no SQL, no HTTP, no rules.
 
 mod admit;
+mod decide;
+mod execute;
+mod gate;
+mod hold;
+mod record;
+mod replay;
 mod resolve;
 mod validate;
-mod gate;
-mod decide;
-mod replay;
-mod hold;
-mod execute;
 mod verify;
-mod record;
 
 mod answer;
 mod catalogue;

@@ -16,9 +16,7 @@ use countersign_core::limits::{CALL_TIMEOUT_MS, RECORD_RETRY_SECONDS, RESULT_STO
 use countersign_core::source::{self, Output};
 use countersign_core::{Decision, Digest, Invocation, ReceiptId, Status, json};
 use policy::digest::Bound;
-use receipt::body::{
-    ApprovalBody, Cost, DefinitionDigests, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification,
-};
+use receipt::body::{ApprovalBody, Cost, DefinitionDigests, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification};
 use reward::{Execution, Measured, Weights};
 use serde_json::Value;
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use countersign_core::limits::IDEMPOTENCY_WAIT_SECONDS;
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, Status};
 use std::time::Duration;
 
+#[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
 pub(crate) enum Replay {
     Earlier(Outcome),
     Fresh(Decided),

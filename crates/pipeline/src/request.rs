@@ -48,7 +48,9 @@ pub enum Outcome {
 impl Outcome {
     pub fn invocation(&self) -> &Invocation {
         match self {
-            Self::Ended { invocation, .. } | Self::Replayed(invocation) | Self::Pending(invocation) | Self::InDoubt(invocation) => invocation,
+            Self::Ended { invocation, .. } | Self::Replayed(invocation) | Self::Pending(invocation) | Self::InDoubt(invocation) => {
+                invocation
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::resolve::Resolved;
 use crate::{Error, ParamError, Pipeline};
-use countersign_core::invocation::{Digests, Intention};
 use countersign_core::action::Preview;
+use countersign_core::invocation::{Digests, Intention};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::{Digest, json, limits};
 use serde_json::Value;
@@ -89,7 +89,11 @@ fn idempotency_key(resolved: &Resolved, key: &dyn SpaceKey) -> Result<Option<Str
     }
     let fields = &resolved.action().idempotency_key_fields;
     if fields.is_empty() {
-        return Err(invalid(resolved, "/idempotency_key", "this action does not say what an automatic key would be made of; send your own"));
+        return Err(invalid(
+            resolved,
+            "/idempotency_key",
+            "this action does not say what an automatic key would be made of; send your own",
+        ));
     }
     let parts: Vec<String> = fields.iter().map(|field| key_part(field, &request.params, key)).collect();
     let text = json::canonical(&parts).map_err(|error| invalid(resolved, "/idempotency_key", &error.to_string()))?;

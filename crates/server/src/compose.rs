@@ -133,11 +133,9 @@ fn builtin_sources(
 ) -> Result<Vec<Arc<dyn Source>>, Error> {
     let failed = |error: sources::Error| Error::Source(error.to_string());
     let files = Files::open(FilesConfig { root: data.workspace(), snapshots: data.snapshots() }).map_err(failed)?;
-    let http = Http::new(HttpConfig {
-        allowed_hosts: config.http_allowed_hosts.clone(),
-        allowed_networks: config.http_allowed_networks.clone(),
-    })
-    .map_err(failed)?;
+    let http =
+        Http::new(HttpConfig { allowed_hosts: config.http_allowed_hosts.clone(), allowed_networks: config.http_allowed_networks.clone() })
+            .map_err(failed)?;
     let notify = Notify::new(Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random)).map_err(failed)?;
     Ok(vec![Arc::new(files), Arc::new(http), Arc::new(notify)])
 }

@@ -213,7 +213,9 @@ where
 {
     texts
         .iter()
-        .map(|text| text.parse().map_err(|error: T::Err| ConfigError::InvalidValue { name: name.into(), message: format!("`{text}`: {error}") }))
+        .map(|text| {
+            text.parse().map_err(|error: T::Err| ConfigError::InvalidValue { name: name.into(), message: format!("`{text}`: {error}") })
+        })
         .collect()
 }
 

@@ -8,8 +8,11 @@ fn load(flags: Flags, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
 fn flags_win_over_the_environment_and_that_over_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("some.toml");
-    std::fs::write(&file, "listen = \"127.0.0.1:3\"\n[limits]\ninvocations_per_minute = 7\n[http]\nallowed_hosts = [\"api.example.com\"]\n")
-        .unwrap();
+    std::fs::write(
+        &file,
+        "listen = \"127.0.0.1:3\"\n[limits]\ninvocations_per_minute = 7\n[http]\nallowed_hosts = [\"api.example.com\"]\n",
+    )
+    .unwrap();
     let config = Some(file);
     let from_file = load(Flags { config: config.clone(), ..Flags::default() }, &[]).unwrap();
     assert_eq!((from_file.listen.as_str(), from_file.invocations_per_minute), ("127.0.0.1:3", 7));

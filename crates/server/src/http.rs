@@ -44,7 +44,8 @@ struct BearerToken;
 impl utoipa::Modify for BearerToken {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let components = document.components.get_or_insert_default();
-        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("A token of a user, an agent or a service.")).build();
+        let scheme =
+            HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("A token of a user, an agent or a service.")).build();
         components.add_security_scheme("token", SecurityScheme::Http(scheme));
     }
 }

@@ -28,11 +28,7 @@ const TABLES: &[(&str, &[&str], &str)] = &[
         "org_id, id",
     ),
     ("modes", &["org_id", "scope", "action", "mode", "version", "set_by", "set_at"], "org_id, action, scope"),
-    (
-        "invocations",
-        &["org_id", "id", "session_id", "space_id", "action", "status", "expires_at", "sealed_params", "body"],
-        "org_id, id",
-    ),
+    ("invocations", &["org_id", "id", "session_id", "space_id", "action", "status", "expires_at", "sealed_params", "body"], "org_id, id"),
     ("attempts", &["org_id", "invocation_id", "n", "state", "intent_at", "outcome", "outcome_at"], "org_id, invocation_id, n"),
     ("approvals", &["org_id", "id", "invocation_id", "approver", "approves", "reason", "binding", "at"], "org_id, id"),
     (
@@ -40,11 +36,7 @@ const TABLES: &[(&str, &[&str], &str)] = &[
         &["org_id", "space_id", "action", "key", "raw", "invocation_id", "state", "expires_at"],
         "org_id, space_id, action, key",
     ),
-    (
-        "keys",
-        &["org_id", "key_id", "purpose", "public", "sealed_secret", "starts_at_seq", "created_at", "retired_at"],
-        "org_id, key_id",
-    ),
+    ("keys", &["org_id", "key_id", "purpose", "public", "sealed_secret", "starts_at_seq", "created_at", "retired_at"], "org_id, key_id"),
     ("logs", &["org_id", "log_id", "size", "prev", "frontier", "key_id", "checkpoint_key_id", "checkpointed", "at"], "org_id"),
     ("entries", &["org_id", "seq", "kind", "id", "invocation_id", "payload", "leaf", "key_id", "signature"], "org_id, seq"),
     ("tree_nodes", &["org_id", "level", "position", "hash"], "org_id, level, position"),
@@ -123,9 +115,9 @@ impl Store {
                 })
             })
             .await;
-        outcome.map_err(|error| match error {
+        outcome.map_err(|error| match &error {
             Error::Corrupt { message } if message.starts_with(REFUSED) => refused(&message[REFUSED.len()..]),
-            other => RestoreError::Store(other),
+            Error::Unavailable { .. } | Error::CommitUnknown { .. } | Error::Corrupt { .. } => RestoreError::Store(error),
         })
     }
 }
@@ -194,7 +186,11 @@ fn table_row(value: &Value) -> Result<TableRow, String> {
     if values.len() != columns.len() {
         return Err(format!("a row of `{name}` has {} values, not {}", values.len(), columns.len()));
     }
-    let row = values.iter().map(from_json).collect::<Option<Vec<_>>>().ok_or_else(|| format!("a row of `{name}` holds a value of a wrong kind"))?;
+    let row = values
+        .iter()
+        .map(from_json)
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| format!("a row of `{name}` holds a value of a wrong kind"))?;
     Ok((table, columns, row))
 }
 

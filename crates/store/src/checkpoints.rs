@@ -20,8 +20,7 @@ impl Store {
     }
 
     pub async fn latest_checkpoint(&self, org: &OrgId) -> Result<Option<String>, Error> {
-        let rows =
-            self.db.read("SELECT note FROM checkpoints WHERE org_id = $1 ORDER BY size DESC LIMIT 1", &vals![org.as_str()]).await?;
+        let rows = self.db.read("SELECT note FROM checkpoints WHERE org_id = $1 ORDER BY size DESC LIMIT 1", &vals![org.as_str()]).await?;
         rows.into_iter().next().map(|row| Columns::of(row).text()).transpose()
     }
 }

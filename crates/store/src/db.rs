@@ -320,9 +320,9 @@ impl Columns {
     pub(crate) fn parsed_or_null<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Error> {
         match self.text_or_null()? {
             None => Ok(None),
-            Some(text) => parse(&text)
-                .map(Some)
-                .ok_or_else(|| Error::Corrupt { message: format!("`{text}` is not a value this column may hold") }),
+            Some(text) => {
+                parse(&text).map(Some).ok_or_else(|| Error::Corrupt { message: format!("`{text}` is not a value this column may hold") })
+            }
         }
     }
 }
@@ -376,6 +376,6 @@ impl<T: Into<Self>> From<Option<T>> for Val {
 
 /// Parameters of a statement, in order.
 macro_rules! vals {
-    ($($value:expr),* $(,)?) => { vec![$($crate::db::Val::from($value)),*] };
+    ($($value:expr),* $(,)?) => { [$($crate::db::Val::from($value)),*] };
 }
 pub(crate) use vals;

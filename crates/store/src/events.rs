@@ -45,15 +45,7 @@ pub(crate) const INSERT_EVENT: &str =
     "INSERT INTO events (org_id, id, name, key, receipt_id, body, at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
 pub(crate) fn event_values(at: Timestamp, org: &OrgId, event: &EventDraft, receipt: Option<&ReceiptId>) -> Vec<crate::db::Val> {
-    vals![
-        org.as_str(),
-        event.id.as_str(),
-        event.name,
-        event.key.as_str(),
-        receipt.map(ReceiptId::as_str),
-        event.body.as_str(),
-        at
-    ]
+    vals![org.as_str(), event.id.as_str(), event.name, event.key.as_str(), receipt.map(ReceiptId::as_str), event.body.as_str(), at].into()
 }
 
 pub(crate) fn read_event(row: Row) -> Result<Event, Error> {

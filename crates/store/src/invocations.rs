@@ -14,17 +14,15 @@ pub struct InvocationFilter {
 
 impl Store {
     pub async fn find_invocation(&self, org: &OrgId, invocation: &InvocationId) -> Result<Option<Invocation>, Error> {
-        let rows = self
-            .db
-            .read("SELECT body FROM invocations WHERE org_id = $1 AND id = $2", &vals![org.as_str(), invocation.as_str()])
-            .await?;
+        let rows =
+            self.db.read("SELECT body FROM invocations WHERE org_id = $1 AND id = $2", &vals![org.as_str(), invocation.as_str()]).await?;
         rows.into_iter().next().map(read_invocation).transpose()
     }
 
     /// Newest first.
     pub async fn list_invocations(&self, org: &OrgId, filter: &InvocationFilter, request: &PageRequest) -> Result<Page<Invocation>, Error> {
         let mut sql = String::from("SELECT body FROM invocations WHERE org_id = $1 AND id < $2");
-        let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~")];
+        let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~")].to_vec();
         let mut also = |column: &str, value: Option<&str>| {
             if let Some(value) = value {
                 params.push(Val::from(value));
@@ -43,10 +41,7 @@ impl Store {
 
     /// How many invocations of the org wait for a person.
     pub async fn count_pending(&self, org: &OrgId) -> Result<u64, Error> {
-        let rows = self
-            .db
-            .read("SELECT count(*) FROM invocations WHERE org_id = $1 AND status = 'pending'", &vals![org.as_str()])
-            .await?;
+        let rows = self.db.read("SELECT count(*) FROM invocations WHERE org_id = $1 AND status = 'pending'", &vals![org.as_str()]).await?;
         rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int()).map(|count| count as u64)
     }
 }
@@ -101,9 +96,8 @@ pub(crate) async fn update(tx: &mut Tx, invocation: &Invocation, sealed: SealedP
 
 /// The row, locked until the commit.
 pub(crate) async fn lock(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<Option<Invocation>, Error> {
-    let rows = tx
-        .query_locked("SELECT body FROM invocations WHERE org_id = $1 AND id = $2", &vals![org.as_str(), invocation.as_str()])
-        .await?;
+    let rows =
+        tx.query_locked("SELECT body FROM invocations WHERE org_id = $1 AND id = $2", &vals![org.as_str(), invocation.as_str()]).await?;
     rows.into_iter().next().map(read_invocation).transpose()
 }
 

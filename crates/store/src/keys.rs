@@ -53,8 +53,8 @@ impl MasterKey {
 
     pub(crate) fn open_seed(&self, context: &str, sealed: &[u8]) -> Result<Secret<[u8; 32]>, Error> {
         let plain = self.open(context, sealed)?;
-        let seed = <[u8; 32]>::try_from(plain.as_slice())
-            .map_err(|_| Error::Corrupt { message: "a stored key has the wrong length".into() })?;
+        let seed =
+            <[u8; 32]>::try_from(plain.as_slice()).map_err(|_| Error::Corrupt { message: "a stored key has the wrong length".into() })?;
         Ok(Secret::new(seed))
     }
 }
@@ -113,7 +113,13 @@ impl Keychain {
     }
 
     /// Makes a signing key and stores it sealed.
-    pub(crate) async fn create_signing_key(&self, tx: &mut Tx, org: &OrgId, purpose: Purpose, starts_at_seq: u64) -> Result<PublicKey, Error> {
+    pub(crate) async fn create_signing_key(
+        &self,
+        tx: &mut Tx,
+        org: &OrgId,
+        purpose: Purpose,
+        starts_at_seq: u64,
+    ) -> Result<PublicKey, Error> {
         let seed = Secret::new(countersign_core::random_bytes::<32>(self.random()));
         let key = SealingKey::from_seed(&seed);
         let public = key.public();
@@ -131,9 +137,7 @@ impl Keychain {
         if let Some(key) = self.signing.read().get(key_id) {
             return Ok(Arc::clone(key));
         }
-        let rows = tx
-            .query("SELECT sealed_secret FROM keys WHERE org_id = $1 AND key_id = $2", &vals![org.as_str(), key_id])
-            .await?;
+        let rows = tx.query("SELECT sealed_secret FROM keys WHERE org_id = $1 AND key_id = $2", &vals![org.as_str(), key_id]).await?;
         let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("signing key `{key_id}` is missing") })?;
         let seed = self.master.open_seed(&format!("signing:{key_id}"), &Columns::of(row).bytes()?)?;
         let key = Arc::new(SealingKey::from_seed(&seed));

@@ -9,8 +9,8 @@ use countersign_core::ledger::{
     Ledger, ModeRows, NewReservation, Reservation, Row,
 };
 use countersign_core::{
-    ActionId, AutomationId, Digest, Future, Invocation, InvocationId, OrgId, Principal, PrincipalId, Session, SessionId, Space, SpaceId, Status,
-    Timestamp,
+    ActionId, AutomationId, Digest, Future, Invocation, InvocationId, OrgId, Principal, PrincipalId, Session, SessionId, Space, SpaceId,
+    Status, Timestamp,
 };
 use receipt::entry::Kind;
 
@@ -289,7 +289,10 @@ async fn lock_unless_new(tx: &mut Tx, invocation: &Invocation, row: &Row) -> Res
     match row {
         Row::Insert => {
             let rows = tx
-                .query("SELECT body FROM invocations WHERE org_id = $1 AND id = $2", &vals![invocation.org.as_str(), invocation.id.as_str()])
+                .query(
+                    "SELECT body FROM invocations WHERE org_id = $1 AND id = $2",
+                    &vals![invocation.org.as_str(), invocation.id.as_str()],
+                )
                 .await?;
             rows.into_iter().next().map(read_invocation).transpose()
         }
@@ -369,8 +372,7 @@ async fn reserve(tx: &mut Tx, invocation: &Invocation, reservation: Option<&NewR
     if taken == 1 {
         return Ok(None);
     }
-    let params =
-        vals![invocation.org.as_str(), invocation.space.as_str(), invocation.action.as_str(), reservation.key.as_str(), now];
+    let params = vals![invocation.org.as_str(), invocation.space.as_str(), invocation.action.as_str(), reservation.key.as_str(), now];
     let rows = tx.query(SELECT_RESERVATION, &params).await?;
     let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: "a taken idempotency key has no row".into() })?;
     read_reservation(row).map(Some)
@@ -388,13 +390,8 @@ async fn settle_key(tx: &mut Tx, invocation: &Invocation, fate: KeyFate) -> Resu
             "DELETE FROM reservations WHERE org_id = $1 AND space_id = $2 AND action = $3 AND key = $4 AND invocation_id = $5"
         }
     };
-    let params = vals![
-        invocation.org.as_str(),
-        invocation.space.as_str(),
-        invocation.action.as_str(),
-        key.as_str(),
-        invocation.id.as_str()
-    ];
+    let params =
+        vals![invocation.org.as_str(), invocation.space.as_str(), invocation.action.as_str(), key.as_str(), invocation.id.as_str()];
     tx.exec(sql, &params).await.map(|_| ())
 }
 
@@ -404,8 +401,5 @@ const SELECT_RESERVATION: &str = "SELECT invocation_id, raw FROM reservations
 
 fn read_reservation(row: DbRow) -> Result<Reservation, Error> {
     let mut columns = Columns::of(row);
-    Ok(Reservation {
-        invocation: columns.parsed(|text| InvocationId::parse(text).ok())?,
-        raw: columns.parsed(Digest::parse)?,
-    })
+    Ok(Reservation { invocation: columns.parsed(|text| InvocationId::parse(text).ok())?, raw: columns.parsed(Digest::parse)? })
 }

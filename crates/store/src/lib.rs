@@ -80,9 +80,13 @@ impl Store {
 
     /// Whether a write goes through now: what `readyz` asks.
     pub async fn check(&self) -> Result<(), Error> {
-        self.db.write(|tx| Box::pin(async move {
-            tx.exec("/* every org */ UPDATE schema_migrations SET at = at WHERE version = 0", &[]).await.map(|_| ())
-        })).await?;
+        self.db
+            .write(|tx| {
+                Box::pin(
+                    async move { tx.exec("/* every org */ UPDATE schema_migrations SET at = at WHERE version = 0", &[]).await.map(|_| ()) },
+                )
+            })
+            .await?;
         Ok(())
     }
 
@@ -127,4 +131,3 @@ fn page<T>(mut items: Vec<T>, limit: u32, cursor: impl Fn(&T) -> String) -> Page
     items.truncate(limit);
     Page { items, next }
 }
-

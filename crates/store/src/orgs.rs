@@ -143,8 +143,7 @@ async fn start_log(store: &Store, tx: &mut Tx, org: &OrgId) -> Result<(), Error>
 async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Result<Space, Error> {
     let created_at = tx.now();
     let id = SpaceId::new(created_at, random_bytes(&*store.random));
-    let space =
-        Space { id, org: org.clone(), name: name.to_owned(), band: Band::Green, self_approval: SelfApproval::Allowed, created_at };
+    let space = Space { id, org: org.clone(), name: name.to_owned(), band: Band::Green, self_approval: SelfApproval::Allowed, created_at };
     tx.exec(
         "INSERT INTO spaces (org_id, id, name, band, self_approval, sealed_key, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
         &vals![

@@ -6,8 +6,8 @@ use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::{Digest, EventId, InvocationId, LogId, OrgId, ReceiptId};
 use receipt::body::{KeyBody, KeyText};
 use receipt::bundle::{Line, Opening, Tally};
-use receipt::envelope::Envelope;
 use receipt::entry::Kind;
+use receipt::envelope::Envelope;
 use receipt::tree;
 use tokio::sync::mpsc;
 
@@ -49,10 +49,8 @@ impl Store {
 
     /// Everything the log says of one invocation, in order: its intents and its receipt.
     pub async fn list_entries_of(&self, org: &OrgId, invocation: &InvocationId) -> Result<Vec<StoredEntry>, Error> {
-        let rows = self
-            .db
-            .read(&format!("{SELECT_ENTRY} AND invocation_id = $2 ORDER BY seq"), &vals![org.as_str(), invocation.as_str()])
-            .await?;
+        let rows =
+            self.db.read(&format!("{SELECT_ENTRY} AND invocation_id = $2 ORDER BY seq"), &vals![org.as_str(), invocation.as_str()]).await?;
         rows.into_iter().map(read_entry).collect()
     }
 
@@ -75,7 +73,8 @@ impl Store {
         let Some(entry) = self.find_receipt(org, receipt).await? else {
             return Ok(None);
         };
-        let note = self.checkpoint(org).await?.ok_or_else(|| Error::Corrupt { message: "a log with a receipt has no checkpoint".into() })?;
+        let note =
+            self.checkpoint(org).await?.ok_or_else(|| Error::Corrupt { message: "a log with a receipt has no checkpoint".into() })?;
         let size = receipt::checkpoint::Checkpoint::parse(&note)
             .map_err(|error| Error::Corrupt { message: format!("a stored checkpoint does not read: {error}") })?
             .checkpoint
@@ -256,16 +255,13 @@ fn read_entry(row: Row) -> Result<StoredEntry, Error> {
         invocation: columns.parsed_or_null(|text| InvocationId::parse(text).ok())?,
         payload: columns.text()?,
         key_id: columns.text()?,
-        signature: columns
-            .bytes()?
-            .try_into()
-            .map_err(|_| Error::Corrupt { message: "a stored signature has the wrong length".into() })?,
+        signature: columns.bytes()?.try_into().map_err(|_| Error::Corrupt { message: "a stored signature has the wrong length".into() })?,
     })
 }
 
 fn read_hash(row: Vec<Val>) -> Result<Digest, Error> {
     let bytes = Columns::of(row).bytes()?;
-    let bytes = <[u8; 32]>::try_from(bytes.as_slice())
-        .map_err(|_| Error::Corrupt { message: "a stored hash has the wrong length".into() })?;
+    let bytes =
+        <[u8; 32]>::try_from(bytes.as_slice()).map_err(|_| Error::Corrupt { message: "a stored hash has the wrong length".into() })?;
     Ok(Digest::new(bytes))
 }

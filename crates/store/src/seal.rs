@@ -4,8 +4,8 @@
 use crate::Error;
 use crate::db::{Columns, Tx, Val, vals};
 use crate::keys::Keychain;
-use countersign_core::{Digest, InvocationId, LogId, OrgId, Timestamp};
 use countersign_core::limits::CHECKPOINT_ENTRIES;
+use countersign_core::{Digest, InvocationId, LogId, OrgId, Timestamp};
 use receipt::checkpoint::Checkpoint;
 use receipt::entry::{Header, Kind};
 use receipt::key::SealingKey;
@@ -182,7 +182,7 @@ pub(crate) async fn checkpoint(tx: &mut Tx, org: &OrgId) -> Result<(), Error> {
 const INSERT_CHECKPOINT: &str = "INSERT INTO checkpoints (org_id, size, note, at) VALUES ($1, $2, $3, $4)";
 
 fn checkpoint_values(org: &OrgId, head: &Head, note: String) -> Vec<Val> {
-    vals![org.as_str(), head.frontier.size() as i64, note, head.at]
+    vals![org.as_str(), head.frontier.size() as i64, note, head.at].into()
 }
 
 async fn head_of(tx: &mut Tx, org: &OrgId) -> Result<Head, Error> {
@@ -190,7 +190,10 @@ async fn head_of(tx: &mut Tx, org: &OrgId) -> Result<Head, Error> {
         return Ok(head.clone());
     }
     let rows = tx
-        .query_locked("SELECT log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at FROM logs WHERE org_id = $1", &vals![org.as_str()])
+        .query_locked(
+            "SELECT log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at FROM logs WHERE org_id = $1",
+            &vals![org.as_str()],
+        )
         .await?;
     let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("org `{org}` has no log") })?;
     let mut columns = Columns::of(row);
@@ -235,13 +238,13 @@ pub(crate) fn flush(tx: &mut Tx) -> countersign_core::Future<'_, Result<(), Erro
                     entry.leaf.as_bytes().to_vec(),
                     entry.key.key_id(),
                     signature.to_vec()
-                ],
+                ].into(),
             ));
         }
         for (org, tile) in tiles {
             statements.push((
                 "INSERT INTO tree_nodes (org_id, level, position, hash) VALUES ($1, $2, $3, $4)",
-                vals![org.as_str(), i64::from(tile.level), tile.position as i64, tile.hash.as_bytes().to_vec()],
+                vals![org.as_str(), i64::from(tile.level), tile.position as i64, tile.hash.as_bytes().to_vec()].into(),
             ));
         }
         for (org, head) in &mut tx.sealing.heads {
@@ -261,7 +264,7 @@ pub(crate) fn flush(tx: &mut Tx) -> countersign_core::Future<'_, Result<(), Erro
                         head.checkpointed as i64,
                         head.at,
                         org.as_str()
-                    ],
+                    ].into(),
                 ));
             }
         }

@@ -99,8 +99,7 @@ impl Store {
     }
 }
 
-const SELECT_SESSION: &str =
-    "SELECT org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, created_at, ended_at FROM sessions WHERE org_id = $1";
+const SELECT_SESSION: &str = "SELECT org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, created_at, ended_at FROM sessions WHERE org_id = $1";
 
 fn read_session(row: Row) -> Result<Session, Error> {
     let mut columns = Columns::of(row);

@@ -66,10 +66,12 @@ impl Store {
     ) -> Result<NewToken, Error> {
         let (store, org, name, scopes) = (self.clone(), org.clone(), name.to_owned(), scopes.to_vec());
         self.db
-            .write(move |tx| Box::pin(async move {
-                let text = draw_token(&*store.random, kind.as_str());
-                insert_token(&store, tx, &org, kind, &name, &scopes, lifetime_seconds, text).await
-            }))
+            .write(move |tx| {
+                Box::pin(async move {
+                    let text = draw_token(&*store.random, kind.as_str());
+                    insert_token(&store, tx, &org, kind, &name, &scopes, lifetime_seconds, text).await
+                })
+            })
             .await
     }
 
@@ -140,15 +142,9 @@ impl Store {
                 session: Some(session),
                 scopes: Vec::new(),
             },
-            ("service", None, None) => Principal {
-                org,
-                id: PrincipalId::Service(token),
-                name: token_name,
-                role: None,
-                owner: None,
-                session: None,
-                scopes,
-            },
+            ("service", None, None) => {
+                Principal { org, id: PrincipalId::Service(token), name: token_name, role: None, owner: None, session: None, scopes }
+            }
             _ => return Err(Error::Corrupt { message: format!("token `{token}` stands for nobody") }),
         };
         Ok(Ok(principal))

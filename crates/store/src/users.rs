@@ -67,7 +67,7 @@ impl Store {
                             &vals![org.as_str()],
                         )
                         .await?;
-                    if owners.len() == 1 && owners == [vals![user.as_str()]] {
+                    if owners.len() == 1 && owners == [vals![user.as_str()].to_vec()] {
                         return Ok(Some(Disabled::LastOwner));
                     }
                     let changed = tx

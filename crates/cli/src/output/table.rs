@@ -56,6 +56,11 @@ impl Cell {
         self
     }
 
+    /// What a person sees.
+    pub(crate) fn as_shown(&self) -> &str {
+        &self.shown
+    }
+
     /// Followed by more of the same thing, for people only.
     #[must_use]
     pub(crate) fn and(mut self, more: impl AsRef<str>) -> Self {

@@ -52,7 +52,8 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): P
     caller.must(Permission::ReadSession)?;
     let listed = listing(&app, &caller.principal.org, None).await?;
     let found = listed.sources.into_iter().flat_map(|source| source.actions).find(|one| one.id == action);
-    let unknown = || Refusal::new(Code::UnknownAction, "there is no such action").hint("list what you may call with `countersign action list`");
+    let unknown =
+        || Refusal::new(Code::UnknownAction, "there is no such action").hint("list what you may call with `countersign action list`");
     found.map(Json).ok_or_else(unknown)
 }
 

@@ -22,7 +22,8 @@ impl FromRequestParts<App> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let token = bearer(parts).ok_or_else(|| {
-            Refusal::new(Code::Unauthenticated, "this needs a token").hint("send `authorization: Bearer <token>`, or run `countersign login`")
+            Refusal::new(Code::Unauthenticated, "this needs a token")
+                .hint("send `authorization: Bearer <token>`, or run `countersign login`")
         })?;
         let principal = match app.store().authenticate(token).await? {
             Ok(principal) => principal,

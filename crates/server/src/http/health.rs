@@ -10,9 +10,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use countersign_core::principal::{Permission, Role};
-use countersign_core::ledger::Ledger;
 use countersign_core::Status;
+use countersign_core::ledger::Ledger;
+use countersign_core::principal::{Permission, Role};
 
 /// The process answers.
 pub(super) async fn healthz() -> &'static str {

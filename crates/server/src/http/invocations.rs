@@ -60,14 +60,14 @@ pub(super) async fn invoke(
             trace_id: caller.trace_id,
         })
         .await?;
-    match outcome {
+    if let Outcome::Pending(invocation) = &outcome
+        && !limit.is_zero()
+    {
         // The caller holds the line: the answer is what became of it, or that it still waits.
-        Outcome::Pending(invocation) if !limit.is_zero() => {
-            let invocation = app.pipeline().watch(&org, &invocation.id, limit).await?;
-            answer(as_outcome(invocation))
-        }
-        outcome => answer(outcome),
+        let invocation = app.pipeline().watch(&org, &invocation.id, limit).await?;
+        return answer(as_outcome(invocation));
     }
+    answer(outcome)
 }
 
 /// Invocations of one session, newest first.

@@ -16,11 +16,7 @@ use store::ModeChange;
 /// Every mode that was set explicitly.
 #[utoipa::path(operation_id = "modes_list", get, path = "/modes", tag = "modes", params(PageQuery),
     responses((status = 200, body = Page<ModeView>), (status = "4XX", body = Problem)))]
-pub(super) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    Asked(query): Asked<PageQuery>,
-) -> Result<Json<Page<ModeView>>, Refusal> {
+pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<ModeView>>, Refusal> {
     caller.must(Permission::Read)?;
     let page = app.store().list_modes(&caller.principal.org, &query.request()?).await?;
     let items = page.items.into_iter().map(|mode| ModeView {

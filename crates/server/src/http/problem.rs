@@ -76,9 +76,7 @@ impl From<pipeline::Error> for Refusal {
         use pipeline::Error as E;
         let detail = error.to_string();
         match error {
-            E::UnknownAction { .. } => {
-                Self::new(Code::UnknownAction, detail).hint("list what you may call with `countersign action list`")
-            }
+            E::UnknownAction { .. } => Self::new(Code::UnknownAction, detail).hint("list what you may call with `countersign action list`"),
             E::UnknownSession { .. } => Self::new(Code::UnknownSession, detail).hint("create one with `countersign session create`"),
             E::SessionEnded { .. } => Self::new(Code::SessionEnded, detail).hint("create one with `countersign session create`"),
             E::NotYourSession { .. } => Self::new(Code::NotYourSession, detail),
@@ -89,13 +87,15 @@ impl From<pipeline::Error> for Refusal {
             }
             E::TooManyPending { .. } => Self::new(Code::TooManyPending, detail).hint("see what waits with `countersign inbox`"),
             E::InvalidParams { action, errors } => {
-                let mut refusal = Self::new(Code::InvalidParams, detail).hint(format!("see the schema with `countersign action show {action}`"));
+                let mut refusal =
+                    Self::new(Code::InvalidParams, detail).hint(format!("see the schema with `countersign action show {action}`"));
                 refusal.0.errors = errors.into_iter().map(|error| FieldError { pointer: error.pointer, message: error.message }).collect();
                 refusal
             }
             E::UnknownInvocation { invocation } => Self::not_found("invocation", &invocation),
-            E::IdempotencyConflict { invocation } => about(Self::new(Code::IdempotencyConflict, detail), &invocation)
-                .hint("use a new key for a new call"),
+            E::IdempotencyConflict { invocation } => {
+                about(Self::new(Code::IdempotencyConflict, detail), &invocation).hint("use a new key for a new call")
+            }
             E::IdempotencyInFlight { invocation } => about(Self::new(Code::IdempotencyInFlight, detail), &invocation),
             E::MayNotApprove => Self::new(Code::MayNotApprove, detail),
             E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to answer"),

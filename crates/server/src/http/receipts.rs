@@ -19,11 +19,7 @@ use store::StoredEntry;
 /// Receipts of the org, newest first.
 #[utoipa::path(operation_id = "receipts_list", get, path = "/receipts", tag = "receipts", params(PageQuery),
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem)))]
-pub(super) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    Asked(query): Asked<PageQuery>,
-) -> Result<Json<Page<EntryView>>, Refusal> {
+pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<EntryView>>, Refusal> {
     caller.must(Permission::Read)?;
     let page = app.store().list_receipts(&caller.principal.org, &query.request()?).await?;
     Ok(Json(Page { items: page.items.iter().map(entry_view).collect::<Result<_, _>>()?, next: page.next }))

@@ -17,11 +17,7 @@ use countersign_core::{Space, SpaceId};
 /// Spaces of the org.
 #[utoipa::path(operation_id = "spaces_list", get, path = "/spaces", tag = "spaces", params(PageQuery),
     responses((status = 200, body = Page<SpaceView>), (status = "4XX", body = Problem)))]
-pub(super) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    Asked(query): Asked<PageQuery>,
-) -> Result<Json<Page<SpaceView>>, Refusal> {
+pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<SpaceView>>, Refusal> {
     caller.must(Permission::Read)?;
     let page = app.store().list_spaces(&caller.principal.org, &query.request()?).await?;
     Ok(Json(Page { items: page.items.iter().map(view).collect(), next: page.next }))

@@ -21,11 +21,7 @@ const LIFETIME_DAYS_MAX: u64 = 3_650;
 /// Tokens of the org, never their texts.
 #[utoipa::path(operation_id = "tokens_list", get, path = "/tokens", tag = "identity", params(PageQuery),
     responses((status = 200, body = Page<TokenView>), (status = "4XX", body = Problem)))]
-pub(super) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    Asked(query): Asked<PageQuery>,
-) -> Result<Json<Page<TokenView>>, Refusal> {
+pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<TokenView>>, Refusal> {
     caller.must(Permission::ManageIdentity)?;
     let page = app.store().list_tokens(&caller.principal.org, &query.request()?).await?;
     Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
@@ -90,7 +86,9 @@ fn service_scopes(caller: &Caller, names: &[String]) -> Result<Vec<Permission>, 
         .map(|name| match Permission::parse(name) {
             Some(Permission::Approve) => Err(Refusal::new(Code::InvalidRequest, "a service never approves: that takes a person")),
             Some(scope) => caller.must(scope).map(|()| scope),
-            None => Err(Refusal::new(Code::InvalidRequest, "there is no such scope").hint("the scopes are listed in the API's description")),
+            None => {
+                Err(Refusal::new(Code::InvalidRequest, "there is no such scope").hint("the scopes are listed in the API's description"))
+            }
         })
         .collect()
 }

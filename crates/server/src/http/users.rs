@@ -18,11 +18,7 @@ use store::{Disabled, User};
 /// People of the org.
 #[utoipa::path(operation_id = "users_list", get, path = "/users", tag = "identity", params(PageQuery),
     responses((status = 200, body = Page<UserView>), (status = "4XX", body = Problem)))]
-pub(super) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    Asked(query): Asked<PageQuery>,
-) -> Result<Json<Page<UserView>>, Refusal> {
+pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<UserView>>, Refusal> {
     caller.must(Permission::Read)?;
     let page = app.store().list_users(&caller.principal.org, &query.request()?).await?;
     Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))

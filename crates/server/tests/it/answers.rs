@@ -106,7 +106,8 @@ async fn whoever_asked_does_not_approve_where_duties_are_separated(kind: Kind) {
     // The agent works for the owner; and the owner's own call is the owner's too.
     let agent = server.agent().await;
     let by_agent = agent.pending("fake.write", json!({})).await;
-    let own = server.owner.post(&format!("/api/v1/sessions/{}/actions/invoke", agent.session), json!({ "action": "fake.write" })).await.id();
+    let own =
+        server.owner.post(&format!("/api/v1/sessions/{}/actions/invoke", agent.session), json!({ "action": "fake.write" })).await.id();
     for id in [&by_agent, &own] {
         server.owner.approve(id).await.problem(403, "self_approval");
         server.owner.deny(id, "x").await.problem(403, "self_approval");

@@ -1,8 +1,8 @@
 //! A whole server in the test's process: real store, real HTTP, a clock the test owns and a source that obeys.
 
+use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::source::Source;
 use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
-use countersign_core::action::{Preview, Repeatability, Reversibility};
 use pipeline::{Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -114,7 +114,16 @@ impl TestServer {
     /// A server on a store that holds another one's backup.
     pub(crate) async fn on_store(store: Store, origin: &Self) -> Self {
         let home = origin.home.clone();
-        Self::compose(home, store, FixedClock::new(), fake_source(), 10_000, Some(origin.owner.token.clone()), Arc::new(SeededRandom::new(4))).await
+        Self::compose(
+            home,
+            store,
+            FixedClock::new(),
+            fake_source(),
+            10_000,
+            Some(origin.owner.token.clone()),
+            Arc::new(SeededRandom::new(4)),
+        )
+        .await
     }
 
     async fn start_on(home: Home, clock: FixedClock, source: FakeSource, per_minute: u32, owner: Option<String>) -> Self {
@@ -175,8 +184,7 @@ impl TestServer {
     /// The receipt's body of an invocation.
     pub(crate) async fn receipt_of(&self, invocation: &str) -> Value {
         let entries = self.owner.get(&format!("/api/v1/invocations/{invocation}/entries")).await.ok();
-        let receipts: Vec<_> =
-            entries["items"].as_array().unwrap().iter().filter(|entry| entry["kind"] == "receipt").cloned().collect();
+        let receipts: Vec<_> = entries["items"].as_array().unwrap().iter().filter(|entry| entry["kind"] == "receipt").cloned().collect();
         assert_eq!(receipts.len(), 1, "exactly one receipt for {invocation}: {entries:#}");
         receipts[0]["payload"]["body"].clone()
     }
@@ -196,7 +204,7 @@ impl TestServer {
         while let Some(line) = export.recv().await {
             lines.push(Ok::<_, std::io::Error>(line.unwrap().trim_end_matches('\n').to_owned()));
         }
-        let report = receipt::verify::verify(lines.into_iter(), &pinned, None);
+        let report = receipt::verify::verify(lines, &pinned, None);
         assert!(report.ok, "{report:#?}");
         report
     }

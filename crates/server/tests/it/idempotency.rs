@@ -56,7 +56,8 @@ async fn concurrent_calls_under_one_key_execute_once(kind: Kind) {
     let ids: std::collections::BTreeSet<_> = answers.iter().map(crate::harness::Answer::id).collect();
     assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
     assert_eq!((ids.len(), server.source.effects()), (1, 1));
-    let reads = futures_util::future::join_all((0..8).map(|_| agent.invoke_with(json!({ "action": "fake.read", "idempotency_key": "r" })))).await;
+    let reads =
+        futures_util::future::join_all((0..8).map(|_| agent.invoke_with(json!({ "action": "fake.read", "idempotency_key": "r" })))).await;
     assert!(reads.iter().all(|answer| answer.status == 200), "{reads:?}");
     assert_eq!(server.source.calls().len(), 2);
     server.verify().await;

@@ -13,13 +13,15 @@ on_both_engines!(
     names_are_unique_and_sane,
 );
 
+/// Method, path, body, and the status an agent, a member and an admin get.
+type Door = (Method, &'static str, Option<Value>, u16, u16, u16);
+
 async fn every_door_checks_the_permission_it_needs(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await.client;
     let member = server.owner.person("mia", "member").await;
     let admin = server.owner.person("ada", "admin").await;
-    // (method, path, body, agent, member, admin)
-    let table: &[(Method, &str, Option<Value>, u16, u16, u16)] = &[
+    let table: &[Door] = &[
         (Method::GET, "/api/v1/whoami", None, 200, 200, 200),
         (Method::GET, "/api/v1/status", None, 403, 200, 200),
         (Method::GET, "/api/v1/invocations", None, 403, 200, 200),
@@ -62,7 +64,9 @@ async fn agents_stay_in_their_session(kind: Kind) {
     let (one, two) = (server.agent().await, server.agent().await);
     let id = one.invoke("fake.read", json!({})).await.id();
     let path = format!("/api/v1/sessions/{}/actions", one.session);
-    for read in [format!("{path}/available"), format!("{path}/invocations"), format!("{path}/invocations/{id}"), format!("{path}/guide/fake")] {
+    for read in
+        [format!("{path}/available"), format!("{path}/invocations"), format!("{path}/invocations/{id}"), format!("{path}/guide/fake")]
+    {
         one.client.get(&read).await.ok();
         two.client.get(&read).await.problem(403, "not_your_session");
     }

@@ -195,8 +195,14 @@ async fn the_log_verifies_and_every_receipt_can_be_proved(kind: Kind) {
         let digest = |value: &serde_json::Value| countersign_core::Digest::parse(value.as_str().unwrap()).unwrap();
         let hashes: Vec<_> = proof["hashes"].as_array().unwrap().iter().map(digest).collect();
         let checkpoint = &signed.checkpoint;
-        receipt::tree::verify_inclusion(&digest(&proof["leaf"]), proof["index"].as_u64().unwrap(), checkpoint.size, &hashes, &checkpoint.root)
-            .unwrap();
+        receipt::tree::verify_inclusion(
+            &digest(&proof["leaf"]),
+            proof["index"].as_u64().unwrap(),
+            checkpoint.size,
+            &hashes,
+            &checkpoint.root,
+        )
+        .unwrap();
     }
     let report = server.verify().await;
     assert_eq!(report.receipts, 6);

@@ -136,7 +136,8 @@ async fn a_backup_restores_into_either_engine(kind: Kind) {
         assert!(empty.list_orgs().await.unwrap().is_empty(), "a cut backup restores nothing");
     }
     let mut altered = backup.clone();
-    let place = altered.windows(5).position(|window| window == b"\"moved").or_else(|| altered.windows(4).position(|w| w == b"test")).unwrap();
+    let place =
+        altered.windows(5).position(|window| window == b"\"moved").or_else(|| altered.windows(4).position(|w| w == b"test")).unwrap();
     altered[place + 1] ^= 1;
     let empty = TestServer::empty(kind).await;
     assert!(matches!(empty.restore(std::io::Cursor::new(altered)).await, Err(store::RestoreError::Damaged { .. })));

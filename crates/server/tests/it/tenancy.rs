@@ -32,14 +32,20 @@ async fn another_orgs_ids_look_like_ids_that_do_not_exist(kind: Kind) {
             let mut body = answer.body.clone();
             body["trace_id"] = json!(null);
             let text = body.to_string();
-            [&done, &receipt, session].iter().fold(text, |text, id| text.replace(id.as_str(), "ID")).replace("00000000000000000000000000", "")
+            [&done, &receipt, session]
+                .iter()
+                .fold(text, |text, id| text.replace(id.as_str(), "ID"))
+                .replace("00000000000000000000000000", "")
         };
         let (foreign, missing) = (strip(&foreign), strip(&missing));
         assert_eq!(foreign.replace("ID", ""), missing.replace("inv_", "").replace("rcp_", "").replace("ses_", ""), "{path}");
     }
     other.approve(&pending).await.problem(404, "not_found");
     other.deny(&pending, "x").await.problem(404, "not_found");
-    other.post(&format!("/api/v1/sessions/{session}/actions/invoke"), json!({ "action": "fake.read" })).await.problem(404, "unknown_session");
+    other
+        .post(&format!("/api/v1/sessions/{session}/actions/invoke"), json!({ "action": "fake.read" }))
+        .await
+        .problem(404, "unknown_session");
     for list in ["invocations", "receipts", "sessions", "modes", "notifications"] {
         assert_eq!(other.get(&format!("/api/v1/{list}")).await.ok()["items"], json!([]), "{list}");
     }

@@ -68,7 +68,9 @@ impl Postgres {
     /// Whether this is the only server; asked once at start, before the lock is kept shared for others to see.
     pub(crate) async fn is_alone(&self) -> Result<bool, Error> {
         let client = Object::take(checked_out(&self.pool).await?);
-        let rows = query(&client, "SELECT CASE WHEN pg_try_advisory_lock($1) THEN 1::bigint ELSE 0::bigint END", &[Val::Int(PRESENCE_LOCK)]).await?;
+        let rows =
+            query(&client, "SELECT CASE WHEN pg_try_advisory_lock($1) THEN 1::bigint ELSE 0::bigint END", &[Val::Int(PRESENCE_LOCK)])
+                .await?;
         let alone = rows == [vec![Val::Int(1)]];
         let locked = format!("SELECT pg_advisory_lock_shared({PRESENCE_LOCK})");
         client.batch_execute(&locked).await.map_err(classify)?;
@@ -112,11 +114,7 @@ pub(super) async fn query(client: &ClientWrapper, sql: &str, params: &[Val]) -> 
     rows.iter().map(values).collect()
 }
 
-pub(super) async fn scan(
-    client: &ClientWrapper,
-    sql: &str,
-    each: &mut (dyn FnMut(Row) -> Result<(), Error> + Send),
-) -> Result<(), Error> {
+pub(super) async fn scan(client: &ClientWrapper, sql: &str, each: &mut (dyn FnMut(Row) -> Result<(), Error> + Send)) -> Result<(), Error> {
     let rows = client.query_raw(sql, std::iter::empty::<Val>()).await.map_err(classify)?;
     let mut rows = std::pin::pin!(rows);
     while let Some(row) = rows.try_next().await.map_err(classify)? {
@@ -197,9 +195,9 @@ async fn commit_batch(
         let _rolled_back = word(tx, "ROLLBACK").await;
         return Err(error);
     }
-    word(tx, "COMMIT").await.map_err(|error| match error {
-        Error::Unavailable { message } => Error::CommitUnknown { message },
-        other => other,
+    word(tx, "COMMIT").await.map_err(|error| match &error {
+        Error::Unavailable { message } => Error::CommitUnknown { message: message.clone() },
+        Error::CommitUnknown { .. } | Error::Corrupt { .. } => error,
     })
 }
 

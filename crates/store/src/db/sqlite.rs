@@ -220,9 +220,7 @@ fn connect_read_only(path: &Path) -> Result<rusqlite::Connection, Error> {
     use rusqlite::OpenFlags;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = rusqlite::Connection::open_with_flags(path, flags).map_err(classify)?;
-    connection
-        .execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -8000; PRAGMA temp_store = MEMORY;")
-        .map_err(classify)?;
+    connection.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -8000; PRAGMA temp_store = MEMORY;").map_err(classify)?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)
 }

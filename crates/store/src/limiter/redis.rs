@@ -21,7 +21,8 @@ impl RedisLimiter {
     pub async fn connect(url: &str, per_minute_max: u32) -> Result<Self, Error> {
         let unavailable = |error: redis::RedisError| Error::Unavailable { message: format!("redis: {error}") };
         let client = redis::Client::open(url).map_err(unavailable)?;
-        let config = ConnectionManagerConfig::new().set_connection_timeout(Some(Duration::from_secs(2))).set_response_timeout(Some(ANSWER_TIMEOUT));
+        let config =
+            ConnectionManagerConfig::new().set_connection_timeout(Some(Duration::from_secs(2))).set_response_timeout(Some(ANSWER_TIMEOUT));
         let connection = ConnectionManager::new_with_config(client, config).await.map_err(unavailable)?;
         // Counting and setting the window's end must be one step, or a crash between them would limit a session for ever.
         let script = redis::Script::new(

@@ -1,0 +1,164 @@
+//! Actions: what can be done, how, and doing it.
+
+mod invoke;
+mod params;
+mod session;
+
+use crate::client::{Answer, Client};
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Column, Record, Table, Terminal};
+use crate::style::{Tone, clean};
+use api::Code;
+use api::action::{ActionView, AvailableResponse, GuideResponse};
+use api::identity::WhoamiResponse;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// What can be done, with the mode it has now
+    #[command(before_help = "Examples:\n  countersign action list --source files")]
+    List(List),
+    /// One action with its params
+    #[command(before_help = "Examples:\n  countersign action show files.write_text")]
+    Show {
+        /// Such as files.write_text
+        id: String,
+    },
+    /// How to use a source, in its own words
+    #[command(before_help = "Examples:\n  countersign action guide files")]
+    Guide {
+        /// Such as files
+        source: String,
+    },
+    /// Do it, or ask a person where that is needed
+    #[command(before_help = invoke::EXAMPLES)]
+    Invoke(invoke::Invoke),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only those of this source
+    #[arg(long, value_name = "SOURCE")]
+    source: Option<String>,
+    /// As this session may use them
+    #[arg(long, value_name = "ID", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
+    session: Option<String>,
+}
+
+const COLUMNS: &[Column] = &[Column::Whole("ID"), Column::Whole("TIER"), Column::Whole("MODE"), Column::Cut("TITLE")];
+const PARAM_COLUMNS: &[Column] = &[Column::Whole("PARAM"), Column::Whole("TYPE"), Column::Whole("NEEDED"), Column::Cut("WHAT")];
+
+impl Action {
+    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        match self {
+            Self::List(list) => list.run(client, terminal).await,
+            Self::Show { id } => show(&id, client, terminal).await,
+            Self::Guide { source } => guide(&source, client, terminal).await,
+            Self::Invoke(invoke) => invoke.run(client, terminal).await,
+        }
+    }
+}
+
+impl List {
+    async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let answer = available(self.session.as_deref().filter(|session| !session.is_empty()), client).await?;
+        let mut table = Table::new(COLUMNS, "no actions");
+        let mut items = Vec::new();
+        let raw_sources = answer.raw.get("sources").and_then(Value::as_array).cloned().unwrap_or_default();
+        for (source, raw) in answer.read.sources.iter().zip(raw_sources) {
+            if self.source.as_ref().is_some_and(|wanted| *wanted != source.id) {
+                continue;
+            }
+            if let Some(error) = &source.error {
+                terminal.note(Tone::Warn.paint(format!("! source `{}` could not be listed: {}", clean::line(&source.id), clean::line(error))));
+            }
+            for action in &source.actions {
+                table.row([Cell::text(&action.id), Cell::tier(&action.tier), Cell::mode(&action.mode), Cell::text(&action.title)]);
+            }
+            items.extend(raw.get("actions").and_then(Value::as_array).cloned().unwrap_or_default());
+        }
+        terminal.list(&json!({ "items": items, "next": null }), &table)?;
+        if !table.is_empty() {
+            terminal.next("countersign action show ID");
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+/// Everything for who may read everything; its own session's for an agent.
+async fn available(session: Option<&str>, client: &Client) -> Result<Answer<AvailableResponse>, Failure> {
+    if let Some(session) = session {
+        return client.get(&["sessions", session, "actions", "available"], &[]).await;
+    }
+    let everything = client.get(&["actions"], &[]).await;
+    match everything {
+        Err(failure) if failure.is(Code::Forbidden) => {
+            let whoami = client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read;
+            let own = whoami.session_id.ok_or(failure)?;
+            client.get(&["sessions", &own, "actions", "available"], &[]).await
+        }
+        other => other,
+    }
+}
+
+async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.get::<ActionView>(&["actions", id], &[]).await?;
+    let action = &answer.read;
+    let mode_source = format!(" ({})", action.mode_source.replace('_', " "));
+    let dry_run = if action.dry_run_supported { "yes, with --dry-run" } else { "no" };
+    let record = Record::new(&action.id)
+        .with("id", Cell::text(&action.id).toned(Tone::Strong))
+        .with("title", Cell::text(&action.title))
+        .with("what it does", Cell::text(&action.description))
+        .with("tier", Cell::tier(&action.tier).and(format!(" {}", action.class)))
+        .with("mode", Cell::mode(&action.mode).and(mode_source))
+        .with("reversible", Cell::text(action.reversibility.replace('_', " ")))
+        .with("dry run", Cell::text(dry_run))
+        .with("timeout", Cell::text(format!("{} ms", action.timeout_ms)))
+        .with("version", Cell::text(&action.version));
+    terminal.record(&answer.raw, &record)?;
+    if terminal.is_json() {
+        return Ok(Exit::Ok);
+    }
+    terminal.line("")?;
+    terminal.list(&Value::Null, &params_table(&action.params_schema))?;
+    terminal.next(format!("countersign action invoke {}{}", action.id, example(&action.params_schema)));
+    Ok(Exit::Ok)
+}
+
+async fn guide(source: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.get::<GuideResponse>(&["sources", source, "guide"], &[]).await?;
+    if terminal.is_json() {
+        terminal.document(&answer.raw)?;
+    } else {
+        terminal.line(clean::block(answer.read.guide.trim_end()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// The first level of a schema, which is what a call is written with.
+fn params_table(schema: &Value) -> Table {
+    let mut table = Table::new(PARAM_COLUMNS, "no params");
+    let needed = needed(schema);
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let kind = match (property.get("type"), property.get("enum")) {
+            (Some(Value::String(kind)), _) => kind.clone(),
+            (Some(kinds), _) => kinds.to_string(),
+            (None, Some(choices)) => choices.to_string(),
+            (None, None) => "any".to_owned(),
+        };
+        let needed = if needed.contains(&name.as_str()) { "needed" } else { "" };
+        let what = property.get("description").and_then(Value::as_str).unwrap_or_default();
+        table.row([Cell::text(name), Cell::text(kind), Cell::text(needed), Cell::text(what)]);
+    }
+    table
+}
+
+fn needed(schema: &Value) -> Vec<&str> {
+    schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn example(schema: &Value) -> String {
+    needed(schema).into_iter().map(|name| format!(" {name}=…")).collect()
+}

@@ -1,0 +1,83 @@
+//! The params of a call: a JSON object from the command line, a file or stdin, and `key=value` words on top.
+
+use crate::exit::Failure;
+use crate::output::read_stdin;
+use countersign_core::{json, limits::BODY_BYTES_MAX};
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// Reads `--params`: JSON, `@file`, or `-` for stdin.
+pub(super) async fn read(given: Option<&str>, words: &[String]) -> Result<Value, Failure> {
+    let text = match given {
+        None => None,
+        Some("-") => Some(read_stdin(BODY_BYTES_MAX as u64).await?),
+        Some(text) => match text.strip_prefix('@') {
+            Some(path) => Some(std::fs::read_to_string(path).map_err(|error| Failure::file(Path::new(path), &error))?),
+            None => Some(text.to_owned()),
+        },
+    };
+    join(text.as_deref(), words).map(Value::Object)
+}
+
+fn join(text: Option<&str>, words: &[String]) -> Result<Map<String, Value>, Failure> {
+    let mut params = match text.map(parse).transpose()? {
+        None => Map::new(),
+        Some(Value::Object(members)) => members,
+        Some(_) => return Err(Failure::usage("--params is not a JSON object").hint("such as --params '{\"path\": \"a.txt\"}'")),
+    };
+    for word in words {
+        let (name, value) = member(word)?;
+        if params.contains_key(name) {
+            return Err(Failure::usage(format!("the param `{name}` is given twice")));
+        }
+        params.insert(name.to_owned(), value);
+    }
+    Ok(params)
+}
+
+/// `key=value` is a string, `key:=json` is what the JSON says.
+fn member(word: &str) -> Result<(&str, Value), Failure> {
+    let unclear = || Failure::usage(format!("`{word}` is not a param")).hint("write key=value for a string, key:=json for anything else");
+    let (before, value) = word.split_once('=').ok_or_else(unclear)?;
+    let (name, value) = match before.strip_suffix(':') {
+        Some(name) => (name, parse(value)?),
+        None => (before, Value::String(value.to_owned())),
+    };
+    if name.is_empty() { Err(unclear()) } else { Ok((name, value)) }
+}
+
+/// As strictly as the server, so that what is sent is what was written.
+fn parse(text: &str) -> Result<Value, Failure> {
+    json::parse_strict(text.as_bytes()).map_err(|error| Failure::usage("the params are not JSON").cause(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+    use serde_json::json;
+
+    fn check(text: Option<&str>, words: &[&str], expected: Value) {
+        let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+        assert_eq!(join(text, &words).map(Value::Object), Ok(expected));
+    }
+
+    #[test]
+    fn words_are_strings_and_typed_words_are_json() {
+        check(None, &[], json!({}));
+        check(None, &["path=a.txt", "text="], json!({ "path": "a.txt", "text": "" }));
+        check(None, &["n:=3", "deep:={\"a\":[true,null]}", "s:=\"x\""], json!({ "n": 3, "deep": { "a": [true, null] }, "s": "x" }));
+        check(None, &["equation=a=b:=c"], json!({ "equation": "a=b:=c" }));
+        check(Some("{\"path\":\"a\"}"), &["text=b"], json!({ "path": "a", "text": "b" }));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for (text, words) in
+            [(None, "path"), (None, "=x"), (None, ":=1"), (None, "n:=three"), (Some("[1]"), "a=b"), (Some("{"), "a=b"), (Some("{\"a\":1}"), "a=2"), (Some("{\"a\":1,\"a\":2}"), "b=2")]
+        {
+            let failure = join(text, &[words.to_owned()]).unwrap_err();
+            assert_eq!(failure.exit, Exit::Usage, "{text:?} {words}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Which session a call is made in: the one that was named, the agent's own, or a person's own session `cli`.
+
+use crate::client::Client;
+use crate::exit::Failure;
+use api::Page;
+use api::identity::{NewSessionRequest, NewSessionResponse, SessionView, WhoamiResponse};
+
+const TITLE: &str = "cli";
+/// Pages of sessions that are looked through before a new one is made.
+const PAGES_MAX: usize = 5;
+
+pub(super) async fn choose(named: Option<&str>, client: &Client) -> Result<String, Failure> {
+    if let Some(named) = named.filter(|named| !named.is_empty()) {
+        return Ok(named.to_owned());
+    }
+    let whoami = client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read;
+    if let Some(own) = whoami.session_id {
+        return Ok(own);
+    }
+    if !whoami.principal.starts_with("user:") {
+        let message = format!("`{}` has no session of its own", whoami.principal);
+        return Err(Failure::usage(message).hint("name one with --session, made by countersign session create"));
+    }
+    match find(&whoami.principal, client).await? {
+        Some(session) => Ok(session),
+        None => {
+            let request = NewSessionRequest { title: Some(TITLE.to_owned()), ..NewSessionRequest::default() };
+            Ok(client.post::<NewSessionResponse>(&["sessions"], &request).await?.read.id)
+        }
+    }
+}
+
+/// The newest open session of that name which this person made.
+async fn find(principal: &str, client: &Client) -> Result<Option<String>, Failure> {
+    let mut after = None;
+    for _ in 0..PAGES_MAX {
+        let query: Vec<_> = [("limit", "100".to_owned())].into_iter().chain(after.map(|after| ("after", after))).collect();
+        let page = client.get::<Page<SessionView>>(&["sessions"], &query).await?.read;
+        let own = |session: &SessionView| session.title == TITLE && session.created_by == principal && session.ended_at.is_none();
+        if let Some(found) = page.items.into_iter().find(own) {
+            return Ok(Some(found.id));
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,72 @@
+//! How an invocation ended, for whoever asked for it.
+
+use crate::exit::{Exit, Failure};
+use crate::output::Terminal;
+use crate::style::{self, Tone, clean};
+use api::invocation::InvocationView;
+use api::{Code, Problem};
+use countersign_core::Status;
+
+/// Where it is in its life; a status this version does not know counts as not yet ended.
+pub(super) fn status(invocation: &InvocationView) -> Status {
+    Status::parse(&invocation.status).unwrap_or(Status::Running)
+}
+
+/// Whether waiting longer may bring something new.
+pub(super) fn is_settled(invocation: &InvocationView) -> bool {
+    let status = status(invocation);
+    status.is_final() || status == Status::InDoubt
+}
+
+/// What is wrong with how it ended; nothing when it succeeded or has not ended.
+pub(super) fn failure(invocation: &InvocationView) -> Option<Failure> {
+    let code = match status(invocation) {
+        Status::Succeeded | Status::Pending | Status::Approved | Status::Running => return None,
+        Status::Failed | Status::Reverted => Code::SourceFailed,
+        Status::Denied => match invocation.denied_by.as_deref() {
+            Some("person") => Code::DeniedByPerson,
+            Some("binding") => Code::ApprovalVoid,
+            _ => Code::DeniedByPolicy,
+        },
+        Status::Quarantined => Code::DeniedByPolicy,
+        Status::Expired => Code::Expired,
+        Status::Cancelled => Code::AlreadyEnded,
+        Status::InDoubt => Code::InDoubt,
+    };
+    let id = &invocation.id;
+    let detail = match (&invocation.error, &invocation.answer) {
+        (Some(error), _) => format!("`{}` did not happen: {}", invocation.action, error.message),
+        (None, _) if code == Code::InDoubt => format!("`{id}` may or may not have happened; do not retry, look first"),
+        (None, Some(answer)) => format!("`{}` was answered by {}{}", invocation.action, answer.by, because(answer.reason.as_deref())),
+        (None, None) => format!("`{}` ended as {}", invocation.action, invocation.status),
+    };
+    let mut problem = Problem::new(code, detail).hint(format!("countersign explain {id}")).about(id);
+    problem.error = invocation.error.as_ref().map(|error| error.code.clone());
+    problem.invocation = Some(Box::new(invocation.clone()));
+    let raw = serde_json::to_value(&problem).unwrap_or_default();
+    let mut failure = Failure::of_problem(&problem, raw);
+    failure.exit = Exit::of_status(status(invocation));
+    Some(failure)
+}
+
+/// One line about it, for stderr.
+pub(super) fn line(invocation: &InvocationView) -> String {
+    let (word, tone) = style::status_word(&invocation.status);
+    let receipt = invocation.receipt.as_ref().map(|receipt| format!(", receipt {} (#{})", receipt.id, receipt.seq)).unwrap_or_default();
+    let rest = format!("{} {}{receipt}", invocation.action, invocation.id);
+    format!("{} {}", tone.paint(word), clean::line(&rest))
+}
+
+/// The line that tells what to do while it waits.
+pub(super) fn waiting(invocation: &InvocationView, terminal: &Terminal) -> String {
+    let id = clean::line(&invocation.id);
+    let expiry = invocation.expires_at.as_ref().map(|at| format!(", expires in {}", terminal.future(at).as_shown())).unwrap_or_default();
+    match status(invocation) {
+        Status::Approved | Status::Running => format!("{} {id}", Tone::Primary.paint("● running:")),
+        _ => format!("{} {id} (countersign approve {id}){expiry}", Tone::Warn.paint("◷ waiting for approval:")),
+    }
+}
+
+fn because(reason: Option<&str>) -> String {
+    reason.map(|reason| format!(": {reason}")).unwrap_or_default()
+}

@@ -1,0 +1,57 @@
+//! One invocation with everything an answer rests on: what will be sent, who asks, why a person is asked, what it binds.
+
+mod card;
+
+pub(super) use card::cascade;
+
+use super::{invocation, outcome};
+use crate::client::Client;
+use crate::exit::{Exit, Failure};
+use crate::output::Terminal;
+use api::Page;
+use api::action::ActionView;
+use api::invocation::InvocationView;
+use card::{Before, Card};
+use clap::Args;
+use countersign_core::Status;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  countersign show inv_…
+  countersign show inv_… --json=status,params,result";
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The id of an invocation
+    id: String,
+}
+
+impl Show {
+    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let (invocation, raw) = invocation::get(&self.id, client).await?;
+        if terminal.is_json() {
+            terminal.document(&raw)?;
+            return Ok(Exit::Ok);
+        }
+        // The card stands without either of these: an action may be gone, and not everybody may read everything.
+        let action = client.get::<ActionView>(&["actions", &invocation.action], &[]).await.ok().map(|answer| answer.read);
+        let before = before(&invocation, client).await;
+        let card = Card { invocation: &invocation, action: action.as_ref(), before };
+        for line in card.lines(terminal) {
+            terminal.line(line)?;
+        }
+        match outcome::status(&invocation) {
+            Status::Pending => terminal.next(format!("countersign approve {0}, or countersign deny {0} --reason …", invocation.id)),
+            _ => terminal.next(format!("countersign explain {}", invocation.id)),
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+/// How the same action went before in the same session.
+async fn before(invocation: &InvocationView, client: &Client) -> Option<Before> {
+    let query = [("action", invocation.action.clone()), ("session", invocation.session_id.clone()), ("limit", "100".to_owned())];
+    let page = client.get::<Page<InvocationView>>(&["invocations"], &query).await.ok()?.read;
+    let ended: Vec<_> = page.items.iter().filter(|other| other.id != invocation.id).map(outcome::status).filter(|status| status.is_final()).collect();
+    Some(Before { ended: ended.len(), succeeded: ended.iter().filter(|status| **status == Status::Succeeded).count() })
+}
