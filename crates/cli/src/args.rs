@@ -8,8 +8,8 @@ pub(crate) use help::{command, topic};
 pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
-    action::Action, answer, backup, completions, context, doctor, explain, help as help_command, inbox, invocation::Invocation, key::Key, login,
-    mode::Mode, notification::Notification, receipt::Receipt, serve, session::Session, show, space::Space, token::Token, user::User,
+    action::Action, answer, backup, completions, context, doctor, explain, help as help_command, inbox, invocation::Invocation, key::Key,
+    login, mode::Mode, notification::Notification, receipt::Receipt, serve, session::Session, show, space::Space, token::Token, user::User,
 };
 use crate::output::{Fields, Format, Input, Settings, Times};
 use clap::{Args, Parser, Subcommand, ValueEnum};

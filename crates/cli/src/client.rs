@@ -98,7 +98,12 @@ impl Client {
         Ok(response.headers().get("date").and_then(|date| date.to_str().ok()).map(str::to_owned))
     }
 
-    async fn change<T: DeserializeOwned>(&self, method: Method, path: &[&str], body: Option<&impl Serialize>) -> Result<Answer<T>, Failure> {
+    async fn change<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &[&str],
+        body: Option<&impl Serialize>,
+    ) -> Result<Answer<T>, Failure> {
         let request = self.request(method, path)?.timeout(Duration::from_secs(ANSWER_SECONDS));
         let request = match body {
             Some(body) => request.json(body),
@@ -129,12 +134,15 @@ impl Client {
         let url = &self.base;
         let unreachable = |message: String| Failure::new(Exit::Unreachable, message).cause(reasons(error));
         if error.is_connect() {
-            return unreachable(format!("the server at `{url}` cannot be reached; nothing was sent, retrying is safe")).hint("countersign serve");
+            return unreachable(format!("the server at `{url}` cannot be reached; nothing was sent, retrying is safe"))
+                .hint("countersign serve");
         }
         match effect {
             Effect::None => unreachable(format!("the server at `{url}` did not answer; retrying is safe")).hint("countersign doctor"),
-            Effect::Possible => unreachable(format!("the server at `{url}` did not answer; it may have done what was asked, look before retrying"))
-                .hint("countersign invocation list"),
+            Effect::Possible => {
+                unreachable(format!("the server at `{url}` did not answer; it may have done what was asked, look before retrying"))
+                    .hint("countersign invocation list")
+            }
         }
     }
 }
@@ -168,10 +176,14 @@ async fn read<T: DeserializeOwned>(response: Response) -> Result<Answer<T>, Fail
         return Err(problem(response).await);
     }
     let unreadable = |cause: String| {
-        Failure::failed("the server's answer cannot be read; is it a countersign of another version?").cause(cause).hint("countersign status")
+        Failure::failed("the server's answer cannot be read; is it a countersign of another version?")
+            .cause(cause)
+            .hint("countersign status")
     };
     let bytes = response.bytes().await.map_err(|error| {
-        Failure::new(Exit::Unreachable, "the answer was cut off; look before retrying").cause(reasons(&error)).hint("countersign invocation list")
+        Failure::new(Exit::Unreachable, "the answer was cut off; look before retrying")
+            .cause(reasons(&error))
+            .hint("countersign invocation list")
     })?;
     let raw: Value = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
     let read = T::deserialize(&raw).map_err(|error| unreadable(error.to_string()))?;

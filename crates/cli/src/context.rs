@@ -45,7 +45,9 @@ impl Environment {
     /// Where contexts are kept.
     pub(crate) fn contexts_file(&self) -> Result<PathBuf, Failure> {
         let folder = self.config.as_ref().ok_or_else(|| {
-            Failure::usage("there is no folder for contexts").cause("neither HOME nor XDG_CONFIG_HOME is set").hint("set COUNTERSIGN_CONFIG_HOME")
+            Failure::usage("there is no folder for contexts")
+                .cause("neither HOME nor XDG_CONFIG_HOME is set")
+                .hint("set COUNTERSIGN_CONFIG_HOME")
         })?;
         Ok(folder.join("contexts.toml"))
     }
@@ -83,7 +85,9 @@ impl Contexts {
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
         match std::fs::read_to_string(path) {
             Ok(text) => toml::from_str(&text).map_err(|error| {
-                Failure::failed(format!("the contexts in `{}` cannot be read", path.display())).cause(error.message().to_owned()).hint("countersign login")
+                Failure::failed(format!("the contexts in `{}` cannot be read", path.display()))
+                    .cause(error.message().to_owned())
+                    .hint("countersign login")
             }),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(Failure::file(path, &error)),
@@ -100,7 +104,9 @@ impl Contexts {
         self.contexts.get(name).ok_or_else(|| {
             let known: Vec<_> = self.contexts.keys().map(String::as_str).collect();
             let known = if known.is_empty() { "there are none yet".to_owned() } else { format!("known are {}", known.join(", ")) };
-            Failure::new(Exit::NotFound, format!("there is no context `{name}`")).cause(known).hint(format!("countersign login --context {name}"))
+            Failure::new(Exit::NotFound, format!("there is no context `{name}`"))
+                .cause(known)
+                .hint(format!("countersign login --context {name}"))
         })
     }
 }
@@ -150,7 +156,9 @@ impl Server {
 
 /// The address of a server, without anything after its path.
 pub(crate) fn parse_url(text: &str) -> Result<Url, Failure> {
-    let invalid = |cause: &str| Failure::usage(format!("`{text}` is not the address of a server")).cause(cause).hint(format!("such as {DEFAULT_URL}"));
+    let invalid = |cause: &str| {
+        Failure::usage(format!("`{text}` is not the address of a server")).cause(cause).hint(format!("such as {DEFAULT_URL}"))
+    };
     let url = Url::parse(text).map_err(|error| invalid(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(invalid("expected http or https"));
@@ -183,7 +191,9 @@ fn named_context(flag: Option<&str>, environment: &Environment, url: Option<&Url
     }
     let fits = |context: &Context| url.is_none_or(|url| parse_url(&context.url).is_ok_and(|own| own == *url));
     let current = contexts.current.as_ref().and_then(|name| contexts.contexts.get_key_value(name));
-    let chosen = current.filter(|(_, context)| fits(context)).or_else(|| contexts.contexts.iter().find(|(_, context)| url.is_some() && fits(context)));
+    let chosen = current
+        .filter(|(_, context)| fits(context))
+        .or_else(|| contexts.contexts.iter().find(|(_, context)| url.is_some() && fits(context)));
     Ok(chosen.map(|(name, context)| (name.clone(), context.clone())))
 }
 

@@ -32,11 +32,20 @@ impl Folder {
             "COUNTERSIGN_DATA" => Some(self.root.path().join("data").display().to_string()),
             _ => None,
         };
-        Environment::read(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()).or_else(|| own(name)))
+        Environment::read(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()).or_else(|| own(name))
+        })
     }
 
     #[track_caller]
-    fn check(&self, url: Option<&str>, context: Option<&str>, variables: &[(&str, &str)], expected_url: &str, expected_token: Option<&str>) {
+    fn check(
+        &self,
+        url: Option<&str>,
+        context: Option<&str>,
+        variables: &[(&str, &str)],
+        expected_url: &str,
+        expected_token: Option<&str>,
+    ) {
         let server = Server::find(url, context, &self.environment(variables)).unwrap();
         assert_eq!(server.url.as_str(), expected_url);
         assert_eq!(server.token.as_ref().map(|token| token.expose().as_str()), expected_token);

@@ -122,7 +122,8 @@ impl Exit {
             | Code::IdempotencyInFlight
             | Code::NameTaken
             | Code::LastOwner => Self::Conflict,
-            Code::InDoubt => Self::InDoubt,
+            // Carried out, while its receipt still waits for the store: not to be repeated either.
+            Code::InDoubt | Code::OutcomeUnrecorded => Self::InDoubt,
             Code::Expired => Self::Pending,
             Code::MethodNotAllowed
             | Code::RequestTimeout

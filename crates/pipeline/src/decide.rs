@@ -3,6 +3,7 @@
 use crate::gate::Gated;
 use crate::hold::Redeemed;
 use crate::record::Denied;
+use crate::stage;
 use crate::{Error, Pipeline};
 use countersign_core::invocation::{DeniedBy, Failure, Intention};
 use countersign_core::{Decision, Digest, Mode};
@@ -70,6 +71,7 @@ impl Cleared {
 
 impl Pipeline {
     pub(crate) async fn decide(&self, gated: Gated) -> Result<Decided, Error> {
+        let _timed = stage::timed("decide");
         let (decision, policy_slice) = self.mode_of(&gated).await?;
         let intention = gated.validated.resolved.admitted.request.intention;
         Ok(match (decision.mode, intention) {

@@ -6,6 +6,7 @@ use crate::gate::Gated;
 use crate::hold::Void;
 use crate::record::{Done, Ending};
 use crate::replay::Taken;
+use crate::stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::action::Class;
 use countersign_core::invocation::Failure;
@@ -116,23 +117,21 @@ impl Pipeline {
         let source = Arc::clone(&resolved.source);
         let (action, params) = (resolved.action().id.clone(), admitted.request.params.clone());
         let source_id = action.source().to_owned();
-        let began = std::time::Instant::now();
+        let _timed = stage::timed("source");
         let mut asked = tokio::spawn(async move {
             match ask {
                 Ask::Call => source.call(&context, &action, &params).await,
                 Ask::Preview => source.preview(&context, &action, &params).await,
             }
         });
-        let answer = match tokio::time::timeout(Duration::from_millis(timeout_ms), &mut asked).await {
+        match tokio::time::timeout(Duration::from_millis(timeout_ms), &mut asked).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(panicked)) => Err(source::Error::Broken { source_id, message: format!("it stopped working: {panicked}") }),
             Err(_) => {
                 asked.abort();
                 Err(source::Error::TimedOut { source_id, timeout_ms })
             }
-        };
-        metrics::histogram!("countersign_stage_seconds", "stage" => "source").record(began.elapsed().as_secs_f64());
-        answer
+        }
     }
 
     /// Writes the intent; from here on a crash leaves the effect `in_doubt`.

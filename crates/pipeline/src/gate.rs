@@ -2,6 +2,7 @@
 
 use crate::admit::Admitted;
 use crate::record::{Denied, truncate::truncate};
+use crate::stage;
 use crate::validate::Validated;
 use crate::{Error, Pipeline};
 use countersign_core::decision::GateVerdict;
@@ -61,6 +62,7 @@ pub(crate) enum Gates {
 
 impl Pipeline {
     pub(crate) async fn gate(&self, validated: Validated) -> Result<Gates, Error> {
+        let _timed = stage::timed("gate");
         let resolved = &validated.resolved;
         let gates = policy::gate(&policy::Call {
             principal: &resolved.admitted.request.principal,

@@ -6,6 +6,7 @@ use crate::decide::{Cleared, Pending};
 use crate::gate::{Gated, Gates};
 use crate::record::Ending;
 use crate::replay::Taken;
+use crate::stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::invocation::{Binding, DeniedBy, Failure};
 use countersign_core::ledger::{EventDraft, Held, Hold, NewReservation, Row};
@@ -32,6 +33,7 @@ impl Redeemed {
 
 impl Pipeline {
     pub(crate) async fn hold(&self, pending: Box<Pending>) -> Result<Outcome, Error> {
+        let _timed = stage::timed("hold");
         let Pending { gated, decision, policy_slice } = *pending;
         let session = &gated.validated.resolved.admitted.session;
         let asked_at = self.ledger().now().await?;

@@ -3,22 +3,23 @@
 //! This file holds the order and nothing else: no SQL, no HTTP, no rules.
 
 mod admit;
-mod decide;
-mod execute;
-mod gate;
-mod hold;
-mod record;
-mod replay;
 mod resolve;
 mod validate;
+mod gate;
+mod decide;
+mod replay;
+mod hold;
+mod execute;
 mod verify;
+mod record;
 
 mod answer;
-mod catalogue;
-mod error;
 mod recover;
 mod request;
+mod catalogue;
 mod waiters;
+mod stage;
+mod error;
 
 pub use catalogue::{Catalogue, Listed, SourceListing};
 pub use error::{Conflict, Error, ParamError};

@@ -6,6 +6,7 @@ pub(crate) mod truncate;
 use crate::catalogue::Definition;
 use crate::decide::Cleared;
 use crate::gate::Gated;
+use crate::stage;
 use crate::verify::Verified;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::decision::GateVerdict;
@@ -198,7 +199,7 @@ impl Pipeline {
 
     /// Writes the receipt and everything that becomes true with it.
     pub(crate) async fn record_ending(&self, ending: Ending) -> Result<Invocation, Error> {
-        let began = std::time::Instant::now();
+        let _timed = stage::timed("record");
         let id = ReceiptId::new(self.now(), self.random_bytes());
         let mut invocation = ending.invocation.clone();
         invocation.ended_at = Some(invocation.ended_at.unwrap_or_else(|| self.now()));
@@ -213,7 +214,6 @@ impl Pipeline {
         };
         let seq = self.write_ending(finish, &id).await?;
         invocation.receipt = Some(countersign_core::invocation::ReceiptRef { id, seq });
-        metrics::histogram!("countersign_stage_seconds", "stage" => "record").record(began.elapsed().as_secs_f64());
         self.count(&invocation);
         self.inner.waiters.wake(&invocation.id);
         Ok(invocation)

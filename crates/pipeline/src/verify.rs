@@ -2,6 +2,7 @@
 
 use crate::Pipeline;
 use crate::record::Done;
+use crate::stage;
 use countersign_core::invocation::Failure;
 use receipt::body::Verification;
 
@@ -17,6 +18,7 @@ const RESULT_SCHEMA: &str = "result_schema";
 
 impl Pipeline {
     pub(crate) fn verify(&self, done: Box<Done>) -> Verified {
+        let _timed = stage::timed("verify");
         let Some(value) = done.checked_value() else {
             return Verified { done: *done, verification: None, failure: None };
         };

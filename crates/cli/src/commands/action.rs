@@ -71,7 +71,11 @@ impl List {
                 continue;
             }
             if let Some(error) = &source.error {
-                terminal.note(Tone::Warn.paint(format!("! source `{}` could not be listed: {}", clean::line(&source.id), clean::line(error))));
+                terminal.note(Tone::Warn.paint(format!(
+                    "! source `{}` could not be listed: {}",
+                    clean::line(&source.id),
+                    clean::line(error)
+                )));
             }
             for action in &source.actions {
                 table.row([Cell::text(&action.id), Cell::tier(&action.tier), Cell::mode(&action.mode), Cell::text(&action.title)]);

@@ -69,7 +69,7 @@ impl Approve {
         let action = &shown.action;
         let typed = match &self.confirm {
             Some(given) => given.clone(),
-            None if terminal.can_ask() => terminal.ask(&format!("`{}` cannot be undone; type its name to approve: ", clean::line(action))).await?,
+            None if terminal.can_ask() => terminal.ask(&format!("`{}` is R4: type its name to approve it: ", clean::line(action))).await?,
             None => String::new(),
         };
         if typed == *action {

@@ -42,7 +42,8 @@ impl Backup {
     pub(crate) async fn run(self, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let config = self.server.load(None, None)?;
         if !config.data_dir().exists() {
-            return Err(Failure::new(Exit::NotFound, format!("there is no data folder `{}`", config.data_dir().display())).hint("choose one with --data"));
+            return Err(Failure::new(Exit::NotFound, format!("there is no data folder `{}`", config.data_dir().display()))
+                .hint("choose one with --data"));
         }
         if self.file.exists() {
             return Err(Failure::usage(format!("`{}` exists already, and a backup is never overwritten", self.file.display())));
@@ -63,15 +64,17 @@ impl Restore {
         let file = File::open(&self.file).map_err(|error| Failure::file(&self.file, &error))?;
         let config = self.server.load(None, None)?;
         let store = server::open_store(&config).await.map_err(|error| Failure::failed(error.to_string()))?;
-        let moved = store.restore(BufReader::new(file)).await.map_err(|error| {
-            let failure = Failure::failed(format!("nothing was restored: {error}"));
-            match error {
-                store::RestoreError::NotEmpty => Failure { exit: Exit::Conflict, ..failure }.hint("choose an empty folder with --data"),
-                store::RestoreError::Malformed { .. } | store::RestoreError::Damaged { .. } => Failure { exit: Exit::Invalid, ..failure },
-                store::RestoreError::OtherVersion { .. } | store::RestoreError::Store(_) => failure,
-            }
-        })?;
+        let moved = store.restore(BufReader::new(file)).await.map_err(|error| refused(&error))?;
         done(terminal, "restored", moved.rows, &self.file)
+    }
+}
+
+fn refused(error: &store::RestoreError) -> Failure {
+    let failure = |exit| Failure::new(exit, format!("nothing was restored: {error}"));
+    match error {
+        store::RestoreError::NotEmpty => failure(Exit::Conflict).hint("choose an empty folder with --data"),
+        store::RestoreError::Malformed { .. } | store::RestoreError::Damaged { .. } => failure(Exit::Invalid),
+        store::RestoreError::OtherVersion { .. } | store::RestoreError::Store(_) => failure(Exit::Failed),
     }
 }
 

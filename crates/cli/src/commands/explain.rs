@@ -73,7 +73,8 @@ fn record(invocation: &InvocationView, entries: &[EntryView], terminal: &Termina
 
 fn gate_cell(gate: &GateView) -> Cell {
     let rules = if gate.determining.is_empty() { String::new() } else { format!(" by {}", gate.determining.join(", ")) };
-    let text = |symbol: &str, word: &str| Cell::shown(format!("{symbol} {word} {}{rules}", gate.gate), format!("{} {word}{rules}", gate.gate));
+    let text =
+        |symbol: &str, word: &str| Cell::shown(format!("{symbol} {word} {}{rules}", gate.gate), format!("{} {word}{rules}", gate.gate));
     match gate.verdict.as_str() {
         "ok" => text("✓", "ok").toned(Tone::Ok),
         "deny" => text("⊘", "deny").toned(Tone::Danger),

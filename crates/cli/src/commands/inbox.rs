@@ -14,8 +14,14 @@ Examples:
   countersign inbox
   countersign inbox -o name | xargs countersign approve";
 
-const COLUMNS: &[Column] =
-    &[Column::Whole("ID"), Column::Whole("ACTION"), Column::Whole("TIER"), Column::Cut("WHAT"), Column::Cut("WHO"), Column::Whole("EXPIRES IN")];
+const COLUMNS: &[Column] = &[
+    Column::Whole("ID"),
+    Column::Whole("ACTION"),
+    Column::Whole("TIER"),
+    Column::Cut("WHAT"),
+    Column::Cut("WHO"),
+    Column::Whole("EXPIRES IN"),
+];
 /// Under a minute is soon.
 const SOON_MS: u64 = 60_000;
 

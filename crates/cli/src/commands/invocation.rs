@@ -38,8 +38,14 @@ pub(crate) struct List {
     paging: Paging,
 }
 
-const COLUMNS: &[Column] =
-    &[Column::Whole("ID"), Column::Whole("STATUS"), Column::Whole("ACTION"), Column::Whole("TIER"), Column::Cut("WHO"), Column::Whole("ASKED")];
+const COLUMNS: &[Column] = &[
+    Column::Whole("ID"),
+    Column::Whole("STATUS"),
+    Column::Whole("ACTION"),
+    Column::Whole("TIER"),
+    Column::Cut("WHO"),
+    Column::Whole("ASKED"),
+];
 
 impl Invocation {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {

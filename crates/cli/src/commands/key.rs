@@ -22,8 +22,14 @@ pub(crate) enum Key {
     },
 }
 
-const COLUMNS: &[Column] =
-    &[Column::Whole("ID"), Column::Whole("PURPOSE"), Column::Number("FROM ENTRY"), Column::Whole("CREATED"), Column::Whole("STATE"), Column::Cut("PUBLIC")];
+const COLUMNS: &[Column] = &[
+    Column::Whole("ID"),
+    Column::Whole("PURPOSE"),
+    Column::Number("FROM ENTRY"),
+    Column::Whole("CREATED"),
+    Column::Whole("STATE"),
+    Column::Cut("PUBLIC"),
+];
 
 impl Key {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {

@@ -39,8 +39,14 @@ pub(crate) enum Choice {
     Deny,
 }
 
-const COLUMNS: &[Column] =
-    &[Column::Whole("ACTION"), Column::Whole("MODE"), Column::Whole("SCOPE"), Column::Number("VERSION"), Column::Cut("SET BY"), Column::Whole("SET")];
+const COLUMNS: &[Column] = &[
+    Column::Whole("ACTION"),
+    Column::Whole("MODE"),
+    Column::Whole("SCOPE"),
+    Column::Number("VERSION"),
+    Column::Cut("SET BY"),
+    Column::Whole("SET"),
+];
 
 impl Mode {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {

@@ -15,7 +15,8 @@ pub(crate) enum Notification {
     List(Paging),
 }
 
-const COLUMNS: &[Column] = &[Column::Whole("ID"), Column::Cut("TITLE"), Column::Cut("BODY"), Column::Whole("SENT"), Column::Whole("INVOCATION")];
+const COLUMNS: &[Column] =
+    &[Column::Whole("ID"), Column::Cut("TITLE"), Column::Cut("BODY"), Column::Whole("SENT"), Column::Whole("INVOCATION")];
 
 impl Notification {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {

@@ -41,8 +41,14 @@ pub(crate) enum Session {
     },
 }
 
-const COLUMNS: &[Column] =
-    &[Column::Whole("ID"), Column::Cut("TITLE"), Column::Whole("ATTENDANCE"), Column::Cut("CREATED BY"), Column::Whole("CREATED"), Column::Whole("STATE")];
+const COLUMNS: &[Column] = &[
+    Column::Whole("ID"),
+    Column::Cut("TITLE"),
+    Column::Whole("ATTENDANCE"),
+    Column::Cut("CREATED BY"),
+    Column::Whole("CREATED"),
+    Column::Whole("STATE"),
+];
 
 impl Session {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {

@@ -33,7 +33,8 @@ pub(crate) enum SelfApproval {
     Refused,
 }
 
-const COLUMNS: &[Column] = &[Column::Whole("ID"), Column::Cut("NAME"), Column::Whole("BAND"), Column::Whole("SELF-APPROVAL"), Column::Whole("CREATED")];
+const COLUMNS: &[Column] =
+    &[Column::Whole("ID"), Column::Cut("NAME"), Column::Whole("BAND"), Column::Whole("SELF-APPROVAL"), Column::Whole("CREATED")];
 
 impl Space {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -42,7 +43,13 @@ impl Space {
                 let answer = client.get::<Page<SpaceView>>(&["spaces"], &paging.query()).await?;
                 let mut table = Table::new(COLUMNS, "no spaces");
                 for space in &answer.read.items {
-                    let cells = [Cell::text(&space.id), Cell::text(&space.name), Cell::text(&space.band), Cell::text(rule(space)), terminal.past(&space.created_at)];
+                    let cells = [
+                        Cell::text(&space.id),
+                        Cell::text(&space.name),
+                        Cell::text(&space.band),
+                        Cell::text(rule(space)),
+                        terminal.past(&space.created_at),
+                    ];
                     table.row(cells);
                 }
                 terminal.list(&answer.raw, &table)?;

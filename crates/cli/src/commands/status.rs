@@ -11,7 +11,9 @@ pub(super) async fn status(client: &Client, terminal: &mut Terminal) -> Result<E
     let status = &answer.read;
     let ready = match (&status.problem, status.ready) {
         (_, true) => Cell::shown("✓ ready", "ready").toned(Tone::Ok),
-        (problem, false) => Cell::shown("✗ not ready", "not ready").toned(Tone::Danger).and(problem.as_ref().map(|text| format!(": {text}")).unwrap_or_default()),
+        (problem, false) => Cell::shown("✗ not ready", "not ready")
+            .toned(Tone::Danger)
+            .and(problem.as_ref().map(|text| format!(": {text}")).unwrap_or_default()),
     };
     let record = Record::new(&status.version)
         .with("server", ready)

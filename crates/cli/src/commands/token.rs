@@ -87,12 +87,17 @@ impl Token {
 async fn own_user(client: &Client) -> Result<String, Failure> {
     let whoami = client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read;
     let own = whoami.principal.strip_prefix("user:").map(str::to_owned);
-    own.ok_or_else(|| Failure::usage(format!("`{}` is not a person", whoami.principal)).hint("say whose token it is with --user, or what a service may do with --scope"))
+    own.ok_or_else(|| {
+        Failure::usage(format!("`{}` is not a person", whoami.principal))
+            .hint("say whose token it is with --user, or what a service may do with --scope")
+    })
 }
 
 async fn create(request: NewTokenRequest, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
     let answer = client.post::<NewTokenResponse>(&["tokens"], &request).await?;
-    let record = Record::new(&answer.read.id).with("id", Cell::text(&answer.read.id)).with("token", Cell::text(&answer.read.token).toned(Tone::Strong));
+    let record = Record::new(&answer.read.id)
+        .with("id", Cell::text(&answer.read.id))
+        .with("token", Cell::text(&answer.read.token).toned(Tone::Strong));
     terminal.record(&answer.raw, &record)?;
     if !terminal.is_json() {
         terminal.note(Tone::Warn.paint("! the token is shown now and never again"));

@@ -39,7 +39,8 @@ pub(crate) enum Role {
     Owner,
 }
 
-const COLUMNS: &[Column] = &[Column::Whole("ID"), Column::Cut("NAME"), Column::Whole("ROLE"), Column::Whole("CREATED"), Column::Whole("STATE")];
+const COLUMNS: &[Column] =
+    &[Column::Whole("ID"), Column::Cut("NAME"), Column::Whole("ROLE"), Column::Whole("CREATED"), Column::Whole("STATE")];
 
 impl User {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -48,7 +49,13 @@ impl User {
                 let answer = client.get::<Page<UserView>>(&["users"], &paging.query()).await?;
                 let mut table = Table::new(COLUMNS, "no people");
                 for user in &answer.read.items {
-                    table.row([Cell::text(&user.id), Cell::text(&user.name), Cell::text(role(user)), terminal.past(&user.created_at), state(user)]);
+                    table.row([
+                        Cell::text(&user.id),
+                        Cell::text(&user.name),
+                        Cell::text(role(user)),
+                        terminal.past(&user.created_at),
+                        state(user),
+                    ]);
                 }
                 terminal.list(&answer.raw, &table)?;
                 more(terminal, answer.read.next.as_deref(), "countersign user list");

@@ -186,7 +186,9 @@ impl Record {
 
     pub(super) fn draw(&self) -> impl Iterator<Item = String> {
         let width = self.rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or_default();
-        self.rows.iter().map(move |(label, cell)| format!("{}  {}", Tone::Muted.paint(format!("{label:width$}")), cell.tone.paint(&cell.shown)))
+        self.rows
+            .iter()
+            .map(move |(label, cell)| format!("{}  {}", Tone::Muted.paint(format!("{label:width$}")), cell.tone.paint(&cell.shown)))
     }
 
     pub(super) fn tab_separated(&self) -> impl Iterator<Item = String> {

@@ -68,9 +68,16 @@ mod tests {
 
     #[test]
     fn the_future_is_a_countdown() {
-        for (seconds, expected) in
-            [(-1, "now"), (0, "now"), (1, "0:01"), (299, "4:59"), (300, "5:00"), (3_600, "1 h 00 min"), (86_399, "23 h 59 min"), (200_000, "2 d")]
-        {
+        for (seconds, expected) in [
+            (-1, "now"),
+            (0, "now"),
+            (1, "0:01"),
+            (299, "4:59"),
+            (300, "5:00"),
+            (3_600, "1 h 00 min"),
+            (86_399, "23 h 59 min"),
+            (200_000, "2 d"),
+        ] {
             assert_eq!(countdown(moved(seconds), NOW), expected);
         }
     }

@@ -28,11 +28,11 @@ use utoipa::IntoParams;
     responses(
         (status = 200, description = "It succeeded.", body = InvokeResponse),
         (status = 202, description = "It waits for a person.", body = InvokeResponse),
-        (status = 403, description = "It was denied; the problem carries the invocation.", body = Problem),
-        (status = 409, description = "It conflicts with an earlier call, or its effect is in doubt.", body = Problem),
-        (status = 429, description = "Too often, or too much is pending.", body = Problem),
-        (status = 502, description = "The source did not do it; the problem carries the invocation.", body = Problem),
-        (status = "4XX", body = Problem),
+        (status = 403, description = "It was denied; the problem carries the invocation.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It conflicts with an earlier call, or its effect is in doubt.", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "Too often, or too much is pending.", body = Problem, content_type = "application/problem+json"),
+        (status = 502, description = "The source did not do it; the problem carries the invocation.", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn invoke(
     State(app): State<App>,
@@ -73,7 +73,7 @@ pub(super) async fn invoke(
 /// Invocations of one session, newest first.
 #[utoipa::path(operation_id = "invocations_list_of_session", get, path = "/sessions/{session}/actions/invocations", tag = "invocations",
     params(("session" = String, Path), PageQuery),
-    responses((status = 200, body = Page<InvocationView>), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = Page<InvocationView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list_of_session(
     State(app): State<App>,
     caller: Caller,
@@ -89,7 +89,7 @@ pub(super) async fn list_of_session(
 /// One invocation of a session; `?wait=30s` holds the answer back until it is final.
 #[utoipa::path(operation_id = "invocations_show_in_session", get, path = "/sessions/{session}/actions/invocations/{invocation}", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path), WaitQuery),
-    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show_in_session(
     State(app): State<App>,
     caller: Caller,
@@ -105,7 +105,7 @@ pub(super) async fn show_in_session(
 /// Approves a pending invocation of a session and runs it.
 #[utoipa::path(operation_id = "invocations_approve_in_session", post, path = "/sessions/{session}/actions/invocations/{invocation}/approve", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path)), request_body = ApproveRequest,
-    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem), (status = 502, body = Problem)))]
+    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve_in_session(
     State(app): State<App>,
     caller: Caller,
@@ -121,7 +121,7 @@ pub(super) async fn approve_in_session(
 /// Denies a pending invocation of a session.
 #[utoipa::path(operation_id = "invocations_deny_in_session", post, path = "/sessions/{session}/actions/invocations/{invocation}/deny", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path)), request_body = DenyRequest,
-    responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn deny_in_session(
     State(app): State<App>,
     caller: Caller,
@@ -149,7 +149,7 @@ pub(super) struct ListQuery {
 
 /// Invocations of the org, newest first.
 #[utoipa::path(operation_id = "invocations_list", get, path = "/invocations", tag = "invocations", params(ListQuery),
-    responses((status = 200, body = Page<InvocationView>), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = Page<InvocationView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -168,7 +168,7 @@ pub(super) async fn list(
 
 /// One invocation; `?wait=30s` holds the answer back until it is final.
 #[utoipa::path(operation_id = "invocations_show", get, path = "/invocations/{invocation}", tag = "invocations", params(("invocation" = String, Path), WaitQuery),
-    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
     State(app): State<App>,
     caller: Caller,
@@ -184,7 +184,7 @@ pub(super) async fn show(
 /// Approves a pending invocation and runs it.
 #[utoipa::path(operation_id = "invocations_approve", post, path = "/invocations/{invocation}/approve", tag = "invocations", params(("invocation" = String, Path)),
     request_body = ApproveRequest,
-    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem), (status = 502, body = Problem)))]
+    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve(
     State(app): State<App>,
     caller: Caller,
@@ -198,7 +198,7 @@ pub(super) async fn approve(
 /// Denies a pending invocation.
 #[utoipa::path(operation_id = "invocations_deny", post, path = "/invocations/{invocation}/deny", tag = "invocations", params(("invocation" = String, Path)),
     request_body = DenyRequest,
-    responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn deny(
     State(app): State<App>,
     caller: Caller,
@@ -211,7 +211,7 @@ pub(super) async fn deny(
 
 /// Everything the log says of one invocation, in order: its intents and its receipt.
 #[utoipa::path(operation_id = "invocations_entries", get, path = "/invocations/{invocation}/entries", tag = "receipts", params(("invocation" = String, Path)),
-    responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn entries(
     State(app): State<App>,
     caller: Caller,

@@ -15,7 +15,7 @@ use store::ModeChange;
 
 /// Every mode that was set explicitly.
 #[utoipa::path(operation_id = "modes_list", get, path = "/modes", tag = "modes", params(PageQuery),
-    responses((status = 200, body = Page<ModeView>), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = Page<ModeView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<ModeView>>, Refusal> {
     caller.must(Permission::Read)?;
     let page = app.store().list_modes(&caller.principal.org, &query.request()?).await?;
@@ -32,7 +32,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 
 /// Sets the org's mode for an action. Approvals that were asked under the old rules no longer fit.
 #[utoipa::path(operation_id = "modes_set", put, path = "/modes/{action}", tag = "modes", params(("action" = String, Path)), request_body = SetModeRequest,
-    responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn set(
     State(app): State<App>,
     caller: Caller,
@@ -44,7 +44,7 @@ pub(super) async fn set(
 
 /// Removes the org's mode for an action: the inferred one holds again.
 #[utoipa::path(operation_id = "modes_unset", delete, path = "/modes/{action}", tag = "modes", params(("action" = String, Path)),
-    responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn unset(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ModeChangeResponse>, Refusal> {
     change(&app, &caller, &action, None).await
 }

@@ -20,7 +20,7 @@ const TITLE_CHARS_MAX: usize = 200;
 
 /// Creates a session and its agent's token. The token is shown here and never again.
 #[utoipa::path(operation_id = "sessions_create", post, path = "/sessions", tag = "sessions", request_body = NewSessionRequest,
-    responses((status = 201, body = NewSessionResponse), (status = "4XX", body = Problem)))]
+    responses((status = 201, body = NewSessionResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -48,7 +48,7 @@ pub(super) async fn create(
 
 /// Sessions of the org, newest first.
 #[utoipa::path(operation_id = "sessions_list", get, path = "/sessions", tag = "sessions", params(PageQuery),
-    responses((status = 200, body = Page<SessionView>), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = Page<SessionView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -61,14 +61,14 @@ pub(super) async fn list(
 
 /// One session.
 #[utoipa::path(operation_id = "sessions_show", get, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path)),
-    responses((status = 200, body = SessionView), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = SessionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(session): Path<String>) -> Result<Json<SessionView>, Refusal> {
     Ok(Json(view(&caller.readable_session(&app, &session).await?)))
 }
 
 /// Ends a session: its token stops working at once.
 #[utoipa::path(operation_id = "sessions_end", post, path = "/sessions/{session}/end", tag = "sessions", params(("session" = String, Path)),
-    responses((status = 200, body = SessionView), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = SessionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn end(State(app): State<App>, caller: Caller, Path(session): Path<String>) -> Result<Json<SessionView>, Refusal> {
     let session = caller.readable_session(&app, &session).await?;
     if session.created_by != caller.principal.id {

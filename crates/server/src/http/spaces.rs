@@ -16,7 +16,7 @@ use countersign_core::{Space, SpaceId};
 
 /// Spaces of the org.
 #[utoipa::path(operation_id = "spaces_list", get, path = "/spaces", tag = "spaces", params(PageQuery),
-    responses((status = 200, body = Page<SpaceView>), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = Page<SpaceView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<SpaceView>>, Refusal> {
     caller.must(Permission::Read)?;
     let page = app.store().list_spaces(&caller.principal.org, &query.request()?).await?;
@@ -25,7 +25,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 
 /// Creates a space.
 #[utoipa::path(operation_id = "spaces_create", post, path = "/spaces", tag = "spaces", request_body = NewSpaceRequest,
-    responses((status = 201, body = SpaceView), (status = "4XX", body = Problem)))]
+    responses((status = 201, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -41,7 +41,7 @@ pub(super) async fn create(
 
 /// Changes a space.
 #[utoipa::path(operation_id = "spaces_change", patch, path = "/spaces/{space}", tag = "spaces", params(("space" = String, Path)), request_body = ChangeSpaceRequest,
-    responses((status = 200, body = SpaceView), (status = "4XX", body = Problem)))]
+    responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn change(
     State(app): State<App>,
     caller: Caller,

@@ -144,7 +144,12 @@ impl Wait<'_> {
     }
 
     /// Asks once, held open by the server, and keeps the countdown going meanwhile.
-    async fn watch(&self, invocation: &InvocationView, left: Option<Duration>, terminal: &mut Terminal) -> Result<Answer<InvokeResponse>, Failure> {
+    async fn watch(
+        &self,
+        invocation: &InvocationView,
+        left: Option<Duration>,
+        terminal: &mut Terminal,
+    ) -> Result<Answer<InvokeResponse>, Failure> {
         let held = left.map_or(POLL_SECONDS * 1_000, |left| (left.as_millis() as u64).clamp(1, POLL_SECONDS * 1_000));
         let path = ["sessions", self.session, "actions", "invocations", &invocation.id];
         let query = [("wait", format!("{held}ms"))];
@@ -209,7 +214,8 @@ fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Re
 }
 
 fn interrupted(invocation: &InvocationView) -> Failure {
-    Failure::new(Exit::Interrupted, format!("interrupted; `{}` still waits for a person", invocation.id)).hint(format!("countersign show {}", invocation.id))
+    Failure::new(Exit::Interrupted, format!("interrupted; `{}` still waits for a person", invocation.id))
+        .hint(format!("countersign show {}", invocation.id))
 }
 
 #[cfg(test)]

@@ -73,9 +73,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
-        for (text, words) in
-            [(None, "path"), (None, "=x"), (None, ":=1"), (None, "n:=three"), (Some("[1]"), "a=b"), (Some("{"), "a=b"), (Some("{\"a\":1}"), "a=2"), (Some("{\"a\":1,\"a\":2}"), "b=2")]
-        {
+        for (text, words) in [
+            (None, "path"),
+            (None, "=x"),
+            (None, ":=1"),
+            (None, "n:=three"),
+            (Some("[1]"), "a=b"),
+            (Some("{"), "a=b"),
+            (Some("{\"a\":1}"), "a=2"),
+            (Some("{\"a\":1,\"a\":2}"), "b=2"),
+        ] {
             let failure = join(text, &[words.to_owned()]).unwrap_err();
             assert_eq!(failure.exit, Exit::Usage, "{text:?} {words}");
         }

@@ -80,20 +80,28 @@ impl Card<'_> {
         if let Some(reason) = &invocation.reason {
             facts.push(("THEIR WORDS", format!("“{}”", clean::line(reason))));
         }
-        facts.push((if invocation.answer.is_some() || invocation.expires_at.is_some() { "WHY YOU ARE ASKED" } else { "DECIDED BY" }, cascade(&invocation.decision)));
+        facts.push((
+            if invocation.answer.is_some() || invocation.expires_at.is_some() { "WHY YOU ARE ASKED" } else { "DECIDED BY" },
+            cascade(&invocation.decision),
+        ));
         if let Some(action) = self.action {
             facts.push(("REVERSIBLE", reversible(&action.reversibility)));
             facts.push(("WHAT WOULD CHANGE", self.preview(action)));
         }
         if let Some(Before { ended, succeeded }) = &self.before {
-            let text = if *ended == 0 { "never done in this session".to_owned() } else { format!("in this session {succeeded} of {ended} succeeded") };
+            let text = if *ended == 0 {
+                "never done in this session".to_owned()
+            } else {
+                format!("in this session {succeeded} of {ended} succeeded")
+            };
             facts.push(("BEFORE", text));
         }
         if let Some(binding) = &invocation.binding {
             let short = |digest: &str| clean::line(digest).chars().take(12).collect::<String>();
             let (call, definition) = (short(&invocation.digests.params), short(&invocation.digests.structural));
             let policy = invocation.decision.modes_version.map_or_else(|| "inferred".to_owned(), |version| format!("version {version}"));
-            let text = format!("params {call}…, definition {definition}…, policy {policy}, caller and place; digest {}…", short(&binding.digest));
+            let text =
+                format!("params {call}…, definition {definition}…, policy {policy}, caller and place; digest {}…", short(&binding.digest));
             facts.push(("A YES BINDS", text));
         }
         if let Some(answer) = &invocation.answer {
@@ -116,7 +124,13 @@ impl Card<'_> {
         if !invocation.principal.ends_with(&invocation.session_id) {
             who.push(format!("session {}", clean::line(&invocation.session_id)));
         }
-        who.extend(invocation.owner_id.as_ref().filter(|owner| !invocation.principal.ends_with(*owner)).map(|owner| format!("for {}", clean::line(owner))));
+        who.extend(
+            invocation
+                .owner_id
+                .as_ref()
+                .filter(|owner| !invocation.principal.ends_with(*owner))
+                .map(|owner| format!("for {}", clean::line(owner))),
+        );
         who.push(terminal.past(&invocation.created_at).as_shown().to_owned());
         who.join(" · ")
     }

@@ -1,0 +1,189 @@
+//! What is measured runs in processes of its own: the real server, and the bare echo it is compared with.
+
+use crate::http::{self, Connection};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that is stopped when this is dropped.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+/// The release build of `countersign serve`, with a session to call in.
+pub(crate) struct Server {
+    running: Running,
+    pub(crate) session: String,
+    pub(crate) token: String,
+    pub(crate) data: PathBuf,
+    /// From the start of the process to its first answer.
+    pub(crate) started_in: Duration,
+}
+
+/// Which of the two measured calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Read,
+    Write,
+}
+
+impl Call {
+    pub(crate) const ALL: [Self; 2] = [Self::Read, Self::Write];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+
+    pub(crate) const fn action(self) -> &'static str {
+        match self {
+            Self::Read => "files.read_text",
+            Self::Write => "files.write_text",
+        }
+    }
+
+    /// Signed entries per call: a write has an intent before its receipt.
+    pub(crate) const fn entries(self) -> f64 {
+        match self {
+            Self::Read => 1.0,
+            Self::Write => 2.0,
+        }
+    }
+
+    /// What is sent; a write makes a new file each time.
+    pub(crate) fn body(self, number: u64) -> Value {
+        let params = match self {
+            Self::Read => json!({ "path": READ_FILE }),
+            Self::Write => json!({ "path": format!("out/{number:012}.txt"), "text": content() }),
+        };
+        json!({ "action": self.action(), "params": params })
+    }
+}
+
+pub(crate) const READ_FILE: &str = "small.txt";
+
+/// What is read and written: 100 bytes.
+pub(crate) fn content() -> String {
+    "0123456789".repeat(10)
+}
+
+impl Running {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Starts a program that says `url: http://…` once it answers.
+    fn start(command: &mut Command) -> Result<Self> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(|| format!("starting {command:?}"))?;
+        let stdout = child.stdout.take().context("the child has no stdout")?;
+        let mut said = String::new();
+        for line in BufReader::new(stdout).lines() {
+            let line = line?;
+            if let Some(address) = line.strip_prefix("url: http://") {
+                return Ok(Self { child, address: address.trim_end_matches('/').parse()? });
+            }
+            said.push_str(&line);
+        }
+        bail!("{command:?} ended before it answered: {said}");
+    }
+
+    /// Asks it to stop and waits until it has.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        if let Some(id) = rustix::process::Pid::from_raw(i32::try_from(self.child.id())?) {
+            rustix::process::kill_process(id, rustix::process::Signal::TERM)?;
+        }
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+impl Server {
+    /// Starts the server on a data folder, makes a session and allows the write.
+    pub(crate) async fn start(data: &Path, database: Option<&str>) -> Result<Self> {
+        let began = Instant::now();
+        let running = Running::start(&mut serve(data, database)?)?;
+        let mut connection = Connection::open(running.address).await?;
+        let answer = connection.exchange(&http::request("GET", "/healthz", "", &Value::Null)).await?;
+        anyhow::ensure!(answer.status == 200, "`/healthz` was answered {}", answer.status);
+        let started_in = began.elapsed();
+        let owner = std::fs::read_to_string(data.join("owner.token")).context("the owner's token")?;
+        let owner = owner.trim();
+        let created = connection.ask("POST", "/api/v1/sessions", owner, &json!({ "title": "bench" })).await?;
+        connection.ask("PUT", "/api/v1/modes/files.write_text", owner, &json!({ "mode": "allow" })).await?;
+        std::fs::write(data.join("workspace").join(READ_FILE), content())?;
+        let text = |name: &str| created.get(name).and_then(Value::as_str).map(str::to_owned).with_context(|| format!("no `{name}`"));
+        Ok(Self { session: text("id")?, token: text("token")?, data: data.to_owned(), running, started_in })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.running.id()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.running.address
+    }
+
+    pub(crate) fn stop(self) -> Result<()> {
+        self.running.stop()
+    }
+
+    /// The bytes of one call.
+    pub(crate) fn request(&self, call: Call, number: u64) -> Vec<u8> {
+        let path = format!("/api/v1/sessions/{}/actions/invoke", self.session);
+        http::request("POST", &path, &self.token, &call.body(number))
+    }
+
+    /// A few calls of each kind, one after the other; answers the size of the last answer's body.
+    pub(crate) async fn warm_up(&self, call: Call, calls: u64) -> Result<usize> {
+        let mut connection = Connection::open(self.address()).await?;
+        let mut bytes = 0;
+        for number in 0..calls {
+            let answer = connection.exchange(&self.request(call, WARM_UP_FROM + number)).await?;
+            anyhow::ensure!(answer.status == 200, "{} was answered {}", call.action(), String::from_utf8_lossy(answer.body));
+            bytes = answer.body.len();
+        }
+        Ok(bytes)
+    }
+}
+
+/// Numbers the measured calls never reach.
+const WARM_UP_FROM: u64 = 900_000_000_000;
+
+/// Starts this program again as the bare echo; it answers with `bytes` bytes.
+pub(crate) fn start_echo(bytes: usize) -> Result<Running> {
+    Running::start(program(&std::env::current_exe()?).args([crate::echo::ARGUMENT, &bytes.to_string()]))
+}
+
+/// The release binary stands beside this one.
+fn serve(data: &Path, database: Option<&str>) -> Result<Command> {
+    let binary = std::env::current_exe()?.with_file_name("countersign");
+    anyhow::ensure!(binary.is_file(), "`{}` is missing: run `make bench`", binary.display());
+    let mut command = program(&binary);
+    command.arg("serve").arg("--listen").arg("127.0.0.1:0").arg("--data").arg(data);
+    if let Some(url) = database {
+        command.arg("--database").arg(url);
+    }
+    // The limit protects against a runaway agent; here it would measure itself.
+    command.env("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "100000000").env("COUNTERSIGN_LOG_LEVEL", "error");
+    Ok(command)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the benchmark measures whole processes; the product spawns none here")]
+fn program(path: &Path) -> Command {
+    Command::new(path)
+}

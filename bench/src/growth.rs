@@ -1,0 +1,117 @@
+//! How cost grows: the same calls on a database that already holds many receipts. They are put there through the store itself,
+//! so that every one is signed, chained and in the tree.
+
+use crate::child::{Call, Server};
+use crate::load::Time;
+use crate::measure;
+use crate::stats::Window;
+use anyhow::{Context, Result};
+use countersign_core::ledger::{EntryDraft, EntryId, EventDraft, Finish, Finished, KeyFate, Ledger, Row};
+use countersign_core::{Clock, EventId, Invocation, InvocationId, ReceiptId, Status, json, random_bytes};
+use server::{OsRandom, SystemClock};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::{InvocationFilter, PageRequest, Store};
+
+/// As many writers as one batch of the store takes.
+const WRITERS: usize = 256;
+const CALLERS: usize = 8;
+
+/// What was measured at one size.
+pub(crate) struct Size {
+    pub(crate) receipts: u64,
+    pub(crate) file_mb: f64,
+    pub(crate) started_ms: f64,
+    pub(crate) read: Vec<Window>,
+    pub(crate) write: Vec<Window>,
+}
+
+/// Fills a fresh data folder up to `receipts`, then measures both calls on it.
+pub(crate) async fn measure(data: &Path, receipts: u64, time: Time, repetitions: usize) -> Result<Size> {
+    let server = Server::start(data, None).await?;
+    server.warm_up(Call::Read, 10).await?;
+    server.stop()?;
+    fill(data, receipts).await.context("filling the database")?;
+    let file_mb = std::fs::metadata(data.join("countersign.db"))?.len() as f64 / (1024.0 * 1024.0);
+    let server = Server::start(data, None).await?;
+    let watched = crate::cpu::Watched::process(server.id());
+    let mut size = Size { receipts, file_mb, started_ms: server.started_in.as_secs_f64() * 1e3, read: Vec::new(), write: Vec::new() };
+    let count = Arc::new(AtomicU64::new(0));
+    for _ in 0..repetitions {
+        size.read.push(measure::server(&server, Call::Read, CALLERS, time, &watched, &count).await?);
+        size.write.push(measure::server(&server, Call::Write, CALLERS, time, &watched, &count).await?);
+    }
+    server.stop()?;
+    Ok(size)
+}
+
+/// An ended call that others are made from.
+struct Sample {
+    invocation: Invocation,
+    receipt: ReceiptId,
+    receipt_body: String,
+    event_body: String,
+}
+
+async fn fill(data: &Path, receipts: u64) -> Result<()> {
+    let store = crate::open_store(data).await?;
+    let org = store.list_orgs().await?.into_iter().next().context("the store has no org")?.id;
+    let have = store.log_size(&org).await?;
+    let sample = Arc::new(sample(&store, &org).await?);
+    let left = Arc::new(AtomicU64::new(receipts.saturating_sub(have)));
+    let mut writers = tokio::task::JoinSet::new();
+    for _ in 0..WRITERS {
+        let (store, sample, left) = (store.clone(), Arc::clone(&sample), Arc::clone(&left));
+        writers.spawn(async move {
+            while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+                match store.finish(sample.again()).await? {
+                    Finished::Recorded { .. } => {}
+                    Finished::Not(status) => anyhow::bail!("a new invocation was already `{status}`"),
+                    Finished::Missing => anyhow::bail!("a new invocation was missing"),
+                }
+            }
+            Ok(())
+        });
+    }
+    while let Some(ended) = writers.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+async fn sample(store: &Store, org: &countersign_core::OrgId) -> Result<Sample> {
+    let page = PageRequest { limit: 100, after: None };
+    let invocations = store.list_invocations(org, &InvocationFilter::default(), &page).await?;
+    let invocation = invocations.items.into_iter().next().context("the store has no invocation")?;
+    let receipt = invocation.receipt.as_ref().context("the invocation has not ended")?.id.clone();
+    let entry = store.find_receipt(org, &receipt).await?.context("the receipt is missing")?;
+    let receipt_body = json::canonical(&receipt::entry::Entry::parse(&entry.payload)?.body)?;
+    let events = store.list_events(org, &page).await?;
+    let event = events.items.into_iter().find(|event| event.receipt.as_ref() == Some(&receipt)).context("the receipt has no event")?;
+    Ok(Sample { invocation, receipt, receipt_body, event_body: event.body })
+}
+
+impl Sample {
+    /// The same call once more, under new ids: they have the same length, so what was canonical stays so.
+    fn again(&self) -> Finish {
+        let now = SystemClock.now();
+        let id = InvocationId::new(now, random_bytes(&OsRandom));
+        let receipt = ReceiptId::new(now, random_bytes(&OsRandom));
+        let renamed = |text: &str| text.replace(self.invocation.id.as_str(), id.as_str()).replace(self.receipt.as_str(), receipt.as_str());
+        let event = EventDraft {
+            id: EventId::new(now, random_bytes(&OsRandom)),
+            name: Status::Succeeded.event_name(),
+            key: id.to_string(),
+            body: renamed(&self.event_body),
+        };
+        Finish {
+            receipt: EntryDraft { id: EntryId::Receipt(receipt.clone()), body: renamed(&self.receipt_body) },
+            invocation: Invocation { id, receipt: None, ..self.invocation.clone() },
+            row: Row::Insert,
+            event,
+            key: KeyFate::Freed,
+            approval: None,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The least of an HTTP/1.1 client: one kept connection, one request at a time. It shares the machine with what it measures.
+
+use crate::load::Caller;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A kept connection.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+/// A status and where its body lies in what was received.
+pub(crate) struct Answer<'a> {
+    pub(crate) status: u16,
+    pub(crate) body: &'a [u8],
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, received: Vec::with_capacity(8 * 1024) })
+    }
+
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<Answer<'_>> {
+        self.stream.write_all(request).await?;
+        self.received.clear();
+        let head = loop {
+            if self.stream.read_buf(&mut self.received).await? == 0 {
+                bail!("the server closed the connection");
+            }
+            if let Some(head) = Head::find(&self.received)? {
+                break head;
+            }
+        };
+        while self.received.len() < head.body_from + head.body_bytes {
+            if self.stream.read_buf(&mut self.received).await? == 0 {
+                bail!("the server closed the connection");
+            }
+        }
+        let body = self.received.get(head.body_from..head.body_from + head.body_bytes).unwrap_or_default();
+        Ok(Answer { status: head.status, body })
+    }
+
+    /// One exchange of JSON for the preparations; anything but success is an error.
+    pub(crate) async fn ask(&mut self, method: &str, path: &str, token: &str, body: &Value) -> Result<Value> {
+        let answer = self.exchange(&request(method, path, token, body)).await?;
+        if !(200..300).contains(&answer.status) {
+            bail!("{method} {path} was answered {}: {}", answer.status, String::from_utf8_lossy(answer.body));
+        }
+        Ok(serde_json::from_slice(answer.body)?)
+    }
+}
+
+/// The bytes of a request.
+pub(crate) fn request(method: &str, path: &str, token: &str, body: &Value) -> Vec<u8> {
+    let body = body.to_string();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.into_bytes(), body.into_bytes()].concat()
+}
+
+/// Sends the same kind of request again and again; each must succeed.
+pub(crate) struct HttpCaller {
+    connection: Connection,
+    next: Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>,
+    count: Arc<AtomicU64>,
+}
+
+impl HttpCaller {
+    /// As many callers as asked for, each with its own connection; `next` is given a number no two requests share.
+    pub(crate) async fn open(
+        callers: usize,
+        address: SocketAddr,
+        count: &Arc<AtomicU64>,
+        next: Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>,
+    ) -> Result<Vec<Self>> {
+        let mut open = Vec::with_capacity(callers);
+        for _ in 0..callers {
+            let connection = Connection::open(address).await?;
+            open.push(Self { connection, next: Arc::clone(&next), count: Arc::clone(count) });
+        }
+        Ok(open)
+    }
+}
+
+impl Caller for HttpCaller {
+    async fn call(&mut self) -> Result<()> {
+        let request = (self.next)(self.count.fetch_add(1, Ordering::Relaxed));
+        let answer = self.connection.exchange(&request).await?;
+        if answer.status != 200 {
+            bail!("a call was answered {}: {}", answer.status, String::from_utf8_lossy(answer.body));
+        }
+        Ok(())
+    }
+}
+
+struct Head {
+    status: u16,
+    body_from: usize,
+    body_bytes: usize,
+}
+
+impl Head {
+    /// `None` while the head is not complete.
+    fn find(received: &[u8]) -> Result<Option<Self>> {
+        let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
+            return Ok(None);
+        };
+        let head = std::str::from_utf8(received.get(..end).unwrap_or_default()).context("the head is not text")?;
+        let mut lines = head.lines();
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)).context("there is no status")?.parse()?;
+        let length = lines.find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim())
+        });
+        let body_bytes = length.context("the answer has no length")?.parse()?;
+        Ok(Some(Self { status, body_from: end + 4, body_bytes }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_once_it_is_whole() {
+        assert!(Head::find(b"HTTP/1.1 200 OK\r\ncontent-le").unwrap().is_none());
+        let head = Head::find(b"HTTP/1.1 202 Accepted\r\nx: y\r\nContent-Length: 5\r\n\r\nhello").unwrap().unwrap();
+        assert_eq!((head.status, head.body_from, head.body_bytes), (202, 50, 5));
+        assert!(Head::find(b"HTTP/1.1 200 OK\r\n\r\n").is_err(), "without a length nobody knows where it ends");
+    }
+}

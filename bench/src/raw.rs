@@ -1,0 +1,166 @@
+//! The same rows, written raw: plain SQL with one writer, the same durability and the same group commit, and no product around it.
+//! The rows are real ones, sampled from a server that made them; only their ids and positions change from call to call.
+
+mod postgres;
+mod sqlite;
+
+pub(crate) use postgres::Postgres;
+pub(crate) use sqlite::Sqlite;
+
+use crate::child::Call;
+use crate::cpu::Watched;
+use crate::load::{Caller, Time, drive};
+use crate::stats::Window;
+use anyhow::{Context, Result};
+use tokio::sync::{mpsc, oneshot};
+
+/// Writes taken into one commit, as many as the product takes.
+const BATCH_MAX: usize = 256;
+const QUEUE_MAX: usize = 4_096;
+
+/// One transaction of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// A read's one transaction: the invocation, its receipt and its event.
+    Ended,
+    /// A write's first: the invocation, its attempt and its intent.
+    Begun,
+    /// A write's second: both updated, the receipt and the event.
+    Finished,
+}
+
+/// A transaction that waits for its commit; `call` is what its ids are made of.
+struct Queued {
+    step: Step,
+    call: u64,
+    done: oneshot::Sender<Result<(), String>>,
+}
+
+/// Rows of one call of each kind, sampled from a server.
+#[derive(Clone, Debug)]
+struct Samples {
+    read: Sample,
+    write: Sample,
+    head: Head,
+}
+
+/// What the rows of one call hold.
+#[derive(Clone, Debug)]
+struct Sample {
+    org: String,
+    session: String,
+    space: String,
+    action: String,
+    status: String,
+    body: String,
+    /// The signed entries in order; the last one is the receipt.
+    entries: Vec<Entry>,
+    event: String,
+    event_body: String,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    kind: String,
+    payload: String,
+    leaf: Vec<u8>,
+    key: String,
+    signature: Vec<u8>,
+}
+
+/// The row of the log's head, updated once per commit.
+#[derive(Clone, Debug)]
+struct Head {
+    prev: String,
+    frontier: Vec<u8>,
+    key: String,
+    checkpoint_key: String,
+}
+
+impl Samples {
+    const fn of(&self, step: Step) -> &Sample {
+        match step {
+            Step::Ended => &self.read,
+            Step::Begun | Step::Finished => &self.write,
+        }
+    }
+}
+
+impl Sample {
+    fn receipt(&self) -> Result<&Entry> {
+        self.entries.last().context("the sampled call has no receipt")
+    }
+
+    fn intent(&self) -> Result<&Entry> {
+        self.entries.first().context("the sampled call has no intent")
+    }
+}
+
+/// The raw store of either engine, behind its queue.
+pub(crate) struct Raw {
+    queue: mpsc::Sender<Queued>,
+    watched: Watched,
+    /// A payload as it is signed.
+    pub(crate) payload: String,
+    next_call: std::sync::Arc<std::sync::atomic::AtomicU64>,
+}
+
+struct RawCaller {
+    queue: mpsc::Sender<Queued>,
+    call: Call,
+    next_call: std::sync::Arc<std::sync::atomic::AtomicU64>,
+}
+
+impl Raw {
+    pub(crate) async fn measure(&self, call: Call, callers: usize, time: Time) -> Result<Window> {
+        let caller = || RawCaller { queue: self.queue.clone(), call, next_call: std::sync::Arc::clone(&self.next_call) };
+        drive((0..callers).map(|_| caller()).collect(), time, &self.watched).await
+    }
+}
+
+impl RawCaller {
+    async fn submit(&self, step: Step, call: u64) -> Result<()> {
+        let (done, answer) = oneshot::channel();
+        self.queue.send(Queued { step, call, done }).await.ok().context("the raw writer ended")?;
+        answer.await?.map_err(anyhow::Error::msg)
+    }
+}
+
+impl Caller for RawCaller {
+    async fn call(&mut self) -> Result<()> {
+        let number = self.next_call.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        match self.call {
+            Call::Read => self.submit(Step::Ended, number).await,
+            Call::Write => {
+                self.submit(Step::Begun, number).await?;
+                self.submit(Step::Finished, number).await
+            }
+        }
+    }
+}
+
+/// An id of the right length that sorts by call, as real ones sort by birth.
+fn id(prefix: &str, call: u64) -> String {
+    format!("{prefix}_0raw{call:022}")
+}
+
+const INSERT_INVOCATION: &str = "INSERT INTO invocations (org_id, id, session_id, space_id, action, status, expires_at, sealed_params, body)
+     VALUES ($1, $2, $3, $4, $5, $6, NULL, NULL, $7)";
+const UPDATE_INVOCATION: &str = "UPDATE invocations SET status = $1, body = $2, sealed_params = NULL WHERE org_id = $3 AND id = $4";
+const INSERT_ATTEMPT: &str = "INSERT INTO attempts (org_id, invocation_id, n, state, intent_at) VALUES ($1, $2, 1, 'dispatched', $3)";
+const UPDATE_ATTEMPT: &str = "UPDATE attempts SET state = 'outcome', outcome = $1, outcome_at = $2 WHERE org_id = $3 AND invocation_id = $4";
+const INSERT_ENTRY: &str = "INSERT INTO entries (org_id, seq, kind, id, invocation_id, payload, leaf, key_id, signature)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const INSERT_EVENT: &str =
+    "INSERT INTO events (org_id, id, name, key, receipt_id, body, at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const UPDATE_HEAD: &str =
+    "UPDATE logs SET size = $1, prev = $2, frontier = $3, key_id = $4, checkpoint_key_id = $5, at = $6 WHERE org_id = $7";
+/// Any moment: the rows are never read as what they say.
+const AT: i64 = 1_800_000_000_000_000;
+
+/// Where the samples are read from; the parameter is the action.
+const SELECT_INVOCATION: &str = "SELECT org_id, id, session_id, space_id, action, status, body FROM invocations
+     WHERE action = $1 AND status = 'succeeded' ORDER BY id DESC LIMIT 1";
+const SELECT_ENTRIES: &str = "SELECT kind, payload, leaf, key_id, signature FROM entries WHERE invocation_id = $1 ORDER BY seq";
+const SELECT_EVENT: &str = "SELECT name, body FROM events WHERE key = $1 ORDER BY seq DESC LIMIT 1";
+const SELECT_HEAD: &str = "SELECT size, prev, frontier, key_id, checkpoint_key_id FROM logs LIMIT 1";

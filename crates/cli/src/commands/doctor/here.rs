@@ -1,0 +1,91 @@
+//! What can be looked at without a server: settings, files and who may read them, room on the disk.
+
+use super::Finding;
+use crate::commands::serve::ServerFlags;
+use crate::context::{Contexts, Environment};
+use rustix::fs::Access;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+/// Below this, a server should be given room soon.
+const FREE_BYTES_LOOK: u64 = 1 << 30;
+/// Below this, it stops soon.
+const FREE_BYTES_BROKEN: u64 = 100 << 20;
+
+pub(super) fn check(flags: ServerFlags, environment: &Environment) -> Vec<Finding> {
+    let mut findings = vec![Finding::ok("version", format!("countersign {}", env!("CARGO_PKG_VERSION")))];
+    match flags.load(None, None) {
+        Ok(config) => {
+            findings.push(Finding::ok("settings", format!("they read well; a server here listens on {}", config.listen)));
+            findings.extend(data_folder(config.data_dir(), config.master_key_file.as_deref()));
+        }
+        Err(failure) => findings.push(Finding::broken("settings", failure.message).fix("correct the file or the variable that is named")),
+    }
+    findings.extend(contexts(environment));
+    findings
+}
+
+fn data_folder(data: &Path, master_key: Option<&Path>) -> Vec<Finding> {
+    if !data.exists() {
+        return vec![Finding::ok("data folder", format!("there is none at {}: no server was started here", data.display()))];
+    }
+    let mut findings = vec![match rustix::fs::access(data, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
+        Err(error) => Finding::broken("data folder", format!("{} cannot be written: {error}", data.display()))
+            .fix(format!("chown -R $USER {}", data.display())),
+        Ok(()) => match readable_by_others(data) {
+            true => Finding::look("data folder", format!("others can look into {}", data.display()))
+                .fix(format!("chmod 700 {}", data.display())),
+            false => Finding::ok("data folder", format!("{} is writable and private", data.display())),
+        },
+    }];
+    let own_key = data.join("master.key");
+    findings.push(private("master key", master_key.unwrap_or(&own_key), Finding::broken));
+    let owner_token = data.join("owner.token");
+    if owner_token.exists() {
+        findings.push(private("owner token", &owner_token, Finding::look));
+    }
+    findings.extend(room(data));
+    findings
+}
+
+/// A file that must exist and be readable by its owner alone.
+fn private(subject: &'static str, path: &Path, bad: fn(&'static str, String) -> Finding) -> Finding {
+    if !path.exists() {
+        return bad(subject, format!("{} is missing", path.display())).fix("put it back from where you keep it");
+    }
+    if readable_by_others(path) {
+        return bad(subject, format!("others can read {}", path.display())).fix(format!("chmod 600 {}", path.display()));
+    }
+    Finding::ok(subject, format!("{} is private", path.display()))
+}
+
+fn readable_by_others(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0)
+}
+
+fn room(data: &Path) -> Option<Finding> {
+    let disk = rustix::fs::statvfs(data).ok()?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let found = format!("{} MiB are free", free >> 20);
+    Some(match free {
+        0..FREE_BYTES_BROKEN => Finding::broken("disk", found).fix(format!("make room where {} is", data.display())),
+        FREE_BYTES_BROKEN..FREE_BYTES_LOOK => Finding::look("disk", found).fix(format!("make room where {} is", data.display())),
+        FREE_BYTES_LOOK.. => Finding::ok("disk", found),
+    })
+}
+
+fn contexts(environment: &Environment) -> Option<Finding> {
+    let path = environment.contexts_file().ok()?;
+    if !path.exists() {
+        return None;
+    }
+    Some(match Contexts::load(&path) {
+        Err(failure) => Finding::broken("contexts", failure.message).fix("countersign login"),
+        Ok(_) if readable_by_others(&path) => Finding::look("contexts", format!("others can read the tokens in {}", path.display()))
+            .fix(format!("chmod 600 {}", path.display())),
+        Ok(contexts) => {
+            let current = contexts.current.map_or_else(|| "none is current".to_owned(), |name| format!("`{name}` is current"));
+            Finding::ok("contexts", format!("{} in {}, {current}", contexts.contexts.len(), path.display()))
+        }
+    })
+}

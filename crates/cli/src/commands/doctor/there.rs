@@ -1,0 +1,115 @@
+//! What only the server can tell: whether it answers, who we are to it, its clock, its store, its newest checkpoint.
+
+use super::Finding;
+use crate::client::Client;
+use crate::exit::Exit;
+use api::Page;
+use api::action::AvailableResponse;
+use api::identity::{StatusResponse, WhoamiResponse};
+use api::receipt::{CheckpointResponse, KeyView};
+use countersign_core::Timestamp;
+use receipt::checkpoint::Checkpoint;
+use receipt::key::PublicKey;
+
+/// Clocks further apart than this confuse whoever reads deadlines.
+const SKEW_SECONDS: u64 = 5;
+
+pub(super) async fn check(client: &Client, now: Timestamp) -> Vec<Finding> {
+    let url = client.url();
+    let date = match client.date().await {
+        Ok(date) => date,
+        Err(failure) => {
+            return vec![
+                Finding::broken("server", format!("nothing answers at {url}: {}", failure.cause.unwrap_or_default()))
+                    .fix("countersign serve"),
+            ];
+        }
+    };
+    let mut findings = vec![Finding::ok("server", format!("it answers at {url}")), clock(date.as_deref(), now)];
+    let whoami = client.get::<WhoamiResponse>(&["whoami"], &[]).await;
+    match whoami {
+        Ok(answer) => findings.push(Finding::ok(
+            "token",
+            format!("you are {} ({})", answer.read.principal, answer.read.role.as_deref().unwrap_or("no role")),
+        )),
+        Err(failure) => {
+            let found = if client.has_token() { failure.message } else { "there is none for this server".to_owned() };
+            findings.push(Finding::broken("token", found).fix("countersign login"));
+            return findings;
+        }
+    }
+    findings.extend(state(client).await);
+    findings.push(checkpoint(client).await);
+    findings.extend(sources(client).await);
+    findings
+}
+
+fn clock(date: Option<&str>, now: Timestamp) -> Finding {
+    let theirs =
+        date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()).map(|date| Timestamp::from_micros(date.timestamp().as_microsecond()));
+    let Some(theirs) = theirs else { return Finding::look("clock", "the server does not tell the time") };
+    let apart = theirs.millis_since(now).max(now.millis_since(theirs)) / 1_000;
+    if apart > SKEW_SECONDS {
+        return Finding::look("clock", format!("yours and the server's are {apart} s apart")).fix("timedatectl set-ntp true");
+    }
+    Finding::ok("clock", "yours and the server's agree")
+}
+
+async fn state(client: &Client) -> Vec<Finding> {
+    let status = match client.get::<StatusResponse>(&["status"], &[]).await {
+        Ok(answer) => answer.read,
+        // An agent may not read how the org is doing, and that is as it should be.
+        Err(failure) if failure.exit == Exit::Denied => return Vec::new(),
+        Err(failure) => return vec![Finding::broken("store", failure.message)],
+    };
+    let mut findings = Vec::new();
+    let own = env!("CARGO_PKG_VERSION");
+    if status.version != own {
+        findings
+            .push(Finding::look("versions", format!("the server is {}, this is {own}", status.version)).fix("install the same version"));
+    }
+    findings.push(match status.problem {
+        None => Finding::ok("store", format!("{} takes writes, {} entries in the log", status.store, status.log_size)),
+        Some(problem) => Finding::broken("store", problem).fix("look at the server's log"),
+    });
+    findings.push(match status.in_doubt {
+        0 => Finding::ok("in doubt", "nothing"),
+        count => {
+            Finding::look("in doubt", format!("{count} may or may not have happened")).fix("countersign invocation list --status in_doubt")
+        }
+    });
+    findings.push(match status.pending {
+        0 => Finding::ok("inbox", "nothing waits"),
+        count => Finding::ok("inbox", format!("{count} wait for a person")).fix("countersign inbox"),
+    });
+    findings
+}
+
+async fn checkpoint(client: &Client) -> Finding {
+    let answers = (client.get::<CheckpointResponse>(&["checkpoint"], &[]).await, client.get::<Page<KeyView>>(&["keys"], &[]).await);
+    let (note, keys) = match answers {
+        (Ok(checkpoint), Ok(keys)) => (checkpoint.read.checkpoint, keys.read.items),
+        (Err(failure), _) | (_, Err(failure)) if failure.exit == Exit::Denied => {
+            return Finding::ok("receipts", "this token may not read them");
+        }
+        (Err(failure), _) | (_, Err(failure)) => return Finding::broken("receipts", failure.message),
+    };
+    let Some(note) = note else { return Finding::look("receipts", "there is no checkpoint yet") };
+    let keys = keys.iter().filter(|key| key.purpose == "checkpoint").filter_map(|key| PublicKey::from_base64(&key.public).ok());
+    match Checkpoint::parse(&note) {
+        Ok(signed) if keys.into_iter().any(|key| signed.verify(&key).is_ok()) => {
+            Finding::ok("receipts", format!("the newest checkpoint covers {} entries and is signed", signed.checkpoint.size))
+        }
+        Ok(_) => Finding::broken("receipts", "none of the log's keys signed the newest checkpoint").fix("countersign receipt verify"),
+        Err(error) => Finding::broken("receipts", error.to_string()).fix("countersign receipt verify"),
+    }
+}
+
+async fn sources(client: &Client) -> Vec<Finding> {
+    let Ok(answer) = client.get::<AvailableResponse>(&["actions"], &[]).await else { return Vec::new() };
+    let source = |source: api::action::SourceView| match source.error {
+        Some(error) => Finding::look("source", format!("`{}` could not be listed: {error}", source.id)),
+        None => Finding::ok("source", format!("`{}` offers {} actions", source.id, source.actions.len())),
+    };
+    answer.read.sources.into_iter().map(source).collect()
+}

@@ -1,0 +1,182 @@
+//! Receipts: the signed records of what was done, refused or let expire, and how anybody checks them.
+
+mod export;
+mod prove;
+mod verify;
+
+use super::explain::key_id;
+use super::{Setting, invocation, more};
+use crate::args::Paging;
+use crate::client::Client;
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Column, Record, Table, Terminal};
+use crate::style::Tone;
+use api::Page;
+use api::receipt::{EntryView, KeyView};
+use clap::Subcommand;
+use countersign_core::{InvocationId, ReceiptId};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Receipt {
+    /// Receipts, newest first
+    List(Paging),
+    /// One receipt
+    #[command(before_help = "Examples:\n  countersign receipt show rcp_…\n  countersign receipt show inv_…")]
+    Show {
+        /// The id of a receipt or of its invocation
+        id: String,
+    },
+    /// Check every record: offline with a file, or those of the server
+    #[command(before_help = verify::EXAMPLES)]
+    Verify(verify::Verify),
+    /// Write all records to a file that verifies offline
+    #[command(before_help = export::EXAMPLES)]
+    Export(export::Export),
+    /// Show that one receipt stands in the log, step by step
+    #[command(before_help = "Examples:\n  countersign receipt prove rcp_…")]
+    Prove {
+        /// The id of a receipt or of its invocation
+        id: String,
+    },
+    /// The public key that verifiers pin
+    #[command(before_help = "Examples:\n  countersign receipt key --out receipt.pem")]
+    Key {
+        /// Write it to a file
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+}
+
+const COLUMNS: &[Column] = &[
+    Column::Whole("ID"),
+    Column::Number("ENTRY"),
+    Column::Whole("STATUS"),
+    Column::Whole("ACTION"),
+    Column::Cut("WHO"),
+    Column::Whole("WHEN"),
+];
+
+impl Receipt {
+    pub(crate) async fn run(self, mut setting: Setting<'_>) -> Result<Exit, Failure> {
+        match self {
+            Self::Verify(verify) => verify.run(setting).await,
+            Self::List(paging) => list(&paging, &setting.client()?, setting.terminal).await,
+            Self::Show { id } => show(&id, &setting.client()?, setting.terminal).await,
+            Self::Export(export) => export.run(&setting.client()?, setting.terminal).await,
+            Self::Prove { id } => prove::run(&id, &setting.client()?, setting.terminal).await,
+            Self::Key { out } => key(out, &setting.client()?, setting.terminal).await,
+        }
+    }
+}
+
+async fn list(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.get::<Page<EntryView>>(&["receipts"], &paging.query()).await?;
+    let mut table = Table::new(COLUMNS, "no receipts yet");
+    for entry in &answer.read.items {
+        table.row([
+            Cell::text(&entry.id),
+            Cell::text(entry.seq.to_string()),
+            Cell::status(body(entry, "status")),
+            Cell::text(body(entry, "action")),
+            Cell::text(body(entry, "principal")),
+            terminal.past(at(entry)),
+        ]);
+    }
+    terminal.list(&answer.raw, &table)?;
+    match &answer.read.next {
+        Some(next) => more(terminal, Some(next), "countersign receipt list"),
+        None if table.is_empty() => {}
+        None => terminal.next("countersign receipt verify"),
+    }
+    Ok(Exit::Ok)
+}
+
+async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let id = receipt_id(id, client).await?;
+    let answer = client.get::<EntryView>(&["receipts", &id], &[]).await?;
+    let entry = &answer.read;
+    let pointed = |pointer: &str| entry.payload.pointer(pointer).map(written);
+    let record = Record::new(&entry.id)
+        .with("id", Cell::text(&entry.id).toned(Tone::Strong))
+        .with("entry", Cell::shown(format!("#{}", entry.seq), entry.seq.to_string()))
+        .with("status", Cell::status(body(entry, "status")))
+        .with("error", Cell::maybe(pointed("/body/error").filter(|text| !text.is_empty())))
+        .with("invocation", Cell::maybe(entry.invocation_id.as_ref()))
+        .with("action", Cell::text(body(entry, "action")))
+        .with("tier", Cell::tier(body(entry, "tier")))
+        .with("who", Cell::text(body(entry, "principal")))
+        .with("mode", Cell::mode(&pointed("/body/decision/mode").unwrap_or_default()))
+        .with("approved by", Cell::maybe(pointed("/body/approval/approvers").filter(|text| !text.is_empty())))
+        .with("attempts", Cell::maybe(pointed("/body/attempts")))
+        .with("params", Cell::text(body(entry, "params")))
+        .with("outputs", Cell::maybe(pointed("/body/outputs/digest")))
+        .with("took", Cell::maybe(pointed("/body/timing/total_ms").map(|millis| format!("{millis} ms"))))
+        .with("when", terminal.past(at(entry)))
+        .with("previous", Cell::maybe(pointed("/entry/prev")))
+        .with("log", Cell::maybe(pointed("/entry/log")))
+        .with("signed by key", Cell::text(key_id(entry)));
+    terminal.record(&answer.raw, &record)?;
+    terminal.next(format!("countersign receipt prove {id}"));
+    Ok(Exit::Ok)
+}
+
+async fn key(out: Option<PathBuf>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let keys = client.get::<Page<KeyView>>(&["keys"], &[]).await?.read.items;
+    let first = first_receipt_key(&keys)?;
+    match out {
+        Some(path) => {
+            std::fs::write(&path, &first.pem).map_err(|error| Failure::file(&path, &error))?;
+            if terminal.is_json() {
+                terminal.document(&json!({ "key_id": first.key_id, "file": path.display().to_string() }))?;
+            }
+            terminal.note(format!("{} key {} to {}", Tone::Ok.paint("✓ wrote"), first.key_id, path.display()));
+        }
+        None if terminal.is_json() => terminal.document(&json!(first))?,
+        None => terminal.line(first.pem.trim_end())?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// The key everything else follows from: that of entry 0.
+fn first_receipt_key(keys: &[KeyView]) -> Result<&KeyView, Failure> {
+    let receipt_keys = keys.iter().filter(|key| key.purpose == "receipt");
+    receipt_keys.min_by_key(|key| key.starts_at_seq).ok_or_else(|| Failure::new(Exit::NotFound, "the server has no receipt key"))
+}
+
+/// A receipt's id, also when its invocation was named.
+async fn receipt_id(id: &str, client: &Client) -> Result<String, Failure> {
+    if ReceiptId::parse(id).is_ok() {
+        return Ok(id.to_owned());
+    }
+    if InvocationId::parse(id).is_err() {
+        return Err(
+            Failure::new(Exit::NotFound, format!("`{id}` is not the id of a receipt or an invocation")).hint("countersign receipt list")
+        );
+    }
+    let (invocation, _) = invocation::get(id, client).await?;
+    let unfinished = || {
+        Failure::new(Exit::Pending, format!("`{id}` has no receipt yet: it is {}", invocation.status))
+            .hint(format!("countersign show {id}"))
+    };
+    invocation.receipt.as_ref().map(|receipt| receipt.id.clone()).ok_or_else(unfinished)
+}
+
+fn body<'a>(entry: &'a EntryView, field: &str) -> &'a str {
+    entry.payload.get("body").and_then(|body| body.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn at(entry: &EntryView) -> &str {
+    entry.payload.pointer("/entry/at").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A value as words: strings bare, lists joined, nothing for null.
+fn written(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(written).collect::<Vec<_>>().join(", "),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+    }
+}

@@ -1,0 +1,77 @@
+//! All records as JSON lines, streamed to a file that appears only when it is whole.
+
+use crate::client::Client;
+use crate::commands::part::Part;
+use crate::exit::{Exit, Failure};
+use crate::output::Terminal;
+use crate::style::Tone;
+use clap::Args;
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  countersign receipt export receipts.jsonl
+  countersign receipt export - | gzip > receipts.jsonl.gz";
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// The file to write; - for stdout
+    file: PathBuf,
+}
+
+impl Export {
+    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        if self.file == Path::new("-") {
+            let mut pieces = client.stream(&["receipts", "export"]).await?;
+            while let Some(piece) = pieces.next().await? {
+                terminal.bytes(piece.as_ref())?;
+            }
+            return Ok(Exit::Ok);
+        }
+        let part = Part::create(&self.file)?;
+        let bytes = stream(client, part.file()).await.map_err(|failure| failure.of(&self.file))?;
+        part.keep()?;
+        if terminal.is_json() {
+            terminal.document(&json!({ "file": self.file.display().to_string(), "bytes": bytes }))?;
+        } else {
+            terminal.note(format!("{} {bytes} bytes to {}", Tone::Ok.paint("✓ exported"), self.file.display()));
+            terminal.note(
+                Tone::Muted.paint(
+                    "the key to check it with: countersign receipt key --out receipt.pem, or receipt.pub in the server's data folder",
+                ),
+            );
+        }
+        terminal.next(format!("countersign receipt verify {} --key receipt.pem", self.file.display()));
+        Ok(Exit::Ok)
+    }
+}
+
+/// Why a stream did not end well: the server's side, or ours.
+pub(super) enum Broken {
+    Read(Failure),
+    Write(std::io::Error),
+}
+
+impl Broken {
+    pub(super) fn of(self, path: &Path) -> Failure {
+        match self {
+            Self::Read(failure) => failure,
+            Self::Write(error) => Failure::file(path, &error),
+        }
+    }
+}
+
+/// Copies the whole export and says how many bytes it has.
+pub(super) async fn stream(client: &Client, mut to: impl Write) -> Result<u64, Broken> {
+    let mut pieces = client.stream(&["receipts", "export"]).await.map_err(Broken::Read)?;
+    let mut bytes = 0;
+    while let Some(piece) = pieces.next().await.map_err(Broken::Read)? {
+        let piece = piece.as_ref();
+        to.write_all(piece).map_err(Broken::Write)?;
+        bytes += piece.len() as u64;
+    }
+    to.flush().map_err(Broken::Write)?;
+    Ok(bytes)
+}

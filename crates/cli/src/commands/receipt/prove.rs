@@ -1,0 +1,83 @@
+//! Shows that one receipt stands in the log: its signature, its leaf, the path to the root, and who signed the root.
+//! Each step is computed here; the server only hands over the parts.
+
+use crate::client::Client;
+use crate::exit::{Exit, Failure};
+use crate::output::Terminal;
+use crate::style::{Tone, clean};
+use api::Page;
+use api::receipt::{KeyView, ProofView};
+use countersign_core::Digest;
+use receipt::checkpoint::{Checkpoint, origin};
+use receipt::entry::Entry;
+use receipt::envelope::Envelope;
+use receipt::key::PublicKey;
+use receipt::tree;
+use serde::Deserialize as _;
+use serde_json::json;
+
+/// A step that holds: what it is, and what was found.
+type Step = (&'static str, String);
+
+pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let id = super::receipt_id(id, client).await?;
+    let proof = client.get::<ProofView>(&["receipts", &id, "proof"], &[]).await?;
+    let keys = client.get::<Page<KeyView>>(&["keys"], &[]).await?.read.items;
+    let mut steps = Vec::new();
+    let checked = check(&id, &proof.read, &keys, &mut steps);
+    if terminal.is_json() {
+        let steps: Vec<_> = steps.iter().map(|(step, found)| json!({ "step": step, "found": found })).collect();
+        let failure = checked.as_ref().err().map(|failure| failure.message.clone());
+        terminal.document(&json!({ "ok": checked.is_ok(), "receipt_id": id, "steps": steps, "failure": failure, "proof": proof.raw }))?;
+        return Ok(if checked.is_ok() { Exit::Ok } else { Exit::Failed });
+    }
+    for (step, found) in &steps {
+        terminal.line(format!("{} {step:11} {}", Tone::Ok.paint("✓ holds"), clean::line(found)))?;
+    }
+    checked?;
+    terminal.note(Tone::Warn.paint("! note: the keys came from the same server: compare the receipt key with one you kept"));
+    terminal.next("countersign receipt verify");
+    Ok(Exit::Ok)
+}
+
+/// Adds each step that holds; the first that does not is the failure.
+fn check(id: &str, proof: &ProofView, keys: &[KeyView], steps: &mut Vec<Step>) -> Result<(), Failure> {
+    let broken = |step: &str, why: String| {
+        Failure::failed(format!("the proof of `{id}` does not hold at its {step}: {why}")).hint("countersign receipt verify")
+    };
+    let of = |purpose: &str| {
+        keys.iter().filter(|key| key.purpose == purpose).filter_map(|key| PublicKey::from_base64(&key.public).ok()).collect::<Vec<_>>()
+    };
+
+    let envelope = Envelope::deserialize(&proof.entry.envelope).map_err(|error| broken("signature", error.to_string()))?;
+    let payload = envelope.open(&of("receipt")).map_err(|error| broken("signature", error.to_string()))?;
+    steps.push(("signature", format!("signed by key {}", super::key_id(&proof.entry))));
+
+    let entry = Entry::parse(&payload).map_err(|error| broken("payload", error.to_string()))?;
+    if entry.body.get("receipt_id").and_then(serde_json::Value::as_str) != Some(id) {
+        return Err(broken("payload", "it is another receipt".to_owned()));
+    }
+    steps.push(("payload", format!("receipt {id}, entry #{} of {}", entry.header.seq, entry.header.log)));
+
+    let leaf = tree::leaf(&payload);
+    if proof.leaf != leaf.to_string() || proof.index != entry.header.seq {
+        return Err(broken("leaf", "the leaf is not that of this payload".to_owned()));
+    }
+    steps.push(("leaf", leaf.to_string()));
+
+    let signed = Checkpoint::parse(&proof.checkpoint).map_err(|error| broken("checkpoint", error.to_string()))?;
+    let checkpoint = &signed.checkpoint;
+    if checkpoint.origin != origin(&entry.header.log) {
+        return Err(broken("checkpoint", format!("it is of `{}`", checkpoint.origin)));
+    }
+    let path: Option<Vec<_>> = proof.hashes.iter().map(|hash| Digest::parse(hash)).collect();
+    let path = path.ok_or_else(|| broken("path", "a hash does not read".to_owned()))?;
+    tree::verify_inclusion(&leaf, proof.index, checkpoint.size, &path, &checkpoint.root)
+        .map_err(|error| broken("path", error.to_string()))?;
+    steps.push(("path", format!("{} hashes lead to root {}", path.len(), checkpoint.root)));
+
+    let signer = of("checkpoint").into_iter().find(|key| signed.verify(key).is_ok());
+    let signer = signer.ok_or_else(|| broken("checkpoint", "none of the log's checkpoint keys signed it".to_owned()))?;
+    steps.push(("checkpoint", format!("{} entries, signed by key {}", checkpoint.size, signer.key_id())));
+    Ok(())
+}

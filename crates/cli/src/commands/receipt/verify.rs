@@ -1,0 +1,229 @@
+//! Checks every record, offline: a file with a pinned key, or an export that is fetched first.
+//! A key from the same place as the records shows that they are whole, not who wrote them; that is always said.
+
+use super::export::stream;
+use super::first_receipt_key;
+use crate::client::Client;
+use crate::commands::Setting;
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Record, Terminal};
+use crate::style::{Tone, clean};
+use api::Page;
+use api::receipt::KeyView;
+use clap::Args;
+use receipt::body::KeyBody;
+use receipt::bundle::Line;
+use receipt::entry::Entry;
+use receipt::key::PublicKey;
+use receipt::verify::{Finding, Report};
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek as _};
+use std::path::{Path, PathBuf};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  countersign receipt verify                                      what the server has now
+  countersign receipt verify receipts.jsonl --key receipt.pem     offline, with a key you kept
+  countersign receipt verify receipts.jsonl --key receipt.pem --checkpoint last-week.txt";
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// An export; fetched from the server when absent
+    file: Option<PathBuf>,
+    /// The public key to trust, as written by `countersign receipt key`
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// A checkpoint you kept from earlier: without one a rewritten past cannot be told
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+}
+
+/// Where the trusted key came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyOrigin {
+    Pinned,
+    SameServer,
+    SameFile,
+}
+
+impl Verify {
+    pub(crate) async fn run(self, mut setting: Setting<'_>) -> Result<Exit, Failure> {
+        let pinned = self.key.as_deref().map(read_key).transpose()?;
+        let retained = self
+            .checkpoint
+            .as_deref()
+            .map(|path| std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error)))
+            .transpose()?;
+        let (bundle, other) = match &self.file {
+            Some(path) => {
+                let bundle = File::open(path).map_err(|error| Failure::file(path, &error))?;
+                let key = if pinned.is_none() { Some(announced_key(&bundle)?) } else { None };
+                (bundle, key.map(|key| (key, KeyOrigin::SameFile)))
+            }
+            None => {
+                let client = setting.client()?;
+                let key = if pinned.is_none() { Some(served_key(&client).await?) } else { None };
+                (fetch(&client).await?, key.map(|key| (key, KeyOrigin::SameServer)))
+            }
+        };
+        let trusted = pinned.map(|key| (key, KeyOrigin::Pinned)).or(other);
+        let (key, origin) = trusted.ok_or_else(|| Failure::usage("there is no key to check with").hint("give one with --key"))?;
+        let key_id = key.key_id().to_owned();
+        // On a thread of its own: a long log must not make Ctrl-C wait.
+        let checked =
+            tokio::task::spawn_blocking(move || receipt::verify::verify(lines(BufReader::new(bundle)), &key, retained.as_deref()));
+        let report = checked.await.map_err(|error| Failure::failed(format!("the check stopped: {error}")))?;
+        tell(&report, &key_id, origin, self.file.as_deref(), setting.terminal)
+    }
+}
+
+fn tell(report: &Report, key_id: &str, origin: KeyOrigin, file: Option<&Path>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    if terminal.is_json() {
+        let mut document = json!(report);
+        document["key_id"] = json!(key_id);
+        document["key_from"] = json!(origin.word());
+        terminal.document(&document)?;
+        return Ok(if report.ok { Exit::Ok } else { Exit::Failed });
+    }
+    if let Some(finding) = &report.first_bad {
+        return Err(bad(finding, report));
+    }
+    let head = report.head.as_ref().map(|head| format!("#{} {}", head.seq, head.digest));
+    let record = Record::new(key_id)
+        .with("verdict", Cell::shown("✓ verified", "verified").toned(Tone::Ok))
+        .with("entries", Cell::text(report.entries.to_string()))
+        .with("receipts", Cell::text(report.receipts.to_string()))
+        .with("intents", Cell::text(report.intents.to_string()))
+        .with("checkpoints", Cell::text(report.checkpoints.to_string()))
+        .with("head", Cell::maybe(head))
+        .with("key", Cell::text(format!("{key_id}, {}", origin.words())));
+    terminal.record(&serde_json::Value::Null, &record)?;
+    for warning in report.warnings.iter().map(String::as_str).chain(origin.warning(file)) {
+        terminal.note(Tone::Warn.paint(format!("! note: {}", clean::line(warning))));
+    }
+    Ok(Exit::Ok)
+}
+
+/// The first thing that does not hold, by name.
+fn bad(finding: &Finding, report: &Report) -> Failure {
+    let place = finding.seq.map(|seq| format!(" (entry #{seq})")).unwrap_or_default();
+    let subject = match (&finding.receipt_id, &finding.invocation_id) {
+        (Some(receipt), _) => format!("receipt `{receipt}`{place}"),
+        (None, Some(invocation)) => format!("the record of `{invocation}`{place}"),
+        (None, None) => finding.seq.map_or_else(|| "the log".to_owned(), |seq| format!("entry #{seq}")),
+    };
+    let holds = match report.entries {
+        0 => "nothing before it could be checked".to_owned(),
+        entries => format!("the {entries} entries before it hold"),
+    };
+    Failure::failed(format!("{subject} does not hold: {}", finding.reason))
+        .cause(format!("{} (class {}); {holds}", finding.name, finding.class))
+        .hint("compare with another copy of the log")
+}
+
+impl KeyOrigin {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Pinned => "pinned",
+            Self::SameServer => "server",
+            Self::SameFile => "file",
+        }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Pinned => "given with --key",
+            Self::SameServer => "from the same server",
+            Self::SameFile => "from the file itself",
+        }
+    }
+
+    fn warning(self, file: Option<&Path>) -> Option<&'static str> {
+        match self {
+            Self::Pinned => None,
+            Self::SameServer => Some(
+                "the key came from the same server as the records: keep one with `countersign receipt key --out FILE` and give it with --key",
+            ),
+            Self::SameFile => file.map(
+                |_| "the key was taken from the file itself: this shows that the file is whole, not who wrote it; give the key with --key",
+            ),
+        }
+    }
+}
+
+fn read_key(path: &Path) -> Result<PublicKey, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
+    PublicKey::from_pem(&text).map_err(|error| Failure::usage(format!("`{}` is not a public key", path.display())).cause(error.to_string()))
+}
+
+async fn served_key(client: &Client) -> Result<PublicKey, Failure> {
+    let keys = client.get::<Page<KeyView>>(&["keys"], &[]).await?.read.items;
+    PublicKey::from_pem(&first_receipt_key(&keys)?.pem)
+        .map_err(|error| Failure::failed("the server's receipt key cannot be read").cause(error.to_string()))
+}
+
+/// The key that the file's own first entry announces.
+fn announced_key(mut bundle: &File) -> Result<PublicKey, Failure> {
+    let unclear = || {
+        Failure::failed("the file does not begin with a log's keys")
+            .cause("not an export of receipts, or damaged")
+            .hint("give the key with --key")
+    };
+    let unreadable = |error: io::Error| Failure::failed(format!("the file cannot be read: {error}"));
+    let first = lines(BufReader::new(bundle)).take(2).last().ok_or_else(unclear)?.map_err(unreadable)?;
+    bundle.rewind().map_err(unreadable)?;
+    let Ok(Line::Entry { envelope, .. }) = serde_json::from_str(&first) else { return Err(unclear()) };
+    let payload = envelope.peek().map_err(|_| unclear())?;
+    let body = Entry::parse(&payload).and_then(|entry| KeyBody::read(&entry.body)).map_err(|_| unclear())?;
+    body.receipt_key.read().map_err(|_| unclear())
+}
+
+/// The whole export, in a file without a name that is gone when we are.
+async fn fetch(client: &Client) -> Result<File, Failure> {
+    let mut file = tempfile::tempfile().map_err(|error| Failure::failed(format!("there is no room for a temporary file: {error}")))?;
+    let place = std::env::temp_dir();
+    stream(client, io::BufWriter::new(&file)).await.map_err(|broken| broken.of(&place))?;
+    file.rewind().map_err(|error| Failure::file(&place, &error))?;
+    Ok(file)
+}
+
+/// Lines without their newline and with everything else, so that the bytes which are hashed are those of the file.
+fn lines(mut reader: impl BufRead) -> impl Iterator<Item = io::Result<String>> {
+    std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        match reader.read_until(b'\n', &mut line) {
+            Ok(0) => None,
+            Ok(_) => {
+                if line.last() == Some(&b'\n') {
+                    line.pop();
+                }
+                Some(String::from_utf8(line).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8")))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_keep_every_byte_but_the_newline() {
+        let text = |bytes: &[u8]| lines(bytes).map(|line| line.map_err(|error| error.to_string())).collect::<Vec<_>>();
+        assert_eq!(text(b"a\r\nb\n\nc"), [Ok("a\r".to_owned()), Ok("b".to_owned()), Ok(String::new()), Ok("c".to_owned())]);
+        assert_eq!(text(b""), []);
+        assert_eq!(text(b"\xff\n"), [Err("not UTF-8".to_owned())]);
+    }
+
+    #[test]
+    fn the_published_vector_announces_its_own_key() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../receipt/vectors");
+        let bundle = File::open(folder.join("bundle.jsonl")).unwrap();
+        let announced = announced_key(&bundle).unwrap();
+        assert_eq!(announced, read_key(&folder.join("receipt-key.pem")).unwrap());
+        let report = receipt::verify::verify(lines(BufReader::new(bundle)), &announced, None);
+        assert!(report.ok, "{report:?}");
+    }
+}

@@ -1,0 +1,148 @@
+use super::*;
+use crate::output::{Format, Input, Settings, Times};
+use api::invocation::{BindingView, DigestsView};
+use countersign_core::{Clock, Timestamp};
+use serde_json::json;
+use std::sync::Arc;
+
+struct Noon;
+
+impl Clock for Noon {
+    fn now(&self) -> Timestamp {
+        Timestamp::parse("2026-11-15T12:00:00Z").unwrap()
+    }
+}
+
+fn terminal() -> Terminal {
+    let settings = Settings { format: Format::Auto, times: Times::Relative, input: Input::Never, color: anstream::ColorChoice::Auto };
+    Terminal::new(settings, Arc::new(Noon))
+}
+
+fn invocation(params: Value) -> InvocationView {
+    InvocationView {
+        id: "inv_1".into(),
+        status: "pending".into(),
+        mode: "require_approval".into(),
+        mode_source: "inferred_default".into(),
+        action: "files.write_text".into(),
+        source: "files".into(),
+        tier: "R2".into(),
+        class: "write".into(),
+        session_id: "ses_1".into(),
+        space_id: "spc_1".into(),
+        principal: "agent:ses_1".into(),
+        owner_id: Some("usr_1".into()),
+        params,
+        result: None,
+        error: None,
+        denied_by: None,
+        reason: Some("tidy\u{202e}up".into()),
+        idempotency_key: None,
+        dry_run: false,
+        decision: DecisionView {
+            mode: "require_approval".into(),
+            base: "require_approval".into(),
+            source: "inferred_default".into(),
+            modes_version: None,
+            tightened: vec![],
+        },
+        gates: vec![],
+        digests: DigestsView { raw: "aa".into(), params: "bb".into(), structural: "cc".into(), textual: "dd".into() },
+        binding: Some(BindingView { digest: "ee".into(), expires_at: "2026-11-15T12:04:59Z".into() }),
+        expires_at: Some("2026-11-15T12:04:59Z".into()),
+        answer: None,
+        attempts: 0,
+        created_at: "2026-11-15T11:59:23Z".into(),
+        started_at: None,
+        completed_at: None,
+        duration_ms: None,
+        receipt: None,
+        trace_id: "t".into(),
+    }
+}
+
+fn action() -> ActionView {
+    ActionView {
+        id: "files.write_text".into(),
+        title: "Write a text file".into(),
+        description: String::new(),
+        version: "1".into(),
+        tier: "R2".into(),
+        class: "write".into(),
+        mode: "require_approval".into(),
+        mode_source: "inferred_default".into(),
+        params_schema: json!({}),
+        result_schema: json!({}),
+        reversibility: "reversible".into(),
+        dry_run_supported: true,
+        timeout_ms: 1,
+    }
+}
+
+fn drawn(params: Value) -> Vec<String> {
+    let (invocation, action) = (invocation(params), action());
+    let card = Card { invocation: &invocation, action: Some(&action), before: Some(Before { ended: 3, succeeded: 2 }) };
+    card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
+}
+
+#[test]
+fn a_card_answers_everything_without_a_further_question() {
+    let expected = "\
+◷ pending · R2 ●●●○○ write · expires in 4:59
+files.write_text  which its source calls “Write a text file”
+inv_1
+
+WHAT WILL BE SENT
+  path  \"a.txt\"
+  n     1
+  text  2 lines
+    │ one
+    │ two
+  deep  {\"a\":true}
+
+WHO ASKS          agent:ses_1 · for usr_1 · 37 s ago
+THEIR WORDS       “tidy\\u{202e}up”
+WHY YOU ARE ASKED inferred from the tier: require_approval
+REVERSIBLE        yes: what was there before is kept
+WHAT WOULD CHANGE countersign action invoke files.write_text --dry-run with these params tells
+BEFORE            in this session 2 of 3 succeeded
+A YES BINDS       params bb…, definition cc…, policy inferred, caller and place; digest ee…";
+    assert_eq!(drawn(json!({ "path": "a.txt", "n": 1, "text": "one\ntwo\n", "deep": { "a": true } })).join("\n"), expected);
+}
+
+#[test]
+fn no_param_is_ever_cut_and_none_can_touch_the_terminal() {
+    let long = "x".repeat(5_000);
+    let lines = drawn(json!({ "long": long, "evil": "\u{1b}[2J\u{9b}K", "\u{1b}name": "ok" })).join("\n");
+    assert!(lines.contains(&long));
+    assert!(lines.contains("\"\\u{1b}[2J\\u{9b}K\""), "{lines}");
+    assert!(lines.contains("\\u{1b}name"), "{lines}");
+    assert!(!lines.chars().any(|character| character.is_control() && character != '\n'));
+}
+
+#[test]
+fn what_was_too_large_to_keep_is_said_to_be_missing() {
+    let lines = drawn(json!({ "text": "x", "_truncated": true })).join("\n");
+    assert!(lines.contains("! too large to be kept whole"), "{lines}");
+}
+
+#[test]
+fn a_text_without_a_last_line_break_is_told_from_one_with() {
+    assert!(drawn(json!({ "text": "one\ntwo" })).iter().any(|line| line.contains("no line break at the end")));
+    assert!(!drawn(json!({ "text": "one\ntwo\n" })).iter().any(|line| line.contains("no line break at the end")));
+}
+
+#[test]
+fn the_cascade_is_one_line_from_what_was_found_to_what_holds() {
+    let decision = DecisionView {
+        mode: "require_approval".into(),
+        base: "allow".into(),
+        source: "org_default".into(),
+        modes_version: Some(3),
+        tightened: vec!["an R4 action is never allowed without a person".into()],
+    };
+    assert_eq!(
+        cascade(&decision),
+        "set for the org (version 3): allow → an R4 action is never allowed without a person → require_approval"
+    );
+}

@@ -1,0 +1,262 @@
+//! kill -9 at random points under concurrent load: nothing acknowledged is lost, nothing happens twice, nothing is stuck.
+//!
+//! Effects are counted outside the server, by an HTTP server the calls go to: it alone knows how often something happened.
+
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+const ROUNDS: usize = 8;
+const CALLERS: usize = 8;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_at_random_points_on_sqlite() {
+    crash_and_check(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_at_random_points_on_postgresql() {
+    crash_and_check(Some(testkit::postgres::fresh_database().await)).await;
+}
+
+async fn crash_and_check(database: Option<String>) {
+    server::init_process();
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::start().await;
+    let told = Arc::new(Told::default());
+    let mut process = Serving::start(folder.path(), database.as_deref(), &upstream);
+    let token = std::fs::read_to_string(folder.path().join("owner.token")).unwrap().trim().to_owned();
+    let owner = Client { http: reqwest::Client::new(), token };
+    for action in ["http.request", "files.write_text"] {
+        let set = owner.send(&process.url, reqwest::Method::PUT, &format!("modes/{action}"), json!({ "mode": "allow" })).await;
+        assert_eq!(set.unwrap().0, 200);
+    }
+    for round in 0..ROUNDS {
+        let delay = Duration::from_millis(20 + drawn() % 500);
+        let stop = Arc::new(AtomicBool::new(false));
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|_| tokio::spawn(keep_calling(owner.clone(), process.url.clone(), upstream.url.clone(), Arc::clone(&told), Arc::clone(&stop))))
+            .collect();
+        tokio::time::sleep(delay).await;
+        process.kill();
+        stop.store(true, Ordering::SeqCst);
+        for caller in callers {
+            caller.await.unwrap();
+        }
+        process = Serving::start(folder.path(), database.as_deref(), &upstream);
+        check(&owner, &process.url, &told, &upstream, folder.path(), &format!("round {round}, killed after {delay:?}")).await;
+    }
+    let calls = told.acknowledged.lock().unwrap().len();
+    assert!(calls > ROUNDS * 5, "the load was real: {calls} calls were acknowledged");
+}
+
+/// Calls without pause until told to stop or until the server is gone, and remembers everything that was acknowledged.
+async fn keep_calling(owner: Client, url: String, upstream: String, told: Arc<Told>, stop: Arc<AtomicBool>) {
+    let Ok((201, session)) = owner.send(&url, reqwest::Method::POST, "sessions", json!({})).await else {
+        return;
+    };
+    let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());
+    while !stop.load(Ordering::SeqCst) {
+        let n = told.next.fetch_add(1, Ordering::SeqCst);
+        let body = match n % 4 {
+            0 | 1 => json!({ "action": "http.request", "params": { "method": "POST", "url": upstream, "body": format!("n{n}") } }),
+            2 => json!({ "action": "files.write_text", "params": { "path": format!("f{n}.txt"), "text": format!("n{n}") } }),
+            _ => json!({ "action": "files.delete", "params": { "path": format!("f{}.txt", n - 1) } }),
+        };
+        let Ok((status, answer)) = owner.send(&url, reqwest::Method::POST, &path, body).await else {
+            return;
+        };
+        told.acknowledge(&answer, n % 4 < 2, n);
+        if status == 202 {
+            let id = answer["invocation"]["id"].as_str().unwrap().to_owned();
+            let Ok((_, answer)) = owner.send(&url, reqwest::Method::POST, &format!("invocations/{id}/approve"), json!({})).await else {
+                return;
+            };
+            told.acknowledge(&answer, false, n);
+        }
+    }
+}
+
+async fn check(owner: &Client, url: &str, told: &Told, upstream: &Upstream, folder: &Path, when: &str) {
+    for (n, times) in upstream.seen.lock().unwrap().iter() {
+        assert_eq!(*times, 1, "{when}: effect {n} happened {times} times");
+    }
+    let acknowledged = told.acknowledged.lock().unwrap().clone();
+    for (id, known) in &acknowledged {
+        let (status, shown) = owner.send(url, reqwest::Method::GET, &format!("invocations/{id}?wait=20s"), Value::Null).await.unwrap();
+        assert_eq!(status, 200, "{when}: acknowledged {id} is gone");
+        let now = shown["invocation"]["status"].as_str().unwrap();
+        let holds = match known.status.as_str() {
+            // What was pending may have been approved, and then be anywhere; what was final stays as it was told.
+            "pending" => true,
+            told => told == now,
+        };
+        assert!(holds, "{when}: {id} was told `{}` and is `{now}`", known.status);
+        if let (Some(n), "succeeded") = (&known.effect, known.status.as_str()) {
+            assert_eq!(upstream.seen.lock().unwrap().get(n), Some(&1), "{when}: {id} succeeded without its effect");
+        }
+    }
+    for status in ["running", "approved"] {
+        let (_, listed) = owner.send(url, reqwest::Method::GET, &format!("invocations?status={status}&limit=100"), Value::Null).await.unwrap();
+        let left: Vec<_> = listed["items"].as_array().unwrap().iter().map(|item| item["id"].clone()).collect();
+        let mut stuck = Vec::new();
+        for id in left {
+            let path = format!("invocations/{}?wait=20s", id.as_str().unwrap());
+            let (_, shown) = owner.send(url, reqwest::Method::GET, &path, Value::Null).await.unwrap();
+            if shown["invocation"]["status"] == status {
+                stuck.push(id);
+            }
+        }
+        assert!(stuck.is_empty(), "{when}: stuck in `{status}`: {stuck:?}");
+    }
+    let export = owner.http.get(format!("{url}/api/v1/receipts/export")).bearer_auth(&owner.token).send().await.unwrap().text().await.unwrap();
+    let pinned = receipt::key::PublicKey::from_pem(&std::fs::read_to_string(folder.join("receipt.pub")).unwrap()).unwrap();
+    let lines = export.lines().map(|line| Ok::<_, std::io::Error>(line.to_owned()));
+    let report = receipt::verify::verify(lines, &pinned, None);
+    assert!(report.ok, "{when}: {report:#?}");
+}
+
+/// Everything the server has acknowledged so far.
+#[derive(Default)]
+struct Told {
+    next: AtomicU64,
+    acknowledged: Mutex<HashMap<String, Known>>,
+}
+
+#[derive(Clone)]
+struct Known {
+    status: String,
+    /// The upstream effect it must have had, if it succeeded.
+    effect: Option<String>,
+}
+
+impl Told {
+    fn acknowledge(&self, answer: &Value, upstream: bool, n: u64) {
+        // A denial, a failure and a doubt carry the invocation too: they are acknowledged just the same.
+        let Some(id) = answer["invocation"]["id"].as_str() else {
+            return;
+        };
+        let status = answer["invocation"]["status"].as_str().unwrap().to_owned();
+        let known = Known { status, effect: upstream.then(|| format!("n{n}")) };
+        self.acknowledged.lock().unwrap().insert(id.to_owned(), known);
+    }
+}
+
+/// A server process that can be killed.
+struct Serving {
+    child: Child,
+    url: String,
+}
+
+impl Serving {
+    #[expect(clippy::disallowed_methods, reason = "the test is about a process that dies")]
+    fn start(folder: &Path, database: Option<&str>, upstream: &Upstream) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder);
+        if let Some(url) = database {
+            command.args(["--database", url]);
+        }
+        command
+            .env("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "1000000")
+            .env("COUNTERSIGN_LOG_LEVEL", "error")
+            .env("COUNTERSIGN_HTTP_ALLOWED_HOSTS", &upstream.url)
+            .env("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8")
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let url = lines.find_map(|line| line.unwrap().strip_prefix("url: ").map(str::to_owned)).expect("the server prints its url");
+        // Whatever else it prints must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, url }
+    }
+
+    /// SIGKILL: no handler, no flush, no goodbye.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _already = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+#[derive(Clone)]
+struct Client {
+    http: reqwest::Client,
+    token: String,
+}
+
+impl Client {
+    /// An error means the server is gone: the call was not acknowledged.
+    async fn send(&self, url: &str, method: reqwest::Method, path: &str, body: Value) -> Result<(u16, Value), reqwest::Error> {
+        let mut request = self.http.request(method, format!("{url}/api/v1/{path}")).bearer_auth(&self.token);
+        if !body.is_null() {
+            request = request.json(&body);
+        }
+        let response = request.send().await?;
+        Ok((response.status().as_u16(), response.json().await?))
+    }
+}
+
+/// Counts what arrives, by the body of the request.
+struct Upstream {
+    url: String,
+    seen: Arc<Mutex<HashMap<String, u64>>>,
+}
+
+impl Upstream {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let seen: Arc<Mutex<HashMap<String, u64>>> = Arc::default();
+        let counting = Arc::clone(&seen);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let counting = Arc::clone(&counting);
+                tokio::spawn(async move {
+                    let Some(body) = body_of(&mut stream).await else {
+                        return;
+                    };
+                    *counting.lock().unwrap().entry(body).or_default() += 1;
+                    let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok").await;
+                });
+            }
+        });
+        Self { url, seen }
+    }
+}
+
+/// The body of one request; `None` when the sender died before it was whole.
+async fn body_of(stream: &mut tokio::net::TcpStream) -> Option<String> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut chunk = [0; 4096];
+        let read = stream.read(&mut chunk).await.ok().filter(|read| *read > 0)?;
+        bytes.extend_from_slice(&chunk[..read]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+        if body.len() >= length.unwrap_or(0) {
+            return Some(body.to_owned());
+        }
+    }
+}
+
+/// A random number; what it was is in the failure's message.
+fn drawn() -> u64 {
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,7 @@
+//! What every engine must do alike: each promise is written once and run on both.
+
+mod identity;
+mod lifecycle;
+mod log;
+mod reservations;
+mod rules;

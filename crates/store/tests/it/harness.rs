@@ -1,0 +1,419 @@
+//! A store with tenants in it, and everything an invocation's life is made of, ready to be handed to the ledger.
+
+use countersign_core::decision::ModeSource;
+use countersign_core::invocation::{Answer, Binding, Digests, Intention};
+use countersign_core::ledger::{
+    Approval, Approve, ArchivedDefinition, Begin, Begun, EntryDraft, EntryId, EventDraft, Finish, Finished, Hold, KeyFate, Ledger,
+    NewReservation, Row,
+};
+use countersign_core::session::{Attendance, Session};
+use countersign_core::{
+    ActionId, ApprovalId, Clock, Decision, Digest, EventId, IntentId, Invocation, InvocationId, Mode, OrgId, PrincipalId, Random, ReceiptId,
+    Secret, SpaceId, Status, Tier, Timestamp, TokenId, UserId, json, random_bytes,
+};
+use receipt::body::{ApprovalBody, Cost, DefinitionDigests, IntentBody, Outputs, ReceiptBody, Reward, Sandbox, Timing};
+use receipt::key::PublicKey;
+use receipt::verify::Report;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::{Config, Engine, Error, MasterKey, NewSession, PageRequest, Store, TimeSource};
+use testkit::{FixedClock, SeededRandom};
+
+/// Runs one promise on both engines, as two tests.
+macro_rules! on_both_engines {
+    ($($name:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::$name($crate::harness::Kind::Sqlite).await; })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::$name($crate::harness::Kind::Postgres).await; })*
+        }
+    };
+}
+pub(crate) use on_both_engines;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgres,
+}
+
+/// Where a database is; outlives a store, so that a second one can be opened on it.
+#[derive(Clone)]
+pub(crate) struct Home {
+    pub(crate) engine: Engine,
+    _folder: Arc<tempfile::TempDir>,
+}
+
+impl Home {
+    pub(crate) async fn new(kind: Kind) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = match kind {
+            Kind::Sqlite => Engine::Sqlite { path: folder.path().join("test.db") },
+            Kind::Postgres => Engine::Postgres { url: testkit::postgres::fresh_database().await },
+        };
+        Self { engine, _folder: Arc::new(folder) }
+    }
+
+    pub(crate) async fn open(&self, clock: &FixedClock, random: &SeededRandom) -> Result<Store, Error> {
+        open(self.engine.clone(), clock, random).await
+    }
+
+    /// Changes the database behind the store's back.
+    pub(crate) async fn tamper(&self, sql: &str) {
+        match &self.engine {
+            Engine::Sqlite { path } => rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap(),
+            Engine::Postgres { url } => {
+                let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+                tokio::spawn(connection);
+                client.batch_execute(sql).await.unwrap();
+            }
+        }
+    }
+}
+
+pub(crate) async fn open(engine: Engine, clock: &FixedClock, random: &SeededRandom) -> Result<Store, Error> {
+    // A second call finds the provider there; that is as good.
+    let _already = rustls::crypto::ring::default_provider().install_default();
+    let master = MasterKey::new(&Secret::new([7; 32]));
+    let time = TimeSource::Fixed(Arc::new(clock.clone()));
+    Store::open(Config { engine, master, time, random: Arc::new(random.clone()) }).await
+}
+
+/// A store with a clock and randomness the test owns.
+pub(crate) struct World {
+    pub(crate) home: Home,
+    pub(crate) store: Store,
+    pub(crate) clock: FixedClock,
+    pub(crate) random: SeededRandom,
+}
+
+impl World {
+    pub(crate) async fn new(kind: Kind) -> Self {
+        let (home, clock, random) = (Home::new(kind).await, FixedClock::new(), SeededRandom::new(1));
+        let store = home.open(&clock, &random).await.unwrap();
+        Self { home, store, clock, random }
+    }
+
+    /// Another store on the same database, as another process would open it.
+    pub(crate) async fn another_store(&self) -> Store {
+        self.home.open(&self.clock, &self.random).await.unwrap()
+    }
+
+    /// An org with an owner and one session; the definitions of both its actions are archived.
+    pub(crate) async fn tenant(&self, name: &str) -> Tenant {
+        let token = self.store.draw_owner_token();
+        let first = self.store.create_org(name, "owner", token.clone()).await.unwrap();
+        for action in [READ, WRITE] {
+            self.store.archive_definition(&first.org, definition(action)).await.unwrap();
+        }
+        let new = NewSession {
+            space: first.space.clone(),
+            created_by: PrincipalId::User(first.owner.clone()),
+            owner: Some(first.owner.clone()),
+            title: format!("agent of {name}"),
+            attendance: Attendance::Interactive,
+            automation: None,
+            token_lifetime_seconds: None,
+        };
+        let (session, agent_token) = self.store.create_session(&first.org, new).await.unwrap();
+        Tenant {
+            org: first.org,
+            space: first.space,
+            owner: first.owner,
+            owner_token: token.expose().clone(),
+            agent_token: agent_token.text.expose().clone(),
+            agent_token_id: agent_token.id,
+            session,
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+        }
+    }
+
+    pub(crate) async fn verify(&self, tenant: &Tenant) -> Report {
+        verify(&self.store, &tenant.org).await
+    }
+}
+
+/// Exports the org's log and checks it as a stranger would; it must hold, always.
+pub(crate) async fn verify(store: &Store, org: &OrgId) -> Report {
+    let keys = store.list_log_keys(org).await.unwrap();
+    let pinned = PublicKey::from_base64(&keys[0].public).unwrap();
+    let mut lines = Vec::new();
+    let mut export = store.export(org).await.unwrap();
+    while let Some(line) = export.recv().await {
+        lines.push(Ok::<_, std::io::Error>(line.unwrap().trim_end_matches('\n').to_owned()));
+    }
+    let report = receipt::verify::verify(lines, &pinned, None);
+    assert!(report.ok, "{report:#?}");
+    report
+}
+
+/// R0: allowed without anybody's word.
+pub(crate) const READ: &str = "fake.read";
+/// R2: waits for a person.
+pub(crate) const WRITE: &str = "fake.write";
+
+/// An org, and what its invocations are made of.
+#[derive(Clone)]
+pub(crate) struct Tenant {
+    pub(crate) org: OrgId,
+    pub(crate) space: SpaceId,
+    pub(crate) owner: UserId,
+    pub(crate) owner_token: String,
+    pub(crate) agent_token: String,
+    pub(crate) agent_token_id: TokenId,
+    pub(crate) session: Session,
+    clock: FixedClock,
+    random: SeededRandom,
+}
+
+impl Tenant {
+    /// A new id of any kind.
+    pub(crate) fn draw<T>(&self, new: fn(Timestamp, [u8; 10]) -> T) -> T {
+        new(self.clock.now(), random_bytes(&self.random as &dyn Random))
+    }
+
+    /// A call that may run at once.
+    pub(crate) fn reading(&self) -> Invocation {
+        self.calling(READ, Status::Running)
+    }
+
+    /// A call that waits for a person, for five minutes.
+    pub(crate) fn writing(&self) -> Invocation {
+        let mut invocation = self.calling(WRITE, Status::Pending);
+        let expires_at = self.clock.now().plus_seconds(300);
+        let digest = sha256(invocation.id.as_str());
+        invocation.binding = Some(Binding { digest, nonce: sha256("nonce"), expires_at, facts: json!({}) });
+        invocation
+    }
+
+    fn calling(&self, action: &str, status: Status) -> Invocation {
+        let (action, tier, mode) = (ActionId::parse(action).unwrap(), tier(action), mode(action));
+        let textual = definition(action.as_str()).digest;
+        Invocation {
+            id: self.draw(InvocationId::new),
+            org: self.org.clone(),
+            space: self.space.clone(),
+            session: self.session.id.clone(),
+            principal: PrincipalId::Agent(self.session.id.clone()),
+            owner: Some(self.owner.clone()),
+            action,
+            tier,
+            status,
+            intention: Intention::Effect,
+            decision: Decision::new(mode, ModeSource::InferredDefault, None),
+            gates: Vec::new(),
+            digests: Digests { raw: sha256("raw"), params: sha256("params"), structural: textual, textual },
+            params: json!({ "text": "shown" }),
+            result: None,
+            evidence: None,
+            failure: None,
+            denied_by: None,
+            reason: None,
+            idempotency_key: None,
+            binding: None,
+            answer: None,
+            attempts: 0,
+            created_at: self.clock.now(),
+            started_at: None,
+            ended_at: None,
+            receipt: None,
+            trace_id: "0123456789abcdef0123456789abcdef".into(),
+        }
+    }
+
+    pub(crate) fn hold(&self, invocation: &Invocation) -> Hold {
+        Hold {
+            invocation: invocation.clone(),
+            sealed_params: b"sealed".to_vec(),
+            reservation: self.reservation(invocation),
+            event: self.event(invocation, Status::Pending),
+            pending_max: 10,
+        }
+    }
+
+    pub(crate) fn approve(&self, invocation: &Invocation) -> Approve {
+        let approval = self.approval(invocation);
+        let event = self.event(invocation, Status::Approved);
+        Approve { org: self.org.clone(), invocation: invocation.id.clone(), approval, event }
+    }
+
+    pub(crate) fn approval(&self, invocation: &Invocation) -> Approval {
+        let binding = invocation.binding.as_ref().map_or(sha256("none"), |binding| binding.digest);
+        let answer = Answer { by: PrincipalId::User(self.owner.clone()), at: self.clock.now(), reason: Some("looks right".into()) };
+        Approval { id: self.draw(ApprovalId::new), answer, approves: true, binding }
+    }
+
+    /// The first attempt of a call.
+    pub(crate) fn begin(&self, invocation: &Invocation, row: Row) -> Begin {
+        let mut running = invocation.clone();
+        running.status = Status::Running;
+        running.attempts = 1;
+        running.started_at = Some(self.clock.now());
+        Begin { intent: self.intent(&running), reservation: self.reservation(invocation), invocation: running, row }
+    }
+
+    /// The end of a call; its receipt is built to verify.
+    pub(crate) fn finish(&self, invocation: &Invocation, row: Row, status: Status) -> Finish {
+        let mut ended = invocation.clone();
+        ended.status = status;
+        ended.ended_at = Some(self.clock.now());
+        ended.result = (status == Status::Succeeded).then(|| json!({ "done": true }));
+        let key = if status == Status::Succeeded { KeyFate::Answers } else { KeyFate::Freed };
+        Finish { receipt: self.receipt(&ended), event: self.event(&ended, status), invocation: ended, row, key, approval: None }
+    }
+
+    pub(crate) fn event(&self, invocation: &Invocation, status: Status) -> EventDraft {
+        EventDraft { id: self.draw(EventId::new), name: status.event_name(), key: invocation.id.to_string(), body: "{}".into() }
+    }
+
+    pub(crate) fn intent(&self, invocation: &Invocation) -> EntryDraft {
+        let id = self.draw(IntentId::new);
+        let body = IntentBody {
+            intent_id: id.clone(),
+            invocation_id: invocation.id.clone(),
+            attempt: invocation.attempts,
+            principal: invocation.principal.clone(),
+            space: invocation.space.clone(),
+            action: invocation.action.clone(),
+            tier: invocation.tier,
+            definition: definition_digests(invocation),
+            params: invocation.digests.params,
+            raw: invocation.digests.raw,
+            decision: invocation.decision.clone(),
+            approval: approved(invocation),
+            idempotency_key: invocation.idempotency_key.as_deref().map(sha256),
+            profile: "in_process".into(),
+            trace_id: invocation.trace_id.clone(),
+        };
+        EntryDraft { id: EntryId::Intent(id), body: body.to_canonical().unwrap() }
+    }
+
+    pub(crate) fn receipt(&self, invocation: &Invocation) -> EntryDraft {
+        let id = self.draw(ReceiptId::new);
+        let ended_at = invocation.ended_at.unwrap_or(self.clock.now());
+        let body = ReceiptBody {
+            receipt_id: id.clone(),
+            invocation_id: invocation.id.clone(),
+            attempts: invocation.attempts,
+            status: invocation.status,
+            error: None,
+            denied_by: invocation.denied_by,
+            principal: invocation.principal.clone(),
+            owner: invocation.owner.clone(),
+            session: invocation.session.clone(),
+            space: invocation.space.clone(),
+            action: invocation.action.clone(),
+            tier: invocation.tier,
+            definition: definition_digests(invocation),
+            params: invocation.digests.params,
+            raw: invocation.digests.raw,
+            policy: BTreeMap::new(),
+            policy_slice: sha256("policy"),
+            decision: invocation.decision.clone(),
+            approval: approved(invocation),
+            sandbox: Sandbox { profile: "in_process".into() },
+            outputs: Some(Outputs { digest: sha256("outputs"), bytes: 7 }),
+            artifacts: Vec::new(),
+            evidence: None,
+            verification: None,
+            repair: None,
+            rollback: None,
+            cost: Cost { cpu_ms: None },
+            timing: Timing {
+                queued_ms: 0,
+                exec_ms: 0,
+                total_ms: ended_at.millis_since(invocation.created_at),
+                started_at: invocation.started_at,
+                ended_at,
+            },
+            idempotency_key: invocation.idempotency_key.as_deref().map(sha256),
+            replayed: false,
+            dry_run: false,
+            trace_id: invocation.trace_id.clone(),
+            reward: Reward { scalar_millionths: 0, success: 0, quality: 0, cost: 0, latency: 0 },
+            supersedes: None,
+        };
+        EntryDraft { id: EntryId::Receipt(id), body: body.to_canonical().unwrap() }
+    }
+
+    fn reservation(&self, invocation: &Invocation) -> Option<NewReservation> {
+        let expires_at = self.clock.now().plus_seconds(3_600);
+        invocation.idempotency_key.clone().map(|key| NewReservation { key, expires_at })
+    }
+
+    /// A read from nothing to its receipt, in one write.
+    pub(crate) async fn read_once(&self, store: &Store) -> Invocation {
+        let finish = self.finish(&self.reading(), Row::Insert, Status::Succeeded);
+        let mut ended = finish.invocation.clone();
+        let id = receipt_id(&finish);
+        let Finished::Recorded { seq } = store.finish(finish).await.unwrap() else { panic!("a new row is recorded") };
+        ended.receipt = Some(countersign_core::invocation::ReceiptRef { id, seq });
+        ended
+    }
+
+    /// A call whose intent stands in the log and whose outcome does not.
+    pub(crate) async fn running(&self, store: &Store) -> Invocation {
+        let begin = self.begin(&self.reading(), Row::Insert);
+        let running = begin.invocation.clone();
+        assert_eq!(store.begin(begin).await.unwrap(), Begun::Started);
+        running
+    }
+
+    /// A call that waits for a person.
+    pub(crate) async fn pending(&self, store: &Store) -> Invocation {
+        let invocation = self.writing();
+        assert_eq!(store.hold(self.hold(&invocation)).await.unwrap(), countersign_core::ledger::Held::Pending);
+        invocation
+    }
+
+    /// A call a person said yes to, as its row says it.
+    pub(crate) async fn approved(&self, store: &Store) -> Invocation {
+        let invocation = self.pending(store).await;
+        assert_eq!(store.approve(self.approve(&invocation)).await.unwrap(), countersign_core::ledger::Approved::Approved);
+        store.find_invocation(&self.org, &invocation.id).await.unwrap().unwrap()
+    }
+}
+
+pub(crate) fn receipt_id(finish: &Finish) -> ReceiptId {
+    match &finish.receipt.id {
+        EntryId::Receipt(id) => id.clone(),
+        EntryId::Intent(id) => panic!("`{id}` is not a receipt"),
+    }
+}
+
+pub(crate) fn definition(action: &str) -> ArchivedDefinition {
+    let body = json::canonical(&json!({ "id": action, "tier": tier(action), "title": action })).unwrap();
+    ArchivedDefinition { digest: sha256(&body), body }
+}
+
+pub(crate) fn sha256(text: &str) -> Digest {
+    Digest::new(Sha256::digest(text.as_bytes()).into())
+}
+
+/// All of it, as far as a test goes.
+pub(crate) fn everything() -> PageRequest {
+    PageRequest { limit: 1_000, after: None }
+}
+
+fn tier(action: &str) -> Tier {
+    if action == READ { Tier::R0 } else { Tier::R2 }
+}
+
+fn mode(action: &str) -> Mode {
+    if action == READ { Mode::Allow } else { Mode::RequireApproval }
+}
+
+fn definition_digests(invocation: &Invocation) -> DefinitionDigests {
+    DefinitionDigests { structural: invocation.digests.structural, textual: invocation.digests.textual }
+}
+
+fn approved(invocation: &Invocation) -> Option<ApprovalBody> {
+    let (answer, binding) = invocation.answer.as_ref().zip(invocation.binding.as_ref())?;
+    Some(ApprovalBody { approvers: vec![answer.by.clone()], binding: binding.digest })
+}

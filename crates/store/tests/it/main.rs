@@ -1,0 +1,15 @@
+//! The store's promises, kept on SQLite and on PostgreSQL: the list of tests is the list of promises.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails at once")]
+
+mod harness;
+mod proxy;
+
+mod conformance;
+
+mod backups;
+mod concurrency;
+mod isolation;
+mod limiters;
+mod migrations;
+mod outages;

@@ -1,0 +1,115 @@
+//! A network that can be cut: forwards connections to a server until told otherwise, also in the middle of a commit.
+
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// Whether the server hears of the commit that is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Commit {
+    /// It commits, and its answer is lost.
+    Arrives,
+    /// It never hears of it.
+    IsLost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Open,
+    /// Open until the next commit passes.
+    CutAtCommit(Commit),
+    Cut,
+}
+
+/// A proxy on a port of its own. It stops with the runtime of its test.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    line: Arc<watch::Sender<Line>>,
+}
+
+impl Proxy {
+    /// Stands before the server of `url` and returns the URL through which it is reached.
+    pub(crate) async fn before(url: &str) -> (Self, String) {
+        let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', '?']).next().unwrap();
+        let address = authority.rsplit_once('@').map_or(authority, |(_, address)| address).to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let proxy = Self { port, line: Arc::new(watch::channel(Line::Open).0) };
+        tokio::spawn(proxy.clone().accept(listener, address.clone()));
+        (proxy, url.replace(&address, &format!("127.0.0.1:{port}")))
+    }
+
+    /// Every connection ends now, and new ones end at once.
+    pub(crate) fn cut(&self) {
+        self.line.send_replace(Line::Cut);
+    }
+
+    pub(crate) fn mend(&self) {
+        self.line.send_replace(Line::Open);
+    }
+
+    /// Cuts when the next commit comes by.
+    pub(crate) fn cut_at_commit(&self, commit: Commit) {
+        self.line.send_replace(Line::CutAtCommit(commit));
+    }
+
+    pub(crate) async fn was_cut(&self) {
+        self.line.subscribe().wait_for(|line| *line == Line::Cut).await.unwrap();
+    }
+
+    async fn accept(self, listener: TcpListener, address: String) {
+        while let Ok((client, _)) = listener.accept().await {
+            if *self.line.borrow() == Line::Cut {
+                continue;
+            }
+            let server = TcpStream::connect(&address).await.unwrap();
+            tokio::spawn(self.clone().forward(client, server));
+        }
+    }
+
+    async fn forward(self, client: TcpStream, server: TcpStream) {
+        let (mut from_client, mut to_client) = client.into_split();
+        let (mut from_server, mut to_server) = server.into_split();
+        let mut cut = self.line.subscribe();
+        // Whichever ends first drops all four halves, which closes both connections.
+        tokio::select! {
+            () = self.ask(&mut from_client, &mut to_server) => {}
+            () = answer(&mut from_server, &mut to_client, &self.line) => {}
+            _ = cut.wait_for(|line| *line == Line::Cut) => {}
+        }
+    }
+
+    async fn ask(&self, client: &mut OwnedReadHalf, server: &mut OwnedWriteHalf) {
+        let mut bytes = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = client.read(&mut bytes).await {
+            let asked = &bytes[..count];
+            let commits = asked.windows(7).any(|window| window == b"COMMIT\0");
+            let line = *self.line.borrow();
+            if commits && line == Line::CutAtCommit(Commit::IsLost) {
+                return self.cut();
+            }
+            if server.write_all(asked).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn answer(server: &mut OwnedReadHalf, client: &mut OwnedWriteHalf, line: &watch::Sender<Line>) {
+    let mut bytes = vec![0; 64 * 1024];
+    while let Ok(count @ 1..) = server.read(&mut bytes).await {
+        let answered = &bytes[..count];
+        // The server says so once it has committed: from here on only the answer can be lost.
+        let committed = answered.windows(7).any(|window| window == b"COMMIT\0");
+        if committed && *line.borrow() == Line::CutAtCommit(Commit::Arrives) {
+            line.send_replace(Line::Cut);
+            return;
+        }
+        if client.write_all(answered).await.is_err() {
+            return;
+        }
+    }
+}
