@@ -1,1 +1,145 @@
-fn main() {}
+//! `make bench`: the release build measured beside its unavoidable parts, in the same run, three times.
+//! Read `measure` for what is measured, `raw`, `echo`, `effect` and `pure` for the parts, `report` for the bars.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
+
+mod child;
+mod cpu;
+mod echo;
+mod effect;
+mod growth;
+mod http;
+mod load;
+mod measure;
+mod place;
+mod pure;
+mod raw;
+mod report;
+mod stats;
+
+use anyhow::{Context, Result, bail};
+use load::Time;
+use measure::Plan;
+use place::{Database, Place};
+use std::path::Path;
+use std::time::Duration;
+use store::Store;
+
+const USAGE: &str = "usage: make bench [ARGS=\"--full\" | ARGS=\"--quick\"]
+  --full   also measures with a million receipts in the file, which takes minutes more
+  --quick  one short repetition of everything: to see that it works, not to quote";
+
+/// How much is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Quick,
+    Standard,
+    Full,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        Some(echo::ARGUMENT) => echo::serve(arguments.next()).await,
+        None => run(Extent::Standard).await,
+        Some("--full") => run(Extent::Full).await,
+        Some("--quick") => run(Extent::Quick).await,
+        Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
+    }
+}
+
+async fn run(extent: Extent) -> Result<()> {
+    let target = std::env::current_exe()?;
+    let target = target.parent().and_then(Path::parent).context("the program is not in a target folder")?;
+    // On the disk the build is on: a folder in memory would make every commit free.
+    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(target)?;
+    let mut notes = Vec::new();
+    let mut places = vec![Place::Sqlite];
+    match std::env::var("TEST_POSTGRES_URL") {
+        Ok(url) => places.push(Place::postgres(url).await?),
+        Err(_) => notes.push("PostgreSQL was skipped: `TEST_POSTGRES_URL` is not set.".to_owned()),
+    }
+    let plan = plan(extent);
+    let mut measured = Vec::new();
+    for place in &places {
+        let folder = folder.path().join(place.engine_name());
+        std::fs::create_dir_all(&folder)?;
+        measured.push(measure::engine(place, &folder, plan).await.with_context(|| format!("measuring {}", place.engine_name()))?);
+    }
+    let mut sizes = Vec::new();
+    for &receipts in receipt_counts(extent) {
+        progress(&format!("growth: {receipts} receipts"));
+        sizes.push(growth::measure(&folder.path().join(format!("growth-{receipts}")), receipts, plan.server, plan.repetitions).await?);
+    }
+    notes.extend(said_of(extent, &measured));
+    let text = report::text(&machine(&places), &measured, &sizes, &notes);
+    println!("{text}");
+    let kept = target.join("bench.md");
+    std::fs::write(&kept, &text)?;
+    progress(&format!("kept in {}", kept.display()));
+    Ok(())
+}
+
+const fn plan(extent: Extent) -> Plan {
+    let time = |warm_ms, counted_ms| Time { warm: Duration::from_millis(warm_ms), counted: Duration::from_millis(counted_ms) };
+    match extent {
+        Extent::Quick => Plan { server: time(100, 400), part: time(50, 300), repetitions: 1 },
+        Extent::Standard | Extent::Full => Plan { server: time(300, 1_700), part: time(100, 700), repetitions: 3 },
+    }
+}
+
+const fn receipt_counts(extent: Extent) -> &'static [u64] {
+    match extent {
+        Extent::Quick => &[1_000],
+        Extent::Standard => &[1_000, 100_000],
+        Extent::Full => &[1_000, 100_000, 1_000_000],
+    }
+}
+
+fn said_of(extent: Extent, measured: &[measure::Measured]) -> Vec<String> {
+    let mut said = Vec::new();
+    match extent {
+        Extent::Quick => said.push("One short repetition: these figures show that it runs, and nothing more.".to_owned()),
+        Extent::Standard => said.push("A million receipts are measured with `make bench ARGS=--full`.".to_owned()),
+        Extent::Full => {}
+    }
+    for engine in measured.iter().filter(|engine| !engine.counts_database) {
+        said.push(format!("{}: its own processes could not be read, so their time is missing on both sides.", engine.engine));
+    }
+    said
+}
+
+/// What the figures were measured on.
+fn machine(places: &[Place]) -> String {
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':')).map_or("unknown", |(_, name)| name.trim());
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let engines: Vec<String> = places.iter().map(|place| format!("{} {}", place.engine_name(), place.version())).collect();
+    format!(
+        "Countersign {}, {}, on {cores} cores of {model}, Linux {}. Median (least–greatest) of the repetitions; parts in CPU µs per call.",
+        env!("CARGO_PKG_VERSION"),
+        engines.join(", "),
+        kernel.trim()
+    )
+}
+
+/// The store of a data folder whose server has stopped.
+async fn open_store(data: &Path) -> Result<Store> {
+    open_store_at(&Database { data: data.to_owned(), url: None }).await
+}
+
+async fn open_store_at(database: &Database) -> Result<Store> {
+    let flags = server::Flags { data: Some(database.data.clone()), database: database.url.clone(), ..server::Flags::default() };
+    server::init_process();
+    Ok(server::open_store(&server::Config::load(flags, std::iter::empty())?).await?)
+}
+
+/// One line of data.
+fn say(line: &str) {
+    println!("{line}");
+}
+
+fn progress(line: &str) {
+    eprintln!("== {line}");
+}

@@ -74,9 +74,10 @@ impl Setting<'_> {
 
 fn start(cli: Cli, terminal: &mut Terminal) -> Result<Exit, Failure> {
     // Serving is work for every core; asking is not.
-    let mut builder = match cli.command {
-        Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
-        _ => tokio::runtime::Builder::new_current_thread(),
+    let mut builder = if matches!(cli.command, Command::Serve(_)) {
+        tokio::runtime::Builder::new_multi_thread()
+    } else {
+        tokio::runtime::Builder::new_current_thread()
     };
     let runtime = builder.enable_all().build().map_err(|error| Failure::failed(format!("the runtime cannot start: {error}")))?;
     let environment = Environment::read(|name| std::env::var(name).ok());
@@ -138,11 +139,12 @@ fn more(terminal: &mut Terminal, next: Option<&str>, command: &str) {
 
 /// Help and version are answers; everything else is an error in three lines.
 fn not_parsed(error: &clap::Error, arguments: &[OsString]) -> Exit {
-    let asked = match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Some(Exit::Ok),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Some(Exit::Usage),
-        _ => None,
-    };
+    let asked = [
+        (ErrorKind::DisplayHelp, Exit::Ok),
+        (ErrorKind::DisplayVersion, Exit::Ok),
+        (ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, Exit::Usage),
+    ];
+    let asked = asked.into_iter().find_map(|(kind, exit)| (kind == error.kind()).then_some(exit));
     if let Some(exit) = asked {
         // Written by clap itself, to stdout or stderr as fits; a closed pipe is nobody's loss.
         let _closed = error.print();

@@ -158,7 +158,7 @@ pub(crate) struct Failure {
     /// The server's code, where it gave one.
     code: Option<Code>,
     /// The server's own words, for `--json`.
-    problem: Option<Value>,
+    problem: Option<Box<Value>>,
 }
 
 impl Failure {
@@ -197,7 +197,7 @@ impl Failure {
             cause: Some(cause),
             hint: problem.hint.clone().or_else(default_hint),
             code: Some(problem.code),
-            problem: Some(raw),
+            problem: Some(Box::new(raw)),
         }
     }
 
@@ -227,7 +227,7 @@ impl Failure {
     /// The error as one document: the server's problem, or one of the same shape.
     pub(crate) fn to_json(&self) -> Value {
         let own = || json!({ "code": self.exit.word(), "title": self.exit.meaning(), "detail": self.message, "cause": self.cause, "hint": self.hint });
-        json!({ "error": self.problem.clone().unwrap_or_else(own) })
+        json!({ "error": self.problem.as_deref().cloned().unwrap_or_else(own) })
     }
 }
 

@@ -88,7 +88,7 @@ fn params(params: &Value) -> String {
     let Some(members) = params.as_object() else { return params.to_string() };
     let member = |(name, value): (&String, &Value)| match value {
         Value::String(text) => format!("{name}: {text}"),
-        other => format!("{name}: {other}"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => format!("{name}: {value}"),
     };
     members.iter().map(member).collect::<Vec<_>>().join(", ")
 }

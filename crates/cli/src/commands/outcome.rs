@@ -61,10 +61,10 @@ pub(super) fn line(invocation: &InvocationView) -> String {
 pub(super) fn waiting(invocation: &InvocationView, terminal: &Terminal) -> String {
     let id = clean::line(&invocation.id);
     let expiry = invocation.expires_at.as_ref().map(|at| format!(", expires in {}", terminal.future(at).as_shown())).unwrap_or_default();
-    match status(invocation) {
-        Status::Approved | Status::Running => format!("{} {id}", Tone::Primary.paint("● running:")),
-        _ => format!("{} {id} (countersign approve {id}){expiry}", Tone::Warn.paint("◷ waiting for approval:")),
+    if matches!(status(invocation), Status::Approved | Status::Running) {
+        return format!("{} {id}", Tone::Primary.paint("● running:"));
     }
+    format!("{} {id} (countersign approve {id}){expiry}", Tone::Warn.paint("◷ waiting for approval:"))
 }
 
 fn because(reason: Option<&str>) -> String {

@@ -40,9 +40,10 @@ impl Show {
         for line in card.lines(terminal) {
             terminal.line(line)?;
         }
-        match outcome::status(&invocation) {
-            Status::Pending => terminal.next(format!("countersign approve {0}, or countersign deny {0} --reason …", invocation.id)),
-            _ => terminal.next(format!("countersign explain {}", invocation.id)),
+        if outcome::status(&invocation) == Status::Pending {
+            terminal.next(format!("countersign approve {0}, or countersign deny {0} --reason …", invocation.id));
+        } else {
+            terminal.next(format!("countersign explain {}", invocation.id));
         }
         Ok(Exit::Ok)
     }

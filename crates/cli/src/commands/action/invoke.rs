@@ -134,7 +134,7 @@ impl Wait<'_> {
                     failures += 1;
                     tokio::time::sleep(PAUSE * 2_u32.pow(failures.min(4))).await;
                 }
-                Err(failure) => return Err(self.lost(failure, &last.read.invocation)),
+                Err(failure) => return Err(lost(failure, &last.read.invocation)),
             }
             if asked.elapsed() < PAUSE {
                 tokio::time::sleep(PAUSE).await;
@@ -171,13 +171,11 @@ impl Wait<'_> {
         }
         answer
     }
+}
 
-    fn lost(&self, failure: Failure, invocation: &InvocationView) -> Failure {
-        match failure.exit {
-            Exit::Unreachable => failure.hint(format!("countersign show {}", invocation.id)),
-            _ => failure,
-        }
-    }
+/// A server that went away while we waited: the invocation is still there to be asked for.
+fn lost(failure: Failure, invocation: &InvocationView) -> Failure {
+    if failure.exit == Exit::Unreachable { failure.hint(format!("countersign show {}", invocation.id)) } else { failure }
 }
 
 fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {

@@ -192,7 +192,9 @@ fn member(name: &str, value: &Value, width: usize) -> Vec<String> {
         }
         Value::String(text) => vec![format!("  {name}  \"{}\"", clean::line(text))],
         Value::Array(_) | Value::Object(_) if !is_small(value) => [vec![format!("  {name}")], value_lines(value)].concat(),
-        other => vec![format!("  {name}  {}", clean::json(&other.to_string()))],
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            vec![format!("  {name}  {}", clean::json(&value.to_string()))]
+        }
     }
 }
 

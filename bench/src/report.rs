@@ -1,0 +1,242 @@
+//! The tables: figures beside what they are compared with, and every bar with PASS or MISS. The same text is printed and kept.
+
+use crate::child::Call;
+use crate::growth::Size;
+use crate::measure::{Cell, Measured, Turn};
+use crate::stats::{Spread, Window, short};
+use std::fmt::Write as _;
+
+/// Processor time of a call, as a multiple of its parts'.
+const CPU_RATIO_MAX: f64 = 2.0;
+/// What one lone call may add to its commits and its effect.
+const ADDED_MS_MAX: f64 = 1.0;
+/// Calls per second of many callers, as a share of what the raw store does.
+const THROUGHPUT_SHARE_MIN: f64 = 0.5;
+const DECISION_US_MAX: f64 = 50.0;
+const IDLE_MB_MAX: f64 = 60.0;
+const START_MS_MAX: f64 = 300.0;
+/// What "nearly flat" means: processor time per call at any size, as a multiple of that at the smallest.
+const GROWTH_RATIO_MAX: f64 = 1.25;
+
+/// The report as markdown that also reads well in a terminal.
+pub(crate) fn text(machine: &str, measured: &[Measured], sizes: &[Size], notes: &[String]) -> String {
+    let mut text = format!("{machine}\n\n");
+    for engine in measured {
+        let _ = write!(text, "## {}\n\n{}\n{}\n", engine.engine, calls(engine), parts(engine));
+    }
+    if !sizes.is_empty() {
+        let _ = write!(text, "## How cost grows (SQLite, 8 callers)\n\n{}\n", growth(sizes));
+    }
+    let _ = write!(text, "## Bars\n\n{}", bars(measured, sizes));
+    for note in notes {
+        let _ = write!(text, "\n{note}\n");
+    }
+    text
+}
+
+fn calls(measured: &Measured) -> String {
+    let header =
+        ["call", "callers", "calls/s", "p50 ms", "p99 ms", "CPU µs/call", "echo", "signatures", "rows", "effect", "sum of parts", "CPU ratio"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for cell in &measured.cells {
+        let signatures = cell.call.entries() * measured.pure.signature_us.median;
+        let cpu = |part: fn(&Turn) -> &Window| short(cell.spread(|turn| part(turn).cpu_us).median);
+        rows.push(vec![
+            cell.call.as_str().to_owned(),
+            cell.callers.to_string(),
+            cell.spread(|turn| turn.server.per_second).to_string(),
+            cell.spread(|turn| turn.server.p50_ms).to_string(),
+            cell.spread(|turn| turn.server.p99_ms).to_string(),
+            cell.spread(|turn| turn.server.cpu_us).to_string(),
+            cpu(|turn| &turn.echo),
+            short(signatures),
+            cpu(|turn| &turn.rows),
+            cpu(|turn| &turn.effect),
+            cell.spread(|turn| turn.parts_us(cell.call, measured)).to_string(),
+            cell.cpu_ratio(measured).to_string(),
+        ]);
+    }
+    table(&rows)
+}
+
+fn parts(measured: &Measured) -> String {
+    let header = ["call", "callers", "rows raw, calls/s", "p50 ms", "effect raw, calls/s", "p50 ms", "echo, calls/s", "p50 ms", "server ÷ rows"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for cell in &measured.cells {
+        rows.push(vec![
+            cell.call.as_str().to_owned(),
+            cell.callers.to_string(),
+            cell.spread(|turn| turn.rows.per_second).to_string(),
+            cell.spread(|turn| turn.rows.p50_ms).to_string(),
+            cell.spread(|turn| turn.effect.per_second).to_string(),
+            cell.spread(|turn| turn.effect.p50_ms).to_string(),
+            cell.spread(|turn| turn.echo.per_second).to_string(),
+            cell.spread(|turn| turn.echo.p50_ms).to_string(),
+            cell.throughput_share().to_string(),
+        ]);
+    }
+    table(&rows)
+}
+
+fn growth(sizes: &[Size]) -> String {
+    let header = ["receipts", "file MB", "start ms", "call", "calls/s", "p50 ms", "p99 ms", "CPU µs/call", "CPU ÷ smallest"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for size in sizes {
+        for (call, windows) in [(Call::Read, &size.read), (Call::Write, &size.write)] {
+            let spread = |figure: fn(&Window) -> f64| Spread::of(windows.iter().map(figure));
+            rows.push(vec![
+                size.receipts.to_string(),
+                short(size.file_mb),
+                short(size.started_ms),
+                call.as_str().to_owned(),
+                spread(|window| window.per_second).to_string(),
+                spread(|window| window.p50_ms).to_string(),
+                spread(|window| window.p99_ms).to_string(),
+                spread(|window| window.cpu_us).to_string(),
+                short(grown(sizes, size, call)),
+            ]);
+        }
+    }
+    table(&rows)
+}
+
+/// Processor time per call at this size, as a multiple of that at the first.
+fn grown(sizes: &[Size], size: &Size, call: Call) -> f64 {
+    let cpu = |size: &Size| {
+        let windows = match call {
+            Call::Read => &size.read,
+            Call::Write => &size.write,
+        };
+        Spread::of(windows.iter().map(|window| window.cpu_us)).median
+    };
+    sizes.first().map_or(f64::NAN, |first| cpu(size) / cpu(first))
+}
+
+fn bars(measured: &[Measured], sizes: &[Size]) -> String {
+    let mut rows = vec![["bar", "measured", "limit", ""].map(str::to_owned).to_vec()];
+    let mut bar = |name: String, spread: Spread, limit: Limit| {
+        rows.push(vec![name, spread.to_string(), limit.to_string(), limit.verdict(spread.median).to_owned()]);
+    };
+    for engine in measured {
+        let name = engine.engine;
+        for cell in &engine.cells {
+            let what = format!("{name}, {} at {}", cell.call.as_str(), cell.callers);
+            bar(format!("{what}: CPU ÷ sum of its parts"), cell.cpu_ratio(engine), Limit::AtMost(CPU_RATIO_MAX));
+            if cell.callers == 1 {
+                let added = cell.spread(|turn| turn.server.p50_ms - turn.rows.p50_ms - effect_ms(cell.call, turn));
+                bar(format!("{what}: p50 beyond {}, ms", commits(cell.call)), added, Limit::AtMost(ADDED_MS_MAX));
+            }
+            if cell.callers == 64 {
+                bar(format!("{what}: calls/s ÷ raw rows'"), cell.throughput_share(), Limit::AtLeast(THROUGHPUT_SHARE_MIN));
+            }
+        }
+        bar(format!("{name}: the decision alone, µs"), engine.pure.decision_us, Limit::AtMost(DECISION_US_MAX));
+        bar(format!("{name}: idle memory, MB"), engine.idle_mb, Limit::AtMost(IDLE_MB_MAX));
+        bar(format!("{name}: first start to first answer, ms"), engine.started_ms, Limit::AtMost(START_MS_MAX));
+    }
+    for size in sizes.iter().skip(1) {
+        for call in Call::ALL {
+            let what = format!("{} at {} receipts: CPU ÷ at {}", call.as_str(), size.receipts, sizes.first().map_or(0, |first| first.receipts));
+            bar(what, Spread::of([grown(sizes, size, call)]), Limit::AtMost(GROWTH_RATIO_MAX));
+        }
+    }
+    table(&rows)
+}
+
+const fn commits(call: Call) -> &'static str {
+    match call {
+        Call::Read => "its commit",
+        Call::Write => "its two commits and its effect",
+    }
+}
+
+/// A write waits for its effect's own syncs; a read's effect is none.
+const fn effect_ms(call: Call, turn: &Turn) -> f64 {
+    match call {
+        Call::Read => 0.0,
+        Call::Write => turn.effect.p50_ms,
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Limit {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Limit {
+    fn verdict(self, figure: f64) -> &'static str {
+        let holds = match self {
+            Self::AtMost(limit) => figure <= limit,
+            Self::AtLeast(limit) => figure >= limit,
+        };
+        if holds { "PASS" } else { "MISS" }
+    }
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AtMost(limit) => write!(f, "≤ {limit}"),
+            Self::AtLeast(limit) => write!(f, "≥ {limit}"),
+        }
+    }
+}
+
+impl Cell {
+    fn spread(&self, figure: impl Fn(&Turn) -> f64) -> Spread {
+        Spread::of(self.turns.iter().map(figure))
+    }
+
+    fn cpu_ratio(&self, measured: &Measured) -> Spread {
+        self.spread(|turn| turn.server.cpu_us / turn.parts_us(self.call, measured))
+    }
+
+    fn throughput_share(&self) -> Spread {
+        self.spread(|turn| turn.server.per_second / turn.rows.per_second)
+    }
+}
+
+impl Turn {
+    /// What a call cannot do without.
+    fn parts_us(&self, call: Call, measured: &Measured) -> f64 {
+        self.echo.cpu_us + call.entries() * measured.pure.signature_us.median + self.rows.cpu_us + self.effect.cpu_us
+    }
+}
+
+/// A markdown table with its columns lined up.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}")).collect();
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+        if number == 0 {
+            let rules: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+            let _ = writeln!(text, "| {} |", rules.join(" | "));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_lines_up_whatever_stands_in_it() {
+        let rows = [["µs", "b"], ["1", "long"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table(&rows), "| µs | b    |\n| -- | ---- |\n| 1  | long |\n");
+    }
+
+    #[test]
+    fn a_bar_that_is_just_reached_passes_and_one_without_a_figure_does_not() {
+        assert_eq!(Limit::AtMost(2.0).verdict(2.0), "PASS");
+        assert_eq!(Limit::AtMost(2.0).verdict(2.01), "MISS");
+        assert_eq!(Limit::AtLeast(0.5).verdict(0.5), "PASS");
+        assert_eq!(Limit::AtLeast(0.5).verdict(0.49), "MISS");
+        assert_eq!(Limit::AtMost(2.0).verdict(f64::NAN), "MISS");
+    }
+}
