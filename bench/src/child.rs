@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,6 @@ pub(crate) struct Server {
     running: Running,
     pub(crate) session: String,
     pub(crate) token: String,
-    pub(crate) data: PathBuf,
     /// From the start of the process to its first answer.
     pub(crate) started_in: Duration,
 }
@@ -127,7 +126,7 @@ impl Server {
         connection.ask("PUT", "/api/v1/modes/files.write_text", owner, &json!({ "mode": "allow" })).await?;
         std::fs::write(data.join("workspace").join(READ_FILE), content())?;
         let text = |name: &str| created.get(name).and_then(Value::as_str).map(str::to_owned).with_context(|| format!("no `{name}`"));
-        Ok(Self { session: text("id")?, token: text("token")?, data: data.to_owned(), running, started_in })
+        Ok(Self { session: text("id")?, token: text("token")?, running, started_in })
     }
 
     pub(crate) fn id(&self) -> u32 {

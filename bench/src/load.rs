@@ -28,17 +28,19 @@ pub(crate) async fn drive<C: Caller>(callers: Vec<C>, time: Time, watched: &Watc
     let (later, ended) = (watched.read()?, Instant::now());
     let mut latencies = Vec::new();
     for caller in calling {
-        latencies.extend(caller.await??);
+        let (_open, ended) = caller.await??;
+        latencies.extend(ended);
     }
     Window::of(latencies, (ended - began).as_secs_f64(), later.micros_since(&earlier))
 }
 
-async fn call_until(mut caller: impl Caller, from: Instant, until: Instant) -> Result<Vec<Duration>> {
+/// The caller is handed back, so that nothing behind it ends before the last reading.
+async fn call_until<C: Caller>(mut caller: C, from: Instant, until: Instant) -> Result<(C, Vec<Duration>)> {
     let mut latencies = Vec::new();
     loop {
         let began = Instant::now();
         if began >= until {
-            return Ok(latencies);
+            return Ok((caller, latencies));
         }
         caller.call().await?;
         let ended = Instant::now();

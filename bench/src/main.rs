@@ -80,7 +80,7 @@ async fn run(extent: Extent) -> Result<()> {
     Ok(())
 }
 
-const fn plan(extent: Extent) -> Plan {
+fn plan(extent: Extent) -> Plan {
     let time = |warm_ms, counted_ms| Time { warm: Duration::from_millis(warm_ms), counted: Duration::from_millis(counted_ms) };
     match extent {
         Extent::Quick => Plan { server: time(100, 400), part: time(50, 300), repetitions: 1 },

@@ -110,7 +110,7 @@ impl Postgres {
         rows.push((&self.statements.update_head, values![seq, prev, frontier, key, checkpoint_key, AT, org]));
         self.client.batch_execute("BEGIN").await?;
         // Polled together, so they travel together.
-        let sent = rows.iter().map(|(statement, values)| self.client.execute_raw(*statement, values.iter().map(|value| &**value)));
+        let sent = rows.iter().map(|(statement, values)| self.client.execute_raw(*statement, values.iter().map(|value| &**value as &(dyn ToSql + Sync))));
         try_join_all(sent).await?;
         self.client.batch_execute("COMMIT").await?;
         self.seq = seq;

@@ -35,6 +35,7 @@ use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
 use std::ffi::OsString;
 use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// The whole of a run: reads the arguments, does what they say, tells what went wrong.
 pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> Exit {
@@ -85,11 +86,14 @@ fn start(cli: Cli, terminal: &mut Terminal) -> Result<Exit, Failure> {
         if let Command::Serve(serve) = cli.command {
             return serve.run(terminal).await;
         }
+        // Heard from the start, so that no interrupt leaves a terminal silent or a file half written.
+        let interrupts = signal(SignalKind::interrupt());
+        let mut interrupts = interrupts.map_err(|error| Failure::failed(format!("interrupts cannot be heard: {error}")))?;
         tokio::select! {
             // A command that can say more about being interrupted gets to say it.
             biased;
             ended = run(cli.command, Setting { global: &cli.global, environment: &environment, terminal }) => ended,
-            _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "interrupted")),
+            _ = interrupts.recv() => Err(Failure::new(Exit::Interrupted, "interrupted")),
         }
     });
     // A thread may still wait for a line of stdin: nobody will type it.

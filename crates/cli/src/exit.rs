@@ -1,6 +1,7 @@
 //! How a command ends: an exit code that scripts can rest on, and an error in three lines that a person can act on.
 //! Every code of the API and every status of an invocation is mapped here and nowhere else.
 
+use api::problem::FieldError;
 use api::{Code, Problem};
 use countersign_core::Status;
 use serde_json::{Value, json};
@@ -182,7 +183,7 @@ impl Failure {
 
     /// What the server answered; `raw` is its body, kept whole.
     pub(crate) fn of_problem(problem: &Problem, raw: Value) -> Self {
-        let fields: Vec<_> = problem.errors.iter().map(|field| format!("`{}` {}", field.pointer, field.message)).collect();
+        let fields: Vec<_> = problem.errors.iter().map(at_pointer).collect();
         let cause = if fields.is_empty() { uncapitalised(&problem.title) } else { fields.join("; ") };
         let exit = Exit::of_code(problem.code);
         let subject = problem.invocation.as_ref().map(|invocation| &invocation.id).or(problem.invocation_id.as_ref());
@@ -229,6 +230,11 @@ impl Failure {
         let own = || json!({ "code": self.exit.word(), "title": self.exit.meaning(), "detail": self.message, "cause": self.cause, "hint": self.hint });
         json!({ "error": self.problem.as_deref().cloned().unwrap_or_else(own) })
     }
+}
+
+/// What is wrong with a field, and where; the whole has no place of its own.
+fn at_pointer(field: &FieldError) -> String {
+    if field.pointer.is_empty() { field.message.clone() } else { format!("`{}`: {}", field.pointer, field.message) }
 }
 
 /// `A person said no` reads as a cause in the middle of a sentence.

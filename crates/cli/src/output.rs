@@ -172,6 +172,10 @@ impl Terminal {
             let text = json::text(&failure.to_json(), self.json_layout()).unwrap_or_default();
             return self.note(text);
         }
+        if failure.exit == Exit::Interrupted && self.is_watched() {
+            // The cursor stands behind `^C`.
+            self.note("");
+        }
         self.note(format!("{} {}", Tone::Danger.paint("error:"), clean::line(&failure.message)));
         if let Some(cause) = &failure.cause {
             self.note(format!("  {} {}", Tone::Muted.paint("cause:"), clean::line(cause)));

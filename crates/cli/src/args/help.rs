@@ -15,18 +15,18 @@ const GROUPS: &[(&str, &[&str])] = &[
 
 const EXAMPLES: &str = "\
 Examples:
-  countersign serve                                               start, with nothing configured
-  countersign action invoke files.write_text path=a.txt text=hi   ask for something; it waits for a person
-  countersign inbox                                               see what waits
-  countersign approve inv_…                                       let it happen, this once
-  countersign receipt verify                                      check every record that was left";
+  countersign serve                                              start, with nothing configured
+  countersign action invoke files.write_text path=a text=b       ask for something; it waits
+  countersign inbox                                              see what waits
+  countersign approve inv_…                                      let it happen, this once
+  countersign receipt verify                                     check every record that was left";
 
 const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
-const WHOLE_TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n{after-help}\n\n{options}";
+const WHOLE_TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}{after-help}\n\nEverywhere:\n{options}";
 
 /// The whole tree, with its help.
 pub(crate) fn command() -> Command {
-    let command = shaped(Cli::command().max_term_width(100));
+    let command = shaped(Cli::command().bin_name("countersign").max_term_width(100));
     let groups = groups(&command);
     command.help_template(WHOLE_TEMPLATE).before_help(EXAMPLES).after_help(groups)
 }
@@ -49,7 +49,7 @@ fn shaped(command: Command) -> Command {
 fn groups(command: &Command) -> String {
     let about = |name: &str| command.find_subcommand(name).and_then(|found| found.get_about()).map(ToString::to_string).unwrap_or_default();
     let group = |(title, names): &(&str, &[&str])| {
-        let lines: Vec<_> = names.iter().map(|name| format!("  {name:13}{}", about(name))).collect();
+        let lines: Vec<_> = names.iter().map(|name| format!("  {name:14}{}", about(name))).collect();
         format!("{title}:\n{}", lines.join("\n"))
     };
     GROUPS.iter().map(group).collect::<Vec<_>>().join("\n\n")

@@ -9,11 +9,14 @@ pub(crate) fn failure(error: &clap::Error) -> Failure {
     let message = first.join(" ");
     let find = |prefix: &str| text.lines().find_map(|line| line.trim().strip_prefix(prefix)).map(str::trim).map(str::to_owned);
     let failure = Failure::usage(message.strip_prefix("error: ").unwrap_or(&message));
-    let failure = match find("Usage: ") {
+    let usage = find("Usage: ");
+    // The words before the first placeholder are the command.
+    let command = usage.as_deref().and_then(|usage| usage.split(['[', '<', '-']).next()).map_or("countersign", str::trim).to_owned();
+    let failure = match usage {
         Some(usage) => failure.cause(format!("usage is `{usage}`")),
         None => failure,
     };
-    failure.hint(find("tip: ").unwrap_or_else(|| "countersign help".to_owned()))
+    failure.hint(find("tip: ").unwrap_or_else(|| format!("{command} --help")))
 }
 
 #[cfg(test)]
@@ -35,6 +38,6 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        check(&["countersign", "approve"], "the following required arguments were not provided: <ID>...", "countersign help");
+        check(&["countersign", "approve"], "the following required arguments were not provided: <ID>...", "countersign approve --help");
     }
 }

@@ -19,7 +19,7 @@ const COLUMNS: &[Column] = &[
     Column::Whole("ACTION"),
     Column::Whole("TIER"),
     Column::Cut("WHAT"),
-    Column::Cut("WHO"),
+    Column::Whole("WHO"),
     Column::Whole("EXPIRES IN"),
 ];
 /// Under a minute is soon.
@@ -35,7 +35,7 @@ pub(crate) async fn run(client: &Client, terminal: &mut Terminal) -> Result<Exit
             Cell::text(&invocation.action),
             Cell::tier(&invocation.tier),
             Cell::text(params(&invocation.params)),
-            Cell::text(&invocation.principal),
+            Cell::principal(&invocation.principal),
             deadline(invocation, terminal),
         ]);
     }

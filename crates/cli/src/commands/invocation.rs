@@ -43,7 +43,7 @@ const COLUMNS: &[Column] = &[
     Column::Whole("STATUS"),
     Column::Whole("ACTION"),
     Column::Whole("TIER"),
-    Column::Cut("WHO"),
+    Column::Whole("WHO"),
     Column::Whole("ASKED"),
 ];
 
@@ -69,7 +69,7 @@ impl List {
                 Cell::status(&invocation.status),
                 Cell::text(&invocation.action),
                 Cell::tier(&invocation.tier),
-                Cell::text(&invocation.principal),
+                Cell::principal(&invocation.principal),
                 terminal.past(&invocation.created_at),
             ]);
         }

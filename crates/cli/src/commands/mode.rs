@@ -60,7 +60,7 @@ impl Mode {
                         Cell::mode(word(mode.mode)),
                         Cell::text(&mode.scope),
                         Cell::text(mode.version.to_string()),
-                        Cell::text(&mode.set_by),
+                        Cell::principal(&mode.set_by),
                         terminal.past(&mode.set_at),
                     ]);
                 }

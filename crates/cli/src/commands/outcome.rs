@@ -58,13 +58,17 @@ pub(super) fn line(invocation: &InvocationView) -> String {
 }
 
 /// The line that tells what to do while it waits.
-pub(super) fn waiting(invocation: &InvocationView, terminal: &Terminal) -> String {
+pub(super) fn waiting(invocation: &InvocationView) -> String {
     let id = clean::line(&invocation.id);
-    let expiry = invocation.expires_at.as_ref().map(|at| format!(", expires in {}", terminal.future(at).as_shown())).unwrap_or_default();
     if matches!(status(invocation), Status::Approved | Status::Running) {
         return format!("{} {id}", Tone::Primary.paint("● running:"));
     }
-    format!("{} {id} (countersign approve {id}){expiry}", Tone::Warn.paint("◷ waiting for approval:"))
+    format!("{} {id} (countersign approve {id})", Tone::Warn.paint("◷ waiting for approval:"))
+}
+
+/// How long it will still wait; empty when it does not.
+pub(super) fn deadline(invocation: &InvocationView, terminal: &Terminal) -> String {
+    invocation.expires_at.as_ref().map(|at| format!("expires in {}", terminal.future(at).as_shown())).unwrap_or_default()
 }
 
 fn because(reason: Option<&str>) -> String {

@@ -54,7 +54,7 @@ const COLUMNS: &[Column] = &[
     Column::Number("ENTRY"),
     Column::Whole("STATUS"),
     Column::Whole("ACTION"),
-    Column::Cut("WHO"),
+    Column::Whole("WHO"),
     Column::Whole("WHEN"),
 ];
 
@@ -80,7 +80,7 @@ async fn list(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Resu
             Cell::text(entry.seq.to_string()),
             Cell::status(body(entry, "status")),
             Cell::text(body(entry, "action")),
-            Cell::text(body(entry, "principal")),
+            Cell::principal(body(entry, "principal")),
             terminal.past(at(entry)),
         ]);
     }

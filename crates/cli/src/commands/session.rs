@@ -76,7 +76,7 @@ impl Session {
                         Cell::text(&session.id),
                         Cell::text(&session.title),
                         Cell::text(&session.attendance),
-                        Cell::text(&session.created_by),
+                        Cell::principal(&session.created_by),
                         terminal.past(&session.created_at),
                         state(session),
                     ]);

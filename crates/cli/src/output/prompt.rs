@@ -35,7 +35,7 @@ impl Terminal {
                 let agreed = matches!(answer.to_lowercase().as_str(), "y" | "yes");
                 if agreed { Ok(()) } else { Err(Failure::failed("not done: you did not say yes")) }
             }
-            Consent::Asked => Err(Failure::usage(format!("{question} nobody can be asked here"))
+            Consent::Asked => Err(Failure::usage(format!("nobody can be asked here: {question}"))
                 .cause("this cannot be undone, and there is no terminal or `--no-input` was given")
                 .hint("add --yes")),
         }
@@ -49,8 +49,9 @@ impl Terminal {
 
     /// A line typed by a person that does not show on the screen.
     pub(crate) async fn ask_secret(&mut self, question: &str) -> Result<Secret<String>, Failure> {
-        self.prompt(question);
+        // Before the question: whoever answers quickly must not see it on the screen.
         let silence = Silence::start();
+        self.prompt(question);
         let typed = read_line().await.map(Secret::new);
         drop(silence);
         self.note("");

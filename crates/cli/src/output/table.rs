@@ -35,6 +35,12 @@ impl Cell {
         Self::shown("–", "").toned(Tone::Muted)
     }
 
+    /// Who somebody is: `user:…edvwe` for people, the whole id for pipes.
+    pub(crate) fn principal(principal: &str) -> Self {
+        let short = principal.split_once(':').and_then(|(kind, id)| Some(format!("{kind}:…{}", id.get(id.len().checked_sub(6)?..)?)));
+        Self::shown(short.as_deref().unwrap_or(principal), principal)
+    }
+
     pub(crate) fn status(status: &str) -> Self {
         let (shown, tone) = style::status_word(status);
         Self::shown(shown, status).toned(tone)
@@ -222,6 +228,18 @@ mod tests {
         assert!(lines[0].starts_with("ID"), "{plain}");
         assert!(lines[1].starts_with("inv_1") && lines[1].contains('…') && lines[1].ends_with(" 7"), "{plain}");
         assert!(lines[2].starts_with("◷ pending") && lines[2].ends_with("70"), "{plain}");
+    }
+
+    #[test]
+    fn a_principal_is_short_for_people_and_whole_for_pipes() {
+        for (principal, shown) in [
+            ("user:usr_01m7ek89bxkrvmjkrz8jcedvwe", "user:…cedvwe"),
+            ("nobody", "nobody"),
+            ("user:x", "user:x"),
+            ("user:ääää", "user:…äää"),
+        ] {
+            assert_eq!(Cell::principal(principal), Cell::shown(shown, principal));
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) fn countdown(at: Timestamp, now: Timestamp) -> String {
         0 => "now".to_owned(),
         1..HOUR => format!("{}:{:02}", seconds / MINUTE, seconds % MINUTE),
         HOUR..DAY => format!("{} h {:02} min", seconds / HOUR, seconds % HOUR / MINUTE),
-        DAY.. => format!("{} d", seconds / DAY),
+        DAY.. => format!("{} d {} h", seconds / DAY, seconds % DAY / HOUR),
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
             (300, "5:00"),
             (3_600, "1 h 00 min"),
             (86_399, "23 h 59 min"),
-            (200_000, "2 d"),
+            (200_000, "2 d 7 h"),
         ] {
             assert_eq!(countdown(moved(seconds), NOW), expected);
         }

@@ -43,7 +43,9 @@ async fn crash_and_check(database: Option<String>) {
         let delay = Duration::from_millis(20 + drawn() % 500);
         let stop = Arc::new(AtomicBool::new(false));
         let callers: Vec<_> = (0..CALLERS)
-            .map(|_| tokio::spawn(keep_calling(owner.clone(), process.url.clone(), upstream.url.clone(), Arc::clone(&told), Arc::clone(&stop))))
+            .map(|_| {
+                tokio::spawn(keep_calling(owner.clone(), process.url.clone(), upstream.url.clone(), Arc::clone(&told), Arc::clone(&stop)))
+            })
             .collect();
         tokio::time::sleep(delay).await;
         process.kill();
@@ -91,7 +93,7 @@ async fn check(owner: &Client, url: &str, told: &Told, upstream: &Upstream, fold
     }
     let acknowledged = told.acknowledged.lock().unwrap().clone();
     for (id, known) in &acknowledged {
-        let (status, shown) = owner.send(url, reqwest::Method::GET, &format!("invocations/{id}?wait=20s"), Value::Null).await.unwrap();
+        let (status, shown) = owner.send(url, reqwest::Method::GET, &format!("invocations/{id}"), Value::Null).await.unwrap();
         assert_eq!(status, 200, "{when}: acknowledged {id} is gone");
         let now = shown["invocation"]["status"].as_str().unwrap();
         let holds = match known.status.as_str() {
@@ -105,7 +107,8 @@ async fn check(owner: &Client, url: &str, told: &Told, upstream: &Upstream, fold
         }
     }
     for status in ["running", "approved"] {
-        let (_, listed) = owner.send(url, reqwest::Method::GET, &format!("invocations?status={status}&limit=100"), Value::Null).await.unwrap();
+        let (_, listed) =
+            owner.send(url, reqwest::Method::GET, &format!("invocations?status={status}&limit=100"), Value::Null).await.unwrap();
         let left: Vec<_> = listed["items"].as_array().unwrap().iter().map(|item| item["id"].clone()).collect();
         let mut stuck = Vec::new();
         for id in left {
@@ -117,7 +120,8 @@ async fn check(owner: &Client, url: &str, told: &Told, upstream: &Upstream, fold
         }
         assert!(stuck.is_empty(), "{when}: stuck in `{status}`: {stuck:?}");
     }
-    let export = owner.http.get(format!("{url}/api/v1/receipts/export")).bearer_auth(&owner.token).send().await.unwrap().text().await.unwrap();
+    let export =
+        owner.http.get(format!("{url}/api/v1/receipts/export")).bearer_auth(&owner.token).send().await.unwrap().text().await.unwrap();
     let pinned = receipt::key::PublicKey::from_pem(&std::fs::read_to_string(folder.join("receipt.pub")).unwrap()).unwrap();
     let lines = export.lines().map(|line| Ok::<_, std::io::Error>(line.to_owned()));
     let report = receipt::verify::verify(lines, &pinned, None);

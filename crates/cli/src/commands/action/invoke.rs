@@ -116,9 +116,7 @@ impl Wait<'_> {
         };
         let mut last = first;
         let mut failures = 0;
-        if !terminal.is_json() && !terminal.is_watched() {
-            terminal.note(outcome::waiting(&last.read.invocation, terminal));
-        }
+        tell_waiting(&last.read.invocation, terminal);
         while !outcome::is_settled(&last.read.invocation) {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
@@ -160,8 +158,8 @@ impl Wait<'_> {
             tokio::select! {
                 answer = &mut asked => break answer,
                 _ = second.tick() => if terminal.is_watched() {
-                    let line = outcome::waiting(invocation, terminal);
-                    terminal.redraw(&line);
+                    let line = outcome::deadline(invocation, terminal);
+                    terminal.redraw(&Tone::Muted.paint(line));
                 },
                 _ = tokio::signal::ctrl_c() => break Err(interrupted(invocation)),
             }
@@ -207,8 +205,18 @@ fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Re
         return Ok(Exit::Pending);
     }
     terminal.line(crate::style::clean::line(&invocation.id))?;
-    terminal.note(outcome::waiting(invocation, terminal));
+    tell_waiting(invocation, terminal);
     Ok(Exit::Pending)
+}
+
+/// On one line for logs; on a terminal the deadline has a line of its own, short enough to be redrawn.
+fn tell_waiting(invocation: &InvocationView, terminal: &mut Terminal) {
+    let (line, deadline) = (outcome::waiting(invocation), outcome::deadline(invocation, terminal));
+    match (terminal.is_json(), terminal.is_watched() || deadline.is_empty()) {
+        (true, _) => {}
+        (false, true) => terminal.note(line),
+        (false, false) => terminal.note(format!("{line}, {deadline}")),
+    }
 }
 
 fn interrupted(invocation: &InvocationView) -> Failure {

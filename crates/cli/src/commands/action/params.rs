@@ -48,7 +48,10 @@ fn member(word: &str) -> Result<(&str, Value), Failure> {
 
 /// As strictly as the server, so that what is sent is what was written.
 fn parse(text: &str) -> Result<Value, Failure> {
-    json::parse_strict(text.as_bytes()).map_err(|error| Failure::usage("the params are not JSON").cause(error.to_string()))
+    json::parse_strict(text.as_bytes()).map_err(|error| {
+        let place = if error.pointer.is_empty() { String::new() } else { format!(" at `{}`", error.pointer) };
+        Failure::usage(format!("the params are not JSON we accept{place}")).cause(error.message)
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use api::invocation::{DecisionView, InvocationView};
 use countersign_core::Status;
 use serde_json::Value;
 
-const LABEL_CHARS: usize = 18;
+const LABEL_CHARS: usize = 19;
 
 /// How the same action went before.
 pub(super) struct Before {
@@ -58,7 +58,7 @@ impl Card<'_> {
     }
 
     fn sent(&self) -> Vec<String> {
-        let label = if outcome::status(self.invocation) == Status::Pending { "WHAT WILL BE SENT" } else { "WHAT WAS ASKED" };
+        let label = if self.is_pending() { "WHAT WILL BE SENT" } else { "WHAT WAS ASKED" };
         let mut lines = vec![Tone::Muted.paint(label)];
         match self.invocation.params.as_object() {
             Some(members) if members.is_empty() => lines.push("  no params".to_owned()),
@@ -86,7 +86,9 @@ impl Card<'_> {
         ));
         if let Some(action) = self.action {
             facts.push(("REVERSIBLE", reversible(&action.reversibility)));
-            facts.push(("WHAT WOULD CHANGE", self.preview(action)));
+            if self.is_pending() {
+                facts.push(("WHAT WOULD CHANGE", preview(action)));
+            }
         }
         if let Some(Before { ended, succeeded }) = &self.before {
             let text = if *ended == 0 {
@@ -102,7 +104,7 @@ impl Card<'_> {
             let policy = invocation.decision.modes_version.map_or_else(|| "inferred".to_owned(), |version| format!("version {version}"));
             let text =
                 format!("params {call}…, definition {definition}…, policy {policy}, caller and place; digest {}…", short(&binding.digest));
-            facts.push(("A YES BINDS", text));
+            facts.push((if self.is_pending() { "A YES BINDS" } else { "WAS BOUND TO" }, text));
         }
         if let Some(answer) = &invocation.answer {
             let reason = answer.reason.as_ref().map(|reason| format!(": “{}”", clean::line(reason))).unwrap_or_default();
@@ -135,12 +137,8 @@ impl Card<'_> {
         who.join(" · ")
     }
 
-    fn preview(&self, action: &ActionView) -> String {
-        if action.dry_run_supported {
-            format!("countersign action invoke {} --dry-run with these params tells", clean::line(&action.id))
-        } else {
-            "this action cannot tell in advance".to_owned()
-        }
+    fn is_pending(&self) -> bool {
+        outcome::status(self.invocation) == Status::Pending
     }
 
     fn result(&self) -> Vec<String> {
@@ -166,6 +164,14 @@ pub(in crate::commands) fn cascade(decision: &DecisionView) -> String {
         steps.push(clean::line(&decision.mode));
     }
     steps.join(" → ")
+}
+
+fn preview(action: &ActionView) -> String {
+    if action.dry_run_supported {
+        format!("countersign action invoke {} --dry-run with these params tells", clean::line(&action.id))
+    } else {
+        "this action cannot tell in advance".to_owned()
+    }
 }
 
 fn reversible(word: &str) -> String {

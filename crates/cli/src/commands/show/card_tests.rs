@@ -100,13 +100,13 @@ WHAT WILL BE SENT
     │ two
   deep  {\"a\":true}
 
-WHO ASKS          agent:ses_1 · for usr_1 · 37 s ago
-THEIR WORDS       “tidy\\u{202e}up”
-WHY YOU ARE ASKED inferred from the tier: require_approval
-REVERSIBLE        yes: what was there before is kept
-WHAT WOULD CHANGE countersign action invoke files.write_text --dry-run with these params tells
-BEFORE            in this session 2 of 3 succeeded
-A YES BINDS       params bb…, definition cc…, policy inferred, caller and place; digest ee…";
+WHO ASKS           agent:ses_1 · for usr_1 · 37 s ago
+THEIR WORDS        “tidy\\u{202e}up”
+WHY YOU ARE ASKED  inferred from the tier: require_approval
+REVERSIBLE         yes: what was there before is kept
+WHAT WOULD CHANGE  countersign action invoke files.write_text --dry-run with these params tells
+BEFORE             in this session 2 of 3 succeeded
+A YES BINDS        params bb…, definition cc…, policy inferred, caller and place; digest ee…";
     assert_eq!(drawn(json!({ "path": "a.txt", "n": 1, "text": "one\ntwo\n", "deep": { "a": true } })).join("\n"), expected);
 }
 

@@ -1,0 +1,153 @@
+//! Many writers at once, in one process and in two: no gap, no lost update, and a failure that undoes only itself.
+
+use crate::harness::{Kind, Tenant, World, everything, on_both_engines, verify};
+use countersign_core::ledger::{Begun, Finished, Held, Ledger, Row};
+use countersign_core::{EventId, Status};
+use std::collections::BTreeSet;
+use store::{Error, InvocationFilter, Store};
+
+on_both_engines!(
+    sixty_four_writers_in_two_orgs_leave_two_whole_logs,
+    a_write_that_fails_among_others_undoes_only_itself,
+    a_session_never_gets_more_pending_calls_than_it_may,
+    an_approval_is_used_by_one_of_many,
+);
+
+const WRITERS: usize = 64;
+const CALLS_EACH: usize = 4;
+
+/// One store on SQLite; on PostgreSQL two, as two servers would have them.
+async fn stores(world: &World, kind: Kind) -> Vec<Store> {
+    match kind {
+        Kind::Sqlite => vec![world.store.clone()],
+        Kind::Postgres => vec![world.store.clone(), world.another_store().await],
+    }
+}
+
+async fn sixty_four_writers_in_two_orgs_leave_two_whole_logs(kind: Kind) {
+    let world = World::new(kind).await;
+    let (ours, theirs) = (world.tenant("ours").await, world.tenant("theirs").await);
+    let stores = stores(&world, kind).await;
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|n| {
+            let (store, ours, theirs) = (stores[n % stores.len()].clone(), ours.clone(), theirs.clone());
+            tokio::spawn(async move {
+                let mut seqs = Vec::new();
+                for call in 0..CALLS_EACH {
+                    // Half of them start with the other org: batches meet both logs in both orders.
+                    let order = if (n / 2 + call) % 2 == 0 { [&ours, &theirs] } else { [&theirs, &ours] };
+                    for tenant in order {
+                        let running = tenant.running(&store).await;
+                        let finish = tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
+                        match store.finish(finish).await.unwrap() {
+                            Finished::Recorded { seq } => seqs.push((tenant.org.clone(), seq)),
+                            other => panic!("{other:?}"),
+                        }
+                    }
+                }
+                seqs
+            })
+        })
+        .collect();
+    let mut seqs = BTreeSet::new();
+    for writer in writers {
+        for seq in writer.await.unwrap() {
+            assert!(seqs.insert(seq), "a position was given twice");
+        }
+    }
+    let calls = (WRITERS * CALLS_EACH) as u64;
+    for store in &stores {
+        for tenant in [&ours, &theirs] {
+            let report = verify(store, &tenant.org).await;
+            assert_eq!((report.entries, report.intents, report.receipts, report.open_intents), (1 + 2 * calls, calls, calls, 0));
+            assert_eq!(store.log_size(&tenant.org).await, Ok(1 + 2 * calls));
+            let events = store.list_events(&tenant.org, &everything()).await.unwrap().items;
+            assert_eq!(events.len() as u64, calls);
+        }
+    }
+}
+
+async fn a_write_that_fails_among_others_undoes_only_itself(kind: Kind) {
+    let world = World::new(kind).await;
+    let (tenant, stores) = (world.tenant("acme").await, stores(&world, kind).await);
+    tenant.read_once(&world.store).await;
+    let used: EventId = world.store.list_events(&tenant.org, &everything()).await.unwrap().items[0].id.clone();
+    let writes: Vec<_> = (0..192)
+        .map(|n| {
+            let store = stores[n % stores.len()].clone();
+            let mut finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
+            // Every third breaks a rule of the schema after it has taken its place in the log.
+            let breaks = n % 3 == 1;
+            if breaks {
+                finish.event.id = used.clone();
+            }
+            tokio::spawn(async move { (breaks, finish.invocation.id.clone(), store.finish(finish).await) })
+        })
+        .collect();
+    let mut written = BTreeSet::new();
+    for write in writes {
+        match write.await.unwrap() {
+            (false, id, Ok(Finished::Recorded { seq })) => assert!(written.insert((seq, id))),
+            (true, id, Err(Error::Corrupt { .. })) => {
+                assert_eq!(world.store.find_invocation(&tenant.org, &id).await, Ok(None));
+                assert_eq!(world.store.list_entries_of(&tenant.org, &id).await.unwrap(), []);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let positions: Vec<_> = written.iter().map(|(seq, _)| *seq).collect();
+    assert_eq!(positions, (2..130).collect::<Vec<_>>(), "the failed ones left no gap");
+    for (seq, id) in &written {
+        let row = world.store.find_invocation(&tenant.org, id).await.unwrap().unwrap();
+        assert_eq!(row.receipt.unwrap().seq, *seq, "everyone was told where it really stands");
+    }
+    let rows = world.store.list_invocations(&tenant.org, &InvocationFilter::default(), &everything()).await.unwrap();
+    assert_eq!(rows.items.len(), 129);
+    assert_eq!(world.verify(&tenant).await.receipts, 129);
+}
+
+async fn a_session_never_gets_more_pending_calls_than_it_may(kind: Kind) {
+    let world = World::new(kind).await;
+    let (tenant, stores) = (world.tenant("acme").await, stores(&world, kind).await);
+    let holds: Vec<_> = (0..24)
+        .map(|n| {
+            let (store, hold) = (stores[n % stores.len()].clone(), tenant.hold(&tenant.writing()));
+            tokio::spawn(async move { store.hold(hold).await.unwrap() })
+        })
+        .collect();
+    let mut held = 0;
+    for hold in holds {
+        match hold.await.unwrap() {
+            Held::Pending => held += 1,
+            Held::TooManyPending { pending } => assert_eq!(pending, 10),
+            Held::KeyTaken(taken) => panic!("{taken:?}"),
+        }
+    }
+    assert_eq!((held, world.store.count_pending(&tenant.org).await), (10, Ok(10)));
+}
+
+async fn an_approval_is_used_by_one_of_many(kind: Kind) {
+    let world = World::new(kind).await;
+    let (tenant, stores) = (world.tenant("acme").await, stores(&world, kind).await);
+    let approved = tenant.approved(&world.store).await;
+    let begins: Vec<_> = (0..16)
+        .map(|n| {
+            let (store, begin) = (stores[n % stores.len()].clone(), tenant.begin(&approved, Row::From(Status::Approved)));
+            tokio::spawn(async move { store.begin(begin).await.unwrap() })
+        })
+        .collect();
+    let mut started = 0;
+    for begin in begins {
+        match begin.await.unwrap() {
+            Begun::Started => started += 1,
+            Begun::Not(status) => assert_eq!(status, Status::Running),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(started, 1);
+    assert_eq!(intents_of(&world.store, &tenant).await, 1);
+}
+
+async fn intents_of(store: &Store, tenant: &Tenant) -> u64 {
+    verify(store, &tenant.org).await.intents
+}

@@ -1,0 +1,311 @@
+//! Orgs, spaces, people, sessions, tokens and the keys of spaces.
+
+use crate::harness::{Kind, World, everything, on_both_engines};
+use countersign_core::keyring::{DoesNotOpen, Keyring};
+use countersign_core::ledger::Ledger;
+use countersign_core::principal::{Permission, Role};
+use countersign_core::session::{Attendance, Band, SelfApproval};
+use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SpaceId, TokenId, UserId};
+use store::{Disabled, Error, NewSession, PageRequest, Refused, Store, TokenKind};
+
+on_both_engines!(
+    a_store_answers_who_and_what_it_is,
+    an_org_is_born_whole,
+    spaces_have_names_of_their_own_and_rules,
+    people_have_names_of_their_own_and_the_last_owner_stays,
+    a_session_is_created_with_its_token_and_ends_with_it,
+    a_session_of_another_orgs_space_is_refused,
+    a_token_says_who_its_bearer_is,
+    a_token_is_refused_when_unknown_expired_revoked_or_inactive,
+    who_someone_is_now_is_known_without_their_token,
+    a_spaces_key_opens_only_what_it_sealed,
+    everything_is_listed_by_page,
+    a_store_knows_whether_it_is_alone,
+    a_database_of_another_master_key_is_noticed,
+);
+
+async fn a_store_answers_who_and_what_it_is(kind: Kind) {
+    let world = World::new(kind).await;
+    let expected = if kind == Kind::Sqlite { "sqlite" } else { "postgresql" };
+    assert_eq!(world.store.engine_name(), expected);
+    assert_eq!(Store::schema_version(), 1);
+    assert_eq!(world.store.check().await, Ok(()));
+    assert_eq!(world.store.now().await, Ok(testkit::clock::START));
+    world.clock.advance_seconds(1);
+    assert_eq!(Ledger::now(&world.store).await, Ok(testkit::clock::START.plus_seconds(1)));
+}
+
+async fn an_org_is_born_whole(kind: Kind) {
+    let world = World::new(kind).await;
+    let store = &world.store;
+    assert_eq!(store.list_orgs().await.unwrap(), []);
+    let token = store.draw_owner_token();
+    assert!(token.expose().starts_with("cs_user_"));
+    assert_ne!(store.draw_owner_token().expose(), token.expose());
+    assert_eq!(store.authenticate(token.expose()).await.unwrap(), Err(Refused::Unknown), "a drawn token is not valid yet");
+    let first = store.create_org("acme", "ada", token.clone()).await.unwrap();
+    let principal = store.authenticate(token.expose()).await.unwrap().unwrap();
+    let ada = Principal {
+        org: first.org.clone(),
+        id: PrincipalId::User(first.owner.clone()),
+        name: "ada".into(),
+        role: Some(Role::Owner),
+        owner: Some(first.owner),
+        session: None,
+        scopes: vec![],
+    };
+    assert_eq!(principal, ada);
+    assert_eq!(store.find_space_by_name(&first.org, "main").await.unwrap().unwrap().id, first.space);
+    // The token's hash is unique: a second org with it is refused, and nothing of it stays.
+    let refused = store.create_org("second", "eve", token).await.unwrap_err();
+    assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
+    let orgs = store.list_orgs().await.unwrap();
+    assert_eq!(orgs.iter().map(|org| (&org.id, org.name.as_str())).collect::<Vec<_>>(), [(&first.org, "acme")]);
+    assert_eq!(world.tenant("third").await.session.title, "agent of third", "the store goes on");
+}
+
+async fn spaces_have_names_of_their_own_and_rules(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let space = store.create_space(&tenant.org, "ops").await.unwrap().unwrap();
+    assert_eq!((space.band, space.self_approval, space.org.clone()), (Band::Green, SelfApproval::Allowed, tenant.org.clone()));
+    assert_eq!(store.create_space(&tenant.org, "ops").await, Ok(None));
+    assert_eq!(store.find_space(&tenant.org, &space.id).await, Ok(Some(space.clone())));
+    assert_eq!(Ledger::find_space(store, &tenant.org, &space.id).await, Ok(Some(space.clone())));
+    assert_eq!(store.find_space_by_name(&tenant.org, "ops").await, Ok(Some(space.clone())));
+    assert_eq!(store.find_space_by_name(&tenant.org, "none").await, Ok(None));
+    let changed = store.set_self_approval(&tenant.org, &space.id, SelfApproval::Refused).await.unwrap().unwrap();
+    assert_eq!(changed.self_approval, SelfApproval::Refused);
+    assert_eq!(store.find_space(&tenant.org, &space.id).await, Ok(Some(changed)));
+    assert_eq!(store.set_self_approval(&tenant.org, &tenant.draw(SpaceId::new), SelfApproval::Refused).await, Ok(None));
+}
+
+async fn people_have_names_of_their_own_and_the_last_owner_stays(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let ada = store.create_user(&tenant.org, "ada", Role::Owner).await.unwrap().unwrap();
+    assert_eq!(store.create_user(&tenant.org, "ada", Role::Member).await, Ok(None));
+    assert_eq!(store.find_user(&tenant.org, &ada.id).await, Ok(Some(ada.clone())));
+    assert_eq!(store.find_user(&tenant.org, &tenant.draw(UserId::new)).await, Ok(None));
+    assert_eq!(store.disable_user(&tenant.org, &tenant.owner).await, Ok(Some(Disabled::Done)));
+    assert_eq!(store.disable_user(&tenant.org, &tenant.owner).await, Ok(None), "once is enough");
+    assert_eq!(store.disable_user(&tenant.org, &ada.id).await, Ok(Some(Disabled::LastOwner)));
+    assert_eq!(store.disable_user(&tenant.org, &tenant.draw(UserId::new)).await, Ok(None));
+    assert!(store.find_user(&tenant.org, &tenant.owner).await.unwrap().unwrap().disabled_at.is_some());
+    // Of two owners who disable each other at once one stays.
+    let eve = store.create_user(&tenant.org, "eve", Role::Owner).await.unwrap().unwrap();
+    let (one, two) = tokio::join!(store.disable_user(&tenant.org, &ada.id), store.disable_user(&tenant.org, &eve.id));
+    let mut outcomes = [one.unwrap(), two.unwrap()];
+    outcomes.sort_by_key(|outcome| *outcome == Some(Disabled::LastOwner));
+    assert_eq!(outcomes, [Some(Disabled::Done), Some(Disabled::LastOwner)]);
+}
+
+async fn a_session_is_created_with_its_token_and_ends_with_it(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let new = NewSession {
+        space: tenant.space.clone(),
+        created_by: PrincipalId::User(tenant.owner.clone()),
+        owner: None,
+        title: "nightly".into(),
+        attendance: Attendance::Unattended,
+        automation: Some(tenant.draw(AutomationId::new)),
+        token_lifetime_seconds: Some(60),
+    };
+    let (session, token) = store.create_session(&tenant.org, new.clone()).await.unwrap();
+    assert_eq!((&session.automation, session.attendance, &session.owner), (&new.automation, Attendance::Unattended, &None));
+    assert_eq!(store.find_session(&tenant.org, &session.id).await, Ok(Some(session.clone())));
+    assert_eq!(Ledger::find_session(store, &tenant.org, &session.id).await, Ok(Some(session.clone())));
+    assert_eq!(store.find_session(&tenant.org, &tenant.draw(SessionId::new)).await, Ok(None));
+    let agent = store.authenticate(token.text.expose()).await.unwrap().unwrap();
+    assert_eq!((agent.id, agent.session, agent.role), (PrincipalId::Agent(session.id.clone()), Some(session.id.clone()), None));
+    world.clock.advance_seconds(10);
+    let ended = store.end_session(&tenant.org, &session.id).await.unwrap().unwrap();
+    assert_eq!(ended.ended_at, Some(store.now().await.unwrap()));
+    assert_eq!(store.authenticate(token.text.expose()).await, Ok(Err(Refused::Inactive)));
+    world.clock.advance_seconds(10);
+    assert_eq!(store.end_session(&tenant.org, &session.id).await, Ok(Some(ended)), "ending twice changes nothing");
+    assert_eq!(store.end_session(&tenant.org, &tenant.draw(SessionId::new)).await, Ok(None));
+}
+
+async fn a_session_of_another_orgs_space_is_refused(kind: Kind) {
+    let world = World::new(kind).await;
+    let (ours, theirs) = (world.tenant("ours").await, world.tenant("theirs").await);
+    let new = NewSession {
+        space: theirs.space,
+        created_by: PrincipalId::User(ours.owner.clone()),
+        owner: None,
+        title: "stray".into(),
+        attendance: Attendance::Interactive,
+        automation: None,
+        token_lifetime_seconds: None,
+    };
+    let refused = world.store.create_session(&ours.org, new).await.unwrap_err();
+    assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
+    assert_eq!(world.store.list_sessions(&ours.org, &everything()).await.unwrap().items, [ours.session]);
+}
+
+async fn a_token_says_who_its_bearer_is(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let scopes = [Permission::CreateSession, Permission::Read];
+    let service = store.create_token(&tenant.org, TokenKind::Service, "ci", &scopes, None).await.unwrap();
+    assert!(service.text.expose().starts_with("cs_service_"));
+    let principal = store.authenticate(service.text.expose()).await.unwrap().unwrap();
+    assert_eq!((principal.id, principal.name.as_str()), (PrincipalId::Service(service.id.clone()), "ci"));
+    assert_eq!(principal.scopes, scopes);
+    let user = store.create_token(&tenant.org, TokenKind::User(tenant.owner.clone()), "laptop", &[], Some(60)).await.unwrap();
+    let principal = store.authenticate(user.text.expose()).await.unwrap().unwrap();
+    assert_eq!((principal.id, principal.role), (PrincipalId::User(tenant.owner.clone()), Some(Role::Owner)));
+    let listed = store.find_token(&tenant.org, &user.id).await.unwrap().unwrap();
+    assert_eq!((&listed.kind, listed.name.as_str()), (&TokenKind::User(tenant.owner.clone()), "laptop"));
+    assert_eq!(listed.expires_at, Some(listed.created_at.plus_seconds(60)));
+    let agent = store.authenticate(&tenant.agent_token).await.unwrap().unwrap();
+    assert_eq!((agent.id, agent.owner), (PrincipalId::Agent(tenant.session.id.clone()), Some(tenant.owner.clone())));
+}
+
+async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    for unknown in ["", "cs_user_", &tenant.owner_token[1..], &format!("{}x", tenant.owner_token)] {
+        assert_eq!(store.authenticate(unknown).await, Ok(Err(Refused::Unknown)), "{unknown}");
+    }
+    let short = store.create_token(&tenant.org, TokenKind::Service, "short", &[], Some(60)).await.unwrap();
+    world.clock.advance_seconds(59);
+    assert!(store.authenticate(short.text.expose()).await.unwrap().is_ok());
+    world.clock.advance_seconds(1);
+    assert_eq!(store.authenticate(short.text.expose()).await, Ok(Err(Refused::Expired)));
+    let revoked = store.revoke_token(&tenant.org, &tenant.agent_token_id).await.unwrap().unwrap();
+    assert!(revoked.revoked_at.is_some());
+    assert_eq!(store.authenticate(&tenant.agent_token).await, Ok(Err(Refused::Revoked)));
+    world.clock.advance_seconds(1);
+    assert_eq!(store.revoke_token(&tenant.org, &tenant.agent_token_id).await, Ok(Some(revoked)), "twice changes nothing");
+    assert_eq!(store.revoke_token(&tenant.org, &tenant.draw(TokenId::new)).await, Ok(None));
+    store.create_user(&tenant.org, "second", Role::Owner).await.unwrap();
+    store.disable_user(&tenant.org, &tenant.owner).await.unwrap();
+    assert_eq!(store.authenticate(&tenant.owner_token).await, Ok(Err(Refused::Inactive)));
+}
+
+async fn who_someone_is_now_is_known_without_their_token(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let service = store.create_token(&tenant.org, TokenKind::Service, "ci", &[Permission::Read], Some(60)).await.unwrap();
+    let user = PrincipalId::User(tenant.owner.clone());
+    let agent = PrincipalId::Agent(tenant.session.id.clone());
+    let ci = PrincipalId::Service(service.id.clone());
+    for (id, text) in [(&user, &tenant.owner_token), (&agent, &tenant.agent_token), (&ci, service.text.expose())] {
+        let now = store.find_principal(&tenant.org, id).await.unwrap().unwrap();
+        assert_eq!(Ok(now), store.authenticate(text).await.unwrap(), "the same as its token says");
+    }
+    world.clock.advance_seconds(60);
+    store.revoke_token(&tenant.org, &tenant.agent_token_id).await.unwrap();
+    store.create_user(&tenant.org, "second", Role::Owner).await.unwrap();
+    store.disable_user(&tenant.org, &tenant.owner).await.unwrap();
+    let automation = PrincipalId::Automation(tenant.draw(AutomationId::new));
+    for gone in [user, agent, ci, automation, PrincipalId::User(tenant.draw(UserId::new))] {
+        assert_eq!(store.find_principal(&tenant.org, &gone).await, Ok(None), "{gone}");
+    }
+    let other = world.tenant("other").await;
+    store.end_session(&other.org, &other.session.id).await.unwrap();
+    assert_eq!(store.find_principal(&other.org, &PrincipalId::Agent(other.session.id)).await, Ok(None));
+}
+
+async fn a_spaces_key_opens_only_what_it_sealed(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let other = store.create_space(&tenant.org, "ops").await.unwrap().unwrap();
+    let key = store.space_key(&tenant.org, &tenant.space).await.unwrap();
+    let other = store.space_key(&tenant.org, &other.id).await.unwrap();
+    let sealed = key.seal("params", b"secret");
+    assert_ne!(key.seal("params", b"secret"), sealed, "every sealing has its own nonce");
+    assert_eq!(key.open("params", &sealed).unwrap(), b"secret");
+    assert_eq!(key.open("result", &sealed), Err(DoesNotOpen));
+    assert_eq!(other.open("params", &sealed), Err(DoesNotOpen));
+    let mut touched = sealed.clone();
+    *touched.last_mut().unwrap() ^= 1;
+    for damaged in [&touched[..], &sealed[..sealed.len() - 1], &sealed[..10], &[]] {
+        assert_eq!(key.open("params", damaged), Err(DoesNotOpen));
+    }
+    assert_eq!(key.digest("raw", b"x"), key.digest("raw", b"x"));
+    assert_ne!(key.digest("ab", b"c"), key.digest("a", b"bc"));
+    assert_ne!(key.digest("raw", b"x"), other.digest("raw", b"x"));
+    // A store opened later has the same keys.
+    let again = world.another_store().await.space_key(&tenant.org, &tenant.space).await.unwrap();
+    assert_eq!(again.open("params", &sealed).unwrap(), b"secret");
+    assert_eq!(again.digest("raw", b"x"), key.digest("raw", b"x"));
+    assert!(store.space_key(&tenant.org, &tenant.draw(SpaceId::new)).await.is_err());
+}
+
+async fn everything_is_listed_by_page(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    for n in 0..4 {
+        world.clock.advance_ms(1);
+        store.create_user(&tenant.org, &format!("u{n}"), Role::Member).await.unwrap().unwrap();
+        store.create_space(&tenant.org, &format!("s{n}")).await.unwrap().unwrap();
+        store.create_token(&tenant.org, TokenKind::Service, &format!("t{n}"), &[], None).await.unwrap();
+        let new = NewSession {
+            space: tenant.space.clone(),
+            created_by: PrincipalId::User(tenant.owner.clone()),
+            owner: None,
+            title: format!("n{n}"),
+            attendance: Attendance::Interactive,
+            automation: None,
+            token_lifetime_seconds: None,
+        };
+        store.create_session(&tenant.org, new).await.unwrap();
+    }
+    macro_rules! check {
+        ($list:ident, $rows:expr) => {
+            let all = store.$list(&tenant.org, &everything()).await.unwrap();
+            assert_eq!((all.items.len(), all.next), ($rows, None));
+            let (mut paged, mut after) = (Vec::new(), None);
+            loop {
+                let page = store.$list(&tenant.org, &PageRequest { limit: 2, after }).await.unwrap();
+                assert!(page.items.len() <= 2);
+                paged.extend(page.items);
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(paged, all.items);
+        };
+    }
+    check!(list_users, 5);
+    check!(list_spaces, 5);
+    check!(list_sessions, 5);
+    check!(list_tokens, 10);
+    let sessions = store.list_sessions(&tenant.org, &everything()).await.unwrap().items;
+    assert_eq!(sessions.iter().map(|session| session.title.as_str()).collect::<Vec<_>>(), ["n3", "n2", "n1", "n0", "agent of acme"]);
+}
+
+async fn a_store_knows_whether_it_is_alone(kind: Kind) {
+    let world = World::new(kind).await;
+    assert_eq!(world.store.is_alone().await, Ok(true));
+    if kind == Kind::Postgres {
+        let second = world.another_store().await;
+        assert_eq!(second.is_alone().await, Ok(false));
+        assert_eq!(world.another_store().await.is_alone().await, Ok(false));
+    }
+}
+
+async fn a_database_of_another_master_key_is_noticed(kind: Kind) {
+    let world = World::new(kind).await;
+    let tenant = world.tenant("acme").await;
+    let stranger = Store::open(store::Config {
+        engine: world.home.engine.clone(),
+        master: store::MasterKey::new(&countersign_core::Secret::new([8; 32])),
+        time: store::TimeSource::Fixed(std::sync::Arc::new(world.clock.clone())),
+        random: std::sync::Arc::new(world.random.clone()),
+    })
+    .await
+    .unwrap();
+    assert_eq!(stranger.authenticate(&tenant.owner_token).await, Ok(Err(Refused::Unknown)));
+    let refused = stranger.space_key(&tenant.org, &tenant.space).await.map(|_| ()).unwrap_err();
+    assert!(refused.to_string().contains("another master key"), "{refused}");
+    let finish = tenant.finish(&tenant.reading(), countersign_core::ledger::Row::Insert, countersign_core::Status::Succeeded);
+    let refused = stranger.finish(finish).await.unwrap_err();
+    assert!(refused.to_string().contains("another master key"), "{refused}");
+    assert_eq!(world.verify(&tenant).await.entries, 1);
+}

@@ -1,0 +1,351 @@
+//! An invocation's life: every change happens whole, from the right status, or not at all.
+
+use crate::harness::{Kind, Tenant, World, everything, on_both_engines, receipt_id, sha256};
+use countersign_core::invocation::ReceiptRef;
+use countersign_core::ledger::{Approved, Begun, EntryId, Finished, Held, Ledger, Row};
+use countersign_core::{Invocation, InvocationId, Status};
+use receipt::entry::Kind as EntryKind;
+use store::{Error, InvocationFilter, Store};
+
+on_both_engines!(
+    a_call_is_held_approved_begun_and_finished,
+    a_session_has_no_more_pending_calls_than_it_may,
+    an_approval_is_refused_in_any_status_but_pending,
+    an_approval_is_refused_past_its_time_and_for_another_binding,
+    a_call_begins_only_from_the_status_it_was_said_to_be_in,
+    an_approved_call_does_not_begin_past_its_time,
+    every_further_attempt_has_its_own_intent,
+    only_what_runs_can_be_doubted_and_a_doubt_can_be_resolved,
+    a_call_ends_only_from_the_status_it_was_said_to_be_in,
+    a_call_expires_only_past_its_time,
+    a_change_that_no_status_allows_is_refused,
+    what_cannot_be_written_whole_is_not_written_at_all,
+    loops_find_what_is_open_and_what_has_run_out,
+    invocations_are_listed_newest_first_by_page_and_filter,
+);
+
+/// What is there, so that a test can show that nothing was left behind.
+async fn counts(store: &Store, tenant: &Tenant) -> (usize, usize, u64) {
+    let invocations = store.list_invocations(&tenant.org, &InvocationFilter::default(), &everything()).await.unwrap().items.len();
+    let events = store.list_events(&tenant.org, &everything()).await.unwrap().items.len();
+    (invocations, events, store.log_size(&tenant.org).await.unwrap())
+}
+
+async fn row(store: &Store, invocation: &Invocation) -> Invocation {
+    store.find_invocation(&invocation.org, &invocation.id).await.unwrap().unwrap()
+}
+
+async fn a_call_is_held_approved_begun_and_finished(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let asked = tenant.writing();
+    assert_eq!(store.hold(tenant.hold(&asked)).await, Ok(Held::Pending));
+    assert_eq!(row(store, &asked).await, asked);
+    assert_eq!(store.count_pending(&tenant.org).await, Ok(1));
+    assert_eq!(store.find_sealed_params(&tenant.org, &asked.id).await, Ok(Some(b"sealed".to_vec())));
+
+    let approve = tenant.approve(&asked);
+    assert_eq!(store.approve(approve.clone()).await, Ok(Approved::Approved));
+    let approved = row(store, &asked).await;
+    assert_eq!(approved, Invocation { status: Status::Approved, answer: Some(approve.approval.answer), ..asked.clone() });
+    assert_eq!(store.count_pending(&tenant.org).await, Ok(0));
+
+    let begin = tenant.begin(&approved, Row::From(Status::Approved));
+    assert_eq!(store.begin(begin.clone()).await, Ok(Begun::Started));
+    assert_eq!(row(store, &asked).await, begin.invocation);
+    assert_eq!(store.find_sealed_params(&tenant.org, &asked.id).await, Ok(Some(b"sealed".to_vec())), "kept until it ends");
+
+    let finish = tenant.finish(&begin.invocation, Row::From(Status::Running), Status::Succeeded);
+    assert_eq!(store.finish(finish.clone()).await, Ok(Finished::Recorded { seq: 2 }));
+    let receipt = Some(ReceiptRef { id: receipt_id(&finish), seq: 2 });
+    assert_eq!(row(store, &asked).await, Invocation { receipt, ..finish.invocation.clone() });
+    assert_eq!(store.find_sealed_params(&tenant.org, &asked.id).await, Ok(None), "shredded with the end");
+
+    let entries = store.list_entries_of(&tenant.org, &asked.id).await.unwrap();
+    let told: Vec<_> = entries.iter().map(|entry| (entry.seq, entry.kind, entry.invocation.clone())).collect();
+    assert_eq!(told, [(1, EntryKind::Intent, Some(asked.id.clone())), (2, EntryKind::Receipt, Some(asked.id.clone()))]);
+    let events = store.list_events(&tenant.org, &everything()).await.unwrap().items;
+    let told: Vec<_> = events.iter().map(|event| (event.name.as_str(), event.key.as_str(), event.receipt.clone())).collect();
+    let id = asked.id.as_str();
+    assert_eq!(
+        told,
+        [("invocation.held", id, None), ("invocation.approved", id, None), ("invocation.succeeded", id, Some(receipt_id(&finish)))]
+    );
+    let report = world.verify(&tenant).await;
+    assert_eq!((report.intents, report.receipts, report.open_intents), (1, 1, 0));
+}
+
+async fn a_session_has_no_more_pending_calls_than_it_may(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    for _ in 0..2 {
+        tenant.pending(store).await;
+    }
+    let before = counts(store, &tenant).await;
+    let mut hold = tenant.hold(&tenant.writing());
+    hold.pending_max = 2;
+    assert_eq!(store.hold(hold).await, Ok(Held::TooManyPending { pending: 2 }));
+    assert_eq!(counts(store, &tenant).await, before);
+    // Another session of the same org has its own count.
+    let mut elsewhere = tenant.writing();
+    elsewhere.session = tenant.draw(countersign_core::SessionId::new);
+    let mut hold = tenant.hold(&elsewhere);
+    hold.pending_max = 1;
+    assert_eq!(store.hold(hold).await, Ok(Held::Pending));
+}
+
+async fn an_approval_is_refused_in_any_status_but_pending(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    assert_eq!(store.approve(tenant.approve(&tenant.writing())).await, Ok(Approved::Missing));
+    let approved = tenant.approved(store).await;
+    let denied = tenant.pending(store).await;
+    store.finish(tenant.finish(&denied, Row::From(Status::Pending), Status::Denied)).await.unwrap();
+    let running = tenant.running(store).await;
+    let before = counts(store, &tenant).await;
+    for (invocation, status) in [(approved, Status::Approved), (denied, Status::Denied), (running, Status::Running)] {
+        assert_eq!(store.approve(tenant.approve(&invocation)).await, Ok(Approved::Not(status)));
+    }
+    assert_eq!(counts(store, &tenant).await, before);
+}
+
+async fn an_approval_is_refused_past_its_time_and_for_another_binding(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let asked = tenant.pending(store).await;
+    let before = counts(store, &tenant).await;
+    let mut other = tenant.approve(&asked);
+    other.approval.binding = sha256("what was not shown");
+    assert_eq!(store.approve(other).await, Ok(Approved::OtherBinding));
+    world.clock.advance_seconds(300);
+    assert_eq!(store.approve(tenant.approve(&asked)).await, Ok(Approved::Expired), "its last moment is already too late");
+    assert_eq!(row(store, &asked).await, asked);
+    assert_eq!(counts(store, &tenant).await, before);
+}
+
+async fn a_call_begins_only_from_the_status_it_was_said_to_be_in(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let from_approved = Row::From(Status::Approved);
+    assert_eq!(store.begin(tenant.begin(&tenant.writing(), from_approved.clone())).await, Ok(Begun::Missing));
+    let pending = tenant.pending(store).await;
+    let before = counts(store, &tenant).await;
+    assert_eq!(store.begin(tenant.begin(&pending, from_approved.clone())).await, Ok(Begun::Not(Status::Pending)));
+    assert_eq!(row(store, &pending).await, pending);
+    assert_eq!(counts(store, &tenant).await, before);
+    let approved = tenant.approved(store).await;
+    assert_eq!(store.begin(tenant.begin(&approved, from_approved.clone())).await, Ok(Begun::Started));
+    assert_eq!(store.begin(tenant.begin(&approved, from_approved)).await, Ok(Begun::Not(Status::Running)), "an approval is used once");
+    assert_eq!(store.list_entries_of(&tenant.org, &approved.id).await.unwrap().len(), 1);
+    world.verify(&tenant).await;
+}
+
+async fn an_approved_call_does_not_begin_past_its_time(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let approved = tenant.approved(store).await;
+    world.clock.advance_seconds(301);
+    assert_eq!(store.begin(tenant.begin(&approved, Row::From(Status::Approved))).await, Ok(Begun::Expired));
+    assert_eq!(row(store, &approved).await.status, Status::Approved);
+    assert_eq!(store.log_size(&tenant.org).await, Ok(1));
+}
+
+async fn every_further_attempt_has_its_own_intent(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let mut running = tenant.running(store).await;
+    for attempt in 2..=3 {
+        running.attempts = attempt;
+        assert_eq!(store.begin_again(running.clone(), tenant.intent(&running)).await, Ok(Begun::Started));
+        assert_eq!(row(store, &running).await.attempts, attempt);
+    }
+    let missing = tenant.reading();
+    assert_eq!(store.begin_again(missing.clone(), tenant.intent(&missing)).await, Ok(Begun::Missing));
+    store.finish(tenant.finish(&running, Row::From(Status::Running), Status::Failed)).await.unwrap();
+    assert_eq!(store.begin_again(running.clone(), tenant.intent(&running)).await, Ok(Begun::Not(Status::Failed)));
+    let report = world.verify(&tenant).await;
+    assert_eq!((report.intents, report.receipts), (3, 1));
+}
+
+async fn only_what_runs_can_be_doubted_and_a_doubt_can_be_resolved(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let doubt = |invocation: &Invocation| {
+        let doubted = Invocation { status: Status::InDoubt, ..invocation.clone() };
+        let event = tenant.event(&doubted, Status::InDoubt);
+        async move { store.doubt(doubted, event).await }
+    };
+    assert_eq!(doubt(&tenant.reading()).await, Ok(Finished::Missing));
+    let running = tenant.running(store).await;
+    assert_eq!(doubt(&running).await, Ok(Finished::Recorded { seq: 2 }), "the size of the log: a doubt adds no entry");
+    assert_eq!(doubt(&running).await, Ok(Finished::Not(Status::InDoubt)));
+    assert_eq!(world.verify(&tenant).await.open_intents, 1);
+    let finish = tenant.finish(&running, Row::From(Status::InDoubt), Status::Succeeded);
+    assert_eq!(store.finish(finish).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(doubt(&running).await, Ok(Finished::Not(Status::Succeeded)));
+    let names: Vec<_> = store.list_events(&tenant.org, &everything()).await.unwrap().items.into_iter().map(|event| event.name).collect();
+    assert_eq!(names, ["invocation.doubted", "invocation.succeeded"]);
+    world.verify(&tenant).await;
+}
+
+async fn a_call_ends_only_from_the_status_it_was_said_to_be_in(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let from_running = Row::From(Status::Running);
+    let missing = tenant.finish(&tenant.reading(), from_running.clone(), Status::Succeeded);
+    assert_eq!(store.finish(missing).await, Ok(Finished::Missing));
+    let pending = tenant.pending(store).await;
+    let before = counts(store, &tenant).await;
+    assert_eq!(store.finish(tenant.finish(&pending, from_running.clone(), Status::Succeeded)).await, Ok(Finished::Not(Status::Pending)));
+    assert_eq!(counts(store, &tenant).await, before);
+
+    let ended = tenant.read_once(store).await;
+    let again = tenant.finish(&ended, Row::Insert, Status::Succeeded);
+    assert_eq!(store.finish(again).await, Ok(Finished::Not(Status::Succeeded)), "a repeated write finds the first one");
+    assert_eq!(store.find_invocation(&tenant.org, &ended.id).await, Ok(Some(ended)));
+
+    let mut denial = tenant.finish(&pending, Row::From(Status::Pending), Status::Denied);
+    denial.approval = Some(countersign_core::ledger::Approval { approves: false, ..tenant.approval(&pending) });
+    assert_eq!(store.finish(denial.clone()).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(store.finish(denial).await, Ok(Finished::Not(Status::Denied)));
+    assert_eq!(world.verify(&tenant).await.receipts, 2);
+}
+
+async fn a_call_expires_only_past_its_time(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let (pending, approved) = (tenant.pending(store).await, tenant.approved(store).await);
+    let expire = |invocation: &Invocation, from| tenant.finish(invocation, Row::ExpiredFrom(from), Status::Expired);
+    world.clock.advance_seconds(299);
+    assert_eq!(store.finish(expire(&pending, Status::Pending)).await, Ok(Finished::Not(Status::Pending)));
+    world.clock.advance_seconds(1);
+    assert_eq!(store.finish(expire(&approved, Status::Pending)).await, Ok(Finished::Not(Status::Approved)));
+    assert_eq!(store.finish(expire(&pending, Status::Pending)).await, Ok(Finished::Recorded { seq: 1 }));
+    assert_eq!(store.finish(expire(&approved, Status::Approved)).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(store.finish(expire(&approved, Status::Approved)).await, Ok(Finished::Not(Status::Expired)));
+    world.verify(&tenant).await;
+}
+
+async fn a_change_that_no_status_allows_is_refused(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let ended = tenant.read_once(store).await;
+    let (pending, approved, running) = (tenant.pending(store).await, tenant.approved(store).await, tenant.running(store).await);
+    let before = counts(store, &tenant).await;
+    for (invocation, from, to) in [
+        (&ended, Status::Succeeded, Status::Failed),
+        (&pending, Status::Pending, Status::Succeeded),
+        (&pending, Status::Pending, Status::Running),
+        (&approved, Status::Approved, Status::Succeeded),
+        (&running, Status::Running, Status::Denied),
+        (&running, Status::Running, Status::Running),
+    ] {
+        let refused = store.finish(tenant.finish(invocation, Row::From(from), to)).await;
+        assert!(matches!(refused, Err(Error::Corrupt { .. })), "{from} became {to}: {refused:?}");
+    }
+    let unended = store.finish(tenant.finish(&tenant.reading(), Row::Insert, Status::Pending)).await;
+    assert!(matches!(unended, Err(Error::Corrupt { .. })), "{unended:?}");
+    let unapproved = store.begin(tenant.begin(&pending, Row::From(Status::Pending))).await;
+    assert!(matches!(unapproved, Err(Error::Corrupt { .. })), "{unapproved:?}");
+    assert_eq!(counts(store, &tenant).await, before);
+    world.verify(&tenant).await;
+}
+
+async fn what_cannot_be_written_whole_is_not_written_at_all(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let pending = tenant.pending(store).await;
+    let used = store.list_events(&tenant.org, &everything()).await.unwrap().items[0].id.clone();
+    let before = counts(store, &tenant).await;
+
+    // The event comes last in each of these writes: everything before it must be undone.
+    let mut hold = tenant.hold(&Invocation { idempotency_key: Some("k".into()), ..tenant.writing() });
+    hold.event.id = used.clone();
+    let mut approve = tenant.approve(&pending);
+    approve.event.id = used.clone();
+    let mut finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
+    finish.event.id = used.clone();
+    let mut no_receipt = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
+    no_receipt.receipt.id = EntryId::Intent(tenant.draw(countersign_core::IntentId::new));
+    let key = (hold.invocation.space.clone(), hold.invocation.action.clone());
+    let refusals = [
+        store.hold(hold).await.unwrap_err(),
+        store.approve(approve).await.unwrap_err(),
+        store.finish(finish).await.unwrap_err(),
+        store.finish(no_receipt).await.unwrap_err(),
+        store.hold(tenant.hold(&pending)).await.unwrap_err(),
+        store.begin(tenant.begin(&pending, Row::Insert)).await.unwrap_err(),
+    ];
+    for refusal in refusals {
+        assert!(matches!(refusal, Error::Corrupt { .. }), "{refusal:?}");
+        assert!(!refusal.is_transient());
+    }
+    assert_eq!(counts(store, &tenant).await, before);
+    assert_eq!(row(store, &pending).await, pending);
+    assert_eq!(store.find_reservation(&tenant.org, &key.0, &key.1, "k").await, Ok(None));
+    tenant.read_once(store).await;
+    assert_eq!(world.verify(&tenant).await.receipts, 1, "the log has no gap where the refused writes were");
+}
+
+async fn loops_find_what_is_open_and_what_has_run_out(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let ids = |found: Vec<Invocation>| found.into_iter().map(|invocation| invocation.id).collect::<Vec<_>>();
+    let first = tenant.pending(store).await;
+    world.clock.advance_seconds(10);
+    let second = tenant.pending(store).await;
+    let running = tenant.running(store).await;
+    tenant.read_once(store).await;
+    assert_eq!(ids(store.list_in_status(&tenant.org, Status::Pending).await.unwrap()), [first.id.clone(), second.id.clone()]);
+    assert_eq!(ids(store.list_in_status(&tenant.org, Status::Running).await.unwrap()), [running.id]);
+    assert_eq!(ids(store.list_in_status(&tenant.org, Status::InDoubt).await.unwrap()), []);
+    assert_eq!(ids(store.list_expired(&tenant.org, Status::Pending).await.unwrap()), []);
+    world.clock.advance_seconds(290);
+    assert_eq!(ids(store.list_expired(&tenant.org, Status::Pending).await.unwrap()), [first.id.clone()]);
+    world.clock.advance_seconds(10);
+    assert_eq!(ids(store.list_expired(&tenant.org, Status::Pending).await.unwrap()), [first.id, second.id]);
+    assert_eq!(ids(store.list_expired(&tenant.org, Status::Approved).await.unwrap()), []);
+    assert_eq!(Ledger::list_orgs(store).await, Ok(vec![tenant.org.clone()]));
+    assert_eq!(Ledger::now(store).await, store.now().await);
+    // At most a hundred at a time, oldest first.
+    for _ in 0..101 {
+        let mut hold = tenant.hold(&tenant.writing());
+        hold.pending_max = 1_000;
+        store.hold(hold).await.unwrap();
+    }
+    assert_eq!(store.list_in_status(&tenant.org, Status::Pending).await.unwrap().len(), 100);
+    world.clock.advance_seconds(600);
+    assert_eq!(store.list_expired(&tenant.org, Status::Pending).await.unwrap().len(), 100);
+}
+
+async fn invocations_are_listed_newest_first_by_page_and_filter(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let mut all = Vec::new();
+    for _ in 0..5 {
+        all.push(tenant.read_once(store).await.id);
+        world.clock.advance_ms(1);
+    }
+    let pending = tenant.pending(store).await;
+    all.push(pending.id.clone());
+    all.reverse();
+    let org = &tenant.org;
+    let page = |filter: InvocationFilter, limit, after: Option<String>| async move {
+        let request = store::PageRequest { limit, after };
+        let page = store.list_invocations(org, &filter, &request).await.unwrap();
+        (page.items.into_iter().map(|invocation| invocation.id).collect::<Vec<InvocationId>>(), page.next)
+    };
+    let (first, next) = page(InvocationFilter::default(), 4, None).await;
+    assert_eq!(first, all[..4]);
+    assert_eq!(next.as_deref(), Some(all[3].as_str()));
+    assert_eq!(page(InvocationFilter::default(), 4, next).await, (all[4..].to_vec(), None));
+    assert_eq!(page(InvocationFilter::default(), 6, None).await, (all.clone(), None), "a full last page is the last");
+    let is = |status| InvocationFilter { status: Some(status), ..InvocationFilter::default() };
+    assert_eq!(page(is(Status::Pending), 9, None).await.0, [pending.id.clone()]);
+    assert_eq!(page(is(Status::Succeeded), 9, None).await.0, all[1..]);
+    assert_eq!(page(is(Status::Failed), 9, None).await.0, []);
+    let of = InvocationFilter { session: Some(pending.session.clone()), action: Some(pending.action.clone()), status: None };
+    assert_eq!(page(of.clone(), 9, None).await.0, [pending.id.clone()]);
+    let elsewhere = InvocationFilter { session: Some(countersign_core::SessionId::new(pending.created_at, [9; 10])), ..of };
+    assert_eq!(page(elsewhere, 9, None).await.0, []);
+}

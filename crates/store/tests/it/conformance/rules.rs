@@ -1,0 +1,184 @@
+//! Modes, definitions, events and notifications.
+
+use crate::harness::{Kind, READ, World, definition, everything, on_both_engines, sha256};
+use countersign_core::ledger::{ArchivedDefinition, Ledger, ModeRow, ModeRows};
+use countersign_core::notification::{Notification, Notifier};
+use countersign_core::{ActionId, AutomationId, InvocationId, Mode, NotificationId, PrincipalId};
+use store::{ModeChange, PageRequest};
+
+on_both_engines!(
+    modes_have_versions_that_grow_and_two_scopes,
+    changes_of_modes_made_at_once_get_versions_of_their_own,
+    modes_are_listed_by_page,
+    a_definition_is_archived_once,
+    events_are_listed_in_order_by_page,
+    an_invocation_notifies_once,
+    notifications_are_listed_newest_first_by_page,
+);
+
+fn action(text: &str) -> ActionId {
+    ActionId::parse(text).unwrap()
+}
+
+async fn modes_have_versions_that_grow_and_two_scopes(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let by = PrincipalId::User(tenant.owner.clone());
+    let (automation, other) = (tenant.draw(AutomationId::new), tenant.draw(AutomationId::new));
+    let change = |automation: Option<&AutomationId>, mode| {
+        let change = ModeChange { automation: automation.cloned(), action: action(READ), mode, by: by.clone() };
+        store.change_mode(&tenant.org, change)
+    };
+    let read = action(READ);
+    let rows = |automation| store.find_modes(&tenant.org, automation, &read);
+    let row = |mode, version| Some(ModeRow { mode, version });
+    assert_eq!(rows_of(rows(None).await), (None, None));
+    assert_eq!(change(None, Some(Mode::Deny)).await, Ok(1));
+    assert_eq!(change(Some(&automation), Some(Mode::Allow)).await, Ok(2));
+    assert_eq!(rows_of(rows(Some(&automation)).await), (row(Mode::Allow, 2), row(Mode::Deny, 1)));
+    assert_eq!(rows_of(rows(None).await), (None, row(Mode::Deny, 1)));
+    assert_eq!(rows_of(rows(Some(&other)).await), (None, row(Mode::Deny, 1)));
+    assert_eq!(change(None, Some(Mode::RequireApproval)).await, Ok(3));
+    assert_eq!(change(Some(&automation), None).await, Ok(4));
+    assert_eq!(rows_of(rows(Some(&automation)).await), (None, row(Mode::RequireApproval, 3)));
+    assert_eq!(change(None, None).await, Ok(5));
+    assert_eq!(change(None, None).await, Ok(6), "a removal of nothing is a change too, and recorded");
+    assert_eq!(rows_of(rows(None).await), (None, None));
+    let events = store.list_events(&tenant.org, &everything()).await.unwrap().items;
+    assert!(events.iter().all(|event| event.name == "mode.changed" && event.key == "modes"));
+    assert_eq!(events.len(), 6);
+    assert_eq!(world.verify(&tenant).await.entries, 7, "every change is signed into the log");
+}
+
+fn rows_of(found: Result<ModeRows, store::Error>) -> (Option<ModeRow>, Option<ModeRow>) {
+    let ModeRows { automation, org } = found.unwrap();
+    (automation, org)
+}
+
+async fn changes_of_modes_made_at_once_get_versions_of_their_own(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let changes: Vec<_> = (0..20)
+        .map(|n| {
+            let (store, org) = (store.clone(), tenant.org.clone());
+            let by = PrincipalId::User(tenant.owner.clone());
+            let change = ModeChange { automation: None, action: action(&format!("fake.a{n}")), mode: Some(Mode::Deny), by };
+            tokio::spawn(async move { store.change_mode(&org, change).await.unwrap() })
+        })
+        .collect();
+    let mut versions = Vec::new();
+    for change in changes {
+        versions.push(change.await.unwrap());
+    }
+    versions.sort_unstable();
+    assert_eq!(versions, (1..=20).collect::<Vec<_>>());
+    world.verify(&tenant).await;
+}
+
+async fn modes_are_listed_by_page(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let by = PrincipalId::User(tenant.owner.clone());
+    let automation = tenant.draw(AutomationId::new);
+    // `.`, `-` and letters sort by their bytes on both engines.
+    let actions = ["fake-x.a", "fake.A", "fake.a", "fake.a.b", "fake.b"];
+    for name in actions.iter().rev() {
+        for automation in [None, Some(automation.clone())] {
+            let change = ModeChange { automation, action: action(name), mode: Some(Mode::Allow), by: by.clone() };
+            store.change_mode(&tenant.org, change).await.unwrap();
+        }
+    }
+    let all = store.list_modes(&tenant.org, &everything()).await.unwrap().items;
+    let listed: Vec<_> = all.iter().map(|setting| (setting.action.as_str(), setting.scope.as_str())).collect();
+    let scope = format!("automation:{automation}");
+    let expected: Vec<_> = actions.iter().flat_map(|name| [(*name, scope.as_str()), (*name, "org")]).collect();
+    assert_eq!(listed, expected);
+    assert!(all.iter().all(|setting| setting.set_by == by && setting.mode == Mode::Allow));
+    let (mut paged, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.list_modes(&tenant.org, &PageRequest { limit: 3, after }).await.unwrap();
+        paged.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(paged, all);
+}
+
+async fn a_definition_is_archived_once(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let known = definition(READ);
+    let other = ArchivedDefinition { body: "{\"id\":\"changed\"}".into(), ..known };
+    store.archive_definition(&tenant.org, other).await.unwrap();
+    let new = ArchivedDefinition { digest: sha256("{}"), body: "{}".into() };
+    store.archive_definition(&tenant.org, new).await.unwrap();
+    tenant.read_once(store).await;
+    // Were the first text replaced, its digest would no longer fit and the bundle would not verify.
+    world.verify(&tenant).await;
+}
+
+async fn events_are_listed_in_order_by_page(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let mut expected = Vec::new();
+    for _ in 0..3 {
+        expected.push((tenant.pending(store).await.id.to_string(), None));
+        let read = tenant.read_once(store).await;
+        expected.push((read.id.to_string(), read.receipt.map(|receipt| receipt.id)));
+    }
+    let (mut listed, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.list_events(&tenant.org, &PageRequest { limit: 4, after }).await.unwrap();
+        listed.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert!(listed.is_sorted_by(|one, next| one.seq < next.seq));
+    assert_eq!(listed.into_iter().map(|event| (event.key, event.receipt)).collect::<Vec<_>>(), expected);
+}
+
+async fn an_invocation_notifies_once(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let first = Notification {
+        id: tenant.draw(NotificationId::new),
+        org: tenant.org.clone(),
+        space: tenant.space.clone(),
+        invocation: tenant.draw(InvocationId::new),
+        title: "Done".into(),
+        body: "It is done.".into(),
+        created_at: store.now().await.unwrap(),
+    };
+    store.deliver(&first).await.unwrap();
+    let again = Notification { id: tenant.draw(NotificationId::new), title: "Twice".into(), ..first.clone() };
+    store.deliver(&again).await.unwrap();
+    assert_eq!(store.list_notifications(&tenant.org, &everything()).await.unwrap().items, [first]);
+}
+
+async fn notifications_are_listed_newest_first_by_page(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let mut all = Vec::new();
+    for n in 0..5 {
+        world.clock.advance_ms(1);
+        let notification = Notification {
+            id: tenant.draw(NotificationId::new),
+            org: tenant.org.clone(),
+            space: tenant.space.clone(),
+            invocation: tenant.draw(InvocationId::new),
+            title: format!("{n}"),
+            body: String::new(),
+            created_at: store.now().await.unwrap(),
+        };
+        store.deliver(&notification).await.unwrap();
+        all.insert(0, notification);
+    }
+    let first = store.list_notifications(&tenant.org, &PageRequest { limit: 3, after: None }).await.unwrap();
+    let rest = store.list_notifications(&tenant.org, &PageRequest { limit: 3, after: first.next.clone() }).await.unwrap();
+    assert_eq!(rest.next, None);
+    assert_eq!([first.items, rest.items].concat(), all);
+}

@@ -1,0 +1,315 @@
+//! Nothing is ever read across orgs. What a function may be asked with is every id of the other org; nothing may come back.
+
+use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engines};
+use countersign_core::keyring::Keyring;
+use countersign_core::ledger::{Approved, Begun, Finished, Ledger, Row};
+use countersign_core::notification::{Notification, Notifier};
+use countersign_core::session::SelfApproval;
+use countersign_core::{ActionId, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId, Status};
+use std::collections::BTreeSet;
+use std::path::Path;
+use store::{InvocationFilter, ModeChange, Store};
+
+on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
+
+/// An org with rows in every table.
+struct Full {
+    tenant: Tenant,
+    pending: Invocation,
+    running: Invocation,
+    ended: Invocation,
+    receipt: ReceiptId,
+    notification: NotificationId,
+}
+
+const KEY: &str = "order-7";
+
+async fn full(world: &World, name: &str) -> Full {
+    let (store, tenant) = (&world.store, world.tenant(name).await);
+    let mut keyed = tenant.writing();
+    keyed.idempotency_key = Some(KEY.into());
+    store.hold(tenant.hold(&keyed)).await.unwrap();
+    let running = tenant.running(store).await;
+    let ended = tenant.read_once(store).await;
+    let by = PrincipalId::User(tenant.owner.clone());
+    let change = ModeChange { automation: None, action: action(WRITE), mode: Some(Mode::RequireApproval), by };
+    store.change_mode(&tenant.org, change).await.unwrap();
+    store.create_space(&tenant.org, &format!("space of {name}")).await.unwrap();
+    let notification = Notification {
+        id: tenant.draw(NotificationId::new),
+        org: tenant.org.clone(),
+        space: tenant.space.clone(),
+        invocation: tenant.draw(InvocationId::new),
+        title: name.into(),
+        body: String::new(),
+        created_at: store.now().await.unwrap(),
+    };
+    store.deliver(&notification).await.unwrap();
+    store.checkpoint(&tenant.org).await.unwrap();
+    // Warm: what was opened once must not be handed to the next who asks.
+    store.space_key(&tenant.org, &tenant.space).await.unwrap();
+    let receipt = ended.receipt.clone().unwrap().id;
+    Full { pending: keyed, running, ended, receipt, notification: notification.id, tenant }
+}
+
+fn action(text: &str) -> ActionId {
+    ActionId::parse(text).unwrap()
+}
+
+/// Every function that reads, asked by `ours` for what belongs to `theirs`; the text of all that came back.
+async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'static str, String)> {
+    let org = &ours.tenant.org;
+    let mut found = Vec::new();
+    macro_rules! asked {
+        ($($name:ident: $answer:expr;)*) => { $(found.push((stringify!($name), format!("{:?}", $answer)));)* };
+    }
+    let all = everything();
+    let session = Some(theirs.tenant.session.id.clone());
+    let filter = InvocationFilter { session, ..InvocationFilter::default() };
+    let agent = PrincipalId::Agent(theirs.tenant.session.id.clone());
+    let user = PrincipalId::User(theirs.tenant.owner.clone());
+    let service = PrincipalId::Service(theirs.tenant.agent_token_id.clone());
+    asked! {
+        find_invocation: store.find_invocation(org, &theirs.ended.id).await.unwrap();
+        find_sealed_params: store.find_sealed_params(org, &theirs.pending.id).await.unwrap();
+        find_receipt: store.find_receipt(org, &theirs.receipt).await.unwrap();
+        find_session: store.find_session(org, &theirs.tenant.session.id).await.unwrap();
+        find_space: store.find_space(org, &theirs.tenant.space).await.unwrap();
+        find_space_by_name: store.find_space_by_name(org, "space of theirs").await.unwrap();
+        find_user: store.find_user(org, &theirs.tenant.owner).await.unwrap();
+        find_token: store.find_token(org, &theirs.tenant.agent_token_id).await.unwrap();
+        find_principal: store.find_principal(org, &agent).await.unwrap();
+        find_principal: store.find_principal(org, &user).await.unwrap();
+        find_principal: store.find_principal(org, &service).await.unwrap();
+        find_reservation: store.find_reservation(org, &theirs.tenant.space, &theirs.pending.action, KEY).await.unwrap();
+        find_modes: store.find_modes(org, None, &action(READ)).await.unwrap();
+        list_entries_of: store.list_entries_of(org, &theirs.ended.id).await.unwrap();
+        list_invocations: store.list_invocations(org, &filter, &all).await.unwrap();
+        list_invocations: store.list_invocations(org, &InvocationFilter::default(), &all).await.unwrap();
+        list_in_status: store.list_in_status(org, Status::Running).await.unwrap();
+        list_expired: store.list_expired(org, Status::Pending).await.unwrap();
+        list_receipts: store.list_receipts(org, &all).await.unwrap();
+        list_sessions: store.list_sessions(org, &all).await.unwrap();
+        list_spaces: store.list_spaces(org, &all).await.unwrap();
+        list_users: store.list_users(org, &all).await.unwrap();
+        list_tokens: store.list_tokens(org, &all).await.unwrap();
+        list_modes: store.list_modes(org, &all).await.unwrap();
+        list_events: store.list_events(org, &all).await.unwrap();
+        list_notifications: store.list_notifications(org, &all).await.unwrap();
+        list_log_keys: store.list_log_keys(org).await.unwrap();
+        count_pending: store.count_pending(org).await.unwrap();
+        log_size: store.log_size(org).await.unwrap();
+        checkpoint: store.checkpoint(org).await.unwrap();
+        latest_checkpoint: store.latest_checkpoint(org).await.unwrap();
+        prove_receipt: store.prove_receipt(org, &theirs.receipt).await.unwrap();
+        space_key: store.space_key(org, &theirs.tenant.space).await.map(|_| "their key").unwrap_or("refused");
+        authenticate: store.authenticate(&ours.tenant.owner_token).await.unwrap();
+    }
+    let mut export = store.export(org).await.unwrap();
+    while let Some(line) = export.recv().await {
+        found.push(("export", line.unwrap()));
+    }
+    found
+}
+
+/// Functions that read nothing of an org, or every org on purpose; each with its reason.
+const NOT_OF_ONE_ORG: [(&str, &str); 9] = [
+    ("open", "no row is returned"),
+    ("check", "no row is returned"),
+    ("now", "a clock"),
+    ("is_alone", "a lock"),
+    ("list_orgs", "for background loops, which go on by org"),
+    ("backup", "the operator's, of everything"),
+    ("restore", "the operator's, of everything"),
+    ("connect", "the limiter, which knows sessions only"),
+    ("create_org", "makes the org it returns"),
+];
+
+/// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
+const WRITES: [&str; 16] = [
+    "create_space",
+    "set_self_approval",
+    "create_user",
+    "disable_user",
+    "create_session",
+    "end_session",
+    "create_token",
+    "revoke_token",
+    "change_mode",
+    "rotate_keys",
+    "archive_definition",
+    "hold",
+    "approve",
+    "begin",
+    "begin_again",
+    "doubt",
+];
+
+async fn no_read_returns_a_row_of_another_org(kind: Kind) {
+    let world = World::new(kind).await;
+    let (ours, theirs) = (full(&world, "ours").await, full(&world, "theirs").await);
+    let their_log = theirs_words(&world.store, &theirs).await;
+    let asked = read_everything(&world.store, &ours, &theirs).await;
+    for (function, answer) in &asked {
+        for word in &their_log {
+            assert!(!answer.contains(word.as_str()), "`{function}` told one org of another's `{word}`: {answer}");
+        }
+    }
+    let refused = asked.iter().find(|(function, _)| *function == "space_key").unwrap();
+    assert_eq!(refused.1, "\"refused\"");
+    // The same questions about one's own rows are answered, so that the test above can fail.
+    let own = read_everything(&world.store, &theirs, &theirs).await;
+    for function in ["find_invocation", "find_sealed_params", "find_receipt", "find_session", "find_space", "find_space_by_name"] {
+        let (_, answer) = own.iter().find(|(asked, _)| *asked == function).unwrap();
+        assert!(answer.starts_with("Some"), "`{function}`: {answer}");
+    }
+    assert!(own.iter().any(|(function, answer)| *function == "space_key" && answer.contains("their key")));
+
+    let told: BTreeSet<_> = asked.iter().map(|(function, _)| *function).collect();
+    let known: BTreeSet<_> = told.iter().copied().chain(NOT_OF_ONE_ORG.map(|(name, _)| name)).chain(WRITES).chain(["finish", "deliver"]).collect();
+    let unknown: Vec<_> = public_functions().into_iter().filter(|name| !known.contains(name.as_str())).collect();
+    assert_eq!(unknown, Vec::<String>::new(), "ask these in `read_everything`, or say in a list above why not");
+}
+
+/// Everything by which the other org could be recognised: its ids, and the payloads of its log.
+async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
+    let tenant = &theirs.tenant;
+    let mut words: Vec<_> = [
+        tenant.org.as_str(),
+        tenant.space.as_str(),
+        tenant.owner.as_str(),
+        tenant.session.id.as_str(),
+        tenant.agent_token_id.as_str(),
+        theirs.pending.id.as_str(),
+        theirs.running.id.as_str(),
+        theirs.ended.id.as_str(),
+        theirs.receipt.as_str(),
+        theirs.notification.as_str(),
+    ]
+    .map(str::to_owned)
+    .into();
+    words.extend(store.list_log_keys(&tenant.org).await.unwrap().into_iter().flat_map(|key| [key.key_id, key.public]));
+    words.extend(store.latest_checkpoint(&tenant.org).await.unwrap().unwrap().lines().next().map(str::to_owned));
+    words
+}
+
+async fn no_write_changes_a_row_of_another_org(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, ours, theirs) = (&world.store, full(&world, "ours").await, full(&world, "theirs").await);
+    let before = snapshot(store, &theirs).await;
+    let (org, them) = (&ours.tenant.org, &theirs.tenant);
+    // What a caller of our org would hand in, with their ids.
+    let claimed = |invocation: &Invocation| Invocation { org: org.clone(), ..invocation.clone() };
+    let mut approve = ours.tenant.approve(&theirs.pending);
+    approve.approval.binding = theirs.pending.binding.as_ref().unwrap().digest;
+    assert_eq!(store.approve(approve).await, Ok(Approved::Missing));
+    assert_eq!(store.begin(ours.tenant.begin(&claimed(&theirs.pending), Row::From(Status::Pending))).await, Ok(Begun::Missing));
+    let running = claimed(&theirs.running);
+    assert_eq!(store.begin_again(running.clone(), ours.tenant.intent(&running)).await, Ok(Begun::Missing));
+    assert_eq!(store.doubt(running.clone(), ours.tenant.event(&running, Status::InDoubt)).await, Ok(Finished::Missing));
+    let finish = ours.tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
+    assert_eq!(store.finish(finish).await, Ok(Finished::Missing));
+    assert_eq!(store.end_session(org, &them.session.id).await, Ok(None));
+    assert_eq!(store.revoke_token(org, &them.agent_token_id).await, Ok(None));
+    assert_eq!(store.disable_user(org, &them.owner).await, Ok(None));
+    assert_eq!(store.set_self_approval(org, &them.space, SelfApproval::Refused).await, Ok(None));
+    let by = PrincipalId::User(ours.tenant.owner.clone());
+    let change = ModeChange { automation: None, action: action(WRITE), mode: None, by };
+    store.change_mode(org, change).await.unwrap();
+    store.rotate_keys(org).await.unwrap();
+    assert!(store.create_space(org, "space of theirs").await.unwrap().is_some(), "names are the org's own");
+    assert_eq!(snapshot(store, &theirs).await, before);
+    world.verify(&ours.tenant).await;
+    world.verify(&theirs.tenant).await;
+}
+
+async fn snapshot(store: &Store, full: &Full) -> Vec<(&'static str, String)> {
+    read_everything(store, full, full).await
+}
+
+/// The names of all functions the store offers to others, read from its source.
+fn public_functions() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (_, text) in sources() {
+        names.extend(text.split("pub async fn ").skip(1).map(name_of));
+        // The ports' methods carry no `pub`.
+        let ports = text.split("\nimpl ").filter(|block| block.contains(" for Store {"));
+        for block in ports {
+            let body = block.split("\n}\n").next().unwrap_or_default();
+            names.extend(body.split("\n    fn ").skip(1).map(name_of));
+        }
+    }
+    assert!(names.contains("find_invocation") && names.contains("find_sealed_params"), "{names:?}");
+    names
+}
+
+fn name_of(text: &str) -> String {
+    text.chars().take_while(|character| character.is_alphanumeric() || *character == '_').collect()
+}
+
+/// The store's source files with their tests cut off.
+fn sources() -> Vec<(String, String)> {
+    fn collect(folder: &Path, found: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, found);
+            } else if !path.to_string_lossy().ends_with("_tests.rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let text = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+                found.push((path.display().to_string(), text));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    found
+}
+
+#[test]
+fn every_statement_names_the_org_or_says_why_not() {
+    let mut statements = 0;
+    for (path, text) in sources() {
+        for literal in literals(&text) {
+            let words = literal.trim_start();
+            let is_sql = ["SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ", "CREATE ", "ALTER ", "DROP ", "/* every org"]
+                .iter()
+                .any(|word| words.starts_with(word));
+            // About the server itself: no table is named.
+            let no_table = is_sql && !["FROM ", "INTO ", "UPDATE ", "TABLE "].iter().any(|word| words.contains(word))
+                || words.contains("FROM clock_timestamp()");
+            if is_sql && !no_table {
+                statements += 1;
+                assert!(literal.contains("org_id") || literal.starts_with("/* every org"), "{path}: `{literal}` is not limited to an org");
+            }
+        }
+    }
+    assert!(statements > 60, "only {statements} statements were found: this test no longer reads the source");
+}
+
+/// The string literals of a Rust source, comments and character literals left out.
+fn literals(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '/' if characters.peek() == Some(&'/') => while characters.next_if(|next| *next != '\n').is_some() {},
+            '\'' if characters.peek() == Some(&'"') => {
+                characters.next();
+            }
+            '"' => {
+                let mut literal = String::new();
+                while let Some(inner) = characters.next() {
+                    match inner {
+                        '"' => break,
+                        '\\' => literal.extend(characters.next()),
+                        _ => literal.push(inner),
+                    }
+                }
+                found.push(literal);
+            }
+            _ => {}
+        }
+    }
+    found
+}

@@ -1,0 +1,80 @@
+//! Opening a database: fresh, again, by two at once, and the ones this binary must not touch.
+
+use crate::harness::{Home, Kind, World, on_both_engines};
+use store::Error;
+use testkit::{FixedClock, SeededRandom};
+
+on_both_engines!(
+    a_second_opening_changes_nothing,
+    a_changed_migration_is_refused_with_its_sentence,
+    a_newer_database_is_refused_with_its_sentence,
+);
+
+async fn a_second_opening_changes_nothing(kind: Kind) {
+    let world = World::new(kind).await;
+    let tenant = world.tenant("acme").await;
+    world.clock.advance_seconds(60);
+    let mut before = Vec::new();
+    world.store.backup(&mut before).await.unwrap();
+    let again = world.another_store().await;
+    let mut after = Vec::new();
+    again.backup(&mut after).await.unwrap();
+    assert_eq!(String::from_utf8(after), String::from_utf8(before));
+    tenant.read_once(&again).await;
+    world.verify(&tenant).await;
+}
+
+async fn refused(home: &Home) -> Error {
+    home.open(&FixedClock::new(), &SeededRandom::new(2)).await.map(|_| ()).unwrap_err()
+}
+
+async fn a_changed_migration_is_refused_with_its_sentence(kind: Kind) {
+    let world = World::new(kind).await;
+    world.home.tamper("UPDATE schema_migrations SET checksum = 'other' WHERE version = 1").await;
+    let message = "migration 1 was applied from another text than this binary's".into();
+    assert_eq!(refused(&world.home).await, Error::Corrupt { message });
+}
+
+async fn a_newer_database_is_refused_with_its_sentence(kind: Kind) {
+    let world = World::new(kind).await;
+    let tenant = world.tenant("acme").await;
+    world.home.tamper("INSERT INTO schema_migrations (version, checksum, at) VALUES (99, 'x', 0)").await;
+    let message = "the database is at schema version 99, which is newer than this binary; run the newer one".into();
+    assert_eq!(refused(&world.home).await, Error::Corrupt { message });
+    world.home.tamper("DELETE FROM schema_migrations WHERE version = 99").await;
+    world.verify(&tenant).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_stores_open_an_empty_postgresql_database_at_once() {
+    let home = Home::new(Kind::Postgres).await;
+    let (clock, random) = (FixedClock::new(), SeededRandom::new(3));
+    let open = || home.open(&clock, &random);
+    let (one, two, three, four) = tokio::join!(open(), open(), open(), open());
+    let token = one.as_ref().unwrap().draw_owner_token();
+    one.unwrap().create_org("acme", "owner", token).await.unwrap();
+    for store in [two, three, four] {
+        let store = store.unwrap();
+        assert_eq!(store.list_orgs().await.unwrap().len(), 1);
+        assert_eq!(store.check().await, Ok(()));
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_database_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (clock, random) = (FixedClock::new(), SeededRandom::default());
+    let open = |engine| crate::harness::open(engine, &clock, &random);
+    let path = folder.path().join("notes.txt");
+    std::fs::write(&path, "these are not the pages of a database, and there are more than a hundred bytes of them, as a header has").unwrap();
+    let refusal = open(store::Engine::Sqlite { path: path.clone() }).await.map(|_| ()).unwrap_err();
+    assert!(matches!(refusal, Error::Corrupt { .. }), "{refusal}");
+    assert!(std::fs::read_to_string(path).unwrap().starts_with("these are"), "and left as it was");
+    let nowhere = open(store::Engine::Sqlite { path: folder.path().join("no/such/folder.db") }).await.map(|_| ()).unwrap_err();
+    assert!(matches!(nowhere, Error::Unavailable { .. }), "{nowhere}");
+    for url in ["not a url", "postgres://nobody:secret@127.0.0.1:1/none"] {
+        let refusal = open(store::Engine::Postgres { url: url.into() }).await.map(|_| ()).unwrap_err();
+        assert!(matches!(refusal, Error::Unavailable { .. }), "{refusal}");
+        assert!(!refusal.to_string().contains("secret"), "{refusal}");
+    }
+}

@@ -1,0 +1,112 @@
+//! PostgreSQL away: what was not committed is not there, what may have been is said to be uncertain, and all goes on when it is back.
+
+use crate::harness::{Home, Kind, World, open, verify};
+use crate::proxy::{Commit, Proxy};
+use countersign_core::ledger::{Finished, Ledger, Row};
+use countersign_core::{Invocation, Status};
+use store::{Engine, Error, Store};
+use testkit::{FixedClock, SeededRandom};
+
+/// A world whose store reaches its database through a line that can be cut.
+async fn behind_a_proxy() -> (World, Proxy) {
+    let home = Home::new(Kind::Postgres).await;
+    let Engine::Postgres { url } = &home.engine else { panic!("this is about PostgreSQL") };
+    let (proxy, url) = Proxy::before(url).await;
+    let (clock, random) = (FixedClock::new(), SeededRandom::new(1));
+    let store = open(Engine::Postgres { url }, &clock, &random).await.unwrap();
+    (World { home, store, clock, random }, proxy)
+}
+
+async fn is_there(store: &Store, invocation: &Invocation) -> bool {
+    store.find_invocation(&invocation.org, &invocation.id).await.unwrap().is_some()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_it_is_away_nothing_is_written_and_then_everything_goes_on() {
+    let (world, proxy) = behind_a_proxy().await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    tenant.read_once(store).await;
+    proxy.cut();
+    let finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
+    for _ in 0..3 {
+        let away = store.finish(finish.clone()).await.unwrap_err();
+        assert!(matches!(away, Error::Unavailable { .. }) && away.is_transient(), "{away:?}");
+    }
+    for away in [store.check().await.unwrap_err(), store.log_size(&tenant.org).await.unwrap_err()] {
+        assert!(matches!(away, Error::Unavailable { .. }), "{away:?}");
+    }
+    proxy.mend();
+    assert_eq!(store.check().await, Ok(()));
+    assert!(!is_there(store, &finish.invocation).await);
+    assert_eq!(store.finish(finish).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(world.verify(&tenant).await.receipts, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_is_cut_is_uncertain_and_a_repetition_tells() {
+    let (world, proxy) = behind_a_proxy().await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    tenant.read_once(store).await;
+    for (commit, again) in
+        [(Commit::IsLost, Finished::Recorded { seq: 2 }), (Commit::Arrives, Finished::Not(Status::Succeeded))]
+    {
+        proxy.cut_at_commit(commit);
+        let finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
+        let uncertain = store.finish(finish.clone()).await.unwrap_err();
+        assert!(matches!(uncertain, Error::CommitUnknown { .. }) && !uncertain.is_transient(), "{uncertain:?}");
+        proxy.mend();
+        assert_eq!(is_there(store, &finish.invocation).await, commit == Commit::Arrives);
+        assert_eq!(store.finish(finish).await, Ok(again), "{commit:?}");
+    }
+    assert_eq!(world.verify(&tenant).await.receipts, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cuts_in_the_middle_of_commits_under_load_leave_a_whole_log() {
+    let (world, proxy) = behind_a_proxy().await;
+    let tenant = world.tenant("acme").await;
+    let mut answered: Vec<(Invocation, Result<Finished, Error>)> = Vec::new();
+    for round in 0..8 {
+        proxy.cut_at_commit(if round % 2 == 0 { Commit::Arrives } else { Commit::IsLost });
+        let writes: Vec<_> = (0..24)
+            .map(|_| {
+                let (store, finish) = (world.store.clone(), tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded));
+                tokio::spawn(async move { (finish.invocation.clone(), store.finish(finish).await) })
+            })
+            .collect();
+        proxy.was_cut().await;
+        if round % 4 < 2 {
+            proxy.mend();
+        }
+        for write in writes {
+            answered.push(write.await.unwrap());
+        }
+        proxy.mend();
+    }
+    for (invocation, answer) in &answered {
+        let there = is_there(&world.store, invocation).await;
+        match answer {
+            Ok(Finished::Recorded { .. }) => assert!(there, "what was said to be written is there"),
+            Err(Error::Unavailable { .. }) => assert!(!there, "what was said not to be written is not there"),
+            Err(Error::CommitUnknown { .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    let written = world.store.log_size(&tenant.org).await.unwrap() - 1;
+    assert_eq!(verify(&world.store, &tenant.org).await.receipts, written);
+    assert!(answered.iter().any(|(_, answer)| matches!(answer, Err(Error::CommitUnknown { .. }))));
+    tenant.read_once(&world.store).await;
+    world.verify(&tenant).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_an_outage_a_store_is_still_known_to_be_there() {
+    let (world, proxy) = behind_a_proxy().await;
+    assert_eq!(world.store.is_alone().await, Ok(true));
+    proxy.cut();
+    world.store.check().await.unwrap_err();
+    proxy.mend();
+    world.store.check().await.unwrap();
+    let second = world.another_store().await;
+    assert_eq!(second.is_alone().await, Ok(false), "a server that starts now must not take over what the first one runs");
+}
