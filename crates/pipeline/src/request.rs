@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// A request to perform one action.
@@ -96,6 +97,8 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) waiters: Waiters,
     pub(crate) tasks: TaskTracker,
+    /// Set when the server stops: nobody is kept waiting then.
+    pub(crate) closing: CancellationToken,
     /// Invocations this process is walking right now: recovery leaves them alone.
     pub(crate) walking: Mutex<HashSet<InvocationId>>,
 }
@@ -113,6 +116,7 @@ impl Pipeline {
             settings,
             waiters: Waiters::default(),
             tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
             walking: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
@@ -121,6 +125,11 @@ impl Pipeline {
     /// What can be invoked.
     pub fn catalogue(&self) -> &Catalogue {
         &self.inner.catalogue
+    }
+
+    /// Answers everyone who waits for a change with what there is, so that a stop is not held up by them.
+    pub fn stop_waiting(&self) {
+        self.inner.closing.cancel();
     }
 
     /// Waits until everything that runs has ended. New walks may still be started; stop the doors first.

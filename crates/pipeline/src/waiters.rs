@@ -79,8 +79,13 @@ impl Pipeline {
             changed.as_mut().enable();
             let row = self.ledger().find_invocation(org, invocation).await?;
             let row = row.ok_or_else(|| Error::UnknownInvocation { invocation: invocation.to_string() })?;
-            if done(row.status) || tokio::time::timeout_at(deadline, changed).await.is_err() {
+            if done(row.status) {
                 return Ok(row);
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(deadline) => return Ok(row),
+                () = self.inner.closing.cancelled() => return Ok(row),
             }
         }
     }

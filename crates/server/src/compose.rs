@@ -104,6 +104,7 @@ async fn first_org(store: &Store, data: &DataDir) -> Result<Option<String>, Erro
             (first.org, Some(token.expose().clone()))
         }
     };
+    store.check_keys(&org).await?;
     write_public_key(store, data, &org).await?;
     Ok(token)
 }

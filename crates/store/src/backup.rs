@@ -102,33 +102,28 @@ impl Store {
 
     /// Reads a backup into this empty store: all of it, or nothing.
     pub async fn restore(&self, file: impl BufRead + Send + 'static) -> Result<Moved, RestoreError> {
+        // The write must end in an error of the store to be undone; why it really ended is told on the side.
+        let (tell, told) = std::sync::mpsc::channel();
         let outcome = self
             .db
             .write(move |tx| {
                 Box::pin(async move {
-                    match restore_in(tx, file).await {
-                        Ok(moved) => Ok(moved),
-                        // Carried through the store's error so that the write is undone; unpacked below.
-                        Err(RestoreError::Store(error)) => Err(error),
-                        Err(other) => Err(Error::Corrupt { message: format!("{REFUSED}{other}") }),
-                    }
+                    restore_in(tx, file).await.map_err(|refusal| {
+                        let error = match &refusal {
+                            RestoreError::Store(error) => error.clone(),
+                            RestoreError::NotEmpty
+                            | RestoreError::Malformed { .. }
+                            | RestoreError::Damaged { .. }
+                            | RestoreError::OtherVersion { .. } => Error::Corrupt { message: refusal.to_string() },
+                        };
+                        // The receiver lives until this write is answered.
+                        let _told = tell.send(refusal);
+                        error
+                    })
                 })
             })
             .await;
-        outcome.map_err(|error| match &error {
-            Error::Corrupt { message } if message.starts_with(REFUSED) => refused(&message[REFUSED.len()..]),
-            Error::Unavailable { .. } | Error::CommitUnknown { .. } | Error::Corrupt { .. } => RestoreError::Store(error),
-        })
-    }
-}
-
-const REFUSED: &str = "restore refused: ";
-
-fn refused(message: &str) -> RestoreError {
-    if message == RestoreError::NotEmpty.to_string() {
-        RestoreError::NotEmpty
-    } else {
-        RestoreError::Damaged { message: message.to_owned() }
+        outcome.map_err(|error| told.try_recv().unwrap_or(RestoreError::Store(error)))
     }
 }
 

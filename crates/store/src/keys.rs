@@ -96,7 +96,8 @@ pub(crate) struct Keychain {
     master: MasterKey,
     random: Arc<dyn Random>,
     signing: RwLock<HashMap<String, Arc<SealingKey>>>,
-    spaces: RwLock<HashMap<SpaceId, Arc<LiveSpaceKey>>>,
+    /// By org too: an id of another org must find nothing, opened or not.
+    spaces: RwLock<HashMap<(OrgId, SpaceId), Arc<LiveSpaceKey>>>,
 }
 
 impl Keychain {
@@ -151,14 +152,15 @@ impl Keychain {
     }
 
     pub(crate) async fn space_key(&self, db: &Db, org: &OrgId, space: &SpaceId) -> Result<Arc<LiveSpaceKey>, Error> {
-        if let Some(key) = self.spaces.read().get(space) {
+        let place = (org.clone(), space.clone());
+        if let Some(key) = self.spaces.read().get(&place) {
             return Ok(Arc::clone(key));
         }
         let rows = db.read("SELECT sealed_key FROM spaces WHERE org_id = $1 AND id = $2", &vals![org.as_str(), space.as_str()]).await?;
         let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("space `{space}` has no key") })?;
         let secret = self.master.open_seed(&format!("space:{space}"), &Columns::of(row).bytes()?)?;
         let key = Arc::new(LiveSpaceKey::new(&secret, Arc::clone(&self.random)));
-        self.spaces.write().insert(space.clone(), Arc::clone(&key));
+        self.spaces.write().insert(place, Arc::clone(&key));
         Ok(key)
     }
 }

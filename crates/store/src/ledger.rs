@@ -239,7 +239,10 @@ async fn begin_in(tx: &mut Tx, begin: Begin) -> Result<Begun, Error> {
             None => return Ok(Begun::Missing),
             Some(row) if row.status != *from => return Ok(Begun::Not(row.status)),
             Some(row) if row.binding.as_ref().is_some_and(|binding| binding.expires_at <= tx.now()) => return Ok(Begun::Expired),
-            Some(_) => update(tx, invocation, SealedParams::Keep).await?,
+            Some(row) => {
+                legal(&row, invocation.status)?;
+                update(tx, invocation, SealedParams::Keep).await?;
+            }
         },
     }
     start_attempt(tx, invocation).await?;
@@ -256,15 +259,20 @@ async fn finish_in(tx: &mut Tx, finish: Finish) -> Result<Finished, Error> {
     let existing = lock_unless_new(tx, &invocation, &row).await?;
     match (&row, existing) {
         (Row::Insert, Some(row)) => return Ok(Finished::Not(row.status)),
-        (Row::Insert, None) => {}
+        (Row::Insert, None) => ended(&invocation)?,
         (Row::From(_) | Row::ExpiredFrom(_), None) => return Ok(Finished::Missing),
         (Row::From(from), Some(row)) if row.status != *from => return Ok(Finished::Not(row.status)),
-        (Row::From(_), Some(_)) => {}
+        (Row::From(_), Some(row)) => {
+            ended(&invocation)?;
+            legal(&row, invocation.status)?;
+        }
         (Row::ExpiredFrom(from), Some(row)) => {
             let expired = row.binding.as_ref().is_some_and(|binding| binding.expires_at <= tx.now());
             if row.status != *from || !expired {
                 return Ok(Finished::Not(row.status));
             }
+            ended(&invocation)?;
+            legal(&row, invocation.status)?;
         }
     }
     let seq = append(tx, &invocation, &receipt).await?;
@@ -282,6 +290,22 @@ async fn finish_in(tx: &mut Tx, finish: Finish) -> Result<Finished, Error> {
     }
     insert_event(tx, &invocation.org, &event, Some(&receipt_id)).await?;
     Ok(Finished::Recorded { seq })
+}
+
+/// Refuses a change of status that no life of an invocation has.
+fn legal(row: &Invocation, next: Status) -> Result<(), Error> {
+    if row.status.may_become(next) {
+        return Ok(());
+    }
+    Err(Error::Corrupt { message: format!("invocation `{}` is `{}` and cannot become `{next}`", row.id, row.status) })
+}
+
+/// Refuses a receipt for something that goes on.
+fn ended(invocation: &Invocation) -> Result<(), Error> {
+    if invocation.status.is_final() {
+        return Ok(());
+    }
+    Err(Error::Corrupt { message: format!("invocation `{}` is `{}`, which is not an end", invocation.id, invocation.status) })
 }
 
 /// A new row cannot be locked; for it only a repeated write after an uncertain commit finds something.

@@ -39,7 +39,7 @@ pub(crate) fn topic(words: &[String]) -> Option<clap::builder::StyledStr> {
     for word in words {
         at = at.find_subcommand_mut(word)?;
     }
-    Some(at.render_long_help())
+    Some(at.render_help())
 }
 
 fn shaped(command: Command) -> Command {

@@ -10,9 +10,9 @@ use crate::args::Paging;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::Tone;
+use crate::style::{Tone, clean};
 use api::Page;
-use api::receipt::{EntryView, KeyView};
+use api::receipt::{CheckpointResponse, EntryView, KeyView};
 use clap::Subcommand;
 use countersign_core::{InvocationId, ReceiptId};
 use serde_json::{Value, json};
@@ -40,6 +40,13 @@ pub(crate) enum Receipt {
         /// The id of a receipt or of its invocation
         id: String,
     },
+    /// The newest signed statement of how long the log is; kept elsewhere, it shows a rewritten past
+    #[command(before_help = "Examples:\n  countersign receipt checkpoint --out last-week.txt")]
+    Checkpoint {
+        /// Write it to a file
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
     /// The public key that verifiers pin
     #[command(before_help = "Examples:\n  countersign receipt key --out receipt.pem")]
     Key {
@@ -66,6 +73,7 @@ impl Receipt {
             Self::Show { id } => show(&id, &setting.client()?, setting.terminal).await,
             Self::Export(export) => export.run(&setting.client()?, setting.terminal).await,
             Self::Prove { id } => prove::run(&id, &setting.client()?, setting.terminal).await,
+            Self::Checkpoint { out } => checkpoint(out, &setting.client()?, setting.terminal).await,
             Self::Key { out } => key(out, &setting.client()?, setting.terminal).await,
         }
     }
@@ -135,6 +143,24 @@ async fn key(out: Option<PathBuf>, client: &Client, terminal: &mut Terminal) -> 
         }
         None if terminal.is_json() => terminal.document(&json!(first))?,
         None => terminal.line(first.pem.trim_end())?,
+    }
+    Ok(Exit::Ok)
+}
+
+async fn checkpoint(out: Option<PathBuf>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.get::<CheckpointResponse>(&["checkpoint"], &[]).await?;
+    let note = answer.read.checkpoint.ok_or_else(|| Failure::new(Exit::NotFound, "there is no checkpoint yet"))?;
+    match out {
+        Some(path) => {
+            std::fs::write(&path, &note).map_err(|error| Failure::file(&path, &error))?;
+            if terminal.is_json() {
+                terminal.document(&answer.raw)?;
+            }
+            terminal.note(format!("{} the checkpoint to {}", Tone::Ok.paint("✓ wrote"), path.display()));
+            terminal.next(format!("countersign receipt verify --checkpoint {}", path.display()));
+        }
+        None if terminal.is_json() => terminal.document(&answer.raw)?,
+        None => terminal.bytes(clean::block(&note).as_bytes())?,
     }
     Ok(Exit::Ok)
 }

@@ -1,5 +1,6 @@
 //! Starts the server and says where it is.
 
+use crate::context::DEFAULT_URL;
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
 use crate::style::Tone;
@@ -67,6 +68,10 @@ fn tell(started: &server::Started, terminal: &mut Terminal) {
         let files = format!("the files that actions may touch are in {}", started.workspace.display());
         for line in [kept, files, format!("everything is recorded in {}; stop with Ctrl-C", started.store)] {
             terminal.note(Tone::Muted.paint(line));
+        }
+        if started.url != DEFAULT_URL {
+            let token = started.owner_token_file.display();
+            terminal.next(format!("export COUNTERSIGN_URL={} COUNTERSIGN_TOKEN=$(cat {token})", started.url));
         }
         terminal.next("countersign action invoke files.write_text path=hello.txt text=hello (in a second terminal)");
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -40,13 +40,18 @@ async fn crash_and_check(database: Option<String>) {
         assert_eq!(set.unwrap().0, 200);
     }
     for round in 0..ROUNDS {
-        let delay = Duration::from_millis(20 + drawn() % 500);
+        let (calls, delay) = (drawn() % 60, Duration::from_micros(drawn() % 20_000));
+        let target = told.count() + calls as usize;
         let stop = Arc::new(AtomicBool::new(false));
         let callers: Vec<_> = (0..CALLERS)
             .map(|_| {
                 tokio::spawn(keep_calling(owner.clone(), process.url.clone(), upstream.url.clone(), Arc::clone(&told), Arc::clone(&stop)))
             })
             .collect();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while told.count() < target && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         tokio::time::sleep(delay).await;
         process.kill();
         stop.store(true, Ordering::SeqCst);
@@ -54,10 +59,9 @@ async fn crash_and_check(database: Option<String>) {
             caller.await.unwrap();
         }
         process = Serving::start(folder.path(), database.as_deref(), &upstream);
-        check(&owner, &process.url, &told, &upstream, folder.path(), &format!("round {round}, killed after {delay:?}")).await;
+        check(&owner, &process.url, &told, &upstream, folder.path(), &format!("round {round}, killed {delay:?} after {calls} calls")).await;
     }
-    let calls = told.acknowledged.lock().unwrap().len();
-    assert!(calls > ROUNDS * 5, "the load was real: {calls} calls were acknowledged");
+    assert!(told.count() > ROUNDS, "the load was real: {} calls were acknowledged", told.count());
 }
 
 /// Calls without pause until told to stop or until the server is gone, and remembers everything that was acknowledged.
@@ -120,12 +124,15 @@ async fn check(owner: &Client, url: &str, told: &Told, upstream: &Upstream, fold
         }
         assert!(stuck.is_empty(), "{when}: stuck in `{status}`: {stuck:?}");
     }
-    let export =
-        owner.http.get(format!("{url}/api/v1/receipts/export")).bearer_auth(&owner.token).send().await.unwrap().text().await.unwrap();
-    let pinned = receipt::key::PublicKey::from_pem(&std::fs::read_to_string(folder.join("receipt.pub")).unwrap()).unwrap();
-    let lines = export.lines().map(|line| Ok::<_, std::io::Error>(line.to_owned()));
-    let report = receipt::verify::verify(lines, &pinned, None);
+    let report = verify(owner, url, folder).await;
     assert!(report.ok, "{when}: {report:#?}");
+}
+
+async fn verify(owner: &Client, url: &str, folder: &Path) -> receipt::verify::Report {
+    let export = owner.http.get(format!("{url}/api/v1/receipts/export")).bearer_auth(&owner.token);
+    let export = export.send().await.unwrap().text().await.unwrap();
+    let pinned = receipt::key::PublicKey::from_pem(&std::fs::read_to_string(folder.join("receipt.pub")).unwrap()).unwrap();
+    receipt::verify::verify(export.lines().map(|line| Ok::<_, std::io::Error>(line.to_owned())), &pinned, None)
 }
 
 /// Everything the server has acknowledged so far.
@@ -143,6 +150,10 @@ struct Known {
 }
 
 impl Told {
+    fn count(&self) -> usize {
+        self.acknowledged.lock().unwrap().len()
+    }
+
     fn acknowledge(&self, answer: &Value, upstream: bool, n: u64) {
         // A denial, a failure and a doubt carry the invocation too: they are acknowledged just the same.
         let Some(id) = answer["invocation"]["id"].as_str() else {
@@ -154,6 +165,46 @@ impl Told {
     }
 }
 
+/// A file may not grow beyond a limit, as on a full disk: calls are refused, health is red, and nothing is half-written. Raising the
+/// limit is all it takes to go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_into_a_full_disk_and_go_on_without_a_restart() {
+    server::init_process();
+    let folder = tempfile::tempdir().unwrap();
+    let mut shell = new_command("bash");
+    // Ignored signals stay ignored after exec: a write beyond the limit fails instead of killing the process.
+    shell.args(["-c", "trap '' XFSZ; ulimit -S -f 1536; exec \"$0\" serve --listen 127.0.0.1:0 --data \"$1\""]);
+    shell.arg(env!("CARGO_BIN_EXE_countersign")).arg(folder.path());
+    let process = Serving::spawn(shell);
+    let token = std::fs::read_to_string(folder.path().join("owner.token")).unwrap().trim().to_owned();
+    let owner = Client { http: reqwest::Client::new(), token };
+    let (_, session) = owner.send(&process.url, reqwest::Method::POST, "sessions", json!({})).await.unwrap();
+    let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());
+    let list = json!({ "action": "files.list", "params": {} });
+    let mut done = 0;
+    let refused = loop {
+        let (status, answer) = owner.send(&process.url, reqwest::Method::POST, &path, list.clone()).await.unwrap();
+        if status != 200 {
+            break answer;
+        }
+        done += 1;
+        assert!(done < 5_000, "the disk never filled up");
+    };
+    assert_eq!((refused["status"].as_u64(), refused["code"].as_str()), (Some(503), Some("store_unavailable")), "{refused}");
+    let ready = owner.http.get(format!("{}/readyz", process.url));
+    assert_eq!(ready.try_clone().unwrap().send().await.unwrap().status().as_u16(), 503, "health is red");
+    assert_eq!(owner.http.get(format!("{}/healthz", process.url)).send().await.unwrap().status().as_u16(), 200, "the process lives");
+
+    let pid = rustix::process::Pid::from_raw(i32::try_from(process.child.id()).unwrap()).unwrap();
+    let unlimited = rustix::process::Rlimit { current: None, maximum: None };
+    rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, unlimited).unwrap();
+    assert_eq!(ready.send().await.unwrap().status().as_u16(), 200, "health is green again by itself");
+    let (status, answer) = owner.send(&process.url, reqwest::Method::POST, &path, list).await.unwrap();
+    assert_eq!(status, 200, "{answer}");
+    let report = verify(&owner, &process.url, folder.path()).await;
+    assert_eq!(report.receipts, done + 1, "exactly what was acknowledged is there: {report:#?}");
+}
+
 /// A server process that can be killed.
 struct Serving {
     child: Child,
@@ -161,19 +212,18 @@ struct Serving {
 }
 
 impl Serving {
-    #[expect(clippy::disallowed_methods, reason = "the test is about a process that dies")]
     fn start(folder: &Path, database: Option<&str>, upstream: &Upstream) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
+        let mut command = new_command(env!("CARGO_BIN_EXE_countersign"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder);
         if let Some(url) = database {
             command.args(["--database", url]);
         }
-        command
-            .env("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "1000000")
-            .env("COUNTERSIGN_LOG_LEVEL", "error")
-            .env("COUNTERSIGN_HTTP_ALLOWED_HOSTS", &upstream.url)
-            .env("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8")
-            .stdout(Stdio::piped());
+        command.env("COUNTERSIGN_HTTP_ALLOWED_HOSTS", &upstream.url).env("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8");
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        command.env("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "1000000").env("COUNTERSIGN_LOG_LEVEL", "off").stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let url = lines.find_map(|line| line.unwrap().strip_prefix("url: ").map(str::to_owned)).expect("the server prints its url");
@@ -187,6 +237,11 @@ impl Serving {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "these tests are about a process that dies")]
+fn new_command(program: &str) -> Command {
+    Command::new(program)
 }
 
 impl Drop for Serving {

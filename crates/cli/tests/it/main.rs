@@ -1,5 +1,15 @@
-//! The real binary, driven as a person drives it.
+//! The real binary against a real server, as somebody at a keyboard or a script would use it.
+//! Every test has its own folder, server and port; nothing is shared and nothing is waited for by guessing.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails at once")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken set-up fails the test at once")]
 
+mod backup;
+mod countersign;
 mod crash;
+mod exit_codes;
+mod fake;
+mod help;
+mod identity;
+mod journey;
+mod output;
+mod receipts;

@@ -35,7 +35,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
         .timer(TokioTimer::new())
         .max_header_list_size(HEADER_BYTES_MAX as u32)
         .keep_alive_interval(Duration::from_secs(30));
-    let service = TowerToHyperService::new(super::router(app));
+    let service = TowerToHyperService::new(super::router(app.clone()));
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut stop = std::pin::pin!(stop);
@@ -68,6 +68,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
         });
     }
     drop(listener);
+    app.pipeline().stop_waiting();
     if tokio::time::timeout(Duration::from_secs(SHUTDOWN_SECONDS), graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests did not end in time and were cut off");
     }

@@ -8,24 +8,35 @@ use countersign_core::{Clock, Timestamp};
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::TryStreamExt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_postgres::types::{ToSql, Type};
 
 /// Connections for reading; one more belongs to the writer.
 const READERS_MAX: usize = 8;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const TIME_KNOWN_FOR: Duration = Duration::from_secs(3);
 
 pub(crate) struct Postgres {
     pool: Pool,
     writer: mpsc::Sender<Box<dyn Write>>,
     clock: Option<Arc<dyn Clock>>,
-    /// Held for as long as this process works on the database; see `is_alone`.
-    presence: tokio::sync::Mutex<Option<ClientWrapper>>,
+    /// The database's time and when, on our own steady clock, it was read; see `now`.
+    known_time: parking_lot::Mutex<Option<(Instant, Timestamp)>>,
+    presence: Presence,
 }
+
+/// The connection that holds the presence lock, for as long as this process works on the database; see `is_alone`.
+type Presence = Arc<tokio::sync::Mutex<Option<ClientWrapper>>>;
 
 /// Every server holds this lock shared; whoever can take it alone is alone.
 const PRESENCE_LOCK: i64 = 7_117_002;
+
+/// Begins a batch. Batches of several servers take turns: two that lock the same rows in another order would otherwise
+/// deadlock, and events would be numbered in another order than they are committed.
+/// A server that stops answering in its turn loses it, and one that waits too long for its own gives up.
+const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL lock_timeout = '10s'; \
+                     SELECT pg_advisory_xact_lock(7117003)";
 
 impl Postgres {
     pub(crate) async fn open(url: &str, time: TimeSource, sealing: Sealing) -> Result<Self, Error> {
@@ -45,8 +56,9 @@ impl Postgres {
             TimeSource::Fixed(clock) => Some(clock),
         };
         let (writer, queue) = mpsc::channel(QUEUE_MAX);
-        tokio::spawn(write_all(pool.clone(), queue, clock.clone(), sealing));
-        Ok(Self { pool, writer, clock, presence: tokio::sync::Mutex::new(None) })
+        let presence = Presence::default();
+        tokio::spawn(write_all(pool.clone(), queue, clock.clone(), sealing, Arc::clone(&presence)));
+        Ok(Self { pool, writer, clock, known_time: parking_lot::Mutex::new(None), presence })
     }
 
     pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
@@ -72,8 +84,7 @@ impl Postgres {
             query(&client, "SELECT CASE WHEN pg_try_advisory_lock($1) THEN 1::bigint ELSE 0::bigint END", &[Val::Int(PRESENCE_LOCK)])
                 .await?;
         let alone = rows == [vec![Val::Int(1)]];
-        let locked = format!("SELECT pg_advisory_lock_shared({PRESENCE_LOCK})");
-        client.batch_execute(&locked).await.map_err(classify)?;
+        be_present(&client).await?;
         if alone {
             client.batch_execute(&format!("SELECT pg_advisory_unlock({PRESENCE_LOCK})")).await.map_err(classify)?;
         }
@@ -81,13 +92,24 @@ impl Postgres {
         Ok(alone)
     }
 
+    /// Asked anew every few seconds and carried on by our steady clock in between: a round trip saved on every call,
+    /// at the price of an error no larger than two clocks drift apart in that time.
+    async fn database_now(&self) -> Result<Timestamp, Error> {
+        let known = *self.known_time.lock();
+        if let Some((read_at, time)) = known.filter(|(read_at, _)| read_at.elapsed() < TIME_KNOWN_FOR) {
+            let since = i64::try_from(read_at.elapsed().as_micros()).unwrap_or(i64::MAX);
+            return Ok(Timestamp::from_micros(time.as_micros().saturating_add(since)));
+        }
+        let client = checked_out(&self.pool).await?;
+        let time = database_time(&client).await?;
+        *self.known_time.lock() = Some((Instant::now(), time));
+        Ok(time)
+    }
+
     pub(crate) async fn now(&self) -> Result<Timestamp, Error> {
         match &self.clock {
             Some(clock) => Ok(clock.now()),
-            None => {
-                let client = checked_out(&self.pool).await?;
-                database_time(&client).await
-            }
+            None => self.database_now().await,
         }
     }
 }
@@ -145,13 +167,34 @@ async fn database_time(client: &ClientWrapper) -> Result<Timestamp, Error> {
     }
 }
 
+async fn be_present(client: &ClientWrapper) -> Result<(), Error> {
+    client.batch_execute(&format!("SELECT pg_advisory_lock_shared({PRESENCE_LOCK})")).await.map_err(classify)
+}
+
+/// An outage ends the presence lock with its connection: it is taken again before anything new is written.
+async fn stay_present(pool: &Pool, presence: &Presence) -> Result<(), Error> {
+    let mut presence = presence.lock().await;
+    if presence.as_ref().is_some_and(|client| client.is_closed()) {
+        let client = Object::take(checked_out(pool).await?);
+        be_present(&client).await?;
+        *presence = Some(client);
+    }
+    Ok(())
+}
+
 /// The writer's life: wait for a write, run it and all that queued up meanwhile, commit once, answer all.
-async fn write_all(pool: Pool, mut queue: mpsc::Receiver<Box<dyn Write>>, clock: Option<Arc<dyn Clock>>, mut sealing: Sealing) {
+async fn write_all(
+    pool: Pool,
+    mut queue: mpsc::Receiver<Box<dyn Write>>,
+    clock: Option<Arc<dyn Clock>>,
+    mut sealing: Sealing,
+    presence: Presence,
+) {
     let mut kept = None;
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(first) = queue.recv().await {
         batch.push(first);
-        let committed = match take(&pool, kept.take()).await {
+        let committed = match take(&pool, kept.take(), &presence).await {
             Err(error) => Err(error),
             Ok(client) => {
                 let mut tx = Tx { connection: Connection::Postgres(client), now: Timestamp::default(), sealing };
@@ -175,7 +218,8 @@ async fn write_all(pool: Pool, mut queue: mpsc::Receiver<Box<dyn Write>>, clock:
     }
 }
 
-async fn take(pool: &Pool, kept: Option<Object>) -> Result<Object, Error> {
+async fn take(pool: &Pool, kept: Option<Object>, presence: &Presence) -> Result<Object, Error> {
+    stay_present(pool, presence).await?;
     match kept {
         Some(client) if !client.is_closed() => Ok(client),
         _ => checked_out(pool).await,
@@ -188,7 +232,7 @@ async fn commit_batch(
     batch: &mut Vec<Box<dyn Write>>,
     clock: Option<&dyn Clock>,
 ) -> Result<(), Error> {
-    word(tx, "BEGIN").await?;
+    word(tx, BEGIN).await?;
     let outcome = run_batch(tx, queue, batch, clock).await;
     if let Err(error) = outcome {
         // Dropping the connection would roll back too; this keeps a healthy one usable.

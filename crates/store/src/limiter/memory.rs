@@ -22,6 +22,13 @@ struct Window {
     count: u32,
 }
 
+impl Window {
+    /// A clock that was set back ends a window too: nobody waits until it has caught up.
+    const fn holds(&self, now_ms: u64) -> bool {
+        self.began_ms <= now_ms && now_ms < self.began_ms + WINDOW_MS
+    }
+}
+
 impl MemoryLimiter {
     pub fn new(per_minute_max: u32, clock: Arc<dyn Clock>) -> Self {
         Self { per_minute_max, clock, windows: Mutex::default() }
@@ -31,10 +38,10 @@ impl MemoryLimiter {
         let now_ms = u64::try_from(self.clock.now().as_micros() / 1_000).unwrap_or(0);
         let mut windows = self.windows.lock();
         if windows.len() >= SESSIONS_SWEEP_AT {
-            windows.retain(|_, window| now_ms < window.began_ms + WINDOW_MS);
+            windows.retain(|_, window| window.holds(now_ms));
         }
         let window = windows.entry(session.clone()).or_insert(Window { began_ms: now_ms, count: 0 });
-        if now_ms >= window.began_ms + WINDOW_MS {
+        if !window.holds(now_ms) {
             *window = Window { began_ms: now_ms, count: 0 };
         }
         if window.count >= self.per_minute_max {

@@ -26,7 +26,6 @@ enum Line {
 /// A proxy on a port of its own. It stops with the runtime of its test.
 #[derive(Clone)]
 pub(crate) struct Proxy {
-    pub(crate) port: u16,
     line: Arc<watch::Sender<Line>>,
 }
 
@@ -37,7 +36,7 @@ impl Proxy {
         let address = authority.rsplit_once('@').map_or(authority, |(_, address)| address).to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let proxy = Self { port, line: Arc::new(watch::channel(Line::Open).0) };
+        let proxy = Self { line: Arc::new(watch::channel(Line::Open).0) };
         tokio::spawn(proxy.clone().accept(listener, address.clone()));
         (proxy, url.replace(&address, &format!("127.0.0.1:{port}")))
     }

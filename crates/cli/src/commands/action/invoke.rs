@@ -11,6 +11,7 @@ use clap::Args;
 use jiff::SignedDuration;
 use serde_json::Value;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 pub(super) const EXAMPLES: &str = "\
@@ -94,8 +95,20 @@ impl Invoke {
         if outcome::is_settled(&first.read.invocation) {
             return ended(&first, terminal);
         }
-        let last = Wait { client, session: &session, patience }.run(first, terminal).await?;
+        let last = wait(first, &Wait { client, session: &session, patience }, terminal).await?;
         if outcome::is_settled(&last.read.invocation) { ended(&last, terminal) } else { still_waiting(&last, terminal) }
+    }
+}
+
+/// Waits until it is settled or patience runs out. An interrupt says what still waits.
+async fn wait(first: Answer<InvokeResponse>, wait: &Wait<'_>, terminal: &mut Terminal) -> Result<Answer<InvokeResponse>, Failure> {
+    let interrupted = Failure::new(Exit::Interrupted, format!("interrupted; `{}` still waits for a person", first.read.invocation.id))
+        .hint(format!("countersign show {}", first.read.invocation.id));
+    let interrupts = signal(SignalKind::interrupt());
+    let mut interrupts = interrupts.map_err(|error| Failure::failed(format!("interrupts cannot be heard: {error}")))?;
+    tokio::select! {
+        last = wait.run(first, terminal) => last,
+        _ = interrupts.recv() => Err(interrupted),
     }
 }
 
@@ -161,7 +174,6 @@ impl Wait<'_> {
                     let line = outcome::deadline(invocation, terminal);
                     terminal.redraw(&Tone::Muted.paint(line));
                 },
-                _ = tokio::signal::ctrl_c() => break Err(interrupted(invocation)),
             }
         };
         if terminal.is_watched() {
@@ -217,11 +229,6 @@ fn tell_waiting(invocation: &InvocationView, terminal: &mut Terminal) {
         (false, true) => terminal.note(line),
         (false, false) => terminal.note(format!("{line}, {deadline}")),
     }
-}
-
-fn interrupted(invocation: &InvocationView) -> Failure {
-    Failure::new(Exit::Interrupted, format!("interrupted; `{}` still waits for a person", invocation.id))
-        .hint(format!("countersign show {}", invocation.id))
 }
 
 #[cfg(test)]

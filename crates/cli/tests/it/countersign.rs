@@ -1,0 +1,196 @@
+//! Runs the binary: once to its end, or as a server that is stopped when the test is over.
+
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use tempfile::TempDir;
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    #[track_caller]
+    pub(crate) fn ok(self) -> Self {
+        self.exits(0)
+    }
+
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:#?}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+
+    #[track_caller]
+    pub(crate) fn error(&self) -> Value {
+        let document: Value = serde_json::from_str(&self.stderr).unwrap_or_else(|error| panic!("{error}: {self:#?}"));
+        document["error"].clone()
+    }
+}
+
+/// Somebody who runs the binary: a folder to stand in, a server's address, a token.
+#[derive(Clone)]
+pub(crate) struct User {
+    folder: PathBuf,
+    url: String,
+    token: Option<String>,
+    variables: Vec<(String, String)>,
+}
+
+impl User {
+    pub(crate) fn new(folder: &Path, url: &str, token: Option<&str>) -> Self {
+        Self { folder: folder.to_owned(), url: url.to_owned(), token: token.map(str::to_owned), variables: Vec::new() }
+    }
+
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.clone() }
+    }
+
+    pub(crate) fn without_token(&self) -> Self {
+        Self { token: None, ..self.clone() }
+    }
+
+    pub(crate) fn with_variable(&self, name: &str, value: &str) -> Self {
+        let mut user = self.clone();
+        user.variables.push((name.to_owned(), value.to_owned()));
+        user
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        self.run_with_stdin(arguments, "")
+    }
+
+    pub(crate) fn run_with_stdin(&self, arguments: &[&str], stdin: &str) -> Ran {
+        let mut child = self.command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Whoever does not read stdin may have closed it already.
+        let _closed = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Starts an invocation that will wait for a person, and returns once it says so.
+    pub(crate) fn start_waiting(&self, arguments: &[&str]) -> Waiting {
+        let mut child = self.command(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut told = String::new();
+        while stderr.read_line(&mut told).unwrap() > 0 {
+            if let Some(id) = told.split_whitespace().find(|word| word.starts_with("inv_")) {
+                return Waiting { id: id.to_owned(), child, stderr, told: told.clone() };
+            }
+        }
+        panic!("it ended without waiting: {told}");
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test of a binary runs it")]
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
+        command.args(arguments).current_dir(&self.folder).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", &self.folder);
+        command.env("COUNTERSIGN_URL", &self.url).env("COUNTERSIGN_CONFIG_HOME", self.folder.join("config"));
+        command.envs(self.token.as_ref().map(|token| ("COUNTERSIGN_TOKEN", token)));
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+/// An invocation somebody waits for.
+pub(crate) struct Waiting {
+    pub(crate) id: String,
+    pub(crate) told: String,
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Waiting {
+    /// What Ctrl-C sends.
+    pub(crate) fn interrupt(&self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    }
+
+    pub(crate) fn end(mut self) -> Ran {
+        let mut stdout = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+        let mut stderr = self.told;
+        self.stderr.read_to_string(&mut stderr).unwrap();
+        Ran { code: self.child.wait().unwrap().code().unwrap_or(-1), stdout, stderr }
+    }
+}
+
+/// A server on a free port, in a folder of its own.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    /// Shown at the first start only.
+    pub(crate) owner_token: Option<String>,
+    child: Child,
+    folder: TempDir,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::start_in(tempfile::tempdir().unwrap())
+    }
+
+    /// Serves what lies in `data` of this folder.
+    pub(crate) fn start_in(folder: TempDir) -> Self {
+        let arguments = ["serve", "--data", "data", "--listen", "127.0.0.1:0"];
+        let mut child = User::new(folder.path(), "http://127.0.0.1:1", None)
+            .command(&arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let (mut url, mut owner_token) = (None, None);
+        for line in lines.by_ref() {
+            match line.split_once(": ") {
+                Some(("url", found)) => url = Some(found.to_owned()),
+                Some(("owner token", found)) => owner_token = Some(found.to_owned()),
+                _ => {}
+            }
+            if line.starts_with("data: ") {
+                break;
+            }
+        }
+        Self { url: url.unwrap_or_else(|| panic!("the server did not say where it is")), owner_token, child, folder }
+    }
+
+    /// The first owner.
+    pub(crate) fn owner(&self) -> User {
+        let token = std::fs::read_to_string(self.data().join("owner.token")).unwrap();
+        User::new(self.folder.path(), &self.url, Some(token.trim()))
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.data().join("workspace")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ended = self.child.kill().and_then(|()| self.child.wait());
+    }
+}

@@ -1,0 +1,103 @@
+//! Who somebody is to a server: contexts, tokens, people, spaces.
+
+use crate::countersign::{Server, User};
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt as _;
+
+#[test]
+fn a_login_is_remembered_in_a_file_for_its_owner_alone_until_logout() {
+    let server = Server::start();
+    let owner = server.owner();
+    let token = server.owner_token.clone().unwrap();
+    let nobody = owner.without_token();
+    nobody.run(&["whoami"]).exits(4);
+
+    nobody.run_with_stdin(&["login", "--token-stdin", "--context", "wrong"], "nonsense\n").exits(4);
+    assert_eq!(nobody.run(&["context", "list", "-o", "name"]).ok().stdout, "");
+
+    nobody.run_with_stdin(&["login", "--token-stdin", "--context", "work"], &format!("{token}\n")).ok();
+    let file = owner.folder().join("config/contexts.toml");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(nobody.run(&["whoami", "--json=role"]).ok().json(), json!({ "role": "owner" }));
+    let listed = nobody.run(&["context", "list"]).ok();
+    assert_eq!(listed.stdout, format!("work\t{}/\tcurrent\n", server.url));
+    assert!(!listed.stdout.contains(&token) && !listed.stderr.contains(&token));
+
+    nobody.run_with_stdin(&["login", "--token-stdin", "--context", "other"], &token).ok();
+    nobody.run(&["context", "use", "work"]).ok();
+    nobody.run(&["context", "use", "nope"]).exits(3);
+    nobody.run(&["logout"]).ok();
+    nobody.run(&["logout", "other"]).ok();
+    nobody.run(&["whoami"]).exits(4);
+    nobody.run(&["logout"]).exits(3);
+}
+
+#[test]
+fn a_login_without_a_terminal_never_waits_for_a_token() {
+    let server = Server::start();
+    let refused = server.owner().run(&["login"]).exits(2);
+    assert!(refused.stderr.contains("hint: countersign login --token-stdin"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_colleague_gets_a_token_answers_and_is_disabled() {
+    let server = Server::start();
+    let owner = server.owner();
+    let user = owner.run(&["user", "create", "robin", "--role", "admin", "--json=id,role"]).ok().json();
+    assert_eq!(user["role"], "admin");
+    let id = user["id"].as_str().unwrap();
+    let token = owner.run(&["token", "create", "laptop", "--user", id, "--json"]).ok().json();
+    let robin = owner.with_token(token["token"].as_str().unwrap());
+    assert_eq!(robin.run(&["whoami", "--json=name"]).ok().json(), json!({ "name": "robin" }));
+
+    // With self-approval refused, somebody else must answer.
+    owner.run(&["space", "set", "main", "--self-approval", "refused"]).ok();
+    let pending = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait"]).exits(6).stdout;
+    assert_eq!(owner.run(&["approve", pending.trim(), "--json"]).exits(5).error()["code"], "self_approval");
+    robin.run(&["approve", pending.trim()]).ok();
+
+    owner.run(&["user", "disable", id, "--yes"]).ok();
+    robin.run(&["whoami"]).exits(4);
+    owner.run(&["space", "set", "nowhere", "--self-approval", "allowed"]).exits(3);
+}
+
+#[test]
+fn tokens_are_shown_once_listed_without_their_text_and_revoked() {
+    let server = Server::start();
+    let owner = server.owner();
+    let own = owner.run(&["token", "create", "phone", "--json"]).ok().json();
+    let text = own["token"].as_str().unwrap();
+    let listed = owner.run(&["token", "list", "--json"]).ok();
+    assert!(listed.stdout.contains("phone") && !listed.stdout.contains(text));
+    let phone = owner.with_token(text);
+    phone.run(&["whoami"]).ok();
+    owner.run(&["token", "revoke", own["id"].as_str().unwrap(), "--yes"]).ok();
+    phone.run(&["whoami"]).exits(4);
+
+    let service = owner.run(&["token", "create", "ci", "--scope", "create_session", "--scope", "invoke", "--json"]).ok().json();
+    let ci = owner.with_token(service["token"].as_str().unwrap());
+    let refused = ci.run(&["action", "invoke", "files.list"]).exits(2);
+    assert!(refused.stderr.contains("has no session of its own"), "{}", refused.stderr);
+    let session = ci.run(&["session", "create", "-o", "name"]).ok().stdout;
+    ci.with_variable("COUNTERSIGN_SESSION", session.trim()).run(&["action", "invoke", "files.list"]).ok();
+}
+
+#[test]
+fn a_server_shows_its_owners_token_once() {
+    let server = Server::start();
+    assert_eq!(std::fs::read_to_string(server.data().join("owner.token")).unwrap().trim(), server.owner_token.as_deref().unwrap());
+}
+
+#[test]
+fn modes_are_set_listed_and_unset() {
+    let server = Server::start();
+    let owner = server.owner();
+    let mode = |user: &User| user.run(&["action", "show", "files.write_text", "--json=mode,mode_source"]).ok().json();
+    assert_eq!(mode(&owner), json!({ "mode": "require_approval", "mode_source": "inferred_default" }));
+    owner.run(&["mode", "set", "files.write_text", "deny"]).ok();
+    assert_eq!(mode(&owner), json!({ "mode": "deny", "mode_source": "org_default" }));
+    assert!(owner.run(&["mode", "list"]).ok().stdout.starts_with("files.write_text\tdeny\torg\t"));
+    owner.run(&["mode", "unset", "files.write_text"]).ok();
+    assert_eq!(mode(&owner), json!({ "mode": "require_approval", "mode_source": "inferred_default" }));
+    owner.run(&["mode", "set", "files.write_text", "perhaps"]).exits(2);
+}

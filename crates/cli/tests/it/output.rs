@@ -1,0 +1,148 @@
+//! What goes into a pipe: tab-separated or one JSON document, whole, and never anything a terminal would obey.
+
+use crate::countersign::{Server, User};
+use serde_json::{Value, json};
+
+const LISTS: &[&[&str]] = &[
+    &["inbox"],
+    &["invocation", "list"],
+    &["action", "list"],
+    &["receipt", "list"],
+    &["key", "list"],
+    &["mode", "list"],
+    &["session", "list"],
+    &["space", "list"],
+    &["user", "list"],
+    &["token", "list"],
+    &["notification", "list"],
+    &["context", "list"],
+    &["doctor"],
+];
+
+#[test]
+fn every_list_is_items_and_next() {
+    let server = Server::start();
+    let owner = server.owner();
+    fill(&owner);
+    for list in LISTS {
+        let document = owner.run(&[*list, &["--json"]].concat()).ok().json();
+        assert!(document["items"].is_array(), "{list:?}: {document}");
+        assert_eq!(document["next"], Value::Null, "{list:?}");
+        assert_eq!(document.as_object().unwrap().len(), 2, "{list:?}");
+    }
+}
+
+#[test]
+fn a_list_in_a_pipe_is_tab_separated_and_without_colour() {
+    let server = Server::start();
+    let owner = server.owner();
+    fill(&owner);
+    let rows = owner.run(&["invocation", "list"]).ok().stdout;
+    for row in rows.lines() {
+        assert_eq!(row.split('\t').count(), 6, "{row}");
+        assert!(!row.contains('…') && !row.contains('\u{1b}'), "{row}");
+    }
+    let names = owner.run(&["invocation", "list", "-o", "name"]).ok();
+    let first: Vec<_> = rows.lines().filter_map(|row| row.split('\t').next()).collect();
+    assert_eq!(names.stdout.lines().collect::<Vec<_>>(), first);
+    assert_eq!(names.stderr, "");
+}
+
+#[test]
+fn a_list_ends_with_the_next_command_and_the_next_page() {
+    let server = Server::start();
+    let owner = server.owner();
+    fill(&owner);
+    let page = owner.run(&["invocation", "list", "--limit", "1"]).ok();
+    let next = page.stderr.trim().strip_prefix("next: countersign ").unwrap().to_owned();
+    let arguments: Vec<_> = next.split(' ').chain(["--limit", "1", "-o", "name"]).collect();
+    let second = owner.run(&arguments).ok();
+    let all = owner.run(&["invocation", "list", "-o", "name"]).ok().stdout;
+    assert_eq!(Some(second.stdout.trim()), all.lines().nth(1));
+}
+
+#[test]
+fn json_keeps_the_fields_that_were_asked_for_and_names_those_there_are() {
+    let server = Server::start();
+    let owner = server.owner();
+    let whoami = owner.run(&["whoami", "--json=role,name"]).ok().json();
+    assert_eq!(whoami, json!({ "role": "owner", "name": "owner" }));
+    let unknown = owner.run(&["whoami", "--json=nope"]).exits(2);
+    assert!(unknown.error()["cause"].as_str().unwrap().contains("principal"), "{unknown:#?}");
+}
+
+#[test]
+fn colour_is_only_where_it_is_wanted() {
+    let server = Server::start();
+    let owner = server.owner();
+    let coloured = |user: &User, arguments: &[&str]| user.run(arguments).ok().stderr.contains('\u{1b}');
+    let forced = owner.with_variable("CLICOLOR_FORCE", "1");
+    assert!(!coloured(&owner, &["action", "invoke", "files.list"]));
+    assert!(coloured(&forced, &["action", "invoke", "files.list"]));
+    assert!(coloured(&owner, &["action", "invoke", "files.list", "--color", "always"]));
+    assert!(!coloured(&forced, &["action", "invoke", "files.list", "--color", "never"]));
+    assert!(!coloured(&owner.with_variable("NO_COLOR", "1"), &["action", "invoke", "files.list"]));
+}
+
+#[test]
+fn other_peoples_text_never_reaches_the_terminal_as_it_is() {
+    let server = Server::start();
+    let owner = server.owner();
+    let evil = "\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\u{200b}";
+    let call = ["action", "invoke", "files.write_text", "path=a", &format!("text={evil}"), "--reason", evil, "--no-wait"];
+    let id = owner.run(&call).exits(6).stdout.trim().to_owned();
+    owner.run(&["session", "create", "--title", evil]).ok();
+    let shown: &[&[&str]] =
+        &[&["show", &id], &["show", &id, "--json"], &["inbox"], &["inbox", "-o", "table"], &["explain", &id], &["session", "list"]];
+    for arguments in shown {
+        let ran = owner.run(arguments).ok();
+        let raw = |text: &str| text.chars().any(|character| "\u{7}\u{9b}\u{202e}\u{200b}".contains(character)) || text.contains("\u{1b}]");
+        assert!(!raw(&ran.stdout) && !raw(&ran.stderr), "{arguments:?}: {ran:#?}");
+    }
+    let card = owner.run(&["show", &id]).ok().stdout;
+    assert!(card.contains("\\u{1b}]0;owned\\u{7}\\u{9b}2J\\u{202e}\\u{200b}"), "{card}");
+}
+
+#[test]
+fn doctor_finds_a_healthy_server_healthy_and_names_what_mends_a_missing_one() {
+    let server = Server::start();
+    let owner = server.owner();
+    let well = owner.run(&["doctor", "--data", "data", "--json"]).ok().json();
+    assert!(well["items"].as_array().unwrap().iter().all(|item| item["verdict"] == "ok"), "{well:#}");
+
+    let lost = User::new(owner.folder(), &crate::fake::nobody(), None);
+    let ran = lost.run(&["doctor"]).exits(1);
+    assert!(ran.stdout.contains("✗ broken  server"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("countersign serve"), "{}", ran.stdout);
+
+    let wrong = owner.with_token("wrong").run(&["doctor"]).exits(1);
+    assert!(wrong.stdout.contains("✗ broken  token"), "{}", wrong.stdout);
+}
+
+#[test]
+fn doctor_sees_who_else_can_read_the_master_key() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let server = Server::start();
+    let key = server.data().join("master.key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = server.owner().run(&["doctor", "--data", "data"]).exits(1);
+    assert!(ran.stdout.contains("✗ broken  master key"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("chmod 600 data/master.key"), "{}", ran.stdout);
+}
+
+#[test]
+fn openapi_and_version_are_told_without_a_server() {
+    let nobody = User::new(&std::env::temp_dir(), &crate::fake::nobody(), None);
+    let document: Value = nobody.run(&["openapi"]).ok().json();
+    assert!(document["paths"]["/api/v1/whoami"].is_object());
+    assert_eq!(nobody.run(&["version"]).ok().stdout, format!("countersign {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(nobody.run(&["version", "--json"]).ok().json(), json!({ "version": env!("CARGO_PKG_VERSION") }));
+}
+
+/// Something for every list.
+fn fill(owner: &User) {
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["mode", "set", "notify.send", "allow"]).ok();
+    owner.run(&["action", "invoke", "notify.send", "title=hello", "body=world"]).ok();
+}

@@ -1,0 +1,119 @@
+//! Checking records: what holds, what does not, and what is said about where the key came from.
+
+use crate::countersign::{Server, User};
+use serde_json::json;
+use std::path::Path;
+
+fn offline(folder: &Path) -> User {
+    User::new(folder, &crate::fake::nobody(), None)
+}
+
+#[test]
+fn the_published_vector_verifies_without_a_server() {
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../receipt/vectors");
+    let pinned = ["receipt", "verify", "bundle.jsonl", "--key", "receipt-key.pem", "--checkpoint", "checkpoint.txt", "--json"];
+    let report = offline(&vectors).run(&pinned).ok().json();
+    assert_eq!((&report["ok"], &report["key_from"]), (&json!(true), &json!("pinned")));
+
+    let unpinned = offline(&vectors).run(&["receipt", "verify", "bundle.jsonl"]).ok();
+    assert!(unpinned.stderr.contains("the key was taken from the file itself"), "{}", unpinned.stderr);
+}
+
+#[test]
+fn another_key_a_cut_off_file_and_a_forgotten_past_do_not_pass() {
+    let (one, other) = (Server::start(), Server::start());
+    let owner = one.owner();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["receipt", "export", "all.jsonl"]).ok();
+    owner.run(&["receipt", "key", "--out", "own.pem"]).ok();
+    let key = other.owner().run(&["receipt", "key"]).ok().stdout;
+    let folder = owner.folder();
+    std::fs::write(folder.join("other.pem"), key).unwrap();
+    let user = offline(folder);
+    user.run(&["receipt", "verify", "all.jsonl", "--key", "own.pem"]).ok();
+
+    let refused = user.run(&["receipt", "verify", "all.jsonl", "--key", "other.pem"]).exits(1);
+    assert!(refused.stderr.contains("wrong_key"), "{}", refused.stderr);
+
+    let whole = std::fs::read_to_string(folder.join("all.jsonl")).unwrap();
+    let cut = &whole[..whole.trim_end().rfind('\n').unwrap() + 1];
+    std::fs::write(folder.join("cut.jsonl"), cut).unwrap();
+    let refused = user.run(&["receipt", "verify", "cut.jsonl", "--key", "own.pem"]).exits(1);
+    assert!(refused.stderr.contains("truncated_tail"), "{}", refused.stderr);
+
+    // Whoever kept a later checkpoint notices that the end was taken back.
+    owner.run(&["receipt", "checkpoint", "--out", "kept.txt"]).ok();
+    user.run(&["receipt", "verify", "all.jsonl", "--key", "own.pem", "--checkpoint", "kept.txt"]).ok();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["receipt", "checkpoint", "--out", "later.txt"]).ok();
+    let refused = user.run(&["receipt", "verify", "all.jsonl", "--key", "own.pem", "--checkpoint", "later.txt"]).exits(1);
+    assert!(refused.stderr.contains("fork_or_rollback"), "{}", refused.stderr);
+
+    std::fs::write(folder.join("empty.jsonl"), "").unwrap();
+    user.run(&["receipt", "verify", "empty.jsonl"]).exits(1);
+    user.run(&["receipt", "verify", "all.jsonl", "--key", "all.jsonl"]).exits(2);
+}
+
+#[test]
+fn an_export_to_stdout_is_the_same_as_one_to_a_file_and_leaves_nothing_behind() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["receipt", "export", "all.jsonl"]).ok();
+    let piped = owner.run(&["receipt", "export", "-"]).ok().stdout;
+    assert_eq!(piped, std::fs::read_to_string(owner.folder().join("all.jsonl")).unwrap());
+    assert!(!owner.folder().join("all.jsonl.part").exists());
+
+    owner.with_token("wrong").run(&["receipt", "export", "none.jsonl"]).exits(4);
+    let left = std::fs::read_dir(owner.folder())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("none"));
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn keys_are_rotated_and_everything_still_verifies_under_the_first() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["receipt", "key", "--out", "first.pem"]).ok();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["key", "rotate", "--yes"]).ok();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    let keys = owner.run(&["key", "list", "--json=purpose,retired_at"]).ok().json();
+    let retired = keys["items"].as_array().unwrap().iter().filter(|key| key["retired_at"].is_string()).count();
+    assert_eq!((keys["items"].as_array().unwrap().len(), retired), (4, 2));
+    owner.run(&["receipt", "verify", "--key", "first.pem"]).ok();
+    let newest = owner.run(&["receipt", "list", "--limit", "1", "-o", "name"]).ok().stdout;
+    owner.run(&["receipt", "prove", newest.trim()]).ok();
+    let shown = owner.run(&["receipt", "show", newest.trim()]).ok().stdout;
+    assert!(shown.contains("status\tsucceeded"), "{shown}");
+}
+
+#[test]
+fn a_proof_that_does_not_add_up_is_refused_at_the_step_that_fails() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    let receipt = owner.run(&["receipt", "list", "--limit", "1", "-o", "name"]).ok().stdout.trim().to_owned();
+    let proof = owner.run(&["receipt", "prove", &receipt, "--json"]).ok().json()["proof"].clone();
+    let keys = owner.run(&["key", "list", "--json"]).ok().json();
+
+    type Change = fn(&mut serde_json::Value);
+    let changes: [(&str, Change); 5] = [
+        ("signature", |proof| proof["entry"]["envelope"]["signatures"][0]["sig"] = json!("A".repeat(86) + "==")),
+        ("leaf", |proof| proof["leaf"] = json!("0".repeat(64))),
+        ("leaf", |proof| proof["index"] = json!(0)),
+        ("path", |proof| proof["hashes"][0] = json!("0".repeat(64))),
+        ("checkpoint", |proof| proof["checkpoint"] = json!(proof["checkpoint"].as_str().unwrap().replace("— ", "— x"))),
+    ];
+    for (step, change) in changes {
+        let mut proof = proof.clone();
+        change(&mut proof);
+        let keys = keys.clone();
+        let fake =
+            crate::fake::Fake::start(move |_, path| (200, if path.ends_with("/keys") { keys.to_string() } else { proof.to_string() }));
+        let ran = User::new(owner.folder(), &fake.url, Some("t")).run(&["receipt", "prove", &receipt]).exits(1);
+        assert!(ran.stderr.contains(&format!("does not hold at its {step}")), "{step}: {}", ran.stderr);
+    }
+}
