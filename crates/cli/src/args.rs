@@ -13,6 +13,7 @@ use crate::commands::{
 };
 use crate::output::{Fields, Format, Input, Settings, Times};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use countersign_core::limits::PAGE_ROWS_DEFAULT;
 
 #[derive(Debug, Parser)]
 #[command(name = "countersign", version, about = "The action control plane for AI agents.", disable_help_subcommand = true)]
@@ -89,7 +90,7 @@ impl Global {
 #[derive(Debug, Args)]
 pub(crate) struct Paging {
     /// Rows of one page, 1 to 100
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = PAGE_ROWS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=100))]
     limit: u32,
     /// Where the page before ended
     #[arg(long, value_name = "CURSOR")]
@@ -100,6 +101,12 @@ impl Paging {
     pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
         let after = self.after.iter().map(|after| ("after", after.clone()));
         after.chain([("limit", self.limit.to_string())]).collect()
+    }
+
+    /// The flags that ask for the page which begins at `next`.
+    pub(crate) fn next(&self, next: &str) -> String {
+        let limit = if self.limit == PAGE_ROWS_DEFAULT { String::new() } else { format!(" --limit {}", self.limit) };
+        format!("{limit} --after {next}")
     }
 }
 

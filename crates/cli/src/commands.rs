@@ -26,7 +26,7 @@ mod status;
 pub(crate) mod token;
 pub(crate) mod user;
 
-use crate::args::{self, Cli, Command, Global};
+use crate::args::{self, Cli, Command, Global, Paging};
 use crate::client::Client;
 use crate::context::{Environment, Origin, Server};
 use crate::exit::{Exit, Failure};
@@ -134,10 +134,10 @@ async fn run(command: Command, mut setting: Setting<'_>) -> Result<Exit, Failure
     }
 }
 
-/// After a list that goes on.
-fn more(terminal: &mut Terminal, next: Option<&str>, command: &str) {
+/// After a list that goes on: the command for the rest of it.
+fn more(terminal: &mut Terminal, paging: &Paging, next: Option<&str>, command: &str) {
     if let Some(next) = next {
-        terminal.next(format!("{command} --after {next}"));
+        terminal.next(format!("{command}{}", paging.next(next)));
     }
 }
 

@@ -227,24 +227,5 @@ fn unwritable(error: std::io::Error) -> Error {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::db::Columns;
-
-    /// Tables the database has and a backup would not hold; there must be none.
-    pub(crate) async fn forgotten_tables(tx: &mut Tx) -> Result<Vec<String>, Error> {
-        let sql = if tx.is_postgres() {
-            "/* every org */ SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema()"
-        } else {
-            "/* every org */ SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        };
-        let mut forgotten = Vec::new();
-        for row in tx.query(sql, &[]).await? {
-            let table = Columns::of(row).text()?;
-            if table != "schema_migrations" && !TABLES.iter().any(|(known, ..)| *known == table) {
-                forgotten.push(table);
-            }
-        }
-        Ok(forgotten)
-    }
-}
+#[path = "backup_tests.rs"]
+mod tests;

@@ -379,3 +379,7 @@ macro_rules! vals {
     ($($value:expr),* $(,)?) => { [$($crate::db::Val::from($value)),*] };
 }
 pub(crate) use vals;
+
+#[cfg(test)]
+#[path = "db_tests.rs"]
+mod tests;

@@ -19,8 +19,8 @@ const COLUMNS: &[Column] = &[
     Column::Whole("ACTION"),
     Column::Whole("TIER"),
     Column::Cut("WHAT"),
-    Column::Whole("WHO"),
-    Column::Whole("EXPIRES IN"),
+    Column::Extra("WHO"),
+    Column::Whole("EXPIRES"),
 ];
 /// Under a minute is soon.
 const SOON_MS: u64 = 60_000;

@@ -42,8 +42,8 @@ const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
     Column::Whole("STATUS"),
     Column::Whole("ACTION"),
-    Column::Whole("TIER"),
-    Column::Whole("WHO"),
+    Column::Extra("TIER"),
+    Column::Extra("WHO"),
     Column::Whole("ASKED"),
 ];
 
@@ -59,7 +59,8 @@ impl Invocation {
 impl List {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let filters = [("status", self.status), ("action", self.action), ("session", self.session)];
-        let filters = filters.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let filters: Vec<_> = filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        let flags: String = filters.iter().map(|(name, value)| format!(" --{name} {value}")).collect();
         let query: Vec<_> = self.paging.query().into_iter().chain(filters).collect();
         let answer = client.get::<Page<InvocationView>>(&["invocations"], &query).await?;
         let mut table = Table::new(COLUMNS, "no invocations: countersign action list shows what can be done");
@@ -75,7 +76,7 @@ impl List {
         }
         terminal.list(&answer.raw, &table)?;
         match (&answer.read.next, answer.read.items.first()) {
-            (Some(next), _) => more(terminal, Some(next), "countersign invocation list"),
+            (Some(next), _) => more(terminal, &self.paging, Some(next), &format!("countersign invocation list{flags}")),
             (None, Some(newest)) => terminal.next(format!("countersign explain {}", newest.id)),
             (None, None) => {}
         }

@@ -44,7 +44,7 @@ const COLUMNS: &[Column] = &[
     Column::Whole("MODE"),
     Column::Whole("SCOPE"),
     Column::Number("VERSION"),
-    Column::Cut("SET BY"),
+    Column::Extra("SET BY"),
     Column::Whole("SET"),
 ];
 
@@ -65,7 +65,7 @@ impl Mode {
                     ]);
                 }
                 terminal.list(&answer.raw, &table)?;
-                more(terminal, answer.read.next.as_deref(), "countersign mode list");
+                more(terminal, &paging, answer.read.next.as_deref(), "countersign mode list");
             }
             Self::Set { action, mode } => {
                 let mode = match mode {

@@ -16,7 +16,7 @@ pub(crate) enum Notification {
 }
 
 const COLUMNS: &[Column] =
-    &[Column::Whole("ID"), Column::Cut("TITLE"), Column::Cut("BODY"), Column::Whole("SENT"), Column::Whole("INVOCATION")];
+    &[Column::Whole("ID"), Column::Cut("TITLE"), Column::Cut("BODY"), Column::Whole("SENT"), Column::Extra("INVOCATION")];
 
 impl Notification {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -33,7 +33,7 @@ impl Notification {
             ]);
         }
         terminal.list(&answer.raw, &table)?;
-        more(terminal, answer.read.next.as_deref(), "countersign notification list");
+        more(terminal, &paging, answer.read.next.as_deref(), "countersign notification list");
         Ok(Exit::Ok)
     }
 }

@@ -61,7 +61,7 @@ const COLUMNS: &[Column] = &[
     Column::Number("ENTRY"),
     Column::Whole("STATUS"),
     Column::Whole("ACTION"),
-    Column::Whole("WHO"),
+    Column::Extra("WHO"),
     Column::Whole("WHEN"),
 ];
 
@@ -94,7 +94,7 @@ async fn list(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Resu
     }
     terminal.list(&answer.raw, &table)?;
     match &answer.read.next {
-        Some(next) => more(terminal, Some(next), "countersign receipt list"),
+        Some(next) => more(terminal, paging, Some(next), "countersign receipt list"),
         None if table.is_empty() => {}
         None => terminal.next("countersign receipt verify"),
     }

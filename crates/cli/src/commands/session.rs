@@ -44,8 +44,8 @@ pub(crate) enum Session {
 const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
     Column::Cut("TITLE"),
-    Column::Whole("ATTENDANCE"),
-    Column::Cut("CREATED BY"),
+    Column::Extra("ATTENDANCE"),
+    Column::Extra("CREATED BY"),
     Column::Whole("CREATED"),
     Column::Whole("STATE"),
 ];
@@ -82,7 +82,7 @@ impl Session {
                     ]);
                 }
                 terminal.list(&answer.raw, &table)?;
-                more(terminal, answer.read.next.as_deref(), "countersign session list");
+                more(terminal, &paging, answer.read.next.as_deref(), "countersign session list");
             }
             Self::Show { id } => {
                 let answer = client.get::<SessionView>(&["sessions", &id], &[]).await?;

@@ -53,7 +53,7 @@ impl Space {
                     table.row(cells);
                 }
                 terminal.list(&answer.raw, &table)?;
-                more(terminal, answer.read.next.as_deref(), "countersign space list");
+                more(terminal, &paging, answer.read.next.as_deref(), "countersign space list");
             }
             Self::Create { name } => {
                 let answer = client.post::<SpaceView>(&["spaces"], &NewSpaceRequest { name }).await?;

@@ -46,9 +46,9 @@ const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
     Column::Whole("KIND"),
     Column::Cut("NAME"),
-    Column::Cut("FOR"),
+    Column::Extra("FOR"),
     Column::Cut("SCOPES"),
-    Column::Whole("CREATED"),
+    Column::Extra("CREATED"),
     Column::Whole("STATE"),
 ];
 
@@ -69,7 +69,7 @@ impl Token {
                     table.row(row(token, terminal));
                 }
                 terminal.list(&answer.raw, &table)?;
-                more(terminal, answer.read.next.as_deref(), "countersign token list");
+                more(terminal, &paging, answer.read.next.as_deref(), "countersign token list");
             }
             Self::Revoke { id, yes } => {
                 terminal.consent(&format!("revoke `{id}`?"), Consent::from_flag(yes)).await?;

@@ -58,7 +58,7 @@ impl User {
                     ]);
                 }
                 terminal.list(&answer.raw, &table)?;
-                more(terminal, answer.read.next.as_deref(), "countersign user list");
+                more(terminal, &paging, answer.read.next.as_deref(), "countersign user list");
             }
             Self::Create { name, role } => {
                 let role = match role {

@@ -1,10 +1,14 @@
 //! Lists and single things, drawn for people or tab-separated for pipes. A cell has a text for each.
 
 use crate::style::{self, Tone, clean};
-use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement};
+use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width};
 
 /// Below this a table is drawn as if the terminal were so wide: narrower, nothing could be read.
 const WIDTH_MIN: u16 = 60;
+/// What is left of a text that is cut.
+const CUT_CHARS_MIN: u16 = 10;
+/// Between two columns.
+const GAP: u16 = 2;
 
 /// One value: what a person sees and what a pipe gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +88,8 @@ pub(crate) enum Column {
     Cut(&'static str),
     /// Never cut, and right-aligned.
     Number(&'static str),
+    /// Left out where there is no room for it.
+    Extra(&'static str),
 }
 
 /// A list. The first column is the id.
@@ -132,25 +138,52 @@ impl Table {
             drawn.max_height(1);
             table.add_row(drawn);
         }
-        for (column, drawn) in self.columns.iter().zip(table.column_iter_mut()) {
-            drawn.set_padding((0, 2));
-            match column {
-                Column::Cut(_) => {}
-                Column::Whole(_) => drop(drawn.set_constraint(ColumnConstraint::ContentWidth)),
-                Column::Number(_) => {
-                    drawn.set_constraint(ColumnConstraint::ContentWidth);
-                    drawn.set_cell_alignment(CellAlignment::Right);
-                }
+        let contents = table.column_max_content_widths();
+        let hidden = width.map(|width| self.hidden(&contents, width.max(WIDTH_MIN))).unwrap_or_default();
+        let last = (0..self.columns.len()).rev().find(|index| !hidden.contains(index));
+        for (index, (column, drawn)) in self.columns.iter().zip(table.column_iter_mut()).enumerate() {
+            let gap = if Some(index) == last { 0 } else { GAP };
+            drawn.set_padding((0, gap));
+            drawn.set_constraint(match column {
+                _ if hidden.contains(&index) => ColumnConstraint::Hidden,
+                Column::Cut(_) => ColumnConstraint::LowerBoundary(Width::Fixed(column.least(contents[index]) + gap)),
+                Column::Whole(_) | Column::Number(_) | Column::Extra(_) => ColumnConstraint::ContentWidth,
+            });
+            if matches!(column, Column::Number(_)) {
+                drawn.set_cell_alignment(CellAlignment::Right);
             }
         }
         table.trim_fmt()
     }
+
+    /// The extra columns there is no room for, the last one first.
+    fn hidden(&self, contents: &[u16], width: u16) -> Vec<usize> {
+        let needs = |index: usize| u32::from(self.columns[index].least(contents[index]) + GAP);
+        let mut needed = (0..self.columns.len()).map(needs).sum::<u32>().saturating_sub(u32::from(GAP));
+        let mut hidden = Vec::new();
+        for index in (0..self.columns.len()).rev().filter(|index| matches!(self.columns[*index], Column::Extra(_))) {
+            if needed <= u32::from(width) {
+                break;
+            }
+            needed -= needs(index);
+            hidden.push(index);
+        }
+        hidden
+    }
 }
 
 impl Column {
+    /// The width it cannot do without.
+    fn least(self, content: u16) -> u16 {
+        match self {
+            Self::Cut(_) => content.min(CUT_CHARS_MIN),
+            Self::Whole(_) | Self::Number(_) | Self::Extra(_) => content,
+        }
+    }
+
     const fn title(self) -> &'static str {
         match self {
-            Self::Whole(title) | Self::Cut(title) | Self::Number(title) => title,
+            Self::Whole(title) | Self::Cut(title) | Self::Number(title) | Self::Extra(title) => title,
         }
     }
 }
@@ -228,6 +261,32 @@ mod tests {
         assert!(lines[0].starts_with("ID"), "{plain}");
         assert!(lines[1].starts_with("inv_1") && lines[1].contains('…') && lines[1].ends_with(" 7"), "{plain}");
         assert!(lines[2].starts_with("◷ pending") && lines[2].ends_with("70"), "{plain}");
+    }
+
+    #[test]
+    fn what_is_extra_gives_way_before_a_line_breaks() {
+        let mut table =
+            Table::new(&[Column::Whole("ID"), Column::Extra("WHY"), Column::Cut("WHAT"), Column::Extra("WHO"), Column::Whole("WHEN")], "");
+        table.row([
+            Cell::text("i".repeat(30)),
+            Cell::text("because"),
+            Cell::text("w".repeat(40)),
+            Cell::text("somebody"),
+            Cell::text("just now"),
+        ]);
+        for (width, expected) in [
+            (120, "ID WHY WHAT WHO WHEN"),
+            (73, "ID WHY WHAT WHO WHEN"),
+            (70, "ID WHY WHAT WHEN"),
+            (60, "ID WHAT WHEN"),
+            (10, "ID WHAT WHEN"),
+        ] {
+            let drawn = anstream::adapter::strip_str(&table.draw(Some(width))).to_string();
+            let header: Vec<_> = drawn.lines().next().unwrap().split_whitespace().collect();
+            assert_eq!(header.join(" "), expected, "{width}");
+            assert_eq!(drawn.lines().count(), 2, "{drawn}");
+            assert!(drawn.lines().all(|line| line.chars().count() <= usize::from(width.max(WIDTH_MIN))), "{drawn}");
+        }
     }
 
     #[test]

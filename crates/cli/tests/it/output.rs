@@ -53,11 +53,12 @@ fn a_list_ends_with_the_next_command_and_the_next_page() {
     let server = Server::start();
     let owner = server.owner();
     fill(&owner);
-    let page = owner.run(&["invocation", "list", "--limit", "1"]).ok();
+    let page = owner.run(&["invocation", "list", "--action", "files.list", "--limit", "1"]).ok();
     let next = page.stderr.trim().strip_prefix("next: countersign ").unwrap().to_owned();
-    let arguments: Vec<_> = next.split(' ').chain(["--limit", "1", "-o", "name"]).collect();
+    let arguments: Vec<_> = next.split(' ').chain(["-o", "name"]).collect();
     let second = owner.run(&arguments).ok();
-    let all = owner.run(&["invocation", "list", "-o", "name"]).ok().stdout;
+    let all = owner.run(&["invocation", "list", "--action", "files.list", "-o", "name"]).ok().stdout;
+    assert_eq!(all.lines().count(), 2);
     assert_eq!(Some(second.stdout.trim()), all.lines().nth(1));
 }
 

@@ -21,8 +21,10 @@ impl RedisLimiter {
     pub async fn connect(url: &str, per_minute_max: u32) -> Result<Self, Error> {
         let unavailable = |error: redis::RedisError| Error::Unavailable { message: format!("redis: {error}") };
         let client = redis::Client::open(url).map_err(unavailable)?;
-        let config =
-            ConnectionManagerConfig::new().set_connection_timeout(Some(Duration::from_secs(2))).set_response_timeout(Some(ANSWER_TIMEOUT));
+        let config = ConnectionManagerConfig::new()
+            .set_number_of_retries(1)
+            .set_connection_timeout(Some(Duration::from_secs(2)))
+            .set_response_timeout(Some(ANSWER_TIMEOUT));
         let connection = ConnectionManager::new_with_config(client, config).await.map_err(unavailable)?;
         // Counting and setting the window's end must be one step, or a crash between them would limit a session for ever.
         let script = redis::Script::new(
@@ -38,9 +40,11 @@ impl RateLimiter for RedisLimiter {
     fn admit<'a>(&'a self, session: &'a SessionId) -> Future<'a, Admission> {
         Box::pin(async move {
             let mut connection = self.connection.clone();
-            let counted: Result<(u64, i64), _> =
-                self.script.key(format!("ratelimit:actions:{session}")).arg(WINDOW_MS).invoke_async(&mut connection).await;
-            match counted {
+            let mut counting = self.script.key(format!("ratelimit:actions:{session}"));
+            let counted = counting.arg(WINDOW_MS).invoke_async::<(u64, i64)>(&mut connection);
+            // The driver's own time limit does not cover waiting for a new connection.
+            let counted = tokio::time::timeout(ANSWER_TIMEOUT, counted).await;
+            match counted.unwrap_or_else(|_| Err((redis::ErrorKind::Io, "no answer in time").into())) {
                 Ok((count, left_ms)) if count > u64::from(self.per_minute_max) => {
                     Admission::Refused { retry_after_ms: u64::try_from(left_ms).unwrap_or(WINDOW_MS) }
                 }

@@ -1,6 +1,6 @@
 //! The store's promises, kept on SQLite and on PostgreSQL: the list of tests is the list of promises.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails at once")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails at once")]
 
 mod harness;
 mod proxy;

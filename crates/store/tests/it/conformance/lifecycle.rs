@@ -301,7 +301,7 @@ async fn loops_find_what_is_open_and_what_has_run_out(kind: Kind) {
     assert_eq!(ids(store.list_in_status(&tenant.org, Status::InDoubt).await.unwrap()), []);
     assert_eq!(ids(store.list_expired(&tenant.org, Status::Pending).await.unwrap()), []);
     world.clock.advance_seconds(290);
-    assert_eq!(ids(store.list_expired(&tenant.org, Status::Pending).await.unwrap()), [first.id.clone()]);
+    assert_eq!(ids(store.list_expired(&tenant.org, Status::Pending).await.unwrap()), std::slice::from_ref(&first.id));
     world.clock.advance_seconds(10);
     assert_eq!(ids(store.list_expired(&tenant.org, Status::Pending).await.unwrap()), [first.id, second.id]);
     assert_eq!(ids(store.list_expired(&tenant.org, Status::Approved).await.unwrap()), []);
@@ -341,11 +341,11 @@ async fn invocations_are_listed_newest_first_by_page_and_filter(kind: Kind) {
     assert_eq!(page(InvocationFilter::default(), 4, next).await, (all[4..].to_vec(), None));
     assert_eq!(page(InvocationFilter::default(), 6, None).await, (all.clone(), None), "a full last page is the last");
     let is = |status| InvocationFilter { status: Some(status), ..InvocationFilter::default() };
-    assert_eq!(page(is(Status::Pending), 9, None).await.0, [pending.id.clone()]);
+    assert_eq!(page(is(Status::Pending), 9, None).await.0, std::slice::from_ref(&pending.id));
     assert_eq!(page(is(Status::Succeeded), 9, None).await.0, all[1..]);
     assert_eq!(page(is(Status::Failed), 9, None).await.0, []);
     let of = InvocationFilter { session: Some(pending.session.clone()), action: Some(pending.action.clone()), status: None };
-    assert_eq!(page(of.clone(), 9, None).await.0, [pending.id.clone()]);
+    assert_eq!(page(of.clone(), 9, None).await.0, std::slice::from_ref(&pending.id));
     let elsewhere = InvocationFilter { session: Some(countersign_core::SessionId::new(pending.created_at, [9; 10])), ..of };
     assert_eq!(page(elsewhere, 9, None).await.0, []);
 }

@@ -1,0 +1,150 @@
+//! Group commit: a batch fails as a whole only when the database does, and a write that fails undoes only itself.
+
+use super::{Columns, Db, Tx, Val, vals};
+use crate::Error;
+use crate::fixture::{Opened, postgres, sqlite};
+use crate::seal::{self, Draft};
+use countersign_core::{Future, OrgId};
+use receipt::entry::Kind;
+
+const INSERT: &str = "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, 0)";
+
+async fn org(store: &Opened) -> OrgId {
+    store.create_org("acme", "owner", store.draw_owner_token()).await.unwrap().org
+}
+
+async fn digests(db: &Db, org: &OrgId) -> Vec<String> {
+    let rows = db.read("SELECT digest FROM definitions WHERE org_id = $1 ORDER BY digest", &vals![org.as_str()]).await.unwrap();
+    rows.into_iter().map(|row| Columns::of(row).text().unwrap()).collect()
+}
+
+/// How a write ends after it has inserted a row and appended an entry.
+#[derive(Clone, Copy)]
+enum End {
+    Well,
+    WithAnError,
+    AgainstARule,
+    WithABrokenStatement,
+}
+
+fn writing(org: OrgId, n: usize, end: End) -> impl for<'t> FnOnce(&'t mut Tx) -> Future<'t, Result<u64, Error>> + Send + 'static {
+    move |tx| {
+        Box::pin(async move {
+            let digest = format!("{n:03}");
+            tx.exec(INSERT, &vals![org.as_str(), digest.as_str(), "{}"]).await?;
+            let id = format!("entry_{n}");
+            let seq = seal::append(tx, &org, Draft { kind: Kind::Mode, id: &id, invocation: None, body: "{}" }).await?;
+            match end {
+                End::Well => Ok(seq),
+                End::WithAnError => Err(Error::Corrupt { message: "changed its mind".into() }),
+                End::AgainstARule => tx.exec(INSERT, &vals![org.as_str(), digest.as_str(), "{}"]).await,
+                End::WithABrokenStatement => tx.exec("SELECT org_id FROM no_such_table", &[]).await,
+            }
+        })
+    }
+}
+
+async fn mixed(store: Opened) {
+    let org = org(&store).await;
+    let ends = [End::Well, End::WithAnError, End::Well, End::AgainstARule, End::WithABrokenStatement];
+    // Started before any of them is waited for, so that they share batches.
+    let writes = (0..200).map(|n| store.db.write(writing(org.clone(), n, ends[n % 5])));
+    let answers = futures_util::future::join_all(writes).await;
+    let mut seqs = Vec::new();
+    let mut expected = Vec::new();
+    for (n, answer) in answers.into_iter().enumerate() {
+        match (ends[n % 5], answer) {
+            (End::Well, Ok(seq)) => {
+                seqs.push(seq);
+                expected.push(format!("{n:03}"));
+            }
+            (End::WithAnError | End::AgainstARule | End::WithABrokenStatement, Err(Error::Corrupt { .. })) => {}
+            (_, other) => panic!("write {n}: {other:?}"),
+        }
+    }
+    seqs.sort_unstable();
+    assert_eq!(seqs, (1..=80).collect::<Vec<_>>());
+    assert_eq!(digests(&store.db, &org).await, expected);
+    assert_eq!(store.log_size(&org).await, Ok(81));
+    let rows = store.db.read("SELECT count(*) FROM entries WHERE org_id = $1", &vals![org.as_str()]).await.unwrap();
+    assert_eq!(rows, [vec![Val::Int(81)]]);
+}
+
+#[tokio::test]
+async fn on_sqlite_a_failing_write_undoes_only_itself() {
+    mixed(sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_postgresql_a_failing_write_undoes_only_itself() {
+    mixed(postgres().await).await;
+}
+
+async fn pragma(store: &Opened, text: &'static str) {
+    let set = store.db.write(move |tx| Box::pin(async move { tx.query(&format!("/* every org */ PRAGMA {text}"), &[]).await }));
+    set.await.unwrap();
+}
+
+/// While `pragma` holds nothing is written; once it is taken back everything goes on, in the same store.
+async fn refuses_while(on: &'static str, off: &'static str) {
+    let store = sqlite().await;
+    let org = org(&store).await;
+    store.db.write(writing(org.clone(), 0, End::Well)).await.unwrap();
+    pragma(&store, on).await;
+    // Large enough not to fit into what is left of the pages in use.
+    let large = |n: usize| {
+        let org = org.clone();
+        store.db.write(move |tx| {
+            Box::pin(async move {
+                writing(org.clone(), n, End::Well)(tx).await?;
+                let body = "x".repeat(100_000);
+                tx.exec(INSERT, &vals![org.as_str(), format!("large {n}"), body]).await
+            })
+        })
+    };
+    let answers = futures_util::future::join_all((1..20).map(large)).await;
+    for answer in answers {
+        let refusal = answer.unwrap_err();
+        assert!(matches!(refusal, Error::Unavailable { .. }) && refusal.is_transient(), "{refusal:?}");
+    }
+    assert_eq!(digests(&store.db, &org).await, ["000"]);
+    assert_eq!(store.log_size(&org).await, Ok(2));
+    pragma(&store, off).await;
+    assert_eq!(store.db.write(writing(org.clone(), 1, End::Well)).await, Ok(2), "no position was lost");
+    large(2).await.unwrap();
+    assert_eq!(digests(&store.db, &org).await, ["000", "001", "002", "large 2"]);
+    assert_eq!(store.log_size(&org).await, Ok(4));
+    assert_eq!(store.check().await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_whole_writes_and_they_go_on_when_there_is_room() {
+    // A limit below the present size is taken as the present size.
+    refuses_while("max_page_count = 1", "max_page_count = 1000000").await;
+}
+
+#[tokio::test]
+async fn a_read_only_database_refuses_whole_writes_and_they_go_on_when_it_is_writable() {
+    refuses_while("query_only = ON", "query_only = OFF").await;
+}
+
+#[tokio::test]
+async fn a_check_really_writes_and_leaves_nothing() {
+    let store = sqlite().await;
+    let written = || std::fs::metadata(store.folder.path().join("test.db-wal")).unwrap().len();
+    let before = written();
+    store.check().await.unwrap();
+    assert!(written() > before, "a check that writes nothing would pass on a full disk");
+    let rows = store.db.read("/* every org */ SELECT version FROM schema_migrations", &[]).await.unwrap();
+    assert_eq!(rows, [vec![Val::Int(1)]]);
+    pragma(&store, "query_only = ON").await;
+    assert!(matches!(store.check().await, Err(Error::Unavailable { .. })));
+}
+
+#[tokio::test]
+async fn a_write_that_awaits_something_else_is_refused_and_holds_nobody_up() {
+    let store = sqlite().await;
+    let stuck: Result<(), Error> = store.db.write(|_| Box::pin(std::future::pending())).await;
+    assert!(matches!(stuck, Err(Error::Corrupt { .. })), "{stuck:?}");
+    assert_eq!(store.check().await, Ok(()));
+}

@@ -1,0 +1,39 @@
+//! Stores for the tests inside this crate.
+
+use crate::{Config, Engine, MasterKey, Store, TimeSource};
+use countersign_core::Secret;
+use std::ops::Deref;
+use std::sync::Arc;
+use testkit::{FixedClock, SeededRandom};
+
+/// A store and the folder it lives in.
+pub(crate) struct Opened {
+    store: Store,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Deref for Opened {
+    type Target = Store;
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+pub(crate) async fn sqlite() -> Opened {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::Sqlite { path: folder.path().join("test.db") };
+    Opened { store: open(engine).await, folder }
+}
+
+pub(crate) async fn postgres() -> Opened {
+    let engine = Engine::Postgres { url: testkit::postgres::fresh_database().await };
+    Opened { store: open(engine).await, folder: tempfile::tempdir().unwrap() }
+}
+
+async fn open(engine: Engine) -> Store {
+    // A second call finds the provider there; that is as good.
+    let _already = rustls::crypto::ring::default_provider().install_default();
+    let time = TimeSource::Fixed(Arc::new(FixedClock::new()));
+    let master = MasterKey::new(&Secret::new([7; 32]));
+    Store::open(Config { engine, master, time, random: Arc::new(SeededRandom::new(1)) }).await.unwrap()
+}
