@@ -33,7 +33,7 @@ pub(crate) async fn measure(data: &Path, receipts: u64, time: Time, repetitions:
     server.warm_up(Call::Read, 10).await?;
     server.stop()?;
     fill(data, receipts).await.context("filling the database")?;
-    let file_mb = std::fs::metadata(data.join("countersign.db"))?.len() as f64 / (1024.0 * 1024.0);
+    let file_mb = ["countersign.db", "countersign.db-wal"].map(|name| megabytes(&data.join(name))).iter().sum();
     let server = Server::start(data, None).await?;
     let watched = crate::cpu::Watched::process(server.id());
     let mut size = Size { receipts, file_mb, started_ms: server.started_in.as_secs_f64() * 1e3, read: Vec::new(), write: Vec::new() };
@@ -44,6 +44,11 @@ pub(crate) async fn measure(data: &Path, receipts: u64, time: Time, repetitions:
     }
     server.stop()?;
     Ok(size)
+}
+
+/// The write-ahead log may hold a part of the rows, or not exist.
+fn megabytes(file: &Path) -> f64 {
+    std::fs::metadata(file).map_or(0.0, |file| file.len() as f64 / (1024.0 * 1024.0))
 }
 
 /// An ended call that others are made from.

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use store::{InvocationFilter, PageRequest, Store};
 
-const TURNS: u32 = 5_000;
+const TURNS: u32 = 20_000;
 const REPETITIONS: usize = 3;
 
 /// Microseconds of processor time each.

@@ -42,7 +42,9 @@ impl Client {
             // No certificate is looked at, so a machine without any must not be a reason to stop.
             builder = builder.tls_certs_only([]);
         }
-        let http = builder.build().map_err(|error| Failure::failed(format!("the HTTP client cannot start: {}", reasons(&error))))?;
+        let http = builder.build().map_err(|error| {
+            Failure::failed(format!("the HTTP client cannot start: {}", reasons(&error))).hint("install your system's CA certificates")
+        })?;
         Ok(Self { http, base: server.url, token: server.token })
     }
 

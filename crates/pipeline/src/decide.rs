@@ -2,10 +2,9 @@
 
 use crate::gate::Gated;
 use crate::hold::Redeemed;
-use crate::record::Denied;
 use crate::stage;
 use crate::{Error, Pipeline};
-use countersign_core::invocation::{DeniedBy, Failure, Intention};
+use countersign_core::invocation::{Failure, Intention};
 use countersign_core::{Decision, Digest, Mode};
 
 /// What policy answered.
@@ -27,6 +26,14 @@ pub(crate) struct Cleared {
     decision: Decision,
     policy_slice: Digest,
     approval: Option<Redeemed>,
+}
+
+/// A call that policy refused.
+pub(crate) struct Denied {
+    pub(crate) gated: Gated,
+    pub(crate) decision: Decision,
+    pub(crate) policy_slice: Digest,
+    pub(crate) failure: Failure,
 }
 
 /// A call that waits for a person.
@@ -77,7 +84,7 @@ impl Pipeline {
         Ok(match (decision.mode, intention) {
             (Mode::Deny, _) => {
                 let failure = Failure { code: "denied_by_mode".into(), message: denial_of(&gated, &decision) };
-                Decided::Denied(Box::new(Denied { gated, decision, policy_slice, by: DeniedBy::Policy, failure }))
+                Decided::Denied(Box::new(Denied { gated, decision, policy_slice, failure }))
             }
             (Mode::Allow | Mode::RequireApproval, Intention::DryRun) => {
                 Decided::Preview(Box::new(PreviewOnly { gated, decision, policy_slice }))
@@ -85,6 +92,12 @@ impl Pipeline {
             (Mode::RequireApproval, Intention::Effect) => Decided::Pending(Box::new(Pending { gated, decision, policy_slice })),
             (Mode::Allow, Intention::Effect) => Decided::Cleared(Cleared::by_policy(gated, decision, policy_slice)),
         })
+    }
+
+    /// A gate said no. The mode is still resolved, so that the receipt shows the whole decision.
+    pub(crate) async fn refuse(&self, gated: Gated, failure: Failure) -> Result<Box<Denied>, Error> {
+        let (decision, policy_slice) = self.mode_of(&gated).await?;
+        Ok(Box::new(Denied { gated, decision, policy_slice, failure }))
     }
 
     /// The decision, and the digest of the rules that made it.

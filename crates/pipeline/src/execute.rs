@@ -1,20 +1,23 @@
 //! Stage 8: the effect. Intent first, durably; then the source, bounded in time; then what is known of the outcome.
 //! The only file that calls a source.
 
+use crate::catalogue::Definition;
 use crate::decide::{Cleared, PreviewOnly};
 use crate::gate::Gated;
 use crate::hold::Void;
-use crate::record::{Done, Ending};
+use crate::record::Ending;
 use crate::replay::Taken;
 use crate::stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::action::Class;
-use countersign_core::invocation::Failure;
+use countersign_core::invocation::{Failure, Intention};
+use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Begin, Begun, EntryDraft, EntryId, Finished, NewReservation, Row};
 use countersign_core::limits::{CALL_TIMEOUT_MS, IDEMPOTENCY_SECONDS};
 use countersign_core::source::{self, AfterError, CallContext, Output};
-use countersign_core::{IntentId, Invocation, InvocationId, Status, ledger};
+use countersign_core::{Digest, IntentId, Invocation, InvocationId, Status, ledger};
 use receipt::body::{ApprovalBody, DefinitionDigests, IntentBody};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +30,18 @@ pub(crate) enum Executed {
     Elsewhere(Taken),
     /// The approval could not be used any more.
     Void(Box<Void>),
+}
+
+/// A call that the source answered, one way or the other.
+pub(crate) struct Done {
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) invocation: Invocation,
+    pub(crate) row: Row,
+    pub(crate) answer: Result<Output, source::Error>,
+    pub(crate) policy_slice: Digest,
+    pub(crate) approval: Option<ApprovalBody>,
+    pub(crate) key: Arc<dyn SpaceKey>,
+    pub(crate) idempotency: Option<Digest>,
 }
 
 /// What a source is asked for.
@@ -70,8 +85,7 @@ impl Pipeline {
         let answer = self.ask(&gated, 1, Ask::Preview).await;
         invocation.ended_at = Some(self.now());
         let done = Done::previewed(&gated, policy_slice, invocation, answer);
-        let verified = self.verify(Box::new(done));
-        self.record(verified).await
+        self.record(self.verify(done)).await
     }
 
     /// Tries until the source answers, or an error is not transient, or the attempts are used up.
@@ -234,6 +248,45 @@ impl Pipeline {
             | source::Error::PreviewUnsupported { .. } => 0,
         };
         Duration::from_millis(drawn.max(asked_ms))
+    }
+}
+
+impl Done {
+    fn new(cleared: &Cleared, invocation: Invocation, row: Row, answer: Result<Output, source::Error>) -> Self {
+        let validated = &cleared.gated().validated;
+        Self {
+            definition: Arc::clone(&validated.resolved.definition),
+            invocation,
+            row,
+            answer,
+            policy_slice: cleared.policy_slice(),
+            approval: cleared
+                .approval()
+                .map(|approval| ApprovalBody { approvers: approval.approvers().to_vec(), binding: approval.binding() }),
+            key: Arc::clone(&validated.key),
+            idempotency: validated.idempotency_digest(),
+        }
+    }
+
+    fn previewed(gated: &Gated, policy_slice: Digest, invocation: Invocation, answer: Result<Output, source::Error>) -> Self {
+        Self {
+            definition: Arc::clone(&gated.validated.resolved.definition),
+            invocation,
+            row: Row::Insert,
+            answer,
+            policy_slice,
+            approval: None,
+            key: Arc::clone(&gated.validated.key),
+            idempotency: None,
+        }
+    }
+
+    /// What the result schema speaks about: the result of an effect. A preview has a shape of its own.
+    pub(crate) fn checked_value(&self) -> Option<&Value> {
+        match self.invocation.intention {
+            Intention::Effect => self.answer.as_ref().ok().map(|output| &output.value),
+            Intention::DryRun => None,
+        }
     }
 }
 

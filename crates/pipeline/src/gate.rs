@@ -1,12 +1,12 @@
 //! Stage 4: the checks before the mode. Every gate leaves its verdict; the first denial decides.
 
+use crate::Pipeline;
 use crate::admit::Admitted;
-use crate::record::{Denied, truncate::truncate};
 use crate::stage;
+use crate::truncate::truncate;
 use crate::validate::Validated;
-use crate::{Error, Pipeline};
 use countersign_core::decision::GateVerdict;
-use countersign_core::invocation::{DeniedBy, Failure};
+use countersign_core::invocation::Failure;
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
 use countersign_core::{Decision, Invocation, Status};
 
@@ -57,11 +57,12 @@ impl Gated {
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
 pub(crate) enum Gates {
     Passed(Gated),
-    Denied(Box<Denied>),
+    /// By which gate, and why.
+    Denied(Box<Gated>, Failure),
 }
 
 impl Pipeline {
-    pub(crate) async fn gate(&self, validated: Validated) -> Result<Gates, Error> {
+    pub(crate) fn gate(&self, validated: Validated) -> Gates {
         let _timed = stage::timed("gate");
         let resolved = &validated.resolved;
         let gates = policy::gate(&policy::Call {
@@ -77,12 +78,8 @@ impl Pipeline {
         });
         let gated = Gated { validated, gates };
         match failure {
-            None => Ok(Gates::Passed(gated)),
-            Some(failure) => {
-                // The mode is still resolved, so that the receipt shows the whole decision.
-                let (decision, slice) = self.mode_of(&gated).await?;
-                Ok(Gates::Denied(Box::new(Denied { gated, decision, policy_slice: slice, by: DeniedBy::Policy, failure })))
-            }
+            None => Gates::Passed(gated),
+            Some(failure) => Gates::Denied(Box::new(gated), failure),
         }
     }
 }

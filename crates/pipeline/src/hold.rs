@@ -6,30 +6,18 @@ use crate::decide::{Cleared, Pending};
 use crate::gate::{Gated, Gates};
 use crate::record::Ending;
 use crate::replay::Taken;
+mod redeemed;
+
+pub(crate) use redeemed::Redeemed;
+
 use crate::stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::invocation::{Binding, DeniedBy, Failure};
 use countersign_core::ledger::{EventDraft, Held, Hold, NewReservation, Row};
 use countersign_core::limits::IDEMPOTENCY_SECONDS;
-use countersign_core::{Decision, Digest, Invocation, Mode, PrincipalId, Status, Timestamp, json};
+use countersign_core::{Decision, Digest, Invocation, Mode, Status, Timestamp, json};
 use policy::digest::{Bound, Mismatch, binding, mismatch};
 use serde_json::Value;
-
-/// An approval that was given for exactly this call and has not been used. Only this file can make one.
-pub(crate) struct Redeemed {
-    approvers: Vec<PrincipalId>,
-    binding: Digest,
-}
-
-impl Redeemed {
-    pub(crate) fn approvers(&self) -> &[PrincipalId] {
-        &self.approvers
-    }
-
-    pub(crate) const fn binding(&self) -> Digest {
-        self.binding
-    }
-}
 
 impl Pipeline {
     pub(crate) async fn hold(&self, pending: Box<Pending>) -> Result<Outcome, Error> {
@@ -91,7 +79,7 @@ impl Pipeline {
             Err(Error::UnknownAction { .. } | Error::InvalidParams { .. }) => return Ok(Derived::Different(Conflict::DefinitionMismatch)),
             Err(other) => return Err(other),
         };
-        let Gates::Passed(gated) = self.gate(validated).await? else {
+        let Gates::Passed(gated) = self.gate(validated) else {
             return Ok(Derived::Different(Conflict::PolicyMismatch));
         };
         let (decision, policy_slice) = self.mode_of(&gated).await?;
@@ -103,7 +91,7 @@ impl Pipeline {
             return Ok(Derived::Different(conflict_of(mismatch)));
         }
         let approvers = approved.answer.iter().map(|answer| answer.by.clone()).collect();
-        let redeemed = Redeemed { approvers, binding: binding(&live) };
+        let redeemed = Redeemed::new(approvers, binding(&live));
         Ok(Derived::Same(Box::new(Cleared::by_person(gated, decision, policy_slice, redeemed))))
     }
 

@@ -18,6 +18,7 @@ mod recover;
 mod request;
 mod catalogue;
 mod waiters;
+mod truncate;
 mod stage;
 mod error;
 
@@ -26,6 +27,8 @@ pub use error::{Conflict, Error, ParamError};
 pub use request::{Outcome, Ports, Request, Settings};
 
 use decide::{Cleared, Decided};
+use execute::Executed;
+use gate::Gates;
 use replay::Replay;
 use std::sync::Arc;
 
@@ -48,9 +51,9 @@ impl Pipeline {
         let admitted = self.admit(request).await?;
         let resolved = self.resolve(admitted).await?;
         let validated = self.validate(resolved).await?;
-        let gated = match self.gate(validated).await? {
-            gate::Gates::Passed(gated) => gated,
-            gate::Gates::Denied(denied) => return self.record_denial(denied).await,
+        let gated = match self.gate(validated) {
+            Gates::Passed(gated) => gated,
+            Gates::Denied(gated, failure) => return self.record_denial(self.refuse(*gated, failure).await?).await,
         };
         let decided = self.decide(gated).await?;
         // A denied call is always fresh: an earlier success never answers for it.
@@ -66,13 +69,10 @@ impl Pipeline {
     /// The rest of the walk; `hold::resume` enters here after a person's answer.
     async fn perform(&self, cleared: Cleared) -> Result<Outcome, Error> {
         match self.execute(cleared).await? {
-            execute::Executed::Done(done) => {
-                let verified = self.verify(done);
-                self.record(verified).await
-            }
-            execute::Executed::InDoubt(invocation) => Ok(Outcome::InDoubt(invocation)),
-            execute::Executed::Void(void) => self.record_void(void).await,
-            execute::Executed::Elsewhere(taken) => self.attach(taken).await,
+            Executed::Done(done) => self.record(self.verify(*done)).await,
+            Executed::InDoubt(invocation) => Ok(Outcome::InDoubt(invocation)),
+            Executed::Void(void) => self.record_void(void).await,
+            Executed::Elsewhere(taken) => self.attach(taken).await,
         }
     }
 }

@@ -1,12 +1,11 @@
 //! Stage 10: the end. What is kept is redacted and bounded; status, receipt, key and event become true in one transaction.
 
-pub(crate) mod reward;
-pub(crate) mod truncate;
+mod reward;
 
-use crate::catalogue::Definition;
-use crate::decide::Cleared;
-use crate::gate::Gated;
+use crate::decide::Denied;
+use crate::execute::Done;
 use crate::stage;
+use crate::truncate::truncate;
 use crate::verify::Verified;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::decision::GateVerdict;
@@ -14,36 +13,12 @@ use countersign_core::invocation::{DeniedBy, Failure, Intention};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Approval, EntryDraft, EntryId, Finish, Finished, KeyFate, Row};
 use countersign_core::limits::{CALL_TIMEOUT_MS, RECORD_RETRY_SECONDS, RESULT_STORED_BYTES_MAX};
-use countersign_core::source::{self, Output};
-use countersign_core::{Decision, Digest, Invocation, ReceiptId, Status, json};
+use countersign_core::{Digest, Invocation, ReceiptId, Status, json};
 use policy::digest::Bound;
 use receipt::body::{ApprovalBody, Cost, DefinitionDigests, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification};
 use reward::{Execution, Measured, Weights};
 use serde_json::Value;
-use std::sync::Arc;
 use std::time::Duration;
-use truncate::truncate;
-
-/// A call that policy refused.
-pub(crate) struct Denied {
-    pub(crate) gated: Gated,
-    pub(crate) decision: Decision,
-    pub(crate) policy_slice: Digest,
-    pub(crate) by: DeniedBy,
-    pub(crate) failure: Failure,
-}
-
-/// A call that the source answered, one way or the other.
-pub(crate) struct Done {
-    pub(crate) definition: Arc<Definition>,
-    invocation: Invocation,
-    row: Row,
-    answer: Result<Output, source::Error>,
-    policy_slice: Digest,
-    approval: Option<ApprovalBody>,
-    key: Arc<dyn SpaceKey>,
-    idempotency: Option<Digest>,
-}
 
 /// Everything a receipt is made of.
 pub(crate) struct Ending {
@@ -62,45 +37,6 @@ pub(crate) struct Ending {
     quality_thousandths: u32,
     timeout_ms: u64,
     key_fate: KeyFate,
-}
-
-impl Done {
-    pub(crate) fn new(cleared: &Cleared, invocation: Invocation, row: Row, answer: Result<Output, source::Error>) -> Self {
-        let validated = &cleared.gated().validated;
-        Self {
-            definition: Arc::clone(&validated.resolved.definition),
-            invocation,
-            row,
-            answer,
-            policy_slice: cleared.policy_slice(),
-            approval: cleared
-                .approval()
-                .map(|approval| ApprovalBody { approvers: approval.approvers().to_vec(), binding: approval.binding() }),
-            key: Arc::clone(&validated.key),
-            idempotency: validated.idempotency_digest(),
-        }
-    }
-
-    pub(crate) fn previewed(gated: &Gated, policy_slice: Digest, invocation: Invocation, answer: Result<Output, source::Error>) -> Self {
-        Self {
-            definition: Arc::clone(&gated.validated.resolved.definition),
-            invocation,
-            row: Row::Insert,
-            answer,
-            policy_slice,
-            approval: None,
-            key: Arc::clone(&gated.validated.key),
-            idempotency: None,
-        }
-    }
-
-    /// What the result schema speaks about: the result of an effect. A preview has a shape of its own.
-    pub(crate) fn checked_value(&self) -> Option<&Value> {
-        match self.invocation.intention {
-            Intention::Effect => self.answer.as_ref().ok().map(|output| &output.value),
-            Intention::DryRun => None,
-        }
-    }
 }
 
 impl Ending {
@@ -139,10 +75,10 @@ impl Ending {
 
 impl Pipeline {
     pub(crate) async fn record_denial(&self, denied: Box<Denied>) -> Result<Outcome, Error> {
-        let Denied { gated, decision, policy_slice, by, failure } = *denied;
+        let Denied { gated, decision, policy_slice, failure } = *denied;
         let invocation = gated.to_invocation(Status::Denied, &decision);
         let profile = gated.validated.resolved.action().profile.as_str().to_owned();
-        let ending = Ending::unexecuted(invocation, Status::Denied, Some(by), failure, Row::Insert);
+        let ending = Ending::unexecuted(invocation, Status::Denied, Some(DeniedBy::Policy), failure, Row::Insert);
         let idempotency = gated.validated.idempotency_digest();
         let invocation = self.record_ending(Ending { policy_slice, profile, idempotency, ..ending }).await?;
         Ok(Outcome::Ended { invocation: Box::new(invocation), result: None })

@@ -1,7 +1,7 @@
 //! Stage 9: did the source answer as its definition says? A result that does not fit its schema is not a success.
 
 use crate::Pipeline;
-use crate::record::Done;
+use crate::execute::Done;
 use crate::stage;
 use countersign_core::invocation::Failure;
 use receipt::body::Verification;
@@ -17,16 +17,16 @@ pub(crate) struct Verified {
 const RESULT_SCHEMA: &str = "result_schema";
 
 impl Pipeline {
-    pub(crate) fn verify(&self, done: Box<Done>) -> Verified {
+    pub(crate) fn verify(&self, done: Done) -> Verified {
         let _timed = stage::timed("verify");
         let Some(value) = done.checked_value() else {
-            return Verified { done: *done, verification: None, failure: None };
+            return Verified { done, verification: None, failure: None };
         };
         let mismatch = done.definition.result.iter_errors(value).next().map(|error| Failure {
             code: "result_schema_mismatch".into(),
             message: format!("the result does not fit its schema at `{}`: {}", error.instance_path(), error.masked()),
         });
         let verification = Verification { ok: mismatch.is_none(), checks: vec![RESULT_SCHEMA.to_owned()] };
-        Verified { done: *done, verification: Some(verification), failure: mismatch }
+        Verified { done, verification: Some(verification), failure: mismatch }
     }
 }

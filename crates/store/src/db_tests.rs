@@ -1,10 +1,10 @@
 //! Group commit: a batch fails as a whole only when the database does, and a write that fails undoes only itself.
 
-use super::{Columns, Db, Tx, Val, vals};
+use super::{Columns, Db, Tx, Val};
 use crate::Error;
 use crate::fixture::{Opened, postgres, sqlite};
 use crate::seal::{self, Draft};
-use countersign_core::{Future, OrgId};
+use countersign_core::OrgId;
 use receipt::entry::Kind;
 
 const INSERT: &str = "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, 0)";
@@ -27,7 +27,7 @@ enum End {
     WithABrokenStatement,
 }
 
-fn writing(org: OrgId, n: usize, end: End) -> impl for<'t> FnOnce(&'t mut Tx) -> Future<'t, Result<u64, Error>> + Send + 'static {
+fn writing(org: OrgId, n: usize, end: End) -> impl for<'t> FnOnce(&'t mut Tx) -> countersign_core::Future<'t, Result<u64, Error>> + Send + 'static {
     move |tx| {
         Box::pin(async move {
             let digest = format!("{n:03}");
@@ -80,38 +80,43 @@ async fn on_postgresql_a_failing_write_undoes_only_itself() {
     mixed(postgres().await).await;
 }
 
-async fn pragma(store: &Opened, text: &'static str) {
-    let set = store.db.write(move |tx| Box::pin(async move { tx.query(&format!("/* every org */ PRAGMA {text}"), &[]).await }));
-    set.await.unwrap();
+fn pragma(store: &Opened, text: &'static str) -> impl Future<Output = Result<Vec<super::Row>, Error>> {
+    store.db.write(move |tx| Box::pin(async move { tx.query(&format!("/* every org */ PRAGMA {text}"), &[]).await }))
 }
 
-/// While `pragma` holds nothing is written; once it is taken back everything goes on, in the same store.
-async fn refuses_while(on: &'static str, off: &'static str) {
+/// Too large to fit into what is left of the pages in use.
+fn large(org: OrgId, n: usize) -> impl for<'t> FnOnce(&'t mut Tx) -> countersign_core::Future<'t, Result<u64, Error>> + Send + 'static {
+    move |tx| {
+        Box::pin(async move {
+            writing(org.clone(), n, End::Well)(tx).await?;
+            tx.exec(INSERT, &vals![org.as_str(), format!("large {n}"), "x".repeat(100_000)]).await
+        })
+    }
+}
+
+/// While `on` holds nothing is written, though all are in one batch; after `off` everything goes on, in the same store.
+async fn refuses_between(on: &'static str, off: &'static str) {
     let store = sqlite().await;
     let org = org(&store).await;
     store.db.write(writing(org.clone(), 0, End::Well)).await.unwrap();
-    pragma(&store, on).await;
-    // Large enough not to fit into what is left of the pages in use.
-    let large = |n: usize| {
-        let org = org.clone();
-        store.db.write(move |tx| {
-            Box::pin(async move {
-                writing(org.clone(), n, End::Well)(tx).await?;
-                let body = "x".repeat(100_000);
-                tx.exec(INSERT, &vals![org.as_str(), format!("large {n}"), body]).await
-            })
-        })
-    };
-    let answers = futures_util::future::join_all((1..20).map(large)).await;
-    for answer in answers {
+    // The first write of the batch waits until all the others are queued.
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let first = store.db.write(move |_| {
+        let _released = released.recv();
+        Box::pin(std::future::ready(Ok(())))
+    });
+    let refused = futures_util::future::join_all((1..20).map(|n| store.db.write(large(org.clone(), n))));
+    let all_queued = async { release.send(()).unwrap() };
+    let (first, on, refused, off, ()) = tokio::join!(biased; first, pragma(&store, on), refused, pragma(&store, off), all_queued);
+    assert!(first.is_ok() && on.is_ok() && off.is_ok(), "{first:?} {on:?} {off:?}");
+    for answer in refused {
         let refusal = answer.unwrap_err();
         assert!(matches!(refusal, Error::Unavailable { .. }) && refusal.is_transient(), "{refusal:?}");
     }
     assert_eq!(digests(&store.db, &org).await, ["000"]);
     assert_eq!(store.log_size(&org).await, Ok(2));
-    pragma(&store, off).await;
     assert_eq!(store.db.write(writing(org.clone(), 1, End::Well)).await, Ok(2), "no position was lost");
-    large(2).await.unwrap();
+    store.db.write(large(org.clone(), 2)).await.unwrap();
     assert_eq!(digests(&store.db, &org).await, ["000", "001", "002", "large 2"]);
     assert_eq!(store.log_size(&org).await, Ok(4));
     assert_eq!(store.check().await, Ok(()));
@@ -120,12 +125,35 @@ async fn refuses_while(on: &'static str, off: &'static str) {
 #[tokio::test]
 async fn a_full_disk_refuses_whole_writes_and_they_go_on_when_there_is_room() {
     // A limit below the present size is taken as the present size.
-    refuses_while("max_page_count = 1", "max_page_count = 1000000").await;
+    refuses_between("max_page_count = 1", "max_page_count = 1000000").await;
 }
 
 #[tokio::test]
 async fn a_read_only_database_refuses_whole_writes_and_they_go_on_when_it_is_writable() {
-    refuses_while("query_only = ON", "query_only = OFF").await;
+    refuses_between("query_only = ON", "query_only = OFF").await;
+}
+
+#[tokio::test]
+async fn a_full_disk_over_many_batches_loses_no_position() {
+    let store = sqlite().await;
+    let org = org(&store).await;
+    pragma(&store, "max_page_count = 1").await.unwrap();
+    let mut written = 0;
+    for n in 0..200 {
+        match store.db.write(writing(org.clone(), n, End::Well)).await {
+            Ok(seq) => {
+                written += 1;
+                assert_eq!(seq, written);
+            }
+            Err(Error::Unavailable { .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert!(written < 200, "the disk was never full");
+    pragma(&store, "max_page_count = 1000000").await.unwrap();
+    assert_eq!(store.db.write(writing(org.clone(), 200, End::Well)).await, Ok(written + 1));
+    assert_eq!(store.log_size(&org).await, Ok(written + 2));
+    assert_eq!(digests(&store.db, &org).await.len() as u64, written + 1);
 }
 
 #[tokio::test]
@@ -137,7 +165,7 @@ async fn a_check_really_writes_and_leaves_nothing() {
     assert!(written() > before, "a check that writes nothing would pass on a full disk");
     let rows = store.db.read("/* every org */ SELECT version FROM schema_migrations", &[]).await.unwrap();
     assert_eq!(rows, [vec![Val::Int(1)]]);
-    pragma(&store, "query_only = ON").await;
+    pragma(&store, "query_only = ON").await.unwrap();
     assert!(matches!(store.check().await, Err(Error::Unavailable { .. })));
 }
 

@@ -64,9 +64,13 @@ impl Approve {
         Ok((read.invocation, raw))
     }
 
-    /// An R4 action never takes a single key: its name is typed, or given with `--confirm`.
+    /// An R4 action takes neither a single key nor company: it is approved alone, by its name.
     async fn confirmed(&self, shown: &InvocationView, terminal: &mut Terminal) -> Result<(), Failure> {
         let action = &shown.action;
+        if self.ids.len() > 1 {
+            let message = format!("`{}` was not approved: `{action}` is R4, which is approved alone", shown.id);
+            return Err(Failure::usage(message).hint(format!("countersign approve {} --confirm {action}", shown.id)));
+        }
         let typed = match &self.confirm {
             Some(given) => given.clone(),
             None if terminal.can_ask() => terminal.ask(&format!("`{}` is R4: type its name to approve it: ", clean::line(action))).await?,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   countersign inbox
-  countersign inbox -o name | xargs countersign approve";
+  countersign inbox --json=id,action,expires_at";
 
 const COLUMNS: &[Column] = &[
     Column::Whole("ID"),

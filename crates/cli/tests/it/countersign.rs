@@ -91,12 +91,14 @@ impl User {
         let mut child = self.command(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut told = String::new();
-        while stderr.read_line(&mut told).unwrap() > 0 {
-            if let Some(id) = told.split_whitespace().find(|word| word.starts_with("inv_")) {
-                return Waiting { id: id.to_owned(), child, stderr, told: told.clone() };
-            }
+        let mut id = None;
+        while id.is_none() && stderr.read_line(&mut told).unwrap() > 0 {
+            id = told.split_whitespace().find(|word| word.starts_with("inv_")).map(str::to_owned);
         }
-        panic!("it ended without waiting: {told}");
+        match id {
+            Some(id) => Waiting { id, told, child, stderr },
+            None => panic!("it ended without waiting, with {:?}: {told}", child.wait()),
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "a test of a binary runs it")]

@@ -111,6 +111,7 @@ fn an_r4_action_is_approved_by_its_name_alone_and_the_answer_carries_what_was_sh
     let refused = user.run(&["approve", "inv_1"]).exits(2);
     assert!(refused.stderr.contains("hint: countersign approve inv_1 --confirm files.wipe"), "{}", refused.stderr);
     user.run(&["approve", "inv_1", "--confirm", "files.write"]).exits(2);
+    user.run(&["approve", "inv_1", "inv_1", "--confirm", "files.wipe"]).exits(2);
     assert!(fake.asked().iter().all(|(method, _, _)| method == "GET"));
 
     user.run(&["approve", "inv_1", "--confirm", "files.wipe", "--reason", "agreed"]).ok();

@@ -7,6 +7,7 @@ mod harness;
 mod answers;
 mod bad_input;
 mod execution;
+mod faults;
 mod idempotency;
 mod identity;
 mod journey;
