@@ -35,8 +35,20 @@ pub(crate) fn text(machine: &str, measured: &[Measured], sizes: &[Size], notes: 
 }
 
 fn calls(measured: &Measured) -> String {
-    let header =
-        ["call", "callers", "calls/s", "p50 ms", "p99 ms", "CPU µs/call", "echo", "signatures", "rows", "effect", "sum of parts", "CPU ratio"];
+    let header = [
+        "call",
+        "callers",
+        "calls/s",
+        "p50 ms",
+        "p99 ms",
+        "CPU µs/call",
+        "echo",
+        "signatures",
+        "rows",
+        "effect",
+        "sum of parts",
+        "CPU ratio",
+    ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for cell in &measured.cells {
         let signatures = cell.call.entries() * measured.pure.signature_us.median;
@@ -60,7 +72,8 @@ fn calls(measured: &Measured) -> String {
 }
 
 fn parts(measured: &Measured) -> String {
-    let header = ["call", "callers", "rows raw, calls/s", "p50 ms", "effect raw, calls/s", "p50 ms", "echo, calls/s", "p50 ms", "server ÷ rows"];
+    let header =
+        ["call", "callers", "rows raw, calls/s", "p50 ms", "effect raw, calls/s", "p50 ms", "echo, calls/s", "p50 ms", "server ÷ rows"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for cell in &measured.cells {
         rows.push(vec![
@@ -136,7 +149,8 @@ fn bars(measured: &[Measured], sizes: &[Size]) -> String {
     }
     for size in sizes.iter().skip(1) {
         for call in Call::ALL {
-            let what = format!("{} at {} receipts: CPU ÷ at {}", call.as_str(), size.receipts, sizes.first().map_or(0, |first| first.receipts));
+            let what =
+                format!("{} at {} receipts: CPU ÷ at {}", call.as_str(), size.receipts, sizes.first().map_or(0, |first| first.receipts));
             bar(what, Spread::of([grown(sizes, size, call)]), Limit::AtMost(GROWTH_RATIO_MAX));
         }
     }

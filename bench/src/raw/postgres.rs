@@ -67,8 +67,7 @@ impl Postgres {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
         tokio::spawn(connection);
         let row = client.query_one(SELECT_HEAD, &[]).await?;
-        let (seq, head) =
-            (row.get(0), Head { prev: row.get(1), frontier: row.get(2), key: row.get(3), checkpoint_key: row.get(4) });
+        let (seq, head) = (row.get(0), Head { prev: row.get(1), frontier: row.get(2), key: row.get(3), checkpoint_key: row.get(4) });
         let samples = Samples { read: sample(&client, Call::Read).await?, write: sample(&client, Call::Write).await?, head };
         let statements = Statements {
             insert_invocation: client.prepare(INSERT_INVOCATION).await?,
@@ -110,7 +109,9 @@ impl Postgres {
         rows.push((&self.statements.update_head, values![seq, prev, frontier, key, checkpoint_key, AT, org]));
         self.client.batch_execute("BEGIN").await?;
         // Polled together, so they travel together.
-        let sent = rows.iter().map(|(statement, values)| self.client.execute_raw(*statement, values.iter().map(|value| &**value as &(dyn ToSql + Sync))));
+        let sent = rows
+            .iter()
+            .map(|(statement, values)| self.client.execute_raw(*statement, values.iter().map(|value| &**value as &(dyn ToSql + Sync))));
         try_join_all(sent).await?;
         self.client.batch_execute("COMMIT").await?;
         self.seq = seq;

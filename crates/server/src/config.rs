@@ -23,7 +23,8 @@ pub struct Config {
     pub http_allowed_hosts: Vec<HostRule>,
     pub http_allowed_networks: Vec<IpNet>,
     pub invocations_per_minute: u32,
-    pub log_format: LogFormat,
+    /// Absent: text for whoever watches a terminal, JSON for everything else.
+    pub log_format: Option<LogFormat>,
     pub log_level: String,
     /// Where the master key is read from; absent: `master.key` inside `data`, made at first start.
     pub master_key_file: Option<PathBuf>,
@@ -112,7 +113,7 @@ impl Config {
                 .invocations_per_minute
                 .or(file.limits.invocations_per_minute)
                 .unwrap_or(limits::INVOCATIONS_PER_MINUTE_MAX),
-            log_format: env.log_format.or(file.log.format).unwrap_or(LogFormat::Json),
+            log_format: env.log_format.or(file.log.format),
             log_level: env.log_level.or(file.log.level).unwrap_or_else(|| "info".into()),
             master_key_file: env.master_key_file.or(file.master_key_file),
             data,

@@ -27,7 +27,11 @@ enum End {
     WithABrokenStatement,
 }
 
-fn writing(org: OrgId, n: usize, end: End) -> impl for<'t> FnOnce(&'t mut Tx) -> countersign_core::Future<'t, Result<u64, Error>> + Send + 'static {
+fn writing(
+    org: OrgId,
+    n: usize,
+    end: End,
+) -> impl for<'t> FnOnce(&'t mut Tx) -> countersign_core::Future<'t, Result<u64, Error>> + Send + 'static {
     move |tx| {
         Box::pin(async move {
             let digest = format!("{n:03}");
@@ -94,43 +98,50 @@ fn large(org: OrgId, n: usize) -> impl for<'t> FnOnce(&'t mut Tx) -> countersign
     }
 }
 
-/// While `on` holds nothing is written, though all are in one batch; after `off` everything goes on, in the same store.
-async fn refuses_between(on: &'static str, off: &'static str) {
-    let store = sqlite().await;
-    let org = org(&store).await;
-    store.db.write(writing(org.clone(), 0, End::Well)).await.unwrap();
-    // The first write of the batch waits until all the others are queued.
-    let (release, released) = std::sync::mpsc::channel::<()>();
-    let first = store.db.write(move |_| {
-        let _released = released.recv();
-        Box::pin(std::future::ready(Ok(())))
-    });
-    let refused = futures_util::future::join_all((1..20).map(|n| store.db.write(large(org.clone(), n))));
-    let all_queued = async { release.send(()).unwrap() };
-    let (first, on, refused, off, ()) = tokio::join!(biased; first, pragma(&store, on), refused, pragma(&store, off), all_queued);
-    assert!(first.is_ok() && on.is_ok() && off.is_ok(), "{first:?} {on:?} {off:?}");
+/// Nothing of `refused` was written, and everything goes on in the same store.
+async fn goes_on(store: &Opened, org: &OrgId, refused: Vec<Result<u64, Error>>) {
     for answer in refused {
         let refusal = answer.unwrap_err();
         assert!(matches!(refusal, Error::Unavailable { .. }) && refusal.is_transient(), "{refusal:?}");
     }
-    assert_eq!(digests(&store.db, &org).await, ["000"]);
-    assert_eq!(store.log_size(&org).await, Ok(2));
+    assert_eq!(digests(&store.db, org).await, ["000"]);
+    assert_eq!(store.log_size(org).await, Ok(2));
     assert_eq!(store.db.write(writing(org.clone(), 1, End::Well)).await, Ok(2), "no position was lost");
     store.db.write(large(org.clone(), 2)).await.unwrap();
-    assert_eq!(digests(&store.db, &org).await, ["000", "001", "002", "large 2"]);
-    assert_eq!(store.log_size(&org).await, Ok(4));
+    assert_eq!(digests(&store.db, org).await, ["000", "001", "002", "large 2"]);
+    assert_eq!(store.log_size(org).await, Ok(4));
     assert_eq!(store.check().await, Ok(()));
 }
 
 #[tokio::test]
 async fn a_full_disk_refuses_whole_writes_and_they_go_on_when_there_is_room() {
+    let store = sqlite().await;
+    let org = org(&store).await;
+    store.db.write(writing(org.clone(), 0, End::Well)).await.unwrap();
     // A limit below the present size is taken as the present size.
-    refuses_between("max_page_count = 1", "max_page_count = 1000000").await;
+    pragma(&store, "max_page_count = 1").await.unwrap();
+    let refused = futures_util::future::join_all((1..20).map(|n| store.db.write(large(org.clone(), n)))).await;
+    pragma(&store, "max_page_count = 1000000").await.unwrap();
+    goes_on(&store, &org, refused).await;
 }
 
 #[tokio::test]
 async fn a_read_only_database_refuses_whole_writes_and_they_go_on_when_it_is_writable() {
-    refuses_between("query_only = ON", "query_only = OFF").await;
+    let store = sqlite().await;
+    let org = org(&store).await;
+    store.db.write(writing(org.clone(), 0, End::Well)).await.unwrap();
+    // All in one batch, since a read-only database does not begin another: the first waits until the others are queued.
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let first = store.db.write(move |_| {
+        let _released = released.recv();
+        Box::pin(std::future::ready(Ok(())))
+    });
+    let (on, off) = (pragma(&store, "query_only = ON"), pragma(&store, "query_only = OFF"));
+    let refused = futures_util::future::join_all((1..20).map(|n| store.db.write(large(org.clone(), n))));
+    let all_queued = async { release.send(()).unwrap() };
+    let (first, on, refused, off, ()) = tokio::join!(biased; first, on, refused, off, all_queued);
+    assert!(first.is_ok() && on.is_ok() && off.is_ok(), "{first:?} {on:?} {off:?}");
+    goes_on(&store, &org, refused).await;
 }
 
 #[tokio::test]

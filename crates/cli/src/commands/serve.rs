@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
 use crate::style::Tone;
 use clap::Args;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -51,7 +52,8 @@ impl ServerFlags {
 impl Serve {
     pub(crate) async fn run(self, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let config = self.server.load(self.listen, self.redis)?;
-        server::init_logs(config.log_format, &config.log_level);
+        let watched = if std::io::stderr().is_terminal() { server::LogFormat::Text } else { server::LogFormat::Json };
+        server::init_logs(config.log_format.unwrap_or(watched), &config.log_level);
         server::serve(config, |started| tell(started, terminal)).await.map_err(|error| refused(&error))?;
         Ok(Exit::Ok)
     }

@@ -8,8 +8,8 @@ use countersign_core::ledger::{
 };
 use countersign_core::session::{Attendance, Session};
 use countersign_core::{
-    ActionId, ApprovalId, Clock, Decision, Digest, EventId, IntentId, Invocation, InvocationId, Mode, OrgId, PrincipalId, Random, ReceiptId,
-    Secret, SpaceId, Status, Tier, Timestamp, TokenId, UserId, json, random_bytes,
+    ActionId, ApprovalId, Clock, Decision, Digest, EventId, IntentId, Invocation, InvocationId, Mode, OrgId, PrincipalId, Random,
+    ReceiptId, Secret, SpaceId, Status, Tier, Timestamp, TokenId, UserId, json, random_bytes,
 };
 use receipt::body::{ApprovalBody, Cost, DefinitionDigests, IntentBody, Outputs, ReceiptBody, Reward, Sandbox, Timing};
 use receipt::key::PublicKey;

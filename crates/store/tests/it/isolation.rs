@@ -167,7 +167,8 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
     assert!(own.iter().any(|(function, answer)| *function == "space_key" && answer.contains("their key")));
 
     let told: BTreeSet<_> = asked.iter().map(|(function, _)| *function).collect();
-    let known: BTreeSet<_> = told.iter().copied().chain(NOT_OF_ONE_ORG.map(|(name, _)| name)).chain(WRITES).chain(["finish", "deliver"]).collect();
+    let known: BTreeSet<_> =
+        told.iter().copied().chain(NOT_OF_ONE_ORG.map(|(name, _)| name)).chain(WRITES).chain(["finish", "deliver"]).collect();
     let unknown: Vec<_> = public_functions().into_iter().filter(|name| !known.contains(name.as_str())).collect();
     assert_eq!(unknown, Vec::<String>::new(), "ask these in `read_everything`, or say in a list above why not");
 }

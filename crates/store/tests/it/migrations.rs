@@ -66,7 +66,8 @@ async fn what_is_no_database_is_refused() {
     let (clock, random) = (FixedClock::new(), SeededRandom::default());
     let open = |engine| crate::harness::open(engine, &clock, &random);
     let path = folder.path().join("notes.txt");
-    std::fs::write(&path, "these are not the pages of a database, and there are more than a hundred bytes of them, as a header has").unwrap();
+    std::fs::write(&path, "these are not the pages of a database, and there are more than a hundred bytes of them, as a header has")
+        .unwrap();
     let refusal = open(store::Engine::Sqlite { path: path.clone() }).await.map(|_| ()).unwrap_err();
     assert!(matches!(refusal, Error::Corrupt { .. }), "{refusal}");
     assert!(std::fs::read_to_string(path).unwrap().starts_with("these are"), "and left as it was");

@@ -47,9 +47,7 @@ async fn a_commit_that_is_cut_is_uncertain_and_a_repetition_tells() {
     let (world, proxy) = behind_a_proxy().await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     tenant.read_once(store).await;
-    for (commit, again) in
-        [(Commit::IsLost, Finished::Recorded { seq: 2 }), (Commit::Arrives, Finished::Not(Status::Succeeded))]
-    {
+    for (commit, again) in [(Commit::IsLost, Finished::Recorded { seq: 2 }), (Commit::Arrives, Finished::Not(Status::Succeeded))] {
         proxy.cut_at_commit(commit);
         let finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
         let uncertain = store.finish(finish.clone()).await.unwrap_err();

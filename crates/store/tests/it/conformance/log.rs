@@ -131,12 +131,7 @@ async fn every_receipt_of_a_long_log_with_two_keys_is_proved(kind: Kind) {
     let known: Vec<_> = keys.iter().map(|key| (key.purpose, key.starts_at_seq, key.retired_at.is_some())).collect();
     assert_eq!(
         known,
-        [
-            (Purpose::Receipt, 0, true),
-            (Purpose::Checkpoint, 0, true),
-            (Purpose::Receipt, 302, false),
-            (Purpose::Checkpoint, 302, false)
-        ]
+        [(Purpose::Receipt, 0, true), (Purpose::Checkpoint, 0, true), (Purpose::Receipt, 302, false), (Purpose::Checkpoint, 302, false)]
     );
     let newest = key_of(store, &tenant.org, Purpose::Checkpoint, 1).await;
     let receipts = store.list_receipts(&tenant.org, &everything()).await.unwrap().items;
