@@ -2,9 +2,10 @@
 //! so that every one is signed, chained and in the tree.
 
 use crate::child::{Call, Server};
+use crate::cpu::Watched;
 use crate::load::Time;
-use crate::measure;
 use crate::stats::Window;
+use crate::{measure, progress};
 use anyhow::{Context, Result};
 use countersign_core::ledger::{EntryDraft, EntryId, EventDraft, Finish, Finished, KeyFate, Ledger, Row};
 use countersign_core::{Clock, EventId, Invocation, InvocationId, ReceiptId, Status, json, random_bytes};
@@ -23,27 +24,58 @@ pub(crate) struct Size {
     pub(crate) receipts: u64,
     pub(crate) file_mb: f64,
     pub(crate) started_ms: f64,
-    pub(crate) read: Vec<Window>,
-    pub(crate) write: Vec<Window>,
+    read: Vec<Window>,
+    write: Vec<Window>,
 }
 
-/// Fills a fresh data folder up to `receipts`, then measures both calls on it.
-pub(crate) async fn measure(data: &Path, receipts: u64, time: Time, repetitions: usize) -> Result<Size> {
+impl Size {
+    pub(crate) fn windows(&self, call: Call) -> &[Window] {
+        match call {
+            Call::Read => &self.read,
+            Call::Write => &self.write,
+        }
+    }
+}
+
+/// A server on a filled database.
+struct Filled {
+    server: Server,
+    watched: Watched,
+    count: Arc<AtomicU64>,
+    size: Size,
+}
+
+/// Fills a data folder for each size, then measures both calls on all of them in turns.
+pub(crate) async fn measure(folder: &Path, sizes: &[u64], time: Time, repetitions: usize) -> Result<Vec<Size>> {
+    let mut filled = Vec::new();
+    for &receipts in sizes {
+        progress(&format!("growth: filling a database with {receipts} receipts"));
+        filled.push(start(&folder.join(format!("growth-{receipts}")), receipts).await?);
+    }
+    for _ in 0..repetitions {
+        for Filled { server, watched, count, size } in &mut filled {
+            progress(&format!("growth: {} receipts", size.receipts));
+            size.read.push(measure::server(server, Call::Read, CALLERS, time, watched, count).await?);
+            size.write.push(measure::server(server, Call::Write, CALLERS, time, watched, count).await?);
+        }
+    }
+    filled.into_iter().map(|filled| filled.server.stop().map(|()| filled.size)).collect()
+}
+
+async fn start(data: &Path, receipts: u64) -> Result<Filled> {
     let server = Server::start(data, None).await?;
     server.warm_up(Call::Read, 10).await?;
     server.stop()?;
     fill(data, receipts).await.context("filling the database")?;
     let file_mb = ["countersign.db", "countersign.db-wal"].map(|name| megabytes(&data.join(name))).iter().sum();
     let server = Server::start(data, None).await?;
-    let watched = crate::cpu::Watched::process(server.id());
-    let mut size = Size { receipts, file_mb, started_ms: server.started_in.as_secs_f64() * 1e3, read: Vec::new(), write: Vec::new() };
-    let count = Arc::new(AtomicU64::new(0));
-    for _ in 0..repetitions {
-        size.read.push(measure::server(&server, Call::Read, CALLERS, time, &watched, &count).await?);
-        size.write.push(measure::server(&server, Call::Write, CALLERS, time, &watched, &count).await?);
-    }
-    server.stop()?;
-    Ok(size)
+    let started_ms = server.started_in.as_secs_f64() * 1e3;
+    Ok(Filled {
+        watched: Watched::process(server.id()),
+        server,
+        count: Arc::default(),
+        size: Size { receipts, file_mb, started_ms, read: Vec::new(), write: Vec::new() },
+    })
 }
 
 /// The write-ahead log may hold a part of the rows, or not exist.

@@ -66,11 +66,7 @@ async fn run(extent: Extent) -> Result<()> {
         std::fs::create_dir_all(&folder)?;
         measured.push(measure::engine(place, &folder, plan).await.with_context(|| format!("measuring {}", place.engine_name()))?);
     }
-    let mut sizes = Vec::new();
-    for &receipts in receipt_counts(extent) {
-        progress(&format!("growth: {receipts} receipts"));
-        sizes.push(growth::measure(&folder.path().join(format!("growth-{receipts}")), receipts, plan.server, plan.repetitions).await?);
-    }
+    let sizes = growth::measure(folder.path(), receipt_counts(extent), plan.server, plan.repetitions).await?;
     notes.extend(said_of(extent, &measured));
     let text = report::text(&machine(&places), &measured, &sizes, &notes);
     println!("{text}");

@@ -95,7 +95,8 @@ fn growth(sizes: &[Size]) -> String {
     let header = ["receipts", "file MB", "start ms", "call", "calls/s", "p50 ms", "p99 ms", "CPU µs/call", "CPU ÷ smallest"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for size in sizes {
-        for (call, windows) in [(Call::Read, &size.read), (Call::Write, &size.write)] {
+        for call in Call::ALL {
+            let windows = size.windows(call);
             let spread = |figure: fn(&Window) -> f64| Spread::of(windows.iter().map(figure));
             rows.push(vec![
                 size.receipts.to_string(),
@@ -106,23 +107,17 @@ fn growth(sizes: &[Size]) -> String {
                 spread(|window| window.p50_ms).to_string(),
                 spread(|window| window.p99_ms).to_string(),
                 spread(|window| window.cpu_us).to_string(),
-                short(grown(sizes, size, call)),
+                grown(sizes, size, call).to_string(),
             ]);
         }
     }
     table(&rows)
 }
 
-/// Processor time per call at this size, as a multiple of that at the first.
-fn grown(sizes: &[Size], size: &Size, call: Call) -> f64 {
-    let cpu = |size: &Size| {
-        let windows = match call {
-            Call::Read => &size.read,
-            Call::Write => &size.write,
-        };
-        Spread::of(windows.iter().map(|window| window.cpu_us)).median
-    };
-    sizes.first().map_or(f64::NAN, |first| cpu(size) / cpu(first))
+/// Processor time per call at this size, as a multiple of that at the first, turn by turn.
+fn grown(sizes: &[Size], size: &Size, call: Call) -> Spread {
+    let first = sizes.first().map(|first| first.windows(call)).unwrap_or_default();
+    Spread::of(size.windows(call).iter().zip(first).map(|(window, first)| window.cpu_us / first.cpu_us))
 }
 
 fn bars(measured: &[Measured], sizes: &[Size]) -> String {
@@ -151,7 +146,7 @@ fn bars(measured: &[Measured], sizes: &[Size]) -> String {
         for call in Call::ALL {
             let what =
                 format!("{} at {} receipts: CPU ÷ at {}", call.as_str(), size.receipts, sizes.first().map_or(0, |first| first.receipts));
-            bar(what, Spread::of([grown(sizes, size, call)]), Limit::AtMost(GROWTH_RATIO_MAX));
+            bar(what, grown(sizes, size, call), Limit::AtMost(GROWTH_RATIO_MAX));
         }
     }
     table(&rows)

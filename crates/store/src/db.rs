@@ -65,7 +65,7 @@ pub(crate) struct Tx {
 
 enum Connection {
     Sqlite(rusqlite::Connection),
-    Postgres(deadpool_postgres::Object),
+    Postgres(postgres::Writer),
 }
 
 /// A write waiting for its turn.
@@ -182,8 +182,15 @@ impl Tx {
         debug_assert!(is_scoped(sql), "this statement is not limited to an org: {sql}");
         match &mut self.connection {
             Connection::Sqlite(connection) => sqlite::exec(connection, sql, params),
-            Connection::Postgres(client) => postgres::exec(client, sql, params).await,
+            Connection::Postgres(writer) => writer.exec(sql, params).await,
         }
+    }
+
+    /// Runs a statement at the end of the batch, together with all others like it. For rows that nothing in the batch reads and
+    /// that cannot be refused: if one were, the whole batch would fail.
+    pub(crate) fn later(&mut self, sql: &'static str, params: Vec<Val>) {
+        debug_assert!(is_scoped(sql), "this statement is not limited to an org: {sql}");
+        self.sealing.push_later(sql, params);
     }
 
     /// Runs statements that do not depend on each other's outcome; on PostgreSQL they share one round trip.
@@ -196,7 +203,7 @@ impl Tx {
                 }
                 Ok(())
             }
-            Connection::Postgres(client) => postgres::exec_all(client, statements).await,
+            Connection::Postgres(writer) => writer.exec_all(statements).await,
         }
     }
 
@@ -204,7 +211,7 @@ impl Tx {
         debug_assert!(is_scoped(sql), "this query is not limited to an org: {sql}");
         match &mut self.connection {
             Connection::Sqlite(connection) => sqlite::query(connection, sql, params),
-            Connection::Postgres(client) => postgres::query(client, sql, params).await,
+            Connection::Postgres(writer) => writer.query(sql, params).await,
         }
     }
 

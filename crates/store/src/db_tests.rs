@@ -9,6 +9,9 @@ use receipt::entry::Kind;
 
 const INSERT: &str = "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, 0)";
 
+/// What is put off to the end of the batch must be undone with the write that put it off.
+const INSERT_LATER: &str = "INSERT INTO checkpoints (org_id, size, note, at) SELECT $1, 1000 + count(*), $2, 0 FROM checkpoints";
+
 async fn org(store: &Opened) -> OrgId {
     store.create_org("acme", "owner", store.draw_owner_token()).await.unwrap().org
 }
@@ -38,6 +41,7 @@ fn writing(
             tx.exec(INSERT, &vals![org.as_str(), digest.as_str(), "{}"]).await?;
             let id = format!("entry_{n}");
             let seq = seal::append(tx, &org, Draft { kind: Kind::Mode, id: &id, invocation: None, body: "{}" }).await?;
+            tx.later(INSERT_LATER, vals![org.as_str(), format!("later {digest}")].into());
             match end {
                 End::Well => Ok(seq),
                 End::WithAnError => Err(Error::Corrupt { message: "changed its mind".into() }),
@@ -70,6 +74,9 @@ async fn mixed(store: Opened) {
     assert_eq!(seqs, (1..=80).collect::<Vec<_>>());
     assert_eq!(digests(&store.db, &org).await, expected);
     assert_eq!(store.log_size(&org).await, Ok(81));
+    let later = store.db.read("SELECT note FROM checkpoints WHERE org_id = $1 ORDER BY note", &vals![org.as_str()]).await.unwrap();
+    let later: Vec<_> = later.into_iter().map(|row| Columns::of(row).text().unwrap()).collect();
+    assert_eq!(later, expected.iter().map(|digest| format!("later {digest}")).collect::<Vec<_>>());
     let rows = store.db.read("SELECT count(*) FROM entries WHERE org_id = $1", &vals![org.as_str()]).await.unwrap();
     assert_eq!(rows, [vec![Val::Int(81)]]);
 }

@@ -36,16 +36,18 @@ impl Store {
     }
 }
 
-pub(crate) async fn insert_event(tx: &mut Tx, org: &OrgId, event: &EventDraft, receipt: Option<&ReceiptId>) -> Result<(), Error> {
-    let params = event_values(tx.now(), org, event, receipt);
-    tx.exec(INSERT_EVENT, &params).await.map(|_| ())
-}
-
-pub(crate) const INSERT_EVENT: &str =
-    "INSERT INTO events (org_id, id, name, key, receipt_id, body, at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
-
-pub(crate) fn event_values(at: Timestamp, org: &OrgId, event: &EventDraft, receipt: Option<&ReceiptId>) -> Vec<crate::db::Val> {
-    vals![org.as_str(), event.id.as_str(), event.name, event.key.as_str(), receipt.map(ReceiptId::as_str), event.body.as_str(), at].into()
+/// Written at the end of the batch: nobody in it reads events, and their ids are new.
+pub(crate) fn insert_event(tx: &mut Tx, org: &OrgId, event: &EventDraft, receipt: Option<&ReceiptId>) {
+    let params = vals![
+        org.as_str(),
+        event.id.as_str(),
+        event.name,
+        event.key.as_str(),
+        receipt.map(ReceiptId::as_str),
+        event.body.as_str(),
+        tx.now()
+    ];
+    tx.later("INSERT INTO events (org_id, id, name, key, receipt_id, body, at) VALUES ($1, $2, $3, $4, $5, $6, $7)", params.into());
 }
 
 pub(crate) fn read_event(row: Row) -> Result<Event, Error> {

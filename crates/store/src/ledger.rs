@@ -2,8 +2,9 @@
 
 use crate::db::{Columns, Row as DbRow, Tx, vals};
 use crate::events::insert_event;
-use crate::invocations::{Inserted, SealedParams, insert, lock, read_invocation, update};
+use crate::invocations::{Inserted, SealedParams, among_open, insert, lock, read_invocation, update};
 use crate::{Error, Store, seal};
+use countersign_core::invocation::ReceiptRef;
 use countersign_core::ledger::{
     Approval, Approve, Approved, ArchivedDefinition, Begin, Begun, EntryDraft, EntryId, EventDraft, Finish, Finished, Held, Hold, KeyFate,
     Ledger, ModeRows, NewReservation, Reservation, Row,
@@ -85,7 +86,11 @@ impl Ledger for Store {
             let rows = self
                 .db
                 .read(
-                    "SELECT body FROM invocations WHERE org_id = $1 AND status = $2 ORDER BY id LIMIT $3",
+                    // Sorted by an expression: sorting the few open ones is better than walking all ids in order.
+                    &format!(
+                        "SELECT body FROM invocations WHERE org_id = $1 AND status = $2{} ORDER BY id || '' LIMIT $3",
+                        among_open(status)
+                    ),
                     &vals![org.as_str(), status.as_str(), SWEEP_ROWS],
                 )
                 .await?;
@@ -99,7 +104,10 @@ impl Ledger for Store {
             let rows = self
                 .db
                 .read(
-                    "SELECT body FROM invocations WHERE org_id = $1 AND status = $2 AND expires_at <= $3 ORDER BY expires_at LIMIT $4",
+                    &format!(
+                        "SELECT body FROM invocations WHERE org_id = $1 AND status = $2{} AND expires_at <= $3 ORDER BY expires_at LIMIT $4",
+                        among_open(status)
+                    ),
                     &vals![org.as_str(), status.as_str(), now, SWEEP_ROWS],
                 )
                 .await?;
@@ -140,10 +148,9 @@ impl Ledger for Store {
                     None => Ok(Begun::Missing),
                     Some(row) if row.status != Status::Running => Ok(Begun::Not(row.status)),
                     Some(_) => {
-                        let now = tx.now();
-                        end_attempt(tx, &invocation, "failed", now).await?;
+                        end_attempt(tx, &invocation, "failed");
                         update(tx, &invocation, SealedParams::Keep).await?;
-                        start_attempt(tx, &invocation).await?;
+                        start_attempt(tx, &invocation);
                         append(tx, &invocation, &intent).await?;
                         Ok(Begun::Started)
                     }
@@ -160,7 +167,7 @@ impl Ledger for Store {
                     Some(row) if row.status != Status::Running => Ok(Finished::Not(row.status)),
                     Some(_) => {
                         update(tx, &invocation, SealedParams::Keep).await?;
-                        insert_event(tx, &invocation.org, &event, None).await?;
+                        insert_event(tx, &invocation.org, &event, None);
                         let seq = seal::size(tx, &invocation.org).await?;
                         Ok(Finished::Recorded { seq })
                     }
@@ -181,7 +188,10 @@ async fn hold_in(tx: &mut Tx, hold: Hold) -> Result<Held, Error> {
         .await?;
     let rows = tx
         .query(
-            "SELECT count(*) FROM invocations WHERE org_id = $1 AND session_id = $2 AND status = 'pending'",
+            &format!(
+                "SELECT count(*) FROM invocations WHERE org_id = $1 AND session_id = $2 AND status = 'pending'{}",
+                among_open(Status::Pending)
+            ),
             &vals![invocation.org.as_str(), invocation.session.as_str()],
         )
         .await?;
@@ -196,7 +206,7 @@ async fn hold_in(tx: &mut Tx, hold: Hold) -> Result<Held, Error> {
     if insert(tx, invocation, Some(hold.sealed_params)).await? == Inserted::Already {
         return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
     }
-    insert_event(tx, &invocation.org, &hold.event, None).await?;
+    insert_event(tx, &invocation.org, &hold.event, None);
     Ok(Held::Pending)
 }
 
@@ -219,8 +229,8 @@ async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved, Error> {
     row.status = Status::Approved;
     row.answer = Some(approve.approval.answer.clone());
     update(tx, &row, SealedParams::Keep).await?;
-    insert_approval(tx, &row, &approve.approval).await?;
-    insert_event(tx, &approve.org, &approve.event, None).await?;
+    insert_approval(tx, &row, &approve.approval);
+    insert_event(tx, &approve.org, &approve.event, None);
     Ok(Approved::Approved)
 }
 
@@ -245,7 +255,7 @@ async fn begin_in(tx: &mut Tx, begin: Begin) -> Result<Begun, Error> {
             }
         },
     }
-    start_attempt(tx, invocation).await?;
+    start_attempt(tx, invocation);
     append(tx, invocation, &begin.intent).await?;
     Ok(Begun::Started)
 }
@@ -255,41 +265,48 @@ async fn finish_in(tx: &mut Tx, finish: Finish) -> Result<Finished, Error> {
     let EntryId::Receipt(receipt_id) = &receipt.id else {
         return Err(Error::Corrupt { message: "an invocation ends with a receipt, nothing else".into() });
     };
-    let receipt_id = receipt_id.clone();
-    let existing = lock_unless_new(tx, &invocation, &row).await?;
-    match (&row, existing) {
-        (Row::Insert, Some(row)) => return Ok(Finished::Not(row.status)),
-        (Row::Insert, None) => ended(&invocation)?,
-        (Row::From(_) | Row::ExpiredFrom(_), None) => return Ok(Finished::Missing),
-        (Row::From(from), Some(row)) if row.status != *from => return Ok(Finished::Not(row.status)),
-        (Row::From(_), Some(row)) => {
-            ended(&invocation)?;
-            legal(&row, invocation.status)?;
-        }
-        (Row::ExpiredFrom(from), Some(row)) => {
-            let expired = row.binding.as_ref().is_some_and(|binding| binding.expires_at <= tx.now());
-            if row.status != *from || !expired {
-                return Ok(Finished::Not(row.status));
-            }
-            ended(&invocation)?;
-            legal(&row, invocation.status)?;
-        }
+    ended(&invocation)?;
+    if let Some(refused) = not_finishable(tx, &invocation, &row).await? {
+        return Ok(refused);
     }
+    let before = tx.sealing.mark();
     let seq = append(tx, &invocation, &receipt).await?;
-    invocation.receipt = Some(countersign_core::invocation::ReceiptRef { id: receipt_id.clone(), seq });
+    invocation.receipt = Some(ReceiptRef { id: receipt_id.clone(), seq });
     if row == Row::Insert {
-        insert(tx, &invocation, None).await?;
+        if insert(tx, &invocation, None).await? == Inserted::Already {
+            // A repeated write after an uncertain commit: the first one was kept.
+            tx.sealing.undo_to(before);
+            return already(tx, &invocation).await;
+        }
     } else {
-        let now = tx.now();
-        end_attempt(tx, &invocation, invocation.status.as_str(), now).await?;
+        end_attempt(tx, &invocation, invocation.status.as_str());
         update(tx, &invocation, SealedParams::Shred).await?;
         settle_key(tx, &invocation, key).await?;
     }
     if let Some(approval) = &approval {
-        insert_approval(tx, &invocation, approval).await?;
+        insert_approval(tx, &invocation, approval);
     }
-    insert_event(tx, &invocation.org, &event, Some(&receipt_id)).await?;
+    insert_event(tx, &invocation.org, &event, Some(receipt_id));
     Ok(Finished::Recorded { seq })
+}
+
+/// Locks the row that is to be finished and says why it cannot be, if it cannot. A new row has nothing to lock.
+async fn not_finishable(tx: &mut Tx, invocation: &Invocation, row: &Row) -> Result<Option<Finished>, Error> {
+    let (Row::From(from) | Row::ExpiredFrom(from)) = row else {
+        return Ok(None);
+    };
+    let Some(held) = lock(tx, &invocation.org, &invocation.id).await? else {
+        return Ok(Some(Finished::Missing));
+    };
+    let expired = || held.binding.as_ref().is_some_and(|binding| binding.expires_at <= tx.now());
+    if held.status != *from || (matches!(row, Row::ExpiredFrom(_)) && !expired()) {
+        return Ok(Some(Finished::Not(held.status)));
+    }
+    legal(&held, invocation.status).map(|()| None)
+}
+
+async fn already(tx: &mut Tx, invocation: &Invocation) -> Result<Finished, Error> {
+    Ok(lock(tx, &invocation.org, &invocation.id).await?.map_or(Finished::Missing, |row| Finished::Not(row.status)))
 }
 
 /// Refuses a change of status that no life of an invocation has.
@@ -308,22 +325,6 @@ fn ended(invocation: &Invocation) -> Result<(), Error> {
     Err(Error::Corrupt { message: format!("invocation `{}` is `{}`, which is not an end", invocation.id, invocation.status) })
 }
 
-/// A new row cannot be locked; for it only a repeated write after an uncertain commit finds something.
-async fn lock_unless_new(tx: &mut Tx, invocation: &Invocation, row: &Row) -> Result<Option<Invocation>, Error> {
-    match row {
-        Row::Insert => {
-            let rows = tx
-                .query(
-                    "SELECT body FROM invocations WHERE org_id = $1 AND id = $2",
-                    &vals![invocation.org.as_str(), invocation.id.as_str()],
-                )
-                .await?;
-            rows.into_iter().next().map(read_invocation).transpose()
-        }
-        Row::From(_) | Row::ExpiredFrom(_) => lock(tx, &invocation.org, &invocation.id).await,
-    }
-}
-
 async fn append(tx: &mut Tx, invocation: &Invocation, draft: &EntryDraft) -> Result<u64, Error> {
     let (kind, id) = match &draft.id {
         EntryId::Intent(id) => (Kind::Intent, id.as_str()),
@@ -332,40 +333,35 @@ async fn append(tx: &mut Tx, invocation: &Invocation, draft: &EntryDraft) -> Res
     seal::append(tx, &invocation.org, seal::Draft { kind, id, invocation: Some(&invocation.id), body: &draft.body }).await
 }
 
-async fn start_attempt(tx: &mut Tx, invocation: &Invocation) -> Result<(), Error> {
-    tx.exec(
-        "INSERT INTO attempts (org_id, invocation_id, n, state, intent_at) VALUES ($1, $2, $3, 'dispatched', $4)",
-        &vals![invocation.org.as_str(), invocation.id.as_str(), i64::from(invocation.attempts), tx.now()],
-    )
-    .await
-    .map(|_| ())
+/// Attempts and approvals are written at the end of the batch: nobody in it reads them, and their ids are new.
+fn start_attempt(tx: &mut Tx, invocation: &Invocation) {
+    let params = vals![invocation.org.as_str(), invocation.id.as_str(), i64::from(invocation.attempts), tx.now()];
+    tx.later("INSERT INTO attempts (org_id, invocation_id, n, state, intent_at) VALUES ($1, $2, $3, 'dispatched', $4)", params.into());
 }
 
-async fn end_attempt(tx: &mut Tx, invocation: &Invocation, outcome: &str, at: Timestamp) -> Result<(), Error> {
-    tx.exec(
+fn end_attempt(tx: &mut Tx, invocation: &Invocation, outcome: &str) {
+    let params = vals![outcome, tx.now(), invocation.org.as_str(), invocation.id.as_str()];
+    tx.later(
         "UPDATE attempts SET state = 'outcome', outcome = $1, outcome_at = $2 WHERE org_id = $3 AND invocation_id = $4 AND outcome IS NULL",
-        &vals![outcome, at, invocation.org.as_str(), invocation.id.as_str()],
-    )
-    .await
-    .map(|_| ())
+        params.into(),
+    );
 }
 
-async fn insert_approval(tx: &mut Tx, invocation: &Invocation, approval: &Approval) -> Result<(), Error> {
-    tx.exec(
+fn insert_approval(tx: &mut Tx, invocation: &Invocation, approval: &Approval) {
+    let params = vals![
+        invocation.org.as_str(),
+        approval.id.as_str(),
+        invocation.id.as_str(),
+        approval.answer.by.to_string(),
+        i64::from(approval.approves),
+        approval.answer.reason.as_deref(),
+        approval.binding.to_string(),
+        approval.answer.at
+    ];
+    tx.later(
         "INSERT INTO approvals (org_id, id, invocation_id, approver, approves, reason, binding, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        &vals![
-            invocation.org.as_str(),
-            approval.id.as_str(),
-            invocation.id.as_str(),
-            approval.answer.by.to_string(),
-            i64::from(approval.approves),
-            approval.answer.reason.as_deref(),
-            approval.binding.to_string(),
-            approval.answer.at
-        ],
-    )
-    .await
-    .map(|_| ())
+        params.into(),
+    );
 }
 
 /// Takes the idempotency key, or says who has it. A key past its time is free.

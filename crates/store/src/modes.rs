@@ -78,7 +78,7 @@ impl Store {
                     let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
                     let entry_id = format!("mode_{version}");
                     seal::append(tx, &org, seal::Draft { kind: Kind::Mode, id: &entry_id, invocation: None, body: &body }).await?;
-                    insert_event(tx, &org, &EventDraft { id, name: "mode.changed", key: "modes".into(), body }, None).await?;
+                    insert_event(tx, &org, &EventDraft { id, name: "mode.changed", key: "modes".into(), body }, None);
                     Ok(version)
                 })
             })

@@ -19,6 +19,8 @@ pub(crate) struct Sealing {
     heads: HashMap<OrgId, Head>,
     unsealed: Vec<Unsealed>,
     tiles: Vec<(OrgId, CompleteTile)>,
+    /// Statements whose outcome nobody in the batch asks for; see `Tx::later`.
+    later: Vec<(&'static str, Vec<Val>)>,
     /// Heads as they were before the running write changed them.
     undo: Vec<(OrgId, Head)>,
 }
@@ -59,24 +61,30 @@ struct Unsealed {
 pub(crate) struct Mark {
     unsealed: usize,
     tiles: usize,
+    later: usize,
 }
 
 impl Sealing {
     pub(crate) fn new(keychain: Arc<Keychain>) -> Self {
-        Self { keychain, heads: HashMap::new(), unsealed: Vec::new(), tiles: Vec::new(), undo: Vec::new() }
+        Self { keychain, heads: HashMap::new(), unsealed: Vec::new(), tiles: Vec::new(), later: Vec::new(), undo: Vec::new() }
     }
 
     pub(crate) fn mark(&mut self) -> Mark {
         self.undo.clear();
-        Mark { unsealed: self.unsealed.len(), tiles: self.tiles.len() }
+        Mark { unsealed: self.unsealed.len(), tiles: self.tiles.len(), later: self.later.len() }
     }
 
     pub(crate) fn undo_to(&mut self, mark: Mark) {
         self.unsealed.truncate(mark.unsealed);
         self.tiles.truncate(mark.tiles);
+        self.later.truncate(mark.later);
         for (org, head) in self.undo.drain(..).rev() {
             self.heads.insert(org, head);
         }
+    }
+
+    pub(crate) fn push_later(&mut self, sql: &'static str, params: Vec<Val>) {
+        self.later.push((sql, params));
     }
 
     /// Drops everything that was not committed; heads are read again from the database.
@@ -84,6 +92,7 @@ impl Sealing {
         self.heads.clear();
         self.unsealed.clear();
         self.tiles.clear();
+        self.later.clear();
         self.undo.clear();
     }
 }
@@ -219,11 +228,12 @@ pub(crate) fn flush(tx: &mut Tx) -> countersign_core::Future<'_, Result<(), Erro
     Box::pin(async move {
         let unsealed = std::mem::take(&mut tx.sealing.unsealed);
         let tiles = std::mem::take(&mut tx.sealing.tiles);
+        let mut statements = std::mem::take(&mut tx.sealing.later);
         tx.sealing.undo.clear();
-        if unsealed.is_empty() && !tx.sealing.heads.values().any(|head| head.changed) {
+        if statements.is_empty() && unsealed.is_empty() && !tx.sealing.heads.values().any(|head| head.changed) {
             return Ok(());
         }
-        let mut statements = Vec::with_capacity(unsealed.len() + tiles.len() + 1);
+        statements.reserve(unsealed.len() + tiles.len() + 2);
         for entry in unsealed {
             let signature = receipt::envelope::sign(&entry.key, &entry.payload);
             statements.push((

@@ -114,19 +114,73 @@ impl Postgres {
     }
 }
 
-pub(super) async fn exec(client: &ClientWrapper, sql: &str, params: &[Val]) -> Result<u64, Error> {
-    let statement = client.prepare_cached(sql).await.map_err(classify)?;
-    client.execute_raw(&statement, params).await.map_err(classify)
+/// The writer's connection. Words that begin and end savepoints wait for the next statement and travel with it:
+/// a write then costs as many round trips as it has statements that depend on each other.
+pub(super) struct Writer {
+    client: Object,
+    words: String,
 }
 
-pub(super) async fn exec_all(client: &ClientWrapper, statements: &[(&str, Vec<Val>)]) -> Result<(), Error> {
-    let mut prepared = Vec::with_capacity(statements.len());
-    for (sql, _) in statements {
-        prepared.push(client.prepare_cached(sql).await.map_err(classify)?);
+impl Writer {
+    fn new(client: Object) -> Self {
+        Self { client, words: String::new() }
     }
-    // Polled together, so they travel together; PostgreSQL runs them in this order.
-    let sent = prepared.iter().zip(statements).map(|(statement, (_, params))| client.execute_raw(statement, params));
-    futures_util::future::try_join_all(sent).await.map(|_| ()).map_err(classify)
+
+    /// To be said before whatever comes next.
+    fn say_later(&mut self, words: &str) {
+        self.words.push_str(words);
+        self.words.push(';');
+    }
+
+    /// Says everything that waits, and this.
+    async fn say(&mut self, words: &str) -> Result<(), Error> {
+        self.say_later(words);
+        let said = std::mem::take(&mut self.words);
+        self.client.batch_execute(&said).await.map_err(classify)
+    }
+
+    pub(super) async fn exec(&mut self, sql: &str, params: &[Val]) -> Result<u64, Error> {
+        let said = std::mem::take(&mut self.words);
+        let executed = async {
+            let statement = self.client.prepare_cached(sql).await?;
+            self.client.execute_raw(&statement, params).await
+        };
+        after(&self.client, &said, executed).await
+    }
+
+    pub(super) async fn exec_all(&mut self, statements: &[(&str, Vec<Val>)]) -> Result<(), Error> {
+        let said = std::mem::take(&mut self.words);
+        let executed = async {
+            let mut prepared = Vec::with_capacity(statements.len());
+            for (sql, _) in statements {
+                prepared.push(self.client.prepare_cached(sql).await?);
+            }
+            // Polled together, so they travel together; PostgreSQL runs them in this order.
+            let sent = prepared.iter().zip(statements).map(|(statement, (_, params))| self.client.execute_raw(statement, params));
+            futures_util::future::try_join_all(sent).await.map(|_| ())
+        };
+        after(&self.client, &said, executed).await
+    }
+
+    pub(super) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
+        let said = std::mem::take(&mut self.words);
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
+        let queried = async {
+            let statement = self.client.prepare_cached(sql).await?;
+            self.client.query(&statement, &params).await
+        };
+        after(&self.client, &said, queried).await?.iter().map(values).collect()
+    }
+}
+
+/// Sends the words and the statement together, in this order; the first that fails is the error.
+async fn after<T>(client: &Object, words: &str, statement: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Error> {
+    if words.is_empty() {
+        return statement.await.map_err(classify);
+    }
+    let (said, done) = futures_util::future::join(client.batch_execute(words), statement).await;
+    said.map_err(classify)?;
+    done.map_err(classify)
 }
 
 pub(super) async fn query(client: &ClientWrapper, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
@@ -160,7 +214,12 @@ async fn checked_out(pool: &Pool) -> Result<Object, Error> {
 }
 
 async fn database_time(client: &ClientWrapper) -> Result<Timestamp, Error> {
-    let rows = query(client, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint", &[]).await?;
+    time_in(&query(client, DATABASE_TIME, &[]).await?)
+}
+
+const DATABASE_TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+fn time_in(rows: &[Row]) -> Result<Timestamp, Error> {
     match rows.first().and_then(|row| row.first()) {
         Some(Val::Int(micros)) => Ok(Timestamp::from_micros(*micros)),
         _ => Err(Error::Corrupt { message: "the database did not tell the time".into() }),
@@ -197,14 +256,14 @@ async fn write_all(
         let committed = match take(&pool, kept.take(), &presence).await {
             Err(error) => Err(error),
             Ok(client) => {
-                let mut tx = Tx { connection: Connection::Postgres(client), now: Timestamp::default(), sealing };
+                let mut tx = Tx { connection: Connection::Postgres(Writer::new(client)), now: Timestamp::default(), sealing };
                 let committed = commit_batch(&mut tx, &mut queue, &mut batch, clock.as_deref()).await;
                 sealing = tx.sealing;
                 // Other replicas move the head too: it is read again in every batch.
                 sealing.forget();
                 if committed.is_ok() {
                     kept = match tx.connection {
-                        Connection::Postgres(client) => Some(client),
+                        Connection::Postgres(writer) => Some(writer.client),
                         Connection::Sqlite(_) => None,
                     };
                 }
@@ -232,14 +291,14 @@ async fn commit_batch(
     batch: &mut Vec<Box<dyn Write>>,
     clock: Option<&dyn Clock>,
 ) -> Result<(), Error> {
-    word(tx, BEGIN).await?;
+    writer(tx)?.say_later(BEGIN);
     let outcome = run_batch(tx, queue, batch, clock).await;
     if let Err(error) = outcome {
         // Dropping the connection would roll back too; this keeps a healthy one usable.
-        let _rolled_back = word(tx, "ROLLBACK").await;
+        let _rolled_back = writer(tx)?.say("ROLLBACK").await;
         return Err(error);
     }
-    word(tx, "COMMIT").await.map_err(|error| match &error {
+    writer(tx)?.say("COMMIT").await.map_err(|error| match &error {
         Error::Unavailable { message } => Error::CommitUnknown { message: message.clone() },
         Error::CommitUnknown { .. } | Error::Corrupt { .. } => error,
     })
@@ -253,17 +312,17 @@ async fn run_batch(
 ) -> Result<(), Error> {
     tx.now = match clock {
         Some(clock) => clock.now(),
-        None => database_time(client(tx)?).await?,
+        None => time_in(&writer(tx)?.query(DATABASE_TIME, &[]).await?)?,
     };
     let mut next = 0;
     while let Some(write) = batch.get_mut(next) {
-        word(tx, "SAVEPOINT one").await?;
+        writer(tx)?.say_later("SAVEPOINT one");
         let mark = tx.sealing.mark();
         match write.run(tx).await {
-            Ok(()) => word(tx, "RELEASE one").await?,
+            Ok(()) => writer(tx)?.say_later("RELEASE one"),
             Err(_) => {
                 tx.sealing.undo_to(mark);
-                word(tx, "ROLLBACK TO one; RELEASE one").await?;
+                writer(tx)?.say("ROLLBACK TO one; RELEASE one").await?;
             }
         }
         next += 1;
@@ -276,15 +335,11 @@ async fn run_batch(
     crate::seal::flush(tx).await
 }
 
-fn client(tx: &Tx) -> Result<&Object, Error> {
-    match &tx.connection {
-        Connection::Postgres(client) => Ok(client),
+fn writer(tx: &mut Tx) -> Result<&mut Writer, Error> {
+    match &mut tx.connection {
+        Connection::Postgres(writer) => Ok(writer),
         Connection::Sqlite(_) => Err(Error::Corrupt { message: "the PostgreSQL writer holds another engine's connection".into() }),
     }
-}
-
-async fn word(tx: &mut Tx, word: &str) -> Result<(), Error> {
-    client(tx)?.batch_execute(word).await.map_err(classify)
 }
 
 fn tls() -> tokio_postgres_rustls::MakeRustlsConnect {

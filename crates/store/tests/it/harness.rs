@@ -349,12 +349,16 @@ impl Tenant {
 
     /// A read from nothing to its receipt, in one write.
     pub(crate) async fn read_once(&self, store: &Store) -> Invocation {
+        self.read_once_or_fail(store).await.unwrap()
+    }
+
+    pub(crate) async fn read_once_or_fail(&self, store: &Store) -> Result<Invocation, Error> {
         let finish = self.finish(&self.reading(), Row::Insert, Status::Succeeded);
         let mut ended = finish.invocation.clone();
         let id = receipt_id(&finish);
-        let Finished::Recorded { seq } = store.finish(finish).await.unwrap() else { panic!("a new row is recorded") };
+        let Finished::Recorded { seq } = store.finish(finish).await? else { panic!("a new row is recorded") };
         ended.receipt = Some(countersign_core::invocation::ReceiptRef { id, seq });
-        ended
+        Ok(ended)
     }
 
     /// A call whose intent stands in the log and whose outcome does not.

@@ -48,7 +48,7 @@ async fn a_commit_that_is_cut_is_uncertain_and_a_repetition_tells() {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     tenant.read_once(store).await;
     for (commit, again) in [(Commit::IsLost, Finished::Recorded { seq: 2 }), (Commit::Arrives, Finished::Not(Status::Succeeded))] {
-        proxy.cut_at_commit(commit);
+        proxy.cut_at_commit(0, commit);
         let finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
         let uncertain = store.finish(finish.clone()).await.unwrap_err();
         assert!(matches!(uncertain, Error::CommitUnknown { .. }) && !uncertain.is_transient(), "{uncertain:?}");
@@ -65,7 +65,7 @@ async fn cuts_in_the_middle_of_commits_under_load_leave_a_whole_log() {
     let tenant = world.tenant("acme").await;
     let mut answered: Vec<(Invocation, Result<Finished, Error>)> = Vec::new();
     for round in 0..8 {
-        proxy.cut_at_commit(if round % 2 == 0 { Commit::Arrives } else { Commit::IsLost });
+        proxy.cut_at_commit(0, if round % 2 == 0 { Commit::Arrives } else { Commit::IsLost });
         let writes: Vec<_> = (0..24)
             .map(|_| {
                 let (store, finish) = (world.store.clone(), tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded));

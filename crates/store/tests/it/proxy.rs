@@ -18,8 +18,11 @@ pub(crate) enum Commit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Open,
-    /// Open until the next commit passes.
-    CutAtCommit(Commit),
+    /// Open until so many more commits have passed and one more comes.
+    CutAtCommit {
+        after: u32,
+        commit: Commit,
+    },
     Cut,
 }
 
@@ -50,9 +53,9 @@ impl Proxy {
         self.line.send_replace(Line::Open);
     }
 
-    /// Cuts when the next commit comes by.
-    pub(crate) fn cut_at_commit(&self, commit: Commit) {
-        self.line.send_replace(Line::CutAtCommit(commit));
+    /// Cuts at a commit, after letting so many pass.
+    pub(crate) fn cut_at_commit(&self, after: u32, commit: Commit) {
+        self.line.send_replace(Line::CutAtCommit { after, commit });
     }
 
     pub(crate) async fn was_cut(&self) {
@@ -76,7 +79,7 @@ impl Proxy {
         // Whichever ends first drops all four halves, which closes both connections.
         tokio::select! {
             () = self.ask(&mut from_client, &mut to_server) => {}
-            () = answer(&mut from_server, &mut to_client, &self.line) => {}
+            () = self.answer(&mut from_server, &mut to_client) => {}
             _ = cut.wait_for(|line| *line == Line::Cut) => {}
         }
     }
@@ -85,9 +88,7 @@ impl Proxy {
         let mut bytes = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = client.read(&mut bytes).await {
             let asked = &bytes[..count];
-            let commits = asked.windows(7).any(|window| window == b"COMMIT\0");
-            let line = *self.line.borrow();
-            if commits && line == Line::CutAtCommit(Commit::IsLost) {
+            if self.is_due(asked, Commit::IsLost) {
                 return self.cut();
             }
             if server.write_all(asked).await.is_err() {
@@ -95,20 +96,31 @@ impl Proxy {
             }
         }
     }
-}
 
-async fn answer(server: &mut OwnedReadHalf, client: &mut OwnedWriteHalf, line: &watch::Sender<Line>) {
-    let mut bytes = vec![0; 64 * 1024];
-    while let Ok(count @ 1..) = server.read(&mut bytes).await {
-        let answered = &bytes[..count];
-        // The server says so once it has committed: from here on only the answer can be lost.
-        let committed = answered.windows(7).any(|window| window == b"COMMIT\0");
-        if committed && *line.borrow() == Line::CutAtCommit(Commit::Arrives) {
-            line.send_replace(Line::Cut);
-            return;
+    async fn answer(&self, server: &mut OwnedReadHalf, client: &mut OwnedWriteHalf) {
+        let mut bytes = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = server.read(&mut bytes).await {
+            let answered = &bytes[..count];
+            // The server says so once it has committed: from here on only the answer can be lost.
+            if self.is_due(answered, Commit::Arrives) {
+                return self.cut();
+            }
+            if client.write_all(answered).await.is_err() {
+                return;
+            }
         }
-        if client.write_all(answered).await.is_err() {
-            return;
+    }
+
+    /// Whether these bytes are the commit at which to cut; counts it when they are an earlier one.
+    /// The word is the same in both directions: in the query that asks for it and in the answer that tells of it.
+    fn is_due(&self, bytes: &[u8], wanted: Commit) -> bool {
+        let Line::CutAtCommit { after, commit } = *self.line.borrow() else { return false };
+        if commit != wanted || !bytes.windows(6).any(|window| window == b"COMMIT") {
+            return false;
         }
+        if after > 0 {
+            self.cut_at_commit(after - 1, commit);
+        }
+        after == 0
     }
 }
