@@ -1,9 +1,10 @@
 //! A person's answer to a pending invocation. Approval is bound to the exact call, single use, and runs it at once.
 
 use crate::record::{Ending, conflict_with};
-use crate::{Conflict, Error, Outcome, Pipeline};
+use crate::{Conflict, Error, Outcome, ParamError, Pipeline};
 use countersign_core::invocation::{Answer, DeniedBy, Failure};
 use countersign_core::ledger::{Approval, Approve, Approved, Row};
+use countersign_core::limits::REASON_CHARS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::session::SelfApproval;
 use countersign_core::{ApprovalId, Digest, Invocation, InvocationId, Principal, PrincipalId, Status};
@@ -17,6 +18,19 @@ impl Pipeline {
         shown: Option<Digest>,
         reason: Option<String>,
     ) -> Result<Outcome, Error> {
+        let (pipeline, principal, id) = (self.clone(), principal.clone(), id.clone());
+        // An approver who goes away after the answer is durable does not stop what they approved.
+        self.tracked(async move { pipeline.approve_and_run(&principal, &id, shown, reason).await }).await
+    }
+
+    async fn approve_and_run(
+        &self,
+        principal: &Principal,
+        id: &InvocationId,
+        shown: Option<Digest>,
+        reason: Option<String>,
+    ) -> Result<Outcome, Error> {
+        bounded(reason.as_deref())?;
         let pending = self.answerable(principal, id).await?;
         let approval = self.approval(principal, &pending, shown, reason, Verdict::Approve)?;
         let approve = Approve {
@@ -40,12 +54,16 @@ impl Pipeline {
         metrics::histogram!("countersign_approval_seconds").record(waited as f64 / 1_000.0);
         self.inner.waiters.wake(id);
         let approved = Invocation { status: Status::Approved, answer: Some(approval.answer), ..pending };
-        let pipeline = self.clone();
-        self.tracked(async move { pipeline.resume(approved).await }).await
+        match self.resume(approved.clone()).await {
+            // The answer is kept; the sweep takes the call up once the store is back.
+            Err(Error::Store(_)) => Ok(Outcome::Pending(Box::new(approved))),
+            settled => settled,
+        }
     }
 
     /// Says no. The reason reaches whoever asked.
     pub async fn deny(&self, principal: &Principal, id: &InvocationId, reason: Option<String>) -> Result<Invocation, Error> {
+        bounded(reason.as_deref())?;
         let pending = self.answerable(principal, id).await?;
         let now = self.ledger().now().await?;
         if pending.binding.as_ref().is_some_and(|binding| binding.expires_at <= now) {
@@ -112,6 +130,15 @@ impl Pipeline {
 enum Verdict {
     Approve,
     Deny,
+}
+
+/// A reason is a sentence, not a document: it is kept and shown.
+fn bounded(reason: Option<&str>) -> Result<(), Error> {
+    if reason.is_none_or(|reason| reason.chars().count() <= REASON_CHARS_MAX) {
+        return Ok(());
+    }
+    let error = ParamError { pointer: "/reason".into(), message: format!("longer than {REASON_CHARS_MAX} characters") };
+    Err(Error::InvalidParams { action: "answer".into(), errors: vec![error] })
 }
 
 /// Whoever asked, or the person the asking agent works for.

@@ -100,8 +100,8 @@ pub enum Error {
     SourceUnavailable { message: String },
     #[error(transparent)]
     Store(#[from] ledger::Error),
-    /// The effect has happened, and its receipt waits for the store: trying again would repeat the effect.
-    #[error("`{invocation}` was carried out, but its outcome could not be recorded yet; do not retry, read it again later")]
+    /// The effect may have happened, and its receipt waits for the store: trying again could repeat it.
+    #[error("`{invocation}` was started, and what became of it could not be recorded yet; do not retry, read it again later")]
     Unrecorded { invocation: InvocationId },
     /// A bug: logged in full, told as little as possible.
     #[error("{message}")]

@@ -5,7 +5,7 @@ use crate::catalogue::Definition;
 use crate::decide::{Cleared, PreviewOnly};
 use crate::gate::Gated;
 use crate::hold::Void;
-use crate::record::Ending;
+use crate::record::{Ending, is_passing};
 use crate::replay::Taken;
 use crate::stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
@@ -13,7 +13,7 @@ use countersign_core::action::Class;
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Begin, Begun, EntryDraft, EntryId, Finished, NewReservation, Row};
-use countersign_core::limits::{CALL_TIMEOUT_MS, IDEMPOTENCY_SECONDS};
+use countersign_core::limits::{CALL_TIMEOUT_MS, IDEMPOTENCY_SECONDS, RECORD_RETRY_SECONDS};
 use countersign_core::source::{self, AfterError, CallContext, Output};
 use countersign_core::{Digest, IntentId, Invocation, InvocationId, Status, ledger};
 use receipt::body::{ApprovalBody, DefinitionDigests, IntentBody};
@@ -42,6 +42,8 @@ pub(crate) struct Done {
     pub(crate) approval: Option<ApprovalBody>,
     pub(crate) key: Arc<dyn SpaceKey>,
     pub(crate) idempotency: Option<Digest>,
+    /// Recovery leaves it alone until its outcome is recorded.
+    pub(crate) walking: Option<Walking>,
 }
 
 /// What a source is asked for.
@@ -64,7 +66,7 @@ impl Pipeline {
         } else {
             Row::Insert
         };
-        let _walking = Walking::begin(self, &invocation.id);
+        let walking = Walking::begin(self, &invocation.id);
         let answer = self.attempt(&cleared, &mut invocation, &row).await?;
         invocation.ended_at = Some(self.now());
         if let Err(error) = &answer
@@ -72,9 +74,9 @@ impl Pipeline {
             && invocation.tier.class() != Class::Read
         {
             invocation.failure = Some(Failure { code: error.code().into(), message: policy::redact_text(&error.to_string()) });
-            return self.doubt(invocation).await;
+            return self.doubt(invocation, walking).await;
         }
-        Ok(Executed::Done(Box::new(Done::new(&cleared, invocation, row, answer))))
+        Ok(Executed::Done(Box::new(Done::new(&cleared, invocation, row, answer, walking))))
     }
 
     /// A dry run: what would change, asked of the source, with no intent because there is no effect.
@@ -103,9 +105,10 @@ impl Pipeline {
             invocation.attempts += 1;
             if *row != Row::Insert {
                 let intent = self.intent(cleared, invocation)?;
-                match self.ledger().begin_again(invocation.clone(), intent).await? {
-                    Begun::Started => {}
-                    Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) => {
+                match self.ledger().begin_again(invocation.clone(), intent).await {
+                    Ok(Begun::Started) => {}
+                    // Without its own intent there is no other try: what the last one answered is the outcome.
+                    Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_)) | Err(_) => {
                         invocation.attempts -= 1;
                         return Ok(answer);
                     }
@@ -160,25 +163,28 @@ impl Pipeline {
         let void = |conflict| Started::Not(Executed::Void(Box::new(Void { invocation: invocation.clone(), conflict })));
         let begun = self.ledger().begin(begin).await;
         if matches!(begun, Err(ledger::Error::CommitUnknown { .. })) {
-            self.abandon(invocation.clone());
+            self.abandon(cleared, invocation.clone());
         }
         Ok(match begun? {
             Begun::Started => Started::Row(Row::From(Status::Running)),
-            Begun::KeyTaken(reservation) => {
-                Started::Not(Executed::Elsewhere(Taken { org: invocation.org.clone(), reservation, raw: invocation.digests.raw }))
-            }
+            Begun::KeyTaken(reservation) => Started::Not(Executed::Elsewhere(Taken::by(invocation, reservation))),
             Begun::Expired => void(Conflict::Expired),
             Begun::Not(_) | Begun::Missing => void(Conflict::Consumed),
         })
     }
 
     /// The intent may have been written, and nothing was sent: the row must not stay `running`.
-    fn abandon(&self, invocation: Invocation) {
+    fn abandon(&self, cleared: &Cleared, invocation: Invocation) {
         let pipeline = self.clone();
+        let (policy_slice, approval) = (cleared.policy_slice(), approval_body(cleared));
+        let validated = &cleared.gated().validated;
+        let (profile, idempotency) = (validated.resolved.action().profile.as_str().to_owned(), validated.idempotency_digest());
         self.inner.tasks.spawn(async move {
             let message = "the store went away while the intent was written; nothing was sent".to_owned();
             let failure = Failure { code: "store_unavailable".into(), message };
-            let ending = Ending::unexecuted(invocation, Status::Failed, None, failure, Row::From(Status::Running));
+            let mut ending = Ending::unexecuted(invocation, Status::Failed, None, failure, Row::From(Status::Running));
+            (ending.policy_slice, ending.profile) = (policy_slice, profile);
+            (ending.approval, ending.idempotency) = (approval, idempotency);
             if let Err(error) = pipeline.record_ending(ending).await {
                 tracing::debug!(%error, "an intent that was perhaps written needs no end");
             }
@@ -208,9 +214,7 @@ impl Pipeline {
             params: invocation.digests.params,
             raw: invocation.digests.raw,
             decision: invocation.decision.clone(),
-            approval: cleared
-                .approval()
-                .map(|approval| ApprovalBody { approvers: approval.approvers().to_vec(), binding: approval.binding() }),
+            approval: approval_body(cleared),
             idempotency_key: cleared.gated().validated.idempotency_digest(),
             profile: cleared.gated().validated.resolved.action().profile.as_str().to_owned(),
             trace_id: invocation.trace_id.clone(),
@@ -219,18 +223,45 @@ impl Pipeline {
         Ok(EntryDraft { id: EntryId::Intent(id), body })
     }
 
-    async fn doubt(&self, mut invocation: Invocation) -> Result<Executed, Error> {
+    async fn doubt(&self, mut invocation: Invocation, walking: Walking) -> Result<Executed, Error> {
         invocation.status = Status::InDoubt;
         invocation.ended_at = None;
-        let event = self.event(&invocation, Status::InDoubt);
-        // If even this cannot be written the row stays `running`, and recovery finds it.
-        let finished = self.ledger().doubt(invocation.clone(), event).await?;
-        if finished == Finished::Missing {
-            return Err(Error::Internal { message: format!("`{}` vanished while it ran", invocation.id) });
+        for _ in 0..3 {
+            match self.try_doubt(&invocation).await {
+                Err(Error::Store(error)) if is_passing(&error) => tokio::time::sleep(Duration::from_millis(100)).await,
+                Ok(()) => return Ok(Executed::InDoubt(Box::new(invocation))),
+                Err(error) => return Err(error),
+            }
         }
-        self.count(&invocation);
+        // The effect may have happened and nobody can be told so durably yet: the caller must not try again.
+        let id = invocation.id.clone();
+        let pipeline = self.clone();
+        self.inner.tasks.spawn(async move {
+            let _walking = walking;
+            for _ in 0..RECORD_RETRY_SECONDS {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                match pipeline.try_doubt(&invocation).await {
+                    Err(Error::Store(error)) if is_passing(&error) => {}
+                    _ => return,
+                }
+            }
+        });
+        Err(Error::Unrecorded { invocation: id })
+    }
+
+    async fn try_doubt(&self, invocation: &Invocation) -> Result<(), Error> {
+        let event = self.event(invocation, Status::InDoubt);
+        match self.ledger().doubt(invocation.clone(), event).await? {
+            // A repeat after an uncertain commit finds the work done.
+            Finished::Recorded { .. } | Finished::Not(Status::InDoubt) => {}
+            Finished::Not(status) => {
+                return Err(Error::Internal { message: format!("`{}` became `{status}` while it ran", invocation.id) });
+            }
+            Finished::Missing => return Err(Error::Internal { message: format!("`{}` vanished while it ran", invocation.id) }),
+        }
+        self.count(invocation);
         self.inner.waiters.wake(&invocation.id);
-        Ok(Executed::InDoubt(Box::new(invocation)))
+        Ok(())
     }
 
     /// Full jitter: a random time up to a bound that doubles, and at least what the source asked for.
@@ -252,7 +283,7 @@ impl Pipeline {
 }
 
 impl Done {
-    fn new(cleared: &Cleared, invocation: Invocation, row: Row, answer: Result<Output, source::Error>) -> Self {
+    fn new(cleared: &Cleared, invocation: Invocation, row: Row, answer: Result<Output, source::Error>, walking: Walking) -> Self {
         let validated = &cleared.gated().validated;
         Self {
             definition: Arc::clone(&validated.resolved.definition),
@@ -260,11 +291,10 @@ impl Done {
             row,
             answer,
             policy_slice: cleared.policy_slice(),
-            approval: cleared
-                .approval()
-                .map(|approval| ApprovalBody { approvers: approval.approvers().to_vec(), binding: approval.binding() }),
+            approval: approval_body(cleared),
             key: Arc::clone(&validated.key),
             idempotency: validated.idempotency_digest(),
+            walking: Some(walking),
         }
     }
 
@@ -278,6 +308,7 @@ impl Done {
             approval: None,
             key: Arc::clone(&gated.validated.key),
             idempotency: None,
+            walking: None,
         }
     }
 
@@ -288,6 +319,11 @@ impl Done {
             Intention::DryRun => None,
         }
     }
+}
+
+fn approval_body(cleared: &Cleared) -> Option<ApprovalBody> {
+    let approval = cleared.approval()?;
+    Some(ApprovalBody { approvers: approval.approvers().to_vec(), binding: approval.binding() })
 }
 
 enum Started {
@@ -302,19 +338,19 @@ fn needs_intent(cleared: &Cleared) -> bool {
 }
 
 /// Marks an invocation as being walked in this process, for as long as it is.
-struct Walking<'a> {
-    pipeline: &'a Pipeline,
+pub(crate) struct Walking {
+    pipeline: Pipeline,
     id: InvocationId,
 }
 
-impl<'a> Walking<'a> {
-    fn begin(pipeline: &'a Pipeline, id: &InvocationId) -> Self {
+impl Walking {
+    fn begin(pipeline: &Pipeline, id: &InvocationId) -> Self {
         pipeline.inner.walking.lock().insert(id.clone());
-        Self { pipeline, id: id.clone() }
+        Self { pipeline: pipeline.clone(), id: id.clone() }
     }
 }
 
-impl Drop for Walking<'_> {
+impl Drop for Walking {
     fn drop(&mut self) {
         self.pipeline.inner.walking.lock().remove(&self.id);
     }

@@ -45,7 +45,7 @@ impl Pipeline {
                 Ok(Outcome::Pending(Box::new(invocation)))
             }
             Held::TooManyPending { pending } => Err(Error::TooManyPending { session: invocation.session, pending }),
-            Held::KeyTaken(reservation) => self.attach(Taken { org: invocation.org, reservation, raw: invocation.digests.raw }).await,
+            Held::KeyTaken(reservation) => self.attach(Taken::by(&invocation, reservation)).await,
         }
     }
 

@@ -3,7 +3,7 @@
 mod reward;
 
 use crate::decide::Denied;
-use crate::execute::Done;
+use crate::execute::{Done, Walking};
 use crate::stage;
 use crate::truncate::truncate;
 use crate::verify::Verified;
@@ -24,12 +24,12 @@ use std::time::Duration;
 pub(crate) struct Ending {
     invocation: Invocation,
     row: Row,
-    policy_slice: Digest,
-    approval: Option<ApprovalBody>,
+    pub(crate) policy_slice: Digest,
+    pub(crate) approval: Option<ApprovalBody>,
     /// The answer that ends it, when a person does.
     answered: Option<Approval>,
-    idempotency: Option<Digest>,
-    profile: String,
+    pub(crate) idempotency: Option<Digest>,
+    pub(crate) profile: String,
     outputs: Option<Outputs>,
     evidence: Option<Digest>,
     verification: Option<Verification>,
@@ -37,6 +37,8 @@ pub(crate) struct Ending {
     quality_thousandths: u32,
     timeout_ms: u64,
     key_fate: KeyFate,
+    /// Recovery leaves the invocation alone until its outcome is recorded.
+    walking: Option<Walking>,
 }
 
 impl Ending {
@@ -61,6 +63,7 @@ impl Ending {
             quality_thousandths: 0,
             timeout_ms: CALL_TIMEOUT_MS,
             key_fate: KeyFate::Freed,
+            walking: None,
         }
     }
 
@@ -86,7 +89,7 @@ impl Pipeline {
 
     pub(crate) async fn record(&self, verified: Verified) -> Result<Outcome, Error> {
         let Verified { done, verification, failure } = verified;
-        let Done { definition, mut invocation, row, answer, policy_slice, approval, key, idempotency } = done;
+        let Done { definition, mut invocation, row, answer, policy_slice, approval, key, idempotency, walking } = done;
         let mut result = None;
         let (mut outputs, mut evidence, mut quality_thousandths) = (None, None, 0);
         match answer {
@@ -110,6 +113,7 @@ impl Pipeline {
         let succeeded = invocation.status == Status::Succeeded;
         let ending = Ending {
             row,
+            walking,
             policy_slice,
             approval,
             answered: None,
@@ -148,7 +152,7 @@ impl Pipeline {
             key: ending.key_fate,
             approval: ending.answered,
         };
-        let seq = self.write_ending(finish, &id).await?;
+        let seq = self.write_ending(finish, &id, ending.walking).await?;
         invocation.receipt = Some(countersign_core::invocation::ReceiptRef { id, seq });
         self.count(&invocation);
         self.inner.waiters.wake(&invocation.id);
@@ -156,7 +160,7 @@ impl Pipeline {
     }
 
     /// Tries a few times, since the effect has happened; then goes on trying behind the caller's back.
-    async fn write_ending(&self, finish: Finish, receipt: &ReceiptId) -> Result<u64, Error> {
+    async fn write_ending(&self, finish: Finish, receipt: &ReceiptId, walking: Option<Walking>) -> Result<u64, Error> {
         let mut wait = Duration::from_millis(20);
         for _ in 0..4 {
             match self.try_ending(&finish, receipt).await {
@@ -171,26 +175,32 @@ impl Pipeline {
             Err(Error::Store(error)) if is_passing(&error) && finish.row == Row::From(Status::Running) => {
                 let invocation = finish.invocation.id.clone();
                 tracing::error!(%invocation, "an outcome could not be recorded; trying until the store is back");
-                self.record_later(finish, receipt.clone());
+                self.record_later(finish, receipt.clone(), walking);
                 Err(Error::Unrecorded { invocation })
             }
             settled => settled,
         }
     }
 
-    fn record_later(&self, finish: Finish, receipt: ReceiptId) {
+    fn record_later(&self, finish: Finish, receipt: ReceiptId, walking: Option<Walking>) {
         let pipeline = self.clone();
         self.inner.tasks.spawn(async move {
+            let _walking = walking;
             for _ in 0..RECORD_RETRY_SECONDS {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 match pipeline.try_ending(&finish, &receipt).await {
                     Err(Error::Store(error)) if is_passing(&error) => {}
-                    _ => {
+                    settled => {
+                        if let Err(error) = settled {
+                            tracing::error!(%error, invocation = %finish.invocation.id, "an outcome could not be recorded");
+                        }
+                        pipeline.count(&finish.invocation);
                         pipeline.inner.waiters.wake(&finish.invocation.id);
                         return;
                     }
                 }
             }
+            tracing::error!(invocation = %finish.invocation.id, "the store did not come back; the next start finds this in doubt");
         });
     }
 
@@ -204,6 +214,11 @@ impl Pipeline {
                 let row = self.ledger().find_invocation(&invocation.org, &invocation.id).await?;
                 match row.and_then(|row| row.receipt) {
                     Some(written) if written.id == *receipt => Ok(written.seq),
+                    // Somebody who could not know better called it in doubt; we know how it ended.
+                    None if status == Status::InDoubt && finish.row == Row::From(Status::Running) => {
+                        let resolved = Finish { row: Row::From(Status::InDoubt), ..finish.clone() };
+                        Box::pin(self.try_ending(&resolved, receipt)).await
+                    }
                     _ => Err(Error::Conflict { invocation: invocation.id.clone(), conflict: conflict_with(status) }),
                 }
             }
@@ -306,7 +321,7 @@ fn to_policy(verdict: &GateVerdict) -> (countersign_core::decision::Gate, Policy
 }
 
 /// Whether the same write may succeed later.
-const fn is_passing(error: &countersign_core::ledger::Error) -> bool {
+pub(crate) const fn is_passing(error: &countersign_core::ledger::Error) -> bool {
     match error {
         countersign_core::ledger::Error::Unavailable { .. } | countersign_core::ledger::Error::CommitUnknown { .. } => true,
         countersign_core::ledger::Error::Corrupt { .. } => false,

@@ -30,7 +30,11 @@ impl Pipeline {
         for org in self.ledger().list_orgs().await? {
             for status in [Status::Pending, Status::Approved] {
                 for invocation in self.ledger().list_expired(&org, status).await? {
-                    self.expire(invocation, status).await?;
+                    let id = invocation.id.clone();
+                    // One that cannot be ended does not keep the others from ending.
+                    if let Err(error) = self.expire(invocation, status).await {
+                        tracing::warn!(invocation = %id, %error, "could not be expired; it is tried again");
+                    }
                 }
             }
         }

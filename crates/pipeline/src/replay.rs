@@ -7,7 +7,7 @@ use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::ledger::Reservation;
 use countersign_core::limits::IDEMPOTENCY_WAIT_SECONDS;
-use countersign_core::{Digest, Invocation, InvocationId, OrgId, Status};
+use countersign_core::{Digest, Invocation, InvocationId, OrgId, SessionId, Status, UserId};
 use std::time::Duration;
 
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
@@ -19,9 +19,24 @@ pub(crate) enum Replay {
 /// An idempotency key that another call holds.
 pub(crate) struct Taken {
     pub(crate) org: OrgId,
+    pub(crate) session: SessionId,
+    pub(crate) owner: Option<UserId>,
     pub(crate) reservation: Reservation,
     /// What this caller sent: must be what the holder sent.
     pub(crate) raw: Digest,
+}
+
+impl Taken {
+    /// The key this invocation wanted.
+    pub(crate) fn by(invocation: &Invocation, reservation: Reservation) -> Self {
+        Self {
+            org: invocation.org.clone(),
+            session: invocation.session.clone(),
+            owner: invocation.owner.clone(),
+            reservation,
+            raw: invocation.digests.raw,
+        }
+    }
 }
 
 impl Pipeline {
@@ -43,7 +58,9 @@ impl Pipeline {
         match self.ledger().find_reservation(&session.org, &session.space, action, key).await? {
             None => Ok(Replay::Fresh(decided)),
             Some(reservation) => {
-                let taken = Taken { org: session.org.clone(), reservation, raw: gated.validated.digests.raw };
+                let owner = gated.validated.resolved.admitted.request.principal.owner.clone();
+                let (org, raw) = (session.org.clone(), gated.validated.digests.raw);
+                let taken = Taken { org, session: session.id.clone(), owner, reservation, raw };
                 self.attach(taken).await.map(Replay::Earlier)
             }
         }
@@ -53,6 +70,11 @@ impl Pipeline {
     pub(crate) async fn attach(&self, taken: Taken) -> Result<Outcome, Error> {
         let holder = &taken.reservation.invocation;
         if taken.reservation.raw != taken.raw {
+            return Err(Error::IdempotencyConflict { invocation: holder.clone() });
+        }
+        // One person's agents may share a key across their sessions; nobody reads another's invocation by guessing it.
+        let held = self.ledger().find_invocation(&taken.org, holder).await?;
+        if held.is_some_and(|held| held.session != taken.session && (held.owner.is_none() || held.owner != taken.owner)) {
             return Err(Error::IdempotencyConflict { invocation: holder.clone() });
         }
         let limit = Duration::from_secs(IDEMPOTENCY_WAIT_SECONDS);

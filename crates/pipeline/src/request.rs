@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 /// A request to perform one action.
 #[derive(Clone, Debug)]
@@ -143,7 +144,7 @@ impl Pipeline {
         &self,
         walk: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
-        match self.inner.tasks.spawn(walk).await {
+        match self.inner.tasks.spawn(walk.instrument(tracing::Span::current())).await {
             Ok(result) => result,
             Err(error) => Err(Error::Internal { message: format!("a walk ended early: {error}") }),
         }

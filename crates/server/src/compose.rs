@@ -1,7 +1,7 @@
 //! Puts the parts together: store, sources, pipeline. The sources are given to the pipeline; nobody else keeps one.
 
 use crate::config::Config;
-use crate::data_dir::{self, DataDir};
+use crate::data_dir::{self, Absent, DataDir};
 use crate::{Error, OsRandom, SystemClock};
 use countersign_core::limiter::RateLimiter;
 use countersign_core::limits::SHUTDOWN_SECONDS;
@@ -58,13 +58,17 @@ impl App {
     }
 }
 
-/// Opens the store a configuration names, with nothing around it.
+/// Opens the store a configuration names, with nothing around it. The master key must be there: data without its key is lost.
 pub async fn open_store(config: &Config) -> Result<Store, Error> {
+    open(config, Absent::Refuse).await
+}
+
+async fn open(config: &Config, absent: Absent) -> Result<Store, Error> {
     data_dir::prepare(&config.data)?;
     let random: Arc<dyn Random> = Arc::new(OsRandom);
-    let master = data_dir::master_key(config, &*random)?;
+    let master = data_dir::master_key(config, absent, &*random)?;
     let engine = match &config.database {
-        None => Engine::Sqlite { path: data_dir::database_file(&config.data) },
+        None => Engine::Sqlite { path: data_dir::private_database_file(&config.data)? },
         Some(url) => Engine::Postgres { url: url.clone() },
     };
     let time = TimeSource::Database(Arc::new(SystemClock));
@@ -73,7 +77,7 @@ pub async fn open_store(config: &Config) -> Result<Store, Error> {
 
 /// Builds everything. Returns the owner's token when this start created the org.
 pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<PrometheusHandle>) -> Result<(Parts, Option<String>), Error> {
-    let store = open_store(config).await?;
+    let store = open(config, Absent::Create).await?;
     let first = first_org(&store, data).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(OsRandom);

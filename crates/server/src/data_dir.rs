@@ -65,11 +65,31 @@ pub(crate) fn prepare(path: &Path) -> Result<(), Error> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| unusable(path, &error))
 }
 
+/// What to do when there is no master key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// A first start.
+    Create,
+    /// The data that is there belongs to a key that is not.
+    Refuse,
+}
+
+/// Creates the database file before SQLite does, so that nobody else can read it; its companions take over its mode.
+pub(crate) fn private_database_file(data: &Path) -> Result<PathBuf, Error> {
+    let path = database_file(data);
+    let made = OpenOptions::new().create(true).append(true).mode(OWNER_ONLY).open(&path);
+    made.map(|_| path.clone()).map_err(|error| unusable(&path, &error))
+}
+
 /// Reads the master key, or makes it when there is none yet. A file others can read is refused.
-pub(crate) fn master_key(config: &Config, random: &dyn Random) -> Result<MasterKey, Error> {
+pub(crate) fn master_key(config: &Config, absent: Absent, random: &dyn Random) -> Result<MasterKey, Error> {
     let path = config.master_key_file.clone().unwrap_or_else(|| config.data.join("master.key"));
     let text = match File::open(&path) {
         Ok(file) => read_private(file, &path)?,
+        Err(error) if error.kind() == ErrorKind::NotFound && absent == Absent::Refuse => {
+            let message = "it is missing: copy the `master.key` that belongs to the data here first".to_owned();
+            return Err(Error::DataDir { path, message });
+        }
         Err(error) if error.kind() == ErrorKind::NotFound && config.master_key_file.is_none() => {
             let secret = Secret::new(hex::encode(random_bytes::<32>(random)));
             write_private(&path, secret.expose().as_bytes()).map_err(|error| unusable(&path, &error))?;

@@ -2,6 +2,7 @@
 
 use crate::Parts;
 use countersign_core::limits::{CHECKPOINT_SECONDS, SWEEP_SECONDS};
+use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::Pipeline;
 use std::time::Duration;
 use store::Store;
@@ -9,17 +10,21 @@ use tokio_util::sync::CancellationToken;
 
 /// Starts the loops; the returned future ends when they have stopped.
 pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
-    let sweeping = tokio::spawn(sweep(parts.pipeline.clone(), parts.store.clone(), stop.clone()));
+    let sweeping = tokio::spawn(sweep(parts.pipeline.clone(), parts.store.clone(), parts.metrics.clone(), stop.clone()));
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
     async move {
         let _ended = tokio::join!(sweeping, signing);
     }
 }
 
-async fn sweep(pipeline: Pipeline, store: Store, stop: CancellationToken) {
+async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandle>, stop: CancellationToken) {
     while waited(Duration::from_secs(SWEEP_SECONDS), &stop).await {
         if let Err(error) = pipeline.sweep().await {
             tracing::warn!(%error, "the sweep could not finish; it comes again");
+        }
+        // Folds recorded samples into their buckets: without it they pile up until somebody scrapes.
+        if let Some(metrics) = &metrics {
+            metrics.run_upkeep();
         }
         let mut pending = 0;
         for org in store.list_orgs().await.unwrap_or_default() {

@@ -54,6 +54,7 @@ CREATE TABLE tokens (
   session_id TEXT,
   name TEXT NOT NULL,
   scopes TEXT NOT NULL,
+  made_by TEXT,
   hash BYTEA NOT NULL,
   created_at BIGINT NOT NULL,
   expires_at BIGINT,

@@ -1,10 +1,11 @@
 //! Backup and restore: every row as a JSON line, all from one moment, the same file for both engines.
 //! A backup of one engine restores into the other, which is also how to move from one machine to many.
 
-use crate::db::{Tx, Val, vals};
+use crate::db::{Columns, Tx, Val, vals};
 use crate::{Error, Store, migrate};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use countersign_core::OrgId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -24,7 +25,7 @@ const TABLES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "tokens",
-        &["org_id", "id", "kind", "user_id", "session_id", "name", "scopes", "hash", "created_at", "expires_at", "revoked_at"],
+        &["org_id", "id", "kind", "user_id", "session_id", "name", "scopes", "made_by", "hash", "created_at", "expires_at", "revoked_at"],
         "org_id, id",
     ),
     ("modes", &["org_id", "scope", "action", "mode", "version", "set_by", "set_at"], "org_id, action, scope"),
@@ -153,6 +154,7 @@ async fn restore_in(tx: &mut Tx, file: impl BufRead + Send) -> Result<Moved, Res
             if tx.is_postgres() {
                 tx.query("/* every org */ SELECT setval(pg_get_serial_sequence('events', 'seq'), $1)", &vals![last_event.max(1)]).await?;
             }
+            check_keys(tx).await?;
             return Ok(Moved { rows });
         } else {
             let (table, columns, row) = table_row(&value).map_err(malformed)?;
@@ -170,6 +172,15 @@ async fn restore_in(tx: &mut Tx, file: impl BufRead + Send) -> Result<Moved, Res
         hasher.update(b"\n");
     }
     Err(RestoreError::Damaged { message: "its closing line is missing".into() })
+}
+
+/// A store whose keys do not open would be a store nobody can write to.
+async fn check_keys(tx: &mut Tx) -> Result<(), Error> {
+    for row in tx.query("SELECT org_id FROM orgs", &[]).await? {
+        let org = Columns::of(row).parsed(|text| OrgId::parse(text).ok())?;
+        crate::seal::key_ids(tx, &org).await?;
+    }
+    Ok(())
 }
 
 type TableRow = (&'static str, &'static [&'static str], Vec<Val>);

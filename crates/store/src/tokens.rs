@@ -13,7 +13,10 @@ pub enum TokenKind {
     User(UserId),
     /// An agent, in this session only.
     Agent(SessionId),
-    Service,
+    /// A service, for which the person who made it answers.
+    Service {
+        made_by: Option<UserId>,
+    },
 }
 
 impl TokenKind {
@@ -21,7 +24,7 @@ impl TokenKind {
         match self {
             Self::User(_) => "user",
             Self::Agent(_) => "agent",
-            Self::Service => "service",
+            Self::Service { .. } => "service",
         }
     }
 }
@@ -51,7 +54,7 @@ pub enum Refused {
     Unknown,
     Expired,
     Revoked,
-    /// The person was disabled, or the agent's session has ended.
+    /// The person, or the one the agent works for, was disabled, or the agent's session has ended.
     Inactive,
 }
 
@@ -81,11 +84,12 @@ impl Store {
         let rows = self
             .db
             .read(
-                "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.hash, t.expires_at,
-                   t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title
+                "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.made_by, t.hash, t.expires_at,
+                   t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at
                  FROM tokens t
                  LEFT JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id
                  LEFT JOIN sessions s ON s.org_id = t.org_id AND s.id = t.session_id
+                 LEFT JOIN users o ON o.org_id = s.org_id AND o.id = s.owner_id
                  WHERE t.hash = $1",
                 &vals![hash.to_vec()],
             )
@@ -102,6 +106,7 @@ impl Store {
         let session = columns.parsed_or_null(|text| SessionId::parse(text).ok())?;
         let token_name = columns.text()?;
         let scopes = parse_scopes(&columns.text()?);
+        let made_by = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
         // SECURITY: the index found the row by hash; this comparison does not depend on where a difference lies.
         if !bool::from(columns.bytes()?.as_slice().ct_eq(&hash)) {
             return Ok(Err(Refused::Unknown));
@@ -114,13 +119,14 @@ impl Store {
         let session_owner = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
         let session_ended = columns.time_or_null()?;
         let session_title = columns.text_or_null()?;
+        let owner_disabled_at = columns.time_or_null()?;
         if revoked_at.is_some() {
             return Ok(Err(Refused::Revoked));
         }
         if expires_at.is_some_and(|at| at <= now) {
             return Ok(Err(Refused::Expired));
         }
-        if disabled_at.is_some() || session_ended.is_some() {
+        if disabled_at.is_some() || session_ended.is_some() || owner_disabled_at.is_some() {
             return Ok(Err(Refused::Inactive));
         }
         let principal = match (kind.as_str(), user, session) {
@@ -143,7 +149,7 @@ impl Store {
                 scopes: Vec::new(),
             },
             ("service", None, None) => {
-                Principal { org, id: PrincipalId::Service(token), name: token_name, role: None, owner: None, session: None, scopes }
+                Principal { org, id: PrincipalId::Service(token), name: token_name, role: None, owner: made_by, session: None, scopes }
             }
             _ => return Err(Error::Corrupt { message: format!("token `{token}` stands for nobody") }),
         };
@@ -172,12 +178,23 @@ impl Store {
                 let sql = format!("SELECT id FROM tokens WHERE org_id = $1 AND session_id = $2 AND {live} LIMIT 1");
                 let tokens = self.db.read(&sql, &vals![org.as_str(), id.as_str(), now]).await?;
                 let session = self.find_session(org, id).await?.filter(|session| session.ended_at.is_none() && !tokens.is_empty());
+                if let Some(owner) = session.as_ref().and_then(|session| session.owner.as_ref())
+                    && self.find_user(org, owner).await?.is_none_or(|owner| owner.disabled_at.is_some())
+                {
+                    return Ok(None);
+                }
                 Ok(session.map(|session| Principal { owner: session.owner, session: Some(session.id), ..base(session.title) }))
             }
             PrincipalId::Service(id) => {
                 let token = self.find_token(org, id).await?;
                 let token = token.filter(|token| token.revoked_at.is_none() && token.expires_at.is_none_or(|at| at > now));
-                Ok(token.map(|token| Principal { scopes: token.scopes, ..base(token.name) }))
+                Ok(token.map(|token| {
+                    let owner = match token.kind {
+                        TokenKind::Service { made_by } => made_by,
+                        TokenKind::User(_) | TokenKind::Agent(_) => None,
+                    };
+                    Principal { scopes: token.scopes, owner, ..base(token.name) }
+                }))
             }
             // Automations are principals of a later part of the product; nobody can act as one yet.
             PrincipalId::Automation(_) => Ok(None),
@@ -241,12 +258,16 @@ pub(crate) async fn insert_token(
     let (user, session) = match &kind {
         TokenKind::User(user) => (Some(user.as_str()), None),
         TokenKind::Agent(session) => (None, Some(session.as_str())),
-        TokenKind::Service => (None, None),
+        TokenKind::Service { .. } => (None, None),
+    };
+    let made_by = match &kind {
+        TokenKind::Service { made_by } => made_by.as_ref().map(UserId::as_str),
+        TokenKind::User(_) | TokenKind::Agent(_) => None,
     };
     let scopes = scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" ");
     tx.exec(
-        "INSERT INTO tokens (org_id, id, kind, user_id, session_id, name, scopes, hash, created_at, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        "INSERT INTO tokens (org_id, id, kind, user_id, session_id, name, scopes, made_by, hash, created_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
         &vals![
             org.as_str(),
             id.as_str(),
@@ -255,6 +276,7 @@ pub(crate) async fn insert_token(
             session,
             name,
             scopes,
+            made_by,
             store.keychain.master().token_hash(text.expose()).to_vec(),
             now,
             lifetime_seconds.map(|seconds| now.plus_seconds(seconds))
@@ -265,7 +287,7 @@ pub(crate) async fn insert_token(
 }
 
 const SELECT_TOKEN: &str =
-    "SELECT id, kind, user_id, session_id, name, scopes, created_at, expires_at, revoked_at FROM tokens WHERE org_id = $1";
+    "SELECT id, kind, user_id, session_id, made_by, name, scopes, created_at, expires_at, revoked_at FROM tokens WHERE org_id = $1";
 
 fn read_token(row: Row) -> Result<Token, Error> {
     let mut columns = Columns::of(row);
@@ -273,10 +295,11 @@ fn read_token(row: Row) -> Result<Token, Error> {
     let kind = columns.text()?;
     let user = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
     let session = columns.parsed_or_null(|text| SessionId::parse(text).ok())?;
+    let made_by = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
     let kind = match (kind.as_str(), user, session) {
         ("user", Some(user), None) => TokenKind::User(user),
         ("agent", None, Some(session)) => TokenKind::Agent(session),
-        ("service", None, None) => TokenKind::Service,
+        ("service", None, None) => TokenKind::Service { made_by },
         _ => return Err(Error::Corrupt { message: format!("token `{id}` stands for nobody") }),
     };
     Ok(Token {

@@ -40,8 +40,9 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut stop = std::pin::pin!(stop);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return;
+        let place = tokio::select! {
+            place = Arc::clone(&places).acquire_owned() => place,
+            () = &mut stop => break,
         };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,

@@ -13,7 +13,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::principal::Permission;
-use countersign_core::{TokenId, UserId};
+use countersign_core::{PrincipalId, TokenId, UserId};
 use store::{Token, TokenKind};
 
 const LIFETIME_DAYS_MAX: u64 = 3_650;
@@ -42,7 +42,7 @@ pub(super) async fn create(
     }
     let (kind, scopes) = match &body.user_id {
         Some(user) => (for_user(&app, &caller, user).await?, Vec::new()),
-        None => (TokenKind::Service, service_scopes(&caller, &body.scopes)?),
+        None => (TokenKind::Service { made_by: caller.principal.owner.clone() }, service_scopes(&caller, &body.scopes)?),
     };
     if body.user_id.is_some() && !body.scopes.is_empty() {
         return Err(invalid("`scopes` narrow a service token; a person's token holds what their role holds".into()));
@@ -56,11 +56,24 @@ pub(super) async fn create(
 #[utoipa::path(operation_id = "tokens_revoke", post, path = "/tokens/{token}/revoke", tag = "identity", params(("token" = String, Path)),
     responses((status = 200, body = TokenView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(token): Path<String>) -> Result<Json<TokenView>, Refusal> {
-    caller.must(Permission::ManageIdentity)?;
     let unknown = || Refusal::not_found("token", &token);
     let id = TokenId::parse(&token).map_err(|_| unknown())?;
+    may_revoke(&app, &caller, &app.store().find_token(&caller.principal.org, &id).await?.ok_or_else(unknown)?).await?;
     let revoked = app.store().revoke_token(&caller.principal.org, &id).await?;
     revoked.map(|token| Json(view(token))).ok_or_else(unknown)
+}
+
+/// People revoke their own tokens; everyone else's takes the right to manage identity, and a role not below the bearer's.
+async fn may_revoke(app: &App, caller: &Caller, token: &Token) -> Result<(), Refusal> {
+    let TokenKind::User(user) = &token.kind else {
+        return caller.must(Permission::ManageIdentity);
+    };
+    if caller.principal.id == PrincipalId::User(user.clone()) {
+        return Ok(());
+    }
+    caller.must(Permission::ManageIdentity)?;
+    let bearer = app.store().find_user(&caller.principal.org, user).await?;
+    bearer.map_or(Ok(()), |bearer| must_reach(caller, bearer.role))
 }
 
 /// People make tokens for themselves; for others it takes the right to manage identity, and a role not below theirs.
@@ -68,7 +81,7 @@ async fn for_user(app: &App, caller: &Caller, user: &str) -> Result<TokenKind, R
     let unknown = || Refusal::not_found("user", user);
     let id = UserId::parse(user).map_err(|_| unknown())?;
     let found = app.store().find_user(&caller.principal.org, &id).await?.filter(|user| user.disabled_at.is_none()).ok_or_else(unknown)?;
-    if caller.principal.id != countersign_core::PrincipalId::User(id.clone()) {
+    if caller.principal.id != PrincipalId::User(id.clone()) {
         caller.must(Permission::ManageIdentity)?;
         must_reach(caller, found.role)?;
     }
@@ -97,7 +110,7 @@ fn view(token: Token) -> TokenView {
     let (user_id, session_id) = match &token.kind {
         TokenKind::User(user) => (Some(user.to_string()), None),
         TokenKind::Agent(session) => (None, Some(session.to_string())),
-        TokenKind::Service => (None, None),
+        TokenKind::Service { .. } => (None, None),
     };
     TokenView {
         id: token.id.to_string(),

@@ -133,8 +133,10 @@ async fn a_disabled_person_is_out_at_once(kind: Kind) {
     server.owner.post(&format!("/api/v1/users/{id}/disable"), json!({})).await.ok();
     member.get("/api/v1/whoami").await.problem(401, "unauthenticated");
     server.owner.post("/api/v1/tokens", json!({ "name": "t", "user_id": id })).await.problem(404, "not_found");
-    // What the person's agent asked for before is still an admin's to decide.
-    server.owner.approve(&pending).await.ok();
+    // Nor does their agent, and what it asked for before is void.
+    agent.invoke("fake.read", json!({})).await.problem(401, "unauthenticated");
+    server.owner.approve(&pending).await.problem(409, "tuple_mismatch");
+    assert_eq!(server.source.calls().len(), 0);
 }
 
 async fn names_are_unique_and_sane(kind: Kind) {

@@ -128,8 +128,10 @@ impl Writer {
 
     /// To be said before whatever comes next.
     fn say_later(&mut self, words: &str) {
+        if !self.words.is_empty() {
+            self.words.push_str("; ");
+        }
         self.words.push_str(words);
-        self.words.push(';');
     }
 
     /// Says everything that waits, and this.

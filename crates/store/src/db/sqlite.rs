@@ -152,9 +152,17 @@ fn commit_batch(
     }
     if let Err(error) = batch_word(tx, "COMMIT") {
         rollback(tx);
-        return Err(error);
+        return Err(after_commit(error));
     }
     Ok(())
+}
+
+/// A commit that failed for want of room was not written; one that failed in the middle of writing may come back after a crash.
+fn after_commit(error: Error) -> Error {
+    match error {
+        Error::Unavailable { message } if message.contains("disk I/O error") => Error::CommitUnknown { message },
+        Error::Unavailable { .. } | Error::CommitUnknown { .. } | Error::Corrupt { .. } => error,
+    }
 }
 
 /// Runs one write so that its failure undoes only itself. An error here means the whole batch is lost.

@@ -4,6 +4,7 @@ use crate::harness::{Home, Kind, World, open, verify};
 use crate::proxy::{Commit, Proxy};
 use countersign_core::ledger::{Finished, Ledger, Row};
 use countersign_core::{Invocation, Status};
+use std::time::{Duration, Instant};
 use store::{Engine, Error, Store};
 use testkit::{FixedClock, SeededRandom};
 
@@ -103,8 +104,25 @@ async fn after_an_outage_a_store_is_still_known_to_be_there() {
     assert_eq!(world.store.is_alone().await, Ok(true));
     proxy.cut();
     world.store.check().await.unwrap_err();
+    // The server has noticed that the store is gone.
+    presence_becomes(&world, 0).await;
     proxy.mend();
-    world.store.check().await.unwrap();
+    presence_becomes(&world, 1).await;
     let second = world.another_store().await;
     assert_eq!(second.is_alone().await, Ok(false), "a server that starts now must not take over what the first one runs");
+}
+
+/// Asks PostgreSQL how many hold the presence lock, and lets the store write in between.
+async fn presence_becomes(world: &World, wanted: i64) {
+    let Engine::Postgres { url } = &world.home.engine else { panic!("this is about PostgreSQL") };
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let held = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.objid = 7117002 AND l.granted";
+    let patience = Instant::now();
+    while client.query_one(held, &[]).await.unwrap().get::<_, i64>(0) != wanted {
+        assert!(patience.elapsed() < Duration::from_secs(30), "the presence lock is never held by {wanted}");
+        // Whether it goes through is not the question here.
+        let _checked = world.store.check().await;
+    }
 }

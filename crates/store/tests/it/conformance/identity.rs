@@ -145,15 +145,20 @@ async fn a_session_of_another_orgs_space_is_refused(kind: Kind) {
     assert_eq!(world.store.list_sessions(&ours.org, &everything()).await.unwrap().items, [ours.session]);
 }
 
+fn made_by(user: &UserId) -> TokenKind {
+    TokenKind::Service { made_by: Some(user.clone()) }
+}
+
 async fn a_token_says_who_its_bearer_is(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let scopes = [Permission::CreateSession, Permission::Read];
-    let service = store.create_token(&tenant.org, TokenKind::Service, "ci", &scopes, None).await.unwrap();
+    let service = store.create_token(&tenant.org, made_by(&tenant.owner), "ci", &scopes, None).await.unwrap();
     assert!(service.text.expose().starts_with("cs_service_"));
     let principal = store.authenticate(service.text.expose()).await.unwrap().unwrap();
     assert_eq!((principal.id, principal.name.as_str()), (PrincipalId::Service(service.id.clone()), "ci"));
-    assert_eq!(principal.scopes, scopes);
+    assert_eq!((principal.owner.as_ref(), &principal.scopes[..]), (Some(&tenant.owner), &scopes[..]));
+    assert_eq!(store.find_token(&tenant.org, &service.id).await.unwrap().unwrap().kind, made_by(&tenant.owner));
     let user = store.create_token(&tenant.org, TokenKind::User(tenant.owner.clone()), "laptop", &[], Some(60)).await.unwrap();
     let principal = store.authenticate(user.text.expose()).await.unwrap().unwrap();
     assert_eq!((principal.id, principal.role), (PrincipalId::User(tenant.owner.clone()), Some(Role::Owner)));
@@ -170,7 +175,7 @@ async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind)
     for unknown in ["", "cs_user_", &tenant.owner_token[1..], &format!("{}x", tenant.owner_token)] {
         assert_eq!(store.authenticate(unknown).await, Ok(Err(Refused::Unknown)), "{unknown}");
     }
-    let short = store.create_token(&tenant.org, TokenKind::Service, "short", &[], Some(60)).await.unwrap();
+    let short = store.create_token(&tenant.org, made_by(&tenant.owner), "short", &[], Some(60)).await.unwrap();
     world.clock.advance_seconds(59);
     assert!(store.authenticate(short.text.expose()).await.unwrap().is_ok());
     world.clock.advance_seconds(1);
@@ -184,12 +189,16 @@ async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind)
     store.create_user(&tenant.org, "second", Role::Owner).await.unwrap();
     store.disable_user(&tenant.org, &tenant.owner).await.unwrap();
     assert_eq!(store.authenticate(&tenant.owner_token).await, Ok(Err(Refused::Inactive)));
+    let other = world.tenant("other").await;
+    store.create_user(&other.org, "second", Role::Owner).await.unwrap();
+    store.disable_user(&other.org, &other.owner).await.unwrap();
+    assert_eq!(store.authenticate(&other.agent_token).await, Ok(Err(Refused::Inactive)), "an agent stops with whom it works for");
 }
 
 async fn who_someone_is_now_is_known_without_their_token(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let service = store.create_token(&tenant.org, TokenKind::Service, "ci", &[Permission::Read], Some(60)).await.unwrap();
+    let service = store.create_token(&tenant.org, made_by(&tenant.owner), "ci", &[Permission::Read], Some(60)).await.unwrap();
     let user = PrincipalId::User(tenant.owner.clone());
     let agent = PrincipalId::Agent(tenant.session.id.clone());
     let ci = PrincipalId::Service(service.id.clone());
@@ -243,7 +252,7 @@ async fn everything_is_listed_by_page(kind: Kind) {
         world.clock.advance_ms(1);
         store.create_user(&tenant.org, &format!("u{n}"), Role::Member).await.unwrap().unwrap();
         store.create_space(&tenant.org, &format!("s{n}")).await.unwrap().unwrap();
-        store.create_token(&tenant.org, TokenKind::Service, &format!("t{n}"), &[], None).await.unwrap();
+        store.create_token(&tenant.org, made_by(&tenant.owner), &format!("t{n}"), &[], None).await.unwrap();
         let new = NewSession {
             space: tenant.space.clone(),
             created_by: PrincipalId::User(tenant.owner.clone()),
