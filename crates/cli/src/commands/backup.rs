@@ -15,6 +15,8 @@ Examples:
   countersign backup before-moving.jsonl --data /var/lib/countersign";
 
 pub(crate) const RESTORE_EXAMPLES: &str = "\
+The master.key of the backed-up data folder must be in the new one first: the file holds nothing that opens without it.
+
 Examples:
   countersign restore countersign-2026-11-15.jsonl --data ./restored
   countersign restore before-moving.jsonl --database postgres://countersign@db/countersign";

@@ -46,6 +46,9 @@ fn a_damaged_backup_restores_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let restore = |name: &str, text: &str| {
         std::fs::write(folder.path().join(name), text).unwrap();
+        let data = folder.path().join(name_of(name));
+        std::fs::create_dir(&data).unwrap();
+        std::fs::copy(server.data().join("master.key"), data.join("master.key")).unwrap();
         User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", name, "--data", name_of(name)])
     };
     let cut = &whole[..whole.trim_end().rfind('\n').unwrap() + 1];
@@ -53,6 +56,12 @@ fn a_damaged_backup_restores_nothing() {
     restore("changed.backup", &whole.replacen("default", "defaulT", 1)).exits(8);
     restore("nonsense.backup", "nonsense\n").exits(8);
     restore("whole.backup", &whole).ok();
+    let without_key = User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", "whole.backup", "--data", "keyless"]);
+    assert!(without_key.exits(1).stderr.contains("master.key"), "a restore without its key says what is missing");
+    let other_key = folder.path().join("other");
+    std::fs::create_dir(&other_key).unwrap();
+    std::fs::copy(Server::start().data().join("master.key"), other_key.join("master.key")).unwrap();
+    User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", "whole.backup", "--data", "other"]).exits(1);
     User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", "missing.backup", "--data", "x"]).exits(3);
 }
 
