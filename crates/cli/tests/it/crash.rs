@@ -40,6 +40,10 @@ async fn crash_and_check(database: Option<String>) {
         assert_eq!(set.unwrap().0, 200);
     }
     for round in 0..ROUNDS {
+        // Every other round the same calls wait for a person's answer first.
+        let mode = if round % 2 == 0 { "allow" } else { "require_approval" };
+        let set = owner.send(&process.url, reqwest::Method::PUT, "modes/http.request", json!({ "mode": mode })).await;
+        assert_eq!(set.unwrap().0, 200);
         let (calls, delay) = (drawn() % 60, Duration::from_micros(drawn() % 20_000));
         let target = told.count() + calls as usize;
         let stop = Arc::new(AtomicBool::new(false));
@@ -72,21 +76,27 @@ async fn keep_calling(owner: Client, url: String, upstream: String, told: Arc<To
     let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());
     while !stop.load(Ordering::SeqCst) {
         let n = told.next.fetch_add(1, Ordering::SeqCst);
-        let body = match n % 4 {
-            0 | 1 => json!({ "action": "http.request", "params": { "method": "POST", "url": upstream, "body": format!("n{n}") } }),
-            2 => json!({ "action": "files.write_text", "params": { "path": format!("f{n}.txt"), "text": format!("n{n}") } }),
+        // A third of the effects needs a person, and half of them carry an idempotency key.
+        let upstream_call = |key: Value| {
+            let params = json!({ "method": "POST", "url": upstream, "body": format!("n{n}") });
+            json!({ "action": "http.request", "params": params, "idempotency_key": key })
+        };
+        let body = match n % 6 {
+            0 | 1 => upstream_call(Value::Null),
+            2 | 3 => upstream_call(json!(format!("key-{n}"))),
+            4 => json!({ "action": "files.write_text", "params": { "path": format!("f{n}.txt"), "text": format!("n{n}") } }),
             _ => json!({ "action": "files.delete", "params": { "path": format!("f{}.txt", n - 1) } }),
         };
         let Ok((status, answer)) = owner.send(&url, reqwest::Method::POST, &path, body).await else {
             return;
         };
-        told.acknowledge(&answer, n % 4 < 2, n);
+        told.acknowledge(&answer, n % 6 < 4, n);
         if status == 202 {
             let id = answer["invocation"]["id"].as_str().unwrap().to_owned();
             let Ok((_, answer)) = owner.send(&url, reqwest::Method::POST, &format!("invocations/{id}/approve"), json!({})).await else {
                 return;
             };
-            told.acknowledge(&answer, false, n);
+            told.acknowledge(&answer, n % 6 < 4, n);
         }
     }
 }

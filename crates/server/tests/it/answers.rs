@@ -33,6 +33,8 @@ async fn an_approval_is_single_use(kind: Kind) {
     server.owner.deny(&denied, "no").await.ok();
     server.owner.approve(&denied).await.problem(409, "rejected");
     server.owner.deny(&denied, "no").await.problem(409, "rejected");
+    let verbose = agent.pending("fake.write", json!({})).await;
+    server.owner.deny(&verbose, &"n".repeat(limits::REASON_CHARS_MAX + 1)).await.problem(422, "invalid_params");
     assert_eq!(server.source.effects(), 1);
     server.verify().await;
 }
@@ -114,6 +116,14 @@ async fn whoever_asked_does_not_approve_where_duties_are_separated(kind: Kind) {
     }
     assert_eq!(server.source.effects(), 0);
     let admin = server.owner.person("ada", "admin").await;
+    // Nor through a service of one's own: whoever made it answers for it.
+    let service = admin.post("/api/v1/tokens", json!({ "name": "svc", "scopes": ["create_session", "invoke", "read_session"] })).await.ok();
+    let service = admin.with_token(service["token"].as_str().unwrap());
+    let session = service.post("/api/v1/sessions", json!({})).await.ok();
+    let path = format!("/api/v1/sessions/{}/actions/invoke", session["id"].as_str().unwrap());
+    let by_service = service.post(&path, json!({ "action": "fake.write" })).await.id();
+    admin.approve(&by_service).await.problem(403, "self_approval");
+    server.owner.deny(&by_service, "no").await.ok();
     for id in [&by_agent, &own] {
         admin.approve(id).await.ok();
     }

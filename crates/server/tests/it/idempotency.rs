@@ -14,6 +14,7 @@ on_both_engines!(
     a_denied_call_is_never_answered_by_an_earlier_success,
     an_automatic_key_is_derived_from_the_fields_the_action_names,
     a_key_is_forgotten_after_a_day,
+    a_key_is_shared_by_one_persons_agents_and_by_nobody_else,
 );
 
 fn call(key: &str, text: &str) -> Value {
@@ -132,4 +133,17 @@ async fn a_key_is_forgotten_after_a_day(kind: Kind) {
     assert_eq!(other.status, 200, "{other:?}");
     assert_eq!(server.source.effects(), 2);
     server.verify().await;
+}
+
+async fn a_key_is_shared_by_one_persons_agents_and_by_nobody_else(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let first = server.agent().await.invoke_with(call("k", "a")).await;
+    let again = server.agent().await.invoke_with(call("k", "a")).await;
+    assert_eq!((again.status, again.id()), (200, first.id()), "an agent that starts anew finds its effect done");
+    let stranger = server.owner.person("mia", "member").await.new_session(json!({})).await;
+    let refused = stranger.invoke_with(call("k", "a")).await;
+    refused.problem(409, "idempotency_conflict");
+    assert!(refused.body["invocation"].is_null(), "nothing of another's invocation is shown: {refused:?}");
+    assert_eq!(server.source.effects(), 1);
 }

@@ -117,11 +117,18 @@ async fn nobody_acts_above_their_own_role(kind: Kind) {
     let path = format!("/api/v1/users/{}/disable", owner.as_str().unwrap());
     admin.post(&path, json!({})).await.problem(403, "forbidden");
     server.owner.post(&path, json!({})).await.problem(409, "last_owner");
+    let tokens = server.owner.get("/api/v1/tokens").await.ok();
+    let owners = tokens["items"].as_array().unwrap().iter().find(|token| token["user_id"] == owner).unwrap()["id"].clone();
+    let revoke = format!("/api/v1/tokens/{}/revoke", owners.as_str().unwrap());
+    admin.post(&revoke, json!({})).await.problem(403, "forbidden");
     let service = server.owner.post("/api/v1/tokens", json!({ "name": "svc", "scopes": ["manage_identity"] })).await.ok();
     let service = server.owner.with_token(service["token"].as_str().unwrap());
     service.post("/api/v1/users", json!({ "name": "eve", "role": "admin" })).await.problem(403, "forbidden");
     service.post("/api/v1/tokens", json!({ "name": "steal", "user_id": owner })).await.problem(403, "forbidden");
     service.post("/api/v1/tokens", json!({ "name": "more", "scopes": ["manage_policy"] })).await.problem(403, "forbidden");
+    service.post(&revoke, json!({})).await.problem(403, "forbidden");
+    server.owner.post(&revoke, json!({})).await.ok();
+    server.owner.get("/api/v1/whoami").await.problem(401, "token_revoked");
 }
 
 async fn a_disabled_person_is_out_at_once(kind: Kind) {
