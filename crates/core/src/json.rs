@@ -31,6 +31,34 @@ pub fn canonical<T: serde::Serialize>(value: &T) -> Result<String, Error> {
     serde_json_canonicalizer::to_string(value).map_err(|error| Error { pointer: String::new(), message: error.to_string() })
 }
 
+/// Whether canonical text holds a whole number beyond 2^53 - 1, which its writer may have rounded. Cheaper than reading it back.
+pub fn has_inexact_integer(canonical: &str) -> bool {
+    let mut rest = canonical.as_bytes();
+    let mut in_string = false;
+    while let Some((first, after)) = rest.split_first() {
+        rest = match (first, in_string) {
+            (b'\\', true) => after.get(1..).unwrap_or_default(),
+            (b'"', _) => {
+                in_string = !in_string;
+                after
+            }
+            (b'0'..=b'9', false) => {
+                let end =
+                    rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-')).unwrap_or(rest.len());
+                let (number, after) = rest.split_at(end);
+                // Fifteen characters cannot hold a whole number that large, unless with an exponent.
+                let value = std::str::from_utf8(number).ok().filter(|text| text.len() > 15 || text.contains(['e', 'E']));
+                if value.and_then(|text| text.parse::<f64>().ok()).is_some_and(|value| value.fract() == 0.0 && value > INTEGER_MAX as f64) {
+                    return true;
+                }
+                after
+            }
+            _ => after,
+        };
+    }
+    false
+}
+
 enum Step {
     Key(String),
     Index(usize),
@@ -199,7 +227,31 @@ mod tests {
         })
     }
 
+    #[test]
+    fn inexact_integers_are_found_wherever_they_stand() {
+        for (text, expected) in [
+            (r#"{"n":9007199254740991}"#, false),
+            (r#"{"n":9007199254740992}"#, true),
+            (r#"[-9007199254740992]"#, true),
+            (r#"{"n":1e+21}"#, true),
+            (r#"{"9007199254740992":"9007199254740992"}"#, false),
+            (r#"{"a\"9007199254740992":1}"#, false),
+            (r#"{"a\\":18446744073709551615}"#, true),
+            ("1.5", false),
+        ] {
+            assert_eq!(has_inexact_integer(text), expected, "{text}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn what_reads_strictly_has_no_inexact_integer(value in any_json(), n in any::<u64>()) {
+            let text = canonical(&serde_json::json!([value, n.min(INTEGER_MAX as u64)])).unwrap();
+            prop_assert!(!has_inexact_integer(&text));
+            let text = canonical(&serde_json::json!([n])).unwrap();
+            prop_assert_eq!(has_inexact_integer(&text), parse_strict(text.as_bytes()).is_err());
+        }
+
         #[test]
         fn canonical_text_always_reads_back_as_the_same_value(value in any_json()) {
             let text = canonical(&value).unwrap();

@@ -105,8 +105,10 @@ impl Pipeline {
             invocation.attempts += 1;
             if *row != Row::Insert {
                 let intent = self.intent(cleared, invocation)?;
-                match self.ledger().begin_again(invocation.clone(), intent).await {
+                let begun = self.ledger().begin_again(invocation.clone(), intent).await;
+                match begun {
                     Ok(Begun::Started) => {}
+                    Err(ledger::Error::CommitUnknown { .. }) if self.is_at_attempt(invocation).await => {}
                     // Without its own intent there is no other try: what the last one answered is the outcome.
                     Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_)) | Err(_) => {
                         invocation.attempts -= 1;
@@ -115,6 +117,12 @@ impl Pipeline {
                 }
             }
         }
+    }
+
+    /// Whether the row knows of this attempt: then its intent was written after all.
+    async fn is_at_attempt(&self, invocation: &Invocation) -> bool {
+        let row = self.ledger().find_invocation(&invocation.org, &invocation.id).await;
+        row.is_ok_and(|row| row.is_some_and(|row| row.attempts == invocation.attempts))
     }
 
     /// One call of the source, in a task of its own: a panic there is a broken source, not a lost invocation.

@@ -249,8 +249,10 @@ impl ReceiptBody {
 fn to_canonical(body: &impl Serialize) -> Result<String, Error> {
     let not_strict = |error: json::Error| Error::NotStrict { what: "body", message: error.to_string() };
     let text = json::canonical(body).map_err(not_strict)?;
-    // An integer beyond 2^53 - 1 was silently rounded on the way: reading it back refuses it.
-    json::parse_strict(text.as_bytes()).map_err(not_strict)?;
+    // Canonical text rounds integers beyond 2^53 - 1 silently.
+    if json::has_inexact_integer(&text) {
+        return Err(Error::NotStrict { what: "body", message: "an integer is beyond 2^53 - 1".into() });
+    }
     Ok(text)
 }
 

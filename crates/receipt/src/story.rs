@@ -166,7 +166,8 @@ impl Story {
         story.add(Kind::Mode, &set(&format!("automation:{automation}"), "files.write_text", Some(Mode::Deny), 3));
         let overridden = Decision::new(Mode::Deny, ModeSource::AutomationOverride, Some(3));
         let automated = denied(receipt(8, "files.write_text", Tier::R2, overridden, Status::Denied));
-        story.add(Kind::Receipt, &ReceiptBody { principal: PrincipalId::Automation(automation), ..automated });
+        let policy_slice = policy_slice(Some((Mode::Deny, 3)), Some((Mode::Allow, 1)));
+        story.add(Kind::Receipt, &ReceiptBody { principal: PrincipalId::Automation(automation), policy_slice, ..automated });
 
         let mut gated = denied(receipt(9, "files.read_text", Tier::R0, inferred(Mode::Allow), Status::Denied));
         gated.policy.insert(Gate::Rbac, PolicyVerdict { verdict: Verdict::Deny, determining: vec!["builtin.invoke".to_owned()] });
@@ -198,6 +199,12 @@ impl Story {
     /// Lets the holder of the key record one thing more, at the end.
     pub(crate) fn and(mut self, kind: Kind, body: &impl Serialize) -> Self {
         self.add(kind, body);
+        self
+    }
+
+    /// Lets the last thing be recorded at another time.
+    pub(crate) fn retimed(mut self, at: Timestamp) -> Self {
+        self.drafts.last_mut().unwrap().at = at;
         self
     }
 
@@ -317,10 +324,27 @@ fn textual_text(action: &str, tier: Tier) -> String {
 }
 
 pub(crate) fn invocation(number: u8) -> InvocationId {
-    InvocationId::new(second(0), [number; 10])
+    InvocationId::new(second(u64::from(number)), [number; 10])
 }
 
-/// A receipt of call `number`, of something that was tried once.
+/// The digest of rules of which only the row that decided is set.
+pub(crate) fn slice_of(decision: &Decision) -> Digest {
+    let row = decision.modes_version.map(|version| (decision.base, version));
+    match decision.source {
+        ModeSource::AutomationOverride => policy_slice(row, None),
+        ModeSource::OrgDefault | ModeSource::InferredDefault => policy_slice(None, row),
+    }
+}
+
+/// The digest of the rules a call sees, from the automation's row and the org's.
+pub(crate) fn policy_slice(automation: Option<(Mode, i64)>, org: Option<(Mode, i64)>) -> Digest {
+    let text = |row: Option<(Mode, i64)>| {
+        row.map_or_else(|| "null".to_owned(), |(mode, version)| format!(r#"{{"mode":"{mode}","version":"{version}"}}"#))
+    };
+    digest(&format!(r#"{{"automation":{},"org":{},"rules":"builtin/v1"}}"#, text(automation), text(org)))
+}
+
+/// A receipt of call `number`, asked for in that second, of something that was tried once.
 pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, status: Status) -> ReceiptBody {
     let ok = || PolicyVerdict { verdict: Verdict::Ok, determining: vec!["builtin.invoke".to_owned()] };
     let silent = || PolicyVerdict { verdict: Verdict::NotApplicable, determining: Vec::new() };
@@ -342,7 +366,7 @@ pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, 
         params: digest(&format!("params {number}")),
         raw: digest(&format!("raw {number}")),
         policy: Gate::ALL.into_iter().map(|gate| (gate, if gate == Gate::Rbac { ok() } else { silent() })).collect(),
-        policy_slice: digest("policy slice"),
+        policy_slice: slice_of(&decision),
         decision,
         approval: None,
         sandbox: Sandbox { profile: "in_process".to_owned() },
@@ -354,10 +378,10 @@ pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, 
         rollback: None,
         cost: Cost { cpu_ms: Some(3) },
         timing: Timing {
-            queued_ms: 1,
-            exec_ms: 20,
-            total_ms: 25,
-            started_at: Some(second(u64::from(number))),
+            queued_ms: 20,
+            exec_ms: 980,
+            total_ms: 1_000,
+            started_at: Some(Timestamp::from_micros(second(u64::from(number)).as_micros() + 20_000)),
             ended_at: second(u64::from(number) + 1),
         },
         idempotency_key: None,
@@ -370,7 +394,7 @@ pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, 
 }
 
 fn denied(receipt: ReceiptBody) -> ReceiptBody {
-    let timing = Timing { started_at: None, ..receipt.timing };
+    let timing = Timing { queued_ms: 0, exec_ms: 0, started_at: None, ..receipt.timing };
     let reward = Reward { scalar_millionths: 0, success: 0, quality: 0, cost: 0, latency: 0 };
     ReceiptBody { attempts: 0, denied_by: Some(DeniedBy::Policy), outputs: None, timing, reward, ..receipt }
 }

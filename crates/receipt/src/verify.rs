@@ -8,6 +8,8 @@ mod chain;
 
 mod keys;
 
+mod asked;
+
 mod decisions;
 
 mod outcomes;
@@ -27,7 +29,7 @@ use crate::key::PublicKey;
 use chain::Chain;
 use checkpoints::Checkpoints;
 use countersign_core::{Digest, LogId, json};
-use decisions::Modes;
+use decisions::{Claim, Modes};
 use definitions::Definitions;
 use events::Events;
 use keys::Keys;
@@ -126,7 +128,7 @@ impl Verifier {
             Kind::Mode | Kind::Intent | Kind::Receipt if seq == 0 => {
                 return Err(Finding::new(Class::WrongKey, "the log does not begin with the keys that sign it"));
             }
-            Kind::Mode => self.modes.set(ModeBody::read(&entry.body).map_err(shape)?),
+            Kind::Mode => self.modes.set(entry.header.at, ModeBody::read(&entry.body).map_err(shape)?)?,
             Kind::Intent => self.intent(seq, &IntentBody::read(&entry.body).map_err(shape)?)?,
             Kind::Receipt => self.receipt(seq, &ReceiptBody::read(&entry.body).map_err(shape)?)?,
         }
@@ -135,7 +137,7 @@ impl Verifier {
     }
 
     fn intent(&mut self, seq: u64, intent: &IntentBody) -> Result<(), Finding> {
-        self.modes.rederive(&intent.decision, intent.tier, &intent.action, &intent.principal)?;
+        self.modes.rederive(&Claim::of_intent(intent))?;
         self.outcomes.intend(seq, intent)?;
         self.definitions.need(seq, &intent.definition, &intent.action, intent.tier);
         self.report.intents += 1;
@@ -144,7 +146,8 @@ impl Verifier {
 
     fn receipt(&mut self, seq: u64, receipt: &ReceiptBody) -> Result<(), Finding> {
         self.outcomes.conclude(receipt)?;
-        self.modes.rederive(&receipt.decision, receipt.tier, &receipt.action, &receipt.principal)?;
+        self.modes.rederive(&Claim::of_receipt(receipt))?;
+        self.outcomes.same_right(receipt)?;
         self.definitions.need(seq, &receipt.definition, &receipt.action, receipt.tier);
         self.events.expect(seq, receipt);
         self.report.receipts += 1;

@@ -1,9 +1,17 @@
 //! Whether intents and receipts belong together: an effect was announced before it, ended once, and was never one that policy had refused.
+//! Everything an intent and its receipt both say must be the same. Another call (who, where, what, with what, under which key) is
+//! an unpaired outcome, class 13: this intent is not this receipt's. The same call with another right (decision, approval) is an
+//! effect despite a denial, class 14: it was started by one leave and accounted for by another.
 
+use super::asked::asked_at;
 use super::{Class, Finding};
-use crate::body::{ApprovalBody, IntentBody, ReceiptBody};
+use crate::body::{ApprovalBody, DefinitionDigests, IntentBody, ReceiptBody};
 use countersign_core::decision::Verdict;
-use countersign_core::{ActionId, Decision, Digest, IntentId, InvocationId, Mode, ReceiptId, SpaceId, Status, Tier, Timestamp, limits};
+use countersign_core::{
+    ActionId, Decision, Digest, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SpaceId, Status, Tier, Timestamp, json, limits,
+};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 use std::collections::{HashMap, HashSet};
 
 /// What the log has said about invocations so far.
@@ -17,24 +25,40 @@ pub(super) struct Outcomes {
 
 #[derive(Default)]
 struct Life {
-    intent: Option<Intended>,
+    announced: Option<Announced>,
     receipt: Option<ReceiptId>,
 }
 
-/// The latest intent of an invocation.
-struct Intended {
+/// What the intents of an invocation say. Digests, because a log holds many.
+struct Announced {
+    /// Of the latest.
     seq: u64,
+    /// The latest; all before it stand in the log too.
     attempt: u32,
-    call: Call,
+    call: Digest,
+    right: Digest,
 }
 
-/// What must be the same before and after an effect.
-#[derive(PartialEq, Eq)]
-struct Call {
-    space: SpaceId,
-    action: ActionId,
+/// What must be the same before and after an effect: the call itself.
+#[derive(Serialize)]
+struct Call<'a> {
+    principal: &'a PrincipalId,
+    space: &'a SpaceId,
+    action: &'a ActionId,
+    tier: Tier,
+    definition: DefinitionDigests,
     params: Digest,
     raw: Digest,
+    idempotency_key: Option<Digest>,
+    profile: &'a str,
+    trace_id: &'a str,
+}
+
+/// And what gave leave to make it.
+#[derive(Serialize)]
+struct Right<'a> {
+    decision: &'a Decision,
+    approval: Option<&'a ApprovalBody>,
 }
 
 /// The call an idempotency key answers for.
@@ -53,11 +77,16 @@ impl Outcomes {
         if let Some(receipt) = &life.receipt {
             return Err(unpaired(format!("an effect is announced after receipt `{receipt}` ended its invocation")));
         }
-        if life.intent.as_ref().is_some_and(|earlier| earlier.attempt >= intent.attempt) {
-            return Err(unpaired(format!("attempt {} is announced again", intent.attempt)));
+        let attempts = life.announced.as_ref().map_or(0, |announced| announced.attempt);
+        if attempts.checked_add(1) != Some(intent.attempt) {
+            return Err(unpaired(format!("attempt {} is announced after {attempts} before it", intent.attempt)));
         }
-        let call = Call { space: intent.space.clone(), action: intent.action.clone(), params: intent.params, raw: intent.raw };
-        life.intent = Some(Intended { seq, attempt: intent.attempt, call });
+        let (call, right) = (Call::of_intent(intent).digest()?, Right::of_intent(intent).digest()?);
+        if let Some(earlier) = &life.announced {
+            earlier.same_call(call)?;
+            earlier.same_right(right)?;
+        }
+        life.announced = Some(Announced { seq, attempt: intent.attempt, call, right });
         Ok(())
     }
 
@@ -79,6 +108,14 @@ impl Outcomes {
         self.answers_one_call(receipt)
     }
 
+    /// That an effect was accounted for by the same right it was announced with. To be asked once the decision itself is known to stand.
+    pub(super) fn same_right(&self, receipt: &ReceiptBody) -> Result<(), Finding> {
+        match self.announced(&receipt.invocation_id) {
+            Some(announced) => announced.same_right(Right::of_receipt(receipt).digest()?),
+            None => Ok(()),
+        }
+    }
+
     /// Intents whose invocation has no receipt.
     pub(super) fn open(&self) -> u64 {
         self.invocations.values().filter(|life| life.is_open()).count() as u64
@@ -86,7 +123,11 @@ impl Outcomes {
 
     /// The seq of an intent whose invocation has no receipt.
     pub(super) fn open_intent(&self, invocation: &InvocationId) -> Option<u64> {
-        self.invocations.get(invocation).filter(|life| life.is_open()).and_then(|life| life.intent.as_ref()).map(|intent| intent.seq)
+        self.invocations
+            .get(invocation)
+            .filter(|life| life.is_open())
+            .and_then(|life| life.announced.as_ref())
+            .map(|announced| announced.seq)
     }
 
     fn ends_once(&mut self, receipt: &ReceiptBody) -> Result<(), Finding> {
@@ -105,24 +146,30 @@ impl Outcomes {
     }
 
     fn was_intended(&self, receipt: &ReceiptBody) -> Result<(), Finding> {
-        let intent = self.invocations.get(&receipt.invocation_id).and_then(|life| life.intent.as_ref());
-        let Some(intent) = intent else {
-            if receipt.tier < Tier::R2 || receipt.dry_run || !claims_effect(receipt) {
-                return Ok(());
+        let announced = self.announced(&receipt.invocation_id);
+        let intents = announced.map_or(0, |announced| announced.attempt);
+        let attempts = receipt.attempts;
+        if !may_have_run(receipt) {
+            if (attempts, intents) != (0, 0) {
+                return Err(unpaired(format!("nothing was to run, but {attempts} attempts are counted and {intents} were announced")));
             }
-            if receipt.replayed && answer_key(receipt).is_some_and(|key| self.answers.contains_key(&key)) {
-                return Ok(());
+            let repeats = receipt.replayed && !receipt.dry_run && claims_effect(receipt);
+            if repeats && !answer_key(receipt).is_some_and(|key| self.answers.contains_key(&key)) {
+                return Err(unpaired("it repeats an answer that was never given"));
             }
+            return Ok(());
+        }
+        if intents == 0 && needs_intent(receipt) && claims_effect(receipt) {
             return Err(unpaired("an effect has ended that was never announced"));
-        };
-        let call = Call { space: receipt.space.clone(), action: receipt.action.clone(), params: receipt.params, raw: receipt.raw };
-        if call != intent.call {
-            return Err(unpaired(format!("the intent at seq {} announced another call", intent.seq)));
         }
-        if intent.attempt > receipt.attempts {
-            return Err(unpaired(format!("attempt {} was announced, and {} counted", intent.attempt, receipt.attempts)));
+        if intents != attempts && (intents > 0 || needs_intent(receipt)) {
+            return Err(unpaired(format!("{attempts} attempts are counted, and {intents} were announced")));
         }
-        Ok(())
+        announced.map_or(Ok(()), |announced| announced.same_call(Call::of_receipt(receipt).digest()?))
+    }
+
+    fn announced(&self, invocation: &InvocationId) -> Option<&Announced> {
+        self.invocations.get(invocation).and_then(|life| life.announced.as_ref())
     }
 
     fn answers_one_call(&mut self, receipt: &ReceiptBody) -> Result<(), Finding> {
@@ -145,8 +192,79 @@ impl Outcomes {
 
 impl Life {
     const fn is_open(&self) -> bool {
-        self.intent.is_some() && self.receipt.is_none()
+        self.announced.is_some() && self.receipt.is_none()
     }
+}
+
+impl Announced {
+    fn same_call(&self, call: Digest) -> Result<(), Finding> {
+        if call == self.call {
+            return Ok(());
+        }
+        Err(unpaired(format!("the intent at seq {} announced another call", self.seq)))
+    }
+
+    fn same_right(&self, right: Digest) -> Result<(), Finding> {
+        if right == self.right {
+            return Ok(());
+        }
+        Err(refused(format!("the intent at seq {} announced it with another decision or approval", self.seq)))
+    }
+}
+
+impl<'a> Call<'a> {
+    fn of_intent(intent: &'a IntentBody) -> Self {
+        Self {
+            principal: &intent.principal,
+            space: &intent.space,
+            action: &intent.action,
+            tier: intent.tier,
+            definition: intent.definition,
+            params: intent.params,
+            raw: intent.raw,
+            idempotency_key: intent.idempotency_key,
+            profile: &intent.profile,
+            trace_id: &intent.trace_id,
+        }
+    }
+
+    fn of_receipt(receipt: &'a ReceiptBody) -> Self {
+        Self {
+            principal: &receipt.principal,
+            space: &receipt.space,
+            action: &receipt.action,
+            tier: receipt.tier,
+            definition: receipt.definition,
+            params: receipt.params,
+            raw: receipt.raw,
+            idempotency_key: receipt.idempotency_key,
+            profile: &receipt.sandbox.profile,
+            trace_id: &receipt.trace_id,
+        }
+    }
+
+    fn digest(&self) -> Result<Digest, Finding> {
+        digest(self)
+    }
+}
+
+impl<'a> Right<'a> {
+    const fn of_intent(intent: &'a IntentBody) -> Self {
+        Self { decision: &intent.decision, approval: intent.approval.as_ref() }
+    }
+
+    const fn of_receipt(receipt: &'a ReceiptBody) -> Self {
+        Self { decision: &receipt.decision, approval: receipt.approval.as_ref() }
+    }
+
+    fn digest(&self) -> Result<Digest, Finding> {
+        digest(self)
+    }
+}
+
+fn digest(said: &impl Serialize) -> Result<Digest, Finding> {
+    let text = json::canonical(said).map_err(|error| Finding::new(Class::NotCanonical, error.to_string()))?;
+    Ok(Digest::new(Sha256::digest(text).into()))
 }
 
 /// No gate and no mode had refused what happened.
@@ -182,14 +300,22 @@ fn claims_effect(receipt: &ReceiptBody) -> bool {
     }
 }
 
-fn answer_key(receipt: &ReceiptBody) -> Option<(SpaceId, ActionId, Digest)> {
-    receipt.idempotency_key.map(|key| (receipt.space.clone(), receipt.action.clone(), key))
+/// Whether the source can have been asked for an effect: not for a preview or a repeated answer, nor where it was refused.
+const fn may_have_run(receipt: &ReceiptBody) -> bool {
+    match receipt.status {
+        Status::Succeeded | Status::Failed | Status::Reverted => !receipt.dry_run && !receipt.replayed,
+        Status::Denied | Status::Quarantined | Status::Expired | Status::Cancelled => false,
+        Status::Pending | Status::Approved | Status::Running | Status::InDoubt => false,
+    }
 }
 
-/// When the call came in, which is when it took its idempotency key.
-fn asked_at(receipt: &ReceiptBody) -> Timestamp {
-    let micros = i64::try_from(receipt.timing.total_ms).unwrap_or(i64::MAX).saturating_mul(1_000);
-    Timestamp::from_micros(receipt.timing.ended_at.as_micros().saturating_sub(micros))
+/// Only a read that nobody approved and that takes no key can simply be made again, and is not announced.
+fn needs_intent(receipt: &ReceiptBody) -> bool {
+    receipt.tier >= Tier::R2 || receipt.approval.is_some() || receipt.idempotency_key.is_some()
+}
+
+fn answer_key(receipt: &ReceiptBody) -> Option<(SpaceId, ActionId, Digest)> {
+    receipt.idempotency_key.map(|key| (receipt.space.clone(), receipt.action.clone(), key))
 }
 
 fn unpaired(reason: impl Into<String>) -> Finding {

@@ -314,7 +314,7 @@ impl Tenant {
             params: invocation.digests.params,
             raw: invocation.digests.raw,
             policy: BTreeMap::new(),
-            policy_slice: sha256("policy"),
+            policy_slice: sha256(NO_MODE_ROWS),
             decision: invocation.decision.clone(),
             approval: approved(invocation),
             sandbox: Sandbox { profile: "in_process".into() },
@@ -404,6 +404,9 @@ pub(crate) fn sha256(text: &str) -> Digest {
 pub(crate) fn everything() -> PageRequest {
     PageRequest { limit: 1_000, after: None }
 }
+
+/// The rules behind a decision that no mode row made, as the verifier writes them.
+const NO_MODE_ROWS: &str = r#"{"automation":null,"org":null,"rules":"builtin/v1"}"#;
 
 fn tier(action: &str) -> Tier {
     if action == READ { Tier::R0 } else { Tier::R2 }
