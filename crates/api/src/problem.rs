@@ -76,7 +76,7 @@ codes! {
     Internal = "internal", 500, "Something is wrong on our side";
     SourceFailed = "source_failed", 502, "The source did not do it";
     SourceUnavailable = "source_unavailable", 502, "The source could not be asked";
-    OutcomeUnrecorded = "outcome_unrecorded", 503, "It was carried out; its receipt waits for the store";
+    OutcomeUnrecorded = "outcome_unrecorded", 503, "It was started; its outcome waits for the store";
     StoreUnavailable = "store_unavailable", 503, "The store is not available";
 }
 
