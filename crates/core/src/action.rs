@@ -231,6 +231,8 @@ pub struct Action {
     pub reversibility: Reversibility,
     pub repeatability: Repeatability,
     pub preview: Preview,
+    /// The action whose reading a preview amounts to: a dry run is made only where that one is allowed at once.
+    pub preview_reads: Option<ActionId>,
     pub profile: Profile,
 }
 

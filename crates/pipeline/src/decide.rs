@@ -5,7 +5,7 @@ use crate::hold::Redeemed;
 use crate::stage;
 use crate::{Error, Pipeline};
 use countersign_core::invocation::{Failure, Intention};
-use countersign_core::{Decision, Digest, Mode};
+use countersign_core::{Decision, Digest, Mode, Tier};
 
 /// What policy answered.
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
@@ -81,6 +81,11 @@ impl Pipeline {
         let _timed = stage::timed("decide");
         let (decision, policy_slice) = self.mode_of(&gated).await?;
         let intention = gated.validated.resolved.admitted.request.intention;
+        if intention == Intention::DryRun
+            && let Some(failure) = self.reads_too_much(&gated).await?
+        {
+            return Ok(Decided::Denied(Box::new(Denied { gated, decision, policy_slice, failure })));
+        }
         Ok(match (decision.mode, intention) {
             (Mode::Deny, _) => {
                 let failure = Failure { code: "denied_by_mode".into(), message: denial_of(&gated, &decision) };
@@ -92,6 +97,25 @@ impl Pipeline {
             (Mode::RequireApproval, Intention::Effect) => Decided::Pending(Box::new(Pending { gated, decision, policy_slice })),
             (Mode::Allow, Intention::Effect) => Decided::Cleared(Cleared::by_policy(gated, decision, policy_slice)),
         })
+    }
+
+    /// A preview that shows what a read would show is held to that read's mode: it must not be the way around it.
+    async fn reads_too_much(&self, gated: &Gated) -> Result<Option<Failure>, Error> {
+        let resolved = &gated.validated.resolved;
+        let Some(read) = &resolved.action().preview_reads else {
+            return Ok(None);
+        };
+        let session = &resolved.admitted.session;
+        let found = self.inner.catalogue.find(&session.org, read).await;
+        let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
+        let modes = self.ledger().find_modes(&session.org, session.automation.as_ref(), read).await?;
+        // An action that is not there cannot be allowed.
+        let tier = found.map_or(Tier::R4, |(_, definition)| definition.action.tier);
+        let mode = policy::decide(&policy::Facts { tier }, &policy::Rules { modes }).mode;
+        Ok((mode != Mode::Allow).then(|| Failure {
+            code: "denied_by_mode".into(),
+            message: format!("a dry run of `{}` shows what `{read}` reads, and that is `{mode}`", resolved.action().id),
+        }))
     }
 
     /// A gate said no. The mode is still resolved, so that the receipt shows the whole decision.

@@ -33,6 +33,7 @@ fn action(params_schema: Value) -> Action {
         reversibility: Reversibility::Reversible,
         repeatability: Repeatability::Repeatable,
         preview: Preview::Supported,
+        preview_reads: None,
         profile: Profile::InProcess,
     }
 }

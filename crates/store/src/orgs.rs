@@ -1,12 +1,14 @@
 //! Orgs and their spaces. Creating an org creates its log: there is no moment in which an org could act unrecorded.
 
 use crate::db::{Columns, Row, Tx, vals};
+use crate::events::insert_event;
 use crate::keys::Purpose;
 use crate::tokens::{TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page, seal};
+use countersign_core::ledger::EventDraft;
 use countersign_core::principal::Role;
 use countersign_core::session::{Band, SelfApproval, Space};
-use countersign_core::{LogId, OrgId, Secret, SpaceId, Timestamp, UserId, random_bytes};
+use countersign_core::{EventId, LogId, OrgId, Secret, SpaceId, Timestamp, UserId, random_bytes};
 use receipt::body::{KeyBody, KeyText};
 use receipt::entry::Kind;
 
@@ -106,15 +108,23 @@ impl Store {
 
     /// Turns separation of duties on or off for a space; `None` when there is no such space.
     pub async fn set_self_approval(&self, org: &OrgId, space: &SpaceId, rule: SelfApproval) -> Result<Option<Space>, Error> {
-        let (owned_org, owned_space) = (org.clone(), space.clone());
+        let (owned_org, owned_space, random) = (org.clone(), space.clone(), std::sync::Arc::clone(&self.random));
         self.db
             .write(move |tx| {
                 Box::pin(async move {
-                    tx.exec(
-                        "UPDATE spaces SET self_approval = $1 WHERE org_id = $2 AND id = $3",
-                        &vals![self_approval_word(rule), owned_org.as_str(), owned_space.as_str()],
-                    )
-                    .await
+                    let changed = tx
+                        .exec(
+                            "UPDATE spaces SET self_approval = $1 WHERE org_id = $2 AND id = $3",
+                            &vals![self_approval_word(rule), owned_org.as_str(), owned_space.as_str()],
+                        )
+                        .await?;
+                    if changed == 1 {
+                        let id = EventId::new(tx.now(), random_bytes(&*random));
+                        let body = serde_json::json!({ "space_id": owned_space, "self_approval": self_approval_word(rule) }).to_string();
+                        let event = EventDraft { id, name: "space.changed", key: owned_space.to_string(), body };
+                        insert_event(tx, &owned_org, &event, None);
+                    }
+                    Ok(())
                 })
             })
             .await?;

@@ -55,6 +55,7 @@ pub fn action(id: &str) -> Action {
         reversibility: Reversibility::NoEffect,
         repeatability: Repeatability::Repeatable,
         preview: Preview::Unsupported,
+        preview_reads: None,
         profile: Profile::InProcess,
     }
 }

@@ -145,6 +145,14 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing(kind: Kind) {
     assert_eq!(server.receipt_of(&answer.id()).await["dry_run"], true);
     agent.invoke_with(json!({ "action": "fake.send", "dry_run": true })).await.problem(422, "dry_run_unsupported");
     agent.invoke_with(json!({ "action": "fake.destroy", "dry_run": true })).await.problem(403, "denied_by_policy");
+    // What a preview would show is held to the mode of the read it amounts to.
+    server.source.redefine("write", |action| action.preview_reads = Some(countersign_core::ActionId::parse("fake.read").unwrap()));
+    agent.invoke_with(json!({ "action": "fake.write", "dry_run": true })).await.ok();
+    server.owner.set_mode("fake.read", "require_approval").await;
+    let refused = agent.invoke_with(json!({ "action": "fake.write", "dry_run": true })).await;
+    refused.problem(403, "denied_by_policy");
+    assert!(refused.body["detail"].as_str().unwrap().contains("fake.read"), "{refused:?}");
+    assert_eq!(server.source.previews().len(), 2);
     server.verify().await;
 }
 

@@ -124,6 +124,7 @@ fn definition() -> Result<Action, crate::Error> {
         reversibility: Reversibility::NotReversible,
         repeatability: Repeatability::NotRepeatable,
         preview: Preview::Unsupported,
+        preview_reads: None,
         profile: Profile::InProcess,
     })
 }

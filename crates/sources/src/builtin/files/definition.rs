@@ -36,6 +36,7 @@ fn read_text() -> Result<Action, crate::Error> {
         reversibility: Reversibility::NoEffect,
         repeatability: Repeatability::Repeatable,
         preview: Preview::Unsupported,
+        preview_reads: None,
         profile: Profile::InProcess,
     })
 }
@@ -76,6 +77,7 @@ fn list() -> Result<Action, crate::Error> {
         reversibility: Reversibility::NoEffect,
         repeatability: Repeatability::Repeatable,
         preview: Preview::Unsupported,
+        preview_reads: None,
         profile: Profile::InProcess,
     })
 }
@@ -113,6 +115,8 @@ fn write_text() -> Result<Action, crate::Error> {
         reversibility: Reversibility::Reversible,
         repeatability: Repeatability::Repeatable,
         preview: Preview::Supported,
+        // The difference shows what the file holds now.
+        preview_reads: Some(action_id("files.read_text")?),
         profile: Profile::InProcess,
     })
 }
@@ -137,6 +141,8 @@ fn delete() -> Result<Action, crate::Error> {
         // The second time there is nothing to delete, and it fails.
         repeatability: Repeatability::NotRepeatable,
         preview: Preview::Supported,
+        // The difference shows what the file holds now.
+        preview_reads: Some(action_id("files.read_text")?),
         profile: Profile::InProcess,
     })
 }

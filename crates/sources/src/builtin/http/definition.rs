@@ -30,6 +30,7 @@ fn get() -> Result<Action, crate::Error> {
         reversibility: Reversibility::NoEffect,
         repeatability: Repeatability::Repeatable,
         preview: Preview::Unsupported,
+        preview_reads: None,
         profile: Profile::InProcess,
     })
 }
@@ -59,6 +60,7 @@ fn request() -> Result<Action, crate::Error> {
         reversibility: Reversibility::NotReversible,
         repeatability: Repeatability::NotRepeatable,
         preview: Preview::Unsupported,
+        preview_reads: None,
         profile: Profile::InProcess,
     })
 }
