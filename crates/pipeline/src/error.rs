@@ -28,17 +28,6 @@ pub enum Conflict {
 }
 
 impl Conflict {
-    pub const ALL: [Self; 8] = [
-        Self::Rejected,
-        Self::Consumed,
-        Self::Expired,
-        Self::Ended,
-        Self::ArgsMismatch,
-        Self::DefinitionMismatch,
-        Self::PolicyMismatch,
-        Self::TupleMismatch,
-    ];
-
     pub const fn code(self) -> &'static str {
         match self {
             Self::Rejected => "rejected",

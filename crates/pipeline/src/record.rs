@@ -9,7 +9,7 @@ use crate::truncate::truncate;
 use crate::verify::Verified;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::decision::GateVerdict;
-use countersign_core::invocation::{DeniedBy, Failure, Intention};
+use countersign_core::invocation::{DeniedBy, Failure, Intention, ReceiptRef};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Approval, EntryDraft, EntryId, Finish, Finished, KeyFate, Row};
 use countersign_core::limits::{CALL_TIMEOUT_MS, RECORD_RETRY_SECONDS, RESULT_STORED_BYTES_MAX};
@@ -94,7 +94,7 @@ impl Pipeline {
         let (mut outputs, mut evidence, mut quality_thousandths) = (None, None, 0);
         match answer {
             Ok(output) => {
-                outputs = Some(outputs_of(&*key, &output.value)?);
+                outputs = Some(outputs_of(&*key, &output.value));
                 evidence = output.evidence.as_ref().map(|value| key.digest("evidence", value.to_string().as_bytes()));
                 quality_thousandths = output.quality_thousandths;
                 let safe = policy::redact(&output.value).value;
@@ -138,12 +138,12 @@ impl Pipeline {
     }
 
     /// Writes the receipt and everything that becomes true with it.
-    pub(crate) async fn record_ending(&self, ending: Ending) -> Result<Invocation, Error> {
+    pub(crate) async fn record_ending(&self, mut ending: Ending) -> Result<Invocation, Error> {
         let _timed = stage::timed("record");
         let id = ReceiptId::new(self.now(), self.random_bytes());
-        let mut invocation = ending.invocation.clone();
-        invocation.ended_at = Some(invocation.ended_at.unwrap_or_else(|| self.now()));
-        let body = self.receipt_body(&id, &invocation, &ending)?;
+        ending.invocation.ended_at.get_or_insert_with(|| self.now());
+        let body = receipt_body(&id, &ending)?;
+        let mut invocation = ending.invocation;
         let finish = Finish {
             invocation: invocation.clone(),
             row: ending.row,
@@ -153,7 +153,7 @@ impl Pipeline {
             approval: ending.answered,
         };
         let seq = self.write_ending(finish, &id, ending.walking).await?;
-        invocation.receipt = Some(countersign_core::invocation::ReceiptRef { id, seq });
+        invocation.receipt = Some(ReceiptRef { id, seq });
         self.count(&invocation);
         self.inner.waiters.wake(&invocation.id);
         Ok(invocation)
@@ -225,70 +225,6 @@ impl Pipeline {
         }
     }
 
-    fn receipt_body(&self, id: &ReceiptId, invocation: &Invocation, ending: &Ending) -> Result<String, Error> {
-        let ended_at = invocation.ended_at.unwrap_or(invocation.created_at);
-        let exec_ms = invocation.started_at.map_or(0, |started| ended_at.millis_since(started));
-        let measured = Measured {
-            execution: ending.execution,
-            quality_thousandths: ending.quality_thousandths,
-            cpu_ms: 0,
-            cpu_budget_ms: ending.timeout_ms,
-            exec_ms,
-            timeout_ms: ending.timeout_ms,
-        };
-        let parts = reward::reward(&measured, &Weights::default());
-        let body = ReceiptBody {
-            receipt_id: id.clone(),
-            invocation_id: invocation.id.clone(),
-            attempts: invocation.attempts,
-            status: invocation.status,
-            error: invocation.failure.as_ref().map(|failure| failure.code.clone()),
-            denied_by: invocation.denied_by,
-            principal: invocation.principal.clone(),
-            owner: invocation.owner.clone(),
-            session: invocation.session.clone(),
-            space: invocation.space.clone(),
-            action: invocation.action.clone(),
-            tier: invocation.tier,
-            definition: DefinitionDigests { structural: invocation.digests.structural, textual: invocation.digests.textual },
-            params: invocation.digests.params,
-            raw: invocation.digests.raw,
-            policy: invocation.gates.iter().map(to_policy).collect(),
-            policy_slice: ending.policy_slice,
-            decision: invocation.decision.clone(),
-            approval: ending.approval.clone(),
-            sandbox: Sandbox { profile: ending.profile.clone() },
-            outputs: ending.outputs,
-            artifacts: Vec::new(),
-            evidence: ending.evidence,
-            verification: ending.verification.clone(),
-            repair: None,
-            rollback: None,
-            // Code inside the server shares its processor time with every other call: there is no honest figure for one.
-            cost: Cost { cpu_ms: None },
-            timing: Timing {
-                queued_ms: invocation.started_at.map_or(0, |started| started.millis_since(invocation.created_at)),
-                exec_ms,
-                total_ms: ended_at.millis_since(invocation.created_at),
-                started_at: invocation.started_at,
-                ended_at,
-            },
-            idempotency_key: ending.idempotency,
-            replayed: false,
-            dry_run: invocation.intention == Intention::DryRun,
-            trace_id: invocation.trace_id.clone(),
-            reward: Reward {
-                scalar_millionths: parts.scalar_millionths,
-                success: parts.success,
-                quality: parts.quality,
-                cost: parts.cost,
-                latency: parts.latency,
-            },
-            supersedes: None,
-        };
-        body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })
-    }
-
     pub(crate) fn count(&self, invocation: &Invocation) {
         metrics::counter!(
             "countersign_invocations_total",
@@ -310,10 +246,75 @@ impl Pipeline {
     }
 }
 
-fn outputs_of(key: &dyn SpaceKey, value: &Value) -> Result<Outputs, Error> {
+fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
+    let invocation = &ending.invocation;
+    let ended_at = invocation.ended_at.unwrap_or(invocation.created_at);
+    let exec_ms = invocation.started_at.map_or(0, |started| ended_at.millis_since(started));
+    let measured = Measured {
+        execution: ending.execution,
+        quality_thousandths: ending.quality_thousandths,
+        cpu_ms: 0,
+        cpu_budget_ms: ending.timeout_ms,
+        exec_ms,
+        timeout_ms: ending.timeout_ms,
+    };
+    let parts = reward::reward(&measured, &Weights::default());
+    let body = ReceiptBody {
+        receipt_id: id.clone(),
+        invocation_id: invocation.id.clone(),
+        attempts: invocation.attempts,
+        status: invocation.status,
+        error: invocation.failure.as_ref().map(|failure| failure.code.clone()),
+        denied_by: invocation.denied_by,
+        principal: invocation.principal.clone(),
+        owner: invocation.owner.clone(),
+        session: invocation.session.clone(),
+        space: invocation.space.clone(),
+        action: invocation.action.clone(),
+        tier: invocation.tier,
+        definition: DefinitionDigests { structural: invocation.digests.structural, textual: invocation.digests.textual },
+        params: invocation.digests.params,
+        raw: invocation.digests.raw,
+        policy: invocation.gates.iter().map(to_policy).collect(),
+        policy_slice: ending.policy_slice,
+        decision: invocation.decision.clone(),
+        approval: ending.approval.clone(),
+        sandbox: Sandbox { profile: ending.profile.clone() },
+        outputs: ending.outputs,
+        artifacts: Vec::new(),
+        evidence: ending.evidence,
+        verification: ending.verification.clone(),
+        repair: None,
+        rollback: None,
+        // Code inside the server shares its processor time with every other call: there is no honest figure for one.
+        cost: Cost { cpu_ms: None },
+        timing: Timing {
+            queued_ms: invocation.started_at.map_or(0, |started| started.millis_since(invocation.created_at)),
+            exec_ms,
+            total_ms: ended_at.millis_since(invocation.created_at),
+            started_at: invocation.started_at,
+            ended_at,
+        },
+        idempotency_key: ending.idempotency,
+        replayed: false,
+        dry_run: invocation.intention == Intention::DryRun,
+        trace_id: invocation.trace_id.clone(),
+        reward: Reward {
+            scalar_millionths: parts.scalar_millionths,
+            success: parts.success,
+            quality: parts.quality,
+            cost: parts.cost,
+            latency: parts.latency,
+        },
+        supersedes: None,
+    };
+    body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })
+}
+
+fn outputs_of(key: &dyn SpaceKey, value: &Value) -> Outputs {
     // A source may answer with numbers that have no canonical form; its compact text still has exactly one.
     let text = json::canonical(value).unwrap_or_else(|_| value.to_string());
-    Ok(Outputs { digest: key.digest("outputs", text.as_bytes()), bytes: text.len() as u64 })
+    Outputs { digest: key.digest("outputs", text.as_bytes()), bytes: text.len() as u64 }
 }
 
 fn to_policy(verdict: &GateVerdict) -> (countersign_core::decision::Gate, PolicyVerdict) {
