@@ -1,7 +1,10 @@
 //! JSON from strangers: read strictly, because what is hashed and signed must have one meaning.
 //! Refused: duplicate keys, integers that canonicalisation would change, nesting beyond `JSON_DEPTH_MAX`.
 
+mod canonical;
+
 use crate::limits::JSON_DEPTH_MAX;
+use serde::Serialize;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::cell::RefCell;
@@ -26,37 +29,19 @@ pub fn parse_strict(bytes: &[u8]) -> Result<Value, Error> {
     result.map_err(|error| Error { pointer: pointer(&path.borrow()), message: error.to_string() })
 }
 
-/// The one canonical form (RFC 8785), as text. Fails only on values `parse_strict` would have refused.
-pub fn canonical<T: serde::Serialize>(value: &T) -> Result<String, Error> {
-    serde_json_canonicalizer::to_string(value).map_err(|error| Error { pointer: String::new(), message: error.to_string() })
+/// The one canonical form (RFC 8785), as text. Whole numbers beyond 2^53 - 1 are rounded, as the RFC asks: see `canonical_exact`.
+pub fn canonical<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
+    canonical::write(value).map(|canonical| canonical.text).map_err(no_form)
 }
 
-/// Whether canonical text holds a whole number beyond 2^53 - 1, which its writer may have rounded. Cheaper than reading it back.
-pub fn has_inexact_integer(canonical: &str) -> bool {
-    let mut rest = canonical.as_bytes();
-    let mut in_string = false;
-    while let Some((first, after)) = rest.split_first() {
-        rest = match (first, in_string) {
-            (b'\\', true) => after.get(1..).unwrap_or_default(),
-            (b'"', _) => {
-                in_string = !in_string;
-                after
-            }
-            (b'0'..=b'9', false) => {
-                let end =
-                    rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-')).unwrap_or(rest.len());
-                let (number, after) = rest.split_at(end);
-                // Fifteen characters cannot hold a whole number that large, unless with an exponent.
-                let value = std::str::from_utf8(number).ok().filter(|text| text.len() > 15 || text.contains(['e', 'E']));
-                if value.and_then(|text| text.parse::<f64>().ok()).is_some_and(|value| value.fract() == 0.0 && value > INTEGER_MAX as f64) {
-                    return true;
-                }
-                after
-            }
-            _ => after,
-        };
-    }
-    false
+/// The canonical form of a value that has exactly one meaning: refused where a whole number would be rounded.
+pub fn canonical_exact<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
+    let canonical = canonical::write(value).map_err(no_form)?;
+    if canonical.is_exact { Ok(canonical.text) } else { Err(no_form("an integer is beyond 2^53 - 1".to_owned())) }
+}
+
+const fn no_form(message: String) -> Error {
+    Error { pointer: String::new(), message }
 }
 
 enum Step {
@@ -184,6 +169,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
 
     fn refused(text: &str, pointer: &str, part: &str) {
         let error = parse_strict(text.as_bytes()).expect_err(text);
@@ -228,28 +214,60 @@ mod tests {
     }
 
     #[test]
-    fn inexact_integers_are_found_wherever_they_stand() {
-        for (text, expected) in [
-            (r#"{"n":9007199254740991}"#, false),
-            (r#"{"n":9007199254740992}"#, true),
-            (r#"[-9007199254740992]"#, true),
-            (r#"{"n":1e+21}"#, true),
-            (r#"{"9007199254740992":"9007199254740992"}"#, false),
-            (r#"{"a\"9007199254740992":1}"#, false),
-            (r#"{"a\\":18446744073709551615}"#, true),
-            ("1.5", false),
+    fn integers_that_would_be_rounded_are_refused_wherever_they_stand() {
+        for (value, exact) in [
+            (json!({ "n": 9_007_199_254_740_991_u64 }), true),
+            (json!({ "n": 9_007_199_254_740_992_u64 }), false),
+            (json!([-9_007_199_254_740_992_i64]), false),
+            (json!({ "n": 1e21 }), false),
+            (json!({ "9007199254740992": "9007199254740992" }), true),
+            (json!({ "a": [{ "b": u64::MAX }] }), false),
+            (json!(1.5), true),
         ] {
-            assert_eq!(has_inexact_integer(text), expected, "{text}");
+            assert_eq!(canonical_exact(&value).is_ok(), exact, "{value}");
+            assert!(canonical(&value).is_ok(), "{value}");
         }
     }
 
+    /// The examples of RFC 8785, section 3.2.2 and 3.2.3.
+    #[test]
+    fn the_examples_of_the_rfc_hold() {
+        let value: Value = serde_json::from_str(
+            r#"{ "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+                 "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/", "literals": [null, true, false] }"#,
+        )
+        .unwrap();
+        assert_eq!(
+            canonical(&value).unwrap(),
+            r#"{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}"#
+        );
+        let keys = json!({ "\u{20ac}": 0, "\r": 0, "\u{fb33}": 0, "1": 0, "\u{1f600}": 0, "\u{80}": 0, "\u{f6}": 0 });
+        let text = canonical(&keys).unwrap();
+        let order: Vec<String> = serde_json::from_str::<Map<String, Value>>(&text).unwrap().keys().cloned().collect();
+        assert_eq!(order, ["\r", "1", "\u{80}", "\u{f6}", "\u{20ac}", "\u{1f600}", "\u{fb33}"]);
+    }
+
+    #[test]
+    fn what_has_no_form_is_an_error() {
+        // No JSON value: `serde_json` writes it as `null`, everywhere.
+        assert_eq!(canonical(&f64::NAN).unwrap(), "null");
+        assert!(canonical(&serde_json::value::RawValue::from_string("{ }".to_owned()).unwrap()).is_err());
+    }
+
     proptest! {
+        /// Another implementation of the same RFC agrees to the byte.
         #[test]
-        fn what_reads_strictly_has_no_inexact_integer(value in any_json(), n in any::<u64>()) {
-            let text = canonical(&serde_json::json!([value, n.min(INTEGER_MAX as u64)])).unwrap();
-            prop_assert!(!has_inexact_integer(&text));
-            let text = canonical(&serde_json::json!([n])).unwrap();
-            prop_assert_eq!(has_inexact_integer(&text), parse_strict(text.as_bytes()).is_err());
+        fn canonical_text_is_what_others_write(value in any_json(), float in any::<f64>(), integer in any::<i64>()) {
+            let float = if float.is_finite() { float } else { 0.5 };
+            let value = json!({ "value": value, "float": float, "integer": integer, "a": { "ab": 1, "a": 2, "a!": 3 } });
+            prop_assert_eq!(canonical(&value).unwrap(), serde_json_canonicalizer::to_string(&value).unwrap());
+        }
+
+        #[test]
+        fn what_reads_strictly_is_exact(value in any_json(), n in any::<u64>()) {
+            prop_assert!(canonical_exact(&json!([value, n.min(INTEGER_MAX as u64)])).is_ok());
+            let text = canonical(&json!([n])).unwrap();
+            prop_assert_eq!(canonical_exact(&json!([n])).is_err(), parse_strict(text.as_bytes()).is_err());
         }
 
         #[test]

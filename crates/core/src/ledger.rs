@@ -76,8 +76,10 @@ pub struct Reservation {
 /// How a transaction finds the invocation's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Row {
-    /// It is new.
+    /// It is new: its id was drawn for it and never written. A second write under it would fail all that share its commit.
     Insert,
+    /// It is new, unless an earlier try of this very write was kept after all.
+    InsertAgain,
     /// It must be in this status, else nothing happens.
     From(Status),
     /// It must be in this status and past its expiry by the database's clock, else nothing happens.

@@ -1,6 +1,6 @@
 //! Stage 1: may this principal invoke in this session now? Asked before anything about the call itself is looked at.
 
-use crate::stage;
+use crate::stage::Stage;
 use crate::{Error, Pipeline, Request};
 use countersign_core::limiter::Admission;
 use countersign_core::principal::Permission;
@@ -17,7 +17,7 @@ pub(crate) struct Admitted {
 
 impl Pipeline {
     pub(crate) async fn admit(&self, request: Request) -> Result<Admitted, Error> {
-        let _timed = stage::timed("admit");
+        let _timed = self.timed(Stage::Admit);
         let session = self.session_of(&request.principal, &request.session).await?;
         match self.inner.limiter.admit(&session.id).await {
             Admission::Admitted => {}

@@ -20,7 +20,7 @@ impl Pipeline {
     ) -> Result<Outcome, Error> {
         let (pipeline, principal, id) = (self.clone(), principal.clone(), id.clone());
         // An approver who goes away after the answer is durable does not stop what they approved.
-        self.tracked(async move { pipeline.approve_and_run(&principal, &id, shown, reason).await }).await
+        self.survive(async move { pipeline.approve_and_run(&principal, &id, shown, reason).await }).await
     }
 
     async fn approve_and_run(

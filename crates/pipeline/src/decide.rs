@@ -2,7 +2,7 @@
 
 use crate::gate::Gated;
 use crate::hold::Redeemed;
-use crate::stage;
+use crate::stage::Stage;
 use crate::{Error, Pipeline};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::{Decision, Digest, Mode, Tier};
@@ -78,7 +78,7 @@ impl Cleared {
 
 impl Pipeline {
     pub(crate) async fn decide(&self, gated: Gated) -> Result<Decided, Error> {
-        let _timed = stage::timed("decide");
+        let _timed = self.timed(Stage::Decide);
         let (decision, policy_slice) = self.mode_of(&gated).await?;
         let intention = gated.validated.resolved.admitted.request.intention;
         if intention == Intention::DryRun

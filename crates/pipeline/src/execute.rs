@@ -7,7 +7,7 @@ use crate::gate::Gated;
 use crate::hold::Void;
 use crate::record::{Ending, is_passing};
 use crate::replay::Taken;
-use crate::stage;
+use crate::stage::Stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::action::Class;
 use countersign_core::invocation::{Failure, Intention};
@@ -16,8 +16,10 @@ use countersign_core::ledger::{Begin, Begun, EntryDraft, EntryId, Finished, NewR
 use countersign_core::limits::{CALL_TIMEOUT_MS, IDEMPOTENCY_SECONDS, RECORD_RETRY_SECONDS};
 use countersign_core::source::{self, AfterError, CallContext, Output};
 use countersign_core::{Digest, IntentId, Invocation, InvocationId, Status, ledger};
+use futures_util::FutureExt;
 use receipt::body::{ApprovalBody, DefinitionDigests, IntentBody};
 use serde_json::Value;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,7 +127,7 @@ impl Pipeline {
         row.is_ok_and(|row| row.is_some_and(|row| row.attempts == invocation.attempts))
     }
 
-    /// One call of the source, in a task of its own: a panic there is a broken source, not a lost invocation.
+    /// One call of the source: a panic there is a broken source, not a lost invocation.
     async fn ask(&self, gated: &Gated, attempt: u32, ask: Ask) -> Result<Output, source::Error> {
         let resolved = &gated.validated.resolved;
         let admitted = &resolved.admitted;
@@ -139,23 +141,21 @@ impl Pipeline {
             timeout_ms,
             trace_id: admitted.request.trace_id.clone(),
         };
-        let source = Arc::clone(&resolved.source);
-        let (action, params) = (resolved.action().id.clone(), admitted.request.params.clone());
-        let source_id = action.source().to_owned();
-        let _timed = stage::timed("source");
-        let mut asked = tokio::spawn(async move {
+        let (source, action, params) = (&resolved.source, &resolved.action().id, &admitted.request.params);
+        let source_id = || action.source().to_owned();
+        let _timed = self.timed(Stage::Source);
+        let asked = async {
             match ask {
-                Ask::Call => source.call(&context, &action, &params).await,
-                Ask::Preview => source.preview(&context, &action, &params).await,
+                Ask::Call => source.call(&context, action, params).await,
+                Ask::Preview => source.preview(&context, action, params).await,
             }
-        });
-        match tokio::time::timeout(Duration::from_millis(timeout_ms), &mut asked).await {
+        };
+        match tokio::time::timeout(Duration::from_millis(timeout_ms), AssertUnwindSafe(asked).catch_unwind()).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(panicked)) => Err(source::Error::Broken { source_id, message: format!("it stopped working: {panicked}") }),
-            Err(_) => {
-                asked.abort();
-                Err(source::Error::TimedOut { source_id, timeout_ms })
+            Ok(Err(panic)) => {
+                Err(source::Error::Broken { source_id: source_id(), message: format!("it stopped working: {}", said(&*panic)) })
             }
+            Err(_) => Err(source::Error::TimedOut { source_id: source_id(), timeout_ms }),
         }
     }
 
@@ -327,6 +327,12 @@ impl Done {
             Intention::DryRun => None,
         }
     }
+}
+
+/// What a panic said.
+fn said(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("it panicked")
 }
 
 fn approval_body(cleared: &Cleared) -> Option<ApprovalBody> {

@@ -2,7 +2,7 @@
 
 use crate::Pipeline;
 use crate::admit::Admitted;
-use crate::stage;
+use crate::stage::Stage;
 use crate::truncate::truncate;
 use crate::validate::Validated;
 use countersign_core::decision::GateVerdict;
@@ -63,7 +63,7 @@ pub(crate) enum Gates {
 
 impl Pipeline {
     pub(crate) fn gate(&self, validated: Validated) -> Gates {
-        let _timed = stage::timed("gate");
+        let _timed = self.timed(Stage::Gate);
         let resolved = &validated.resolved;
         let gates = policy::gate(&policy::Call {
             principal: &resolved.admitted.request.principal,

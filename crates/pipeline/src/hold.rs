@@ -10,18 +10,21 @@ mod redeemed;
 
 pub(crate) use redeemed::Redeemed;
 
-use crate::stage;
+use crate::stage::Stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::invocation::{Binding, DeniedBy, Failure};
 use countersign_core::ledger::{EventDraft, Held, Hold, NewReservation, Row};
 use countersign_core::limits::IDEMPOTENCY_SECONDS;
-use countersign_core::{Decision, Digest, Invocation, Mode, Status, Timestamp, json};
+use countersign_core::{
+    ActionId, Decision, Digest, Invocation, InvocationId, Mode, PrincipalId, SessionId, SpaceId, Status, Tier, Timestamp, json,
+};
 use policy::digest::{Bound, Mismatch, binding, mismatch};
+use serde::Serialize;
 use serde_json::Value;
 
 impl Pipeline {
     pub(crate) async fn hold(&self, pending: Box<Pending>) -> Result<Outcome, Error> {
-        let _timed = stage::timed("hold");
+        let _timed = self.timed(Stage::Hold);
         let Pending { gated, decision, policy_slice } = *pending;
         let session = &gated.validated.resolved.admitted.session;
         let asked_at = self.ledger().now().await?;
@@ -134,24 +137,38 @@ impl Pipeline {
 
     /// The event that tells of a status.
     pub(crate) fn event(&self, invocation: &Invocation, status: Status) -> EventDraft {
-        let body = serde_json::json!({
-            "invocation_id": invocation.id,
-            "session_id": invocation.session,
-            "space_id": invocation.space,
-            "principal": invocation.principal,
-            "action": invocation.action,
-            "tier": invocation.tier,
-            "status": status,
-            "mode": invocation.decision.mode,
-            "trace_id": invocation.trace_id,
-        });
+        let body = EventBody {
+            invocation_id: &invocation.id,
+            session_id: &invocation.session,
+            space_id: &invocation.space,
+            principal: &invocation.principal,
+            action: &invocation.action,
+            tier: invocation.tier,
+            status,
+            mode: invocation.decision.mode,
+            trace_id: &invocation.trace_id,
+        };
         EventDraft {
             id: countersign_core::EventId::new(self.now(), self.random_bytes()),
             name: status.event_name(),
             key: invocation.id.to_string(),
-            body: body.to_string(),
+            // Ids and words only: they have a form.
+            body: serde_json::to_string(&body).unwrap_or_default(),
         }
     }
+}
+
+#[derive(Serialize)]
+struct EventBody<'a> {
+    invocation_id: &'a InvocationId,
+    session_id: &'a SessionId,
+    space_id: &'a SpaceId,
+    principal: &'a PrincipalId,
+    action: &'a ActionId,
+    tier: Tier,
+    status: Status,
+    mode: Mode,
+    trace_id: &'a str,
 }
 
 /// An approved invocation that could not start.

@@ -17,6 +17,7 @@ mod answer;
 mod recover;
 mod request;
 mod catalogue;
+mod survive;
 mod waiters;
 mod truncate;
 mod stage;
@@ -44,7 +45,7 @@ impl Pipeline {
     /// The walk goes on when the caller goes away: an effect is never abandoned half-way because a connection closed.
     pub async fn invoke(&self, request: Request) -> Result<Outcome, Error> {
         let pipeline = self.clone();
-        self.tracked(async move { pipeline.walk(request).await }).await
+        self.survive(async move { pipeline.walk(request).await }).await
     }
 
     async fn walk(&self, request: Request) -> Result<Outcome, Error> {

@@ -4,7 +4,7 @@ mod reward;
 
 use crate::decide::Denied;
 use crate::execute::{Done, Walking};
-use crate::stage;
+use crate::stage::Stage;
 use crate::truncate::truncate;
 use crate::verify::Verified;
 use crate::{Conflict, Error, Outcome, Pipeline};
@@ -139,7 +139,7 @@ impl Pipeline {
 
     /// Writes the receipt and everything that becomes true with it.
     pub(crate) async fn record_ending(&self, mut ending: Ending) -> Result<Invocation, Error> {
-        let _timed = stage::timed("record");
+        let _timed = self.timed(Stage::Record);
         let id = ReceiptId::new(self.now(), self.random_bytes());
         ending.invocation.ended_at.get_or_insert_with(|| self.now());
         let body = receipt_body(&id, &ending)?;
@@ -160,11 +160,14 @@ impl Pipeline {
     }
 
     /// Tries a few times, since the effect has happened; then goes on trying behind the caller's back.
-    async fn write_ending(&self, finish: Finish, receipt: &ReceiptId, walking: Option<Walking>) -> Result<u64, Error> {
+    async fn write_ending(&self, mut finish: Finish, receipt: &ReceiptId, walking: Option<Walking>) -> Result<u64, Error> {
         let mut wait = Duration::from_millis(20);
         for _ in 0..4 {
             match self.try_ending(&finish, receipt).await {
                 Err(Error::Store(error)) if is_passing(&error) => {
+                    if finish.row == Row::Insert {
+                        finish.row = Row::InsertAgain;
+                    }
                     tokio::time::sleep(wait).await;
                     wait *= 4;
                 }

@@ -2,7 +2,7 @@
 
 use crate::decide::Decided;
 use crate::gate::Gated;
-use crate::stage;
+use crate::stage::Stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::ledger::Reservation;
@@ -41,7 +41,7 @@ impl Taken {
 
 impl Pipeline {
     pub(crate) async fn replay(&self, decided: Decided) -> Result<Replay, Error> {
-        let _timed = stage::timed("replay");
+        let _timed = self.timed(Stage::Replay);
         let gated = match &decided {
             Decided::Cleared(cleared) => cleared.gated(),
             Decided::Pending(pending) => &pending.gated,

@@ -1,8 +1,9 @@
 //! What goes into the pipeline, what comes out, and what it stands on.
 
+use crate::Pipeline;
 use crate::catalogue::Catalogue;
+use crate::stage::Stages;
 use crate::waiters::Waiters;
-use crate::{Error, Pipeline};
 use countersign_core::invocation::Intention;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::Ledger;
@@ -15,7 +16,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument;
 
 /// A request to perform one action.
 #[derive(Clone, Debug)]
@@ -96,6 +96,7 @@ pub(crate) struct Inner {
     pub(crate) random: Arc<dyn Random>,
     pub(crate) catalogue: Catalogue,
     pub(crate) settings: Settings,
+    pub(crate) stages: Stages,
     pub(crate) waiters: Waiters,
     pub(crate) tasks: TaskTracker,
     /// Set when the server stops: nobody is kept waiting then.
@@ -115,6 +116,7 @@ impl Pipeline {
             random,
             catalogue: Catalogue::new(sources),
             settings,
+            stages: Stages::new(),
             waiters: Waiters::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -137,17 +139,6 @@ impl Pipeline {
     pub async fn finish(&self) {
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
-    }
-
-    /// Runs a walk so that it survives its caller and is waited for at shutdown.
-    pub(crate) async fn tracked<T: Send + 'static>(
-        &self,
-        walk: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, Error> {
-        match self.inner.tasks.spawn(walk.instrument(tracing::Span::current())).await {
-            Ok(result) => result,
-            Err(error) => Err(Error::Internal { message: format!("a walk ended early: {error}") }),
-        }
     }
 
     pub(crate) fn ledger(&self) -> &dyn Ledger {

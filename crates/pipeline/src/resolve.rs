@@ -2,7 +2,7 @@
 
 use crate::admit::Admitted;
 use crate::catalogue::Definition;
-use crate::stage;
+use crate::stage::Stage;
 use crate::{Error, Pipeline};
 use countersign_core::ledger::ArchivedDefinition;
 use countersign_core::source::Source;
@@ -24,7 +24,7 @@ impl Resolved {
 
 impl Pipeline {
     pub(crate) async fn resolve(&self, admitted: Admitted) -> Result<Resolved, Error> {
-        let _timed = stage::timed("resolve");
+        let _timed = self.timed(Stage::Resolve);
         let unknown = || Error::UnknownAction { action: admitted.request.action.chars().take(160).collect() };
         let id = ActionId::parse(&admitted.request.action).map_err(|_| unknown())?;
         let org = &admitted.session.org;

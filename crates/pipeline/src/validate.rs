@@ -1,7 +1,7 @@
 //! Stage 3: do the params fit the schema, and what is this call known by?
 
 use crate::resolve::Resolved;
-use crate::stage;
+use crate::stage::Stage;
 use crate::{Error, ParamError, Pipeline};
 use countersign_core::action::Preview;
 use countersign_core::invocation::{Digests, Intention};
@@ -21,7 +21,7 @@ pub(crate) struct Validated {
 
 impl Pipeline {
     pub(crate) async fn validate(&self, resolved: Resolved) -> Result<Validated, Error> {
-        let _timed = stage::timed("validate");
+        let _timed = self.timed(Stage::Validate);
         let errors = errors_of(&resolved);
         if !errors.is_empty() {
             return Err(Error::InvalidParams { action: resolved.action().id.to_string(), errors });

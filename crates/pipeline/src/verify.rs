@@ -2,7 +2,7 @@
 
 use crate::Pipeline;
 use crate::execute::Done;
-use crate::stage;
+use crate::stage::Stage;
 use countersign_core::invocation::Failure;
 use receipt::body::Verification;
 
@@ -18,7 +18,7 @@ const RESULT_SCHEMA: &str = "result_schema";
 
 impl Pipeline {
     pub(crate) fn verify(&self, done: Done) -> Verified {
-        let _timed = stage::timed("verify");
+        let _timed = self.timed(Stage::Verify);
         let Some(value) = done.checked_value() else {
             return Verified { done, verification: None, failure: None };
         };

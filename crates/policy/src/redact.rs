@@ -65,7 +65,11 @@ fn walk_members(members: &Map<String, Value>, holds: Holds, counts: &mut Counts)
     let mut marked = BTreeMap::new();
     for (key, value) in members {
         let redacted = text::redact(key, counts);
-        let holds = match (holds, key::holds(key).max(key::holds(&redacted))) {
+        let own = match &redacted {
+            Cow::Borrowed(_) => key::holds(key),
+            Cow::Owned(redacted) => key::holds(key).max(key::holds(redacted)),
+        };
+        let holds = match (holds, own) {
             (Holds::Secrets, _) => Holds::Secrets,
             (Holds::Anything | Holds::Secret, Holds::Anything) if key == "value" => named,
             (Holds::Anything | Holds::Secret, own) => own,

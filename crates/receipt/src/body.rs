@@ -247,13 +247,7 @@ impl ReceiptBody {
 }
 
 fn to_canonical(body: &impl Serialize) -> Result<String, Error> {
-    let not_strict = |error: json::Error| Error::NotStrict { what: "body", message: error.to_string() };
-    let text = json::canonical(body).map_err(not_strict)?;
-    // Canonical text rounds integers beyond 2^53 - 1 silently.
-    if json::has_inexact_integer(&text) {
-        return Err(Error::NotStrict { what: "body", message: "an integer is beyond 2^53 - 1".into() });
-    }
-    Ok(text)
+    json::canonical_exact(body).map_err(|error| Error::NotStrict { what: "body", message: error.to_string() })
 }
 
 /// Reads a body and checks that it is written exactly as this version would write it, so nothing in it goes unread.

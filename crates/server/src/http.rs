@@ -21,8 +21,6 @@ pub use listener::{address_of, listen, serve};
 
 use crate::App;
 use axum::Router;
-use axum::middleware::from_fn_with_state;
-use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
@@ -92,8 +90,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
     OpenApiRouter::with_openapi(Document::openapi()).nest(BASE, api).split_for_parts()
 }
 
-/// The whole door.
-pub fn router(app: App) -> Router {
+/// Every route, without what `trace` puts around each answer.
+fn router(app: App) -> Router {
     let (api, _) = routes();
     api.route("/api/v1/openapi.json", axum::routing::get(health::openapi))
         .route("/healthz", axum::routing::get(health::healthz))
@@ -101,8 +99,6 @@ pub fn router(app: App) -> Router {
         .route("/metrics", axum::routing::get(health::metrics))
         .fallback(problem::unknown_route)
         .method_not_allowed_fallback(problem::method_not_allowed)
-        .layer(CatchPanicLayer::custom(problem::panicked))
-        .layer(from_fn_with_state(app.clone(), trace::trace))
         .with_state(app)
 }
 

@@ -3,6 +3,7 @@
 //! No timer: a lone write commits at once, and batches grow by themselves under load.
 
 mod postgres;
+mod remembered;
 mod sqlite;
 
 use crate::Error;
@@ -36,7 +37,7 @@ pub enum TimeSource {
 }
 
 /// A value in a row or a parameter.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Val {
     Null,
     Int(i64),
@@ -46,6 +47,9 @@ pub(crate) enum Val {
 
 /// One row, columns in the order they were selected.
 pub(crate) type Row = Vec<Val>;
+
+/// A statement whose outcome nobody asks for.
+pub(crate) type Statement = (&'static str, Vec<Val>);
 
 /// Reads columns left to right.
 pub(crate) struct Columns(std::vec::IntoIter<Val>);
@@ -61,6 +65,18 @@ pub(crate) struct Tx {
     connection: Connection,
     now: Timestamp,
     pub(crate) sealing: Sealing,
+    savepoint: Savepoint,
+    /// Whether a statement of the batch changed what others remember.
+    changes_remembered: bool,
+}
+
+/// What a write that fails goes back to. It is set by the write's first statement: one that only puts statements off needs none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Savepoint {
+    /// No write runs.
+    Outside,
+    Wanted,
+    Set,
 }
 
 enum Connection {
@@ -119,6 +135,21 @@ impl Db {
         }
     }
 
+    /// Like `read`, for rows that every call needs and that hardly ever change: answered from memory until one of them does.
+    pub(crate) async fn read_remembered(&self, sql: &'static str, params: &[Val]) -> Result<Vec<Row>, Error> {
+        let remembered = match self {
+            Self::Sqlite(sqlite) => sqlite.remembered(),
+            Self::Postgres(postgres) => postgres.remembered(),
+        };
+        if let Some(rows) = remembered.recall(sql, params) {
+            return Ok(rows);
+        }
+        let generation = remembered.generation();
+        let rows = self.read(sql, params).await?;
+        remembered.keep(generation, sql, params, &rows);
+        Ok(rows)
+    }
+
     /// Streams a table in primary-key order, all from one snapshot; used by backup and export.
     pub(crate) async fn snapshot(&self) -> Result<Snapshot, Error> {
         match self {
@@ -168,6 +199,10 @@ impl Snapshot {
 }
 
 impl Tx {
+    fn new(connection: Connection, sealing: Sealing) -> Self {
+        Self { connection, now: Timestamp::default(), sealing, savepoint: Savepoint::Outside, changes_remembered: false }
+    }
+
     /// The database's clock, read once per batch.
     pub(crate) const fn now(&self) -> Timestamp {
         self.now
@@ -180,6 +215,7 @@ impl Tx {
     /// Returns how many rows changed.
     pub(crate) async fn exec(&mut self, sql: &str, params: &[Val]) -> Result<u64, Error> {
         debug_assert!(is_scoped(sql), "this statement is not limited to an org: {sql}");
+        self.before(sql)?;
         match &mut self.connection {
             Connection::Sqlite(connection) => sqlite::exec(connection, sql, params),
             Connection::Postgres(writer) => writer.exec(sql, params).await,
@@ -190,25 +226,13 @@ impl Tx {
     /// that cannot be refused: if one were, the whole batch would fail.
     pub(crate) fn later(&mut self, sql: &'static str, params: Vec<Val>) {
         debug_assert!(is_scoped(sql), "this statement is not limited to an org: {sql}");
+        self.changes_remembered |= remembered::changes_remembered(sql);
         self.sealing.push_later(sql, params);
-    }
-
-    /// Runs statements that do not depend on each other's outcome; on PostgreSQL they share one round trip.
-    pub(crate) async fn exec_all(&mut self, statements: &[(&str, Vec<Val>)]) -> Result<(), Error> {
-        debug_assert!(statements.iter().all(|(sql, _)| is_scoped(sql)), "a statement is not limited to an org: {statements:?}");
-        match &mut self.connection {
-            Connection::Sqlite(connection) => {
-                for (sql, params) in statements {
-                    sqlite::exec(connection, sql, params)?;
-                }
-                Ok(())
-            }
-            Connection::Postgres(writer) => writer.exec_all(statements).await,
-        }
     }
 
     pub(crate) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
         debug_assert!(is_scoped(sql), "this query is not limited to an org: {sql}");
+        self.set_savepoint()?;
         match &mut self.connection {
             Connection::Sqlite(connection) => sqlite::query(connection, sql, params),
             Connection::Postgres(writer) => writer.query(sql, params).await,
@@ -222,7 +246,26 @@ impl Tx {
             Connection::Postgres(_) => self.query(&format!("{sql} FOR UPDATE"), params).await,
         }
     }
+
+    /// What every statement that changes rows is preceded by.
+    fn before(&mut self, sql: &str) -> Result<(), Error> {
+        self.changes_remembered |= remembered::changes_remembered(sql);
+        self.set_savepoint()
+    }
+
+    fn set_savepoint(&mut self) -> Result<(), Error> {
+        if self.savepoint == Savepoint::Wanted {
+            self.savepoint = Savepoint::Set;
+            match &mut self.connection {
+                Connection::Sqlite(connection) => sqlite::say(connection, SET_SAVEPOINT)?,
+                Connection::Postgres(writer) => writer.say_later(SET_SAVEPOINT),
+            }
+        }
+        Ok(())
+    }
 }
+
+const SET_SAVEPOINT: &str = "SAVEPOINT one";
 
 /// Whether the text names the org, or says in its first words why it need not.
 /// SECURITY: this is what keeps one tenant's rows from another; it is checked on every statement of every test.

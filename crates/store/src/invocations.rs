@@ -4,6 +4,13 @@ use crate::db::{Columns, Row, Tx, Val, vals};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::{ActionId, Invocation, InvocationId, OrgId, SessionId, Status};
 
+macro_rules! insert_invocation {
+    () => {
+        "INSERT INTO invocations (org_id, id, session_id, space_id, action, status, expires_at, sealed_params, body)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+    };
+}
+
 /// Which invocations are wanted; all that is given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InvocationFilter {
@@ -53,26 +60,31 @@ pub(crate) const fn among_open(status: Status) -> &'static str {
     if status.is_final() { "" } else { " AND status IN ('pending', 'approved', 'running', 'in_doubt')" }
 }
 
-/// Inserts the row; false when there is one already.
+/// Inserts the row, unless there is one already.
 pub(crate) async fn insert(tx: &mut Tx, invocation: &Invocation, sealed_params: Option<Vec<u8>>) -> Result<Inserted, Error> {
-    let changed = tx
-        .exec(
-            "INSERT INTO invocations (org_id, id, session_id, space_id, action, status, expires_at, sealed_params, body)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (org_id, id) DO NOTHING",
-            &vals![
-                invocation.org.as_str(),
-                invocation.id.as_str(),
-                invocation.session.as_str(),
-                invocation.space.as_str(),
-                invocation.action.as_str(),
-                invocation.status.as_str(),
-                invocation.binding.as_ref().map(|binding| binding.expires_at),
-                sealed_params,
-                to_body(invocation)?
-            ],
-        )
-        .await?;
+    let sql = concat!(insert_invocation!(), " ON CONFLICT (org_id, id) DO NOTHING");
+    let changed = tx.exec(sql, &to_row(invocation, sealed_params)?).await?;
     Ok(if changed == 1 { Inserted::New } else { Inserted::Already })
+}
+
+/// Inserts a row that cannot be there yet, at the end of the batch: nobody in it could know the id.
+pub(crate) fn insert_later(tx: &mut Tx, invocation: &Invocation) -> Result<(), Error> {
+    tx.later(insert_invocation!(), to_row(invocation, None)?.into());
+    Ok(())
+}
+
+fn to_row(invocation: &Invocation, sealed_params: Option<Vec<u8>>) -> Result<[Val; 9], Error> {
+    Ok(vals![
+        invocation.org.as_str(),
+        invocation.id.as_str(),
+        invocation.session.as_str(),
+        invocation.space.as_str(),
+        invocation.action.as_str(),
+        invocation.status.as_str(),
+        invocation.binding.as_ref().map(|binding| binding.expires_at),
+        sealed_params,
+        to_body(invocation)?
+    ])
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,17 +100,23 @@ pub(crate) enum SealedParams {
     Shred,
 }
 
-/// Writes the row's new state. The caller has locked it and checked that the change is legal.
-pub(crate) async fn update(tx: &mut Tx, invocation: &Invocation, sealed: SealedParams) -> Result<(), Error> {
+/// Writes the row's new state, if it is in this status; else nothing happens.
+pub(crate) async fn update(tx: &mut Tx, invocation: &Invocation, from: Status, sealed: SealedParams) -> Result<Updated, Error> {
     let sql = match sealed {
-        SealedParams::Keep => "UPDATE invocations SET status = $1, body = $2 WHERE org_id = $3 AND id = $4",
-        SealedParams::Shred => "UPDATE invocations SET status = $1, body = $2, sealed_params = NULL WHERE org_id = $3 AND id = $4",
+        SealedParams::Keep => "UPDATE invocations SET status = $1, body = $2 WHERE org_id = $3 AND id = $4 AND status = $5",
+        SealedParams::Shred => {
+            "UPDATE invocations SET status = $1, body = $2, sealed_params = NULL WHERE org_id = $3 AND id = $4 AND status = $5"
+        }
     };
-    let params = vals![invocation.status.as_str(), to_body(invocation)?, invocation.org.as_str(), invocation.id.as_str()];
-    match tx.exec(sql, &params).await? {
-        1 => Ok(()),
-        changed => Err(Error::Corrupt { message: format!("updating `{}` changed {changed} rows", invocation.id) }),
-    }
+    let params = vals![invocation.status.as_str(), to_body(invocation)?, invocation.org.as_str(), invocation.id.as_str(), from.as_str()];
+    Ok(if tx.exec(sql, &params).await? == 1 { Updated::Done } else { Updated::NotFound })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Updated {
+    Done,
+    /// There is no such row in that status.
+    NotFound,
 }
 
 /// The row, locked until the commit.

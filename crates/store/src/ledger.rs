@@ -2,7 +2,7 @@
 
 use crate::db::{Columns, Row as DbRow, Tx, vals};
 use crate::events::insert_event;
-use crate::invocations::{Inserted, SealedParams, among_open, insert, lock, read_invocation, update};
+use crate::invocations::{Inserted, SealedParams, Updated, among_open, insert, insert_later, lock, read_invocation, update};
 use crate::{Error, Store, seal};
 use countersign_core::invocation::ReceiptRef;
 use countersign_core::ledger::{
@@ -144,17 +144,13 @@ impl Ledger for Store {
     fn begin_again(&self, invocation: Invocation, intent: EntryDraft) -> Future<'_, Result<Begun, Error>> {
         Box::pin(self.db.write(move |tx| {
             Box::pin(async move {
-                match lock(tx, &invocation.org, &invocation.id).await? {
-                    None => Ok(Begun::Missing),
-                    Some(row) if row.status != Status::Running => Ok(Begun::Not(row.status)),
-                    Some(_) => {
-                        end_attempt(tx, &invocation, "failed");
-                        update(tx, &invocation, SealedParams::Keep).await?;
-                        start_attempt(tx, &invocation);
-                        append(tx, &invocation, &intent).await?;
-                        Ok(Begun::Started)
-                    }
+                if update(tx, &invocation, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
+                    return Ok(status_of(tx, &invocation).await?.map_or(Begun::Missing, Begun::Not));
                 }
+                end_attempt(tx, &invocation, "failed");
+                start_attempt(tx, &invocation);
+                append(tx, &invocation, &intent).await?;
+                Ok(Begun::Started)
             })
         }))
     }
@@ -162,16 +158,12 @@ impl Ledger for Store {
     fn doubt(&self, invocation: Invocation, event: EventDraft) -> Future<'_, Result<Finished, Error>> {
         Box::pin(self.db.write(move |tx| {
             Box::pin(async move {
-                match lock(tx, &invocation.org, &invocation.id).await? {
-                    None => Ok(Finished::Missing),
-                    Some(row) if row.status != Status::Running => Ok(Finished::Not(row.status)),
-                    Some(_) => {
-                        update(tx, &invocation, SealedParams::Keep).await?;
-                        insert_event(tx, &invocation.org, &event, None);
-                        let seq = seal::size(tx, &invocation.org).await?;
-                        Ok(Finished::Recorded { seq })
-                    }
+                if update(tx, &invocation, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
+                    return not_finishable(tx, &invocation).await;
                 }
+                insert_event(tx, &invocation.org, &event, None);
+                let seq = seal::size(tx, &invocation.org).await?;
+                Ok(Finished::Recorded { seq })
             })
         }))
     }
@@ -228,7 +220,7 @@ async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved, Error> {
     }
     row.status = Status::Approved;
     row.answer = Some(approve.approval.answer.clone());
-    update(tx, &row, SealedParams::Keep).await?;
+    must(update(tx, &row, Status::Pending, SealedParams::Keep).await?, &row)?;
     insert_approval(tx, &row, &approve.approval);
     insert_event(tx, &approve.org, &approve.event, None);
     Ok(Approved::Approved)
@@ -236,22 +228,23 @@ async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved, Error> {
 
 async fn begin_in(tx: &mut Tx, begin: Begin) -> Result<Begun, Error> {
     let invocation = &begin.invocation;
-    match &begin.row {
-        Row::Insert => {
-            if let Some(taken) = reserve(tx, invocation, begin.reservation.as_ref()).await? {
+    match (&begin.row, &begin.reservation) {
+        (Row::Insert, None) => insert_later(tx, invocation)?,
+        (Row::Insert | Row::InsertAgain, reservation) => {
+            if let Some(taken) = reserve(tx, invocation, reservation.as_ref()).await? {
                 return Ok(Begun::KeyTaken(taken));
             }
             if insert(tx, invocation, None).await? == Inserted::Already {
                 return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
             }
         }
-        Row::From(from) | Row::ExpiredFrom(from) => match lock(tx, &invocation.org, &invocation.id).await? {
+        (Row::From(from) | Row::ExpiredFrom(from), _) => match lock(tx, &invocation.org, &invocation.id).await? {
             None => return Ok(Begun::Missing),
             Some(row) if row.status != *from => return Ok(Begun::Not(row.status)),
             Some(row) if row.binding.as_ref().is_some_and(|binding| binding.expires_at <= tx.now()) => return Ok(Begun::Expired),
-            Some(row) => {
-                legal(&row, invocation.status)?;
-                update(tx, invocation, SealedParams::Keep).await?;
+            Some(_) => {
+                legal(invocation, *from)?;
+                must(update(tx, invocation, *from, SealedParams::Keep).await?, invocation)?;
             }
         },
     }
@@ -266,22 +259,31 @@ async fn finish_in(tx: &mut Tx, finish: Finish) -> Result<Finished, Error> {
         return Err(Error::Corrupt { message: "an invocation ends with a receipt, nothing else".into() });
     };
     ended(&invocation)?;
-    if let Some(refused) = not_finishable(tx, &invocation, &row).await? {
-        return Ok(refused);
+    if let Row::ExpiredFrom(_) = row
+        && !has_expired(tx, &invocation).await?
+    {
+        return not_finishable(tx, &invocation).await;
     }
     let before = tx.sealing.mark();
     let seq = append(tx, &invocation, &receipt).await?;
     invocation.receipt = Some(ReceiptRef { id: receipt_id.clone(), seq });
-    if row == Row::Insert {
-        if insert(tx, &invocation, None).await? == Inserted::Already {
-            // A repeated write after an uncertain commit: the first one was kept.
-            tx.sealing.undo_to(before);
-            return already(tx, &invocation).await;
+    let is_found = match row {
+        Row::Insert => insert_later(tx, &invocation).map(|()| true)?,
+        // A repeated write after an uncertain commit: perhaps the first one was kept.
+        Row::InsertAgain => insert(tx, &invocation, None).await? == Inserted::New,
+        Row::From(from) | Row::ExpiredFrom(from) => {
+            legal(&invocation, from)?;
+            end_attempt(tx, &invocation, invocation.status.as_str());
+            let updated = update(tx, &invocation, from, SealedParams::Shred).await?;
+            if updated == Updated::Done {
+                settle_key(tx, &invocation, key).await?;
+            }
+            updated == Updated::Done
         }
-    } else {
-        end_attempt(tx, &invocation, invocation.status.as_str());
-        update(tx, &invocation, SealedParams::Shred).await?;
-        settle_key(tx, &invocation, key).await?;
+    };
+    if !is_found {
+        tx.sealing.undo_to(before);
+        return not_finishable(tx, &invocation).await;
     }
     if let Some(approval) = &approval {
         insert_approval(tx, &invocation, approval);
@@ -290,31 +292,34 @@ async fn finish_in(tx: &mut Tx, finish: Finish) -> Result<Finished, Error> {
     Ok(Finished::Recorded { seq })
 }
 
-/// Locks the row that is to be finished and says why it cannot be, if it cannot. A new row has nothing to lock.
-async fn not_finishable(tx: &mut Tx, invocation: &Invocation, row: &Row) -> Result<Option<Finished>, Error> {
-    let (Row::From(from) | Row::ExpiredFrom(from)) = row else {
-        return Ok(None);
-    };
-    let Some(held) = lock(tx, &invocation.org, &invocation.id).await? else {
-        return Ok(Some(Finished::Missing));
-    };
-    let expired = || held.binding.as_ref().is_some_and(|binding| binding.expires_at <= tx.now());
-    if held.status != *from || (matches!(row, Row::ExpiredFrom(_)) && !expired()) {
-        return Ok(Some(Finished::Not(held.status)));
-    }
-    legal(&held, invocation.status).map(|()| None)
+async fn has_expired(tx: &mut Tx, invocation: &Invocation) -> Result<bool, Error> {
+    let held = lock(tx, &invocation.org, &invocation.id).await?;
+    Ok(held.and_then(|held| held.binding).is_some_and(|binding| binding.expires_at <= tx.now()))
 }
 
-async fn already(tx: &mut Tx, invocation: &Invocation) -> Result<Finished, Error> {
-    Ok(lock(tx, &invocation.org, &invocation.id).await?.map_or(Finished::Missing, |row| Finished::Not(row.status)))
+/// Says why there was no row to be finished.
+async fn not_finishable(tx: &mut Tx, invocation: &Invocation) -> Result<Finished, Error> {
+    Ok(status_of(tx, invocation).await?.map_or(Finished::Missing, Finished::Not))
+}
+
+async fn status_of(tx: &mut Tx, invocation: &Invocation) -> Result<Option<Status>, Error> {
+    Ok(lock(tx, &invocation.org, &invocation.id).await?.map(|row| row.status))
+}
+
+/// For a row that was locked and looked at in this very write.
+fn must(updated: Updated, invocation: &Invocation) -> Result<(), Error> {
+    match updated {
+        Updated::Done => Ok(()),
+        Updated::NotFound => Err(Error::Corrupt { message: format!("`{}` changed while it was locked", invocation.id) }),
+    }
 }
 
 /// Refuses a change of status that no life of an invocation has.
-fn legal(row: &Invocation, next: Status) -> Result<(), Error> {
-    if row.status.may_become(next) {
+fn legal(invocation: &Invocation, from: Status) -> Result<(), Error> {
+    if from.may_become(invocation.status) {
         return Ok(());
     }
-    Err(Error::Corrupt { message: format!("invocation `{}` is `{}` and cannot become `{next}`", row.id, row.status) })
+    Err(Error::Corrupt { message: format!("invocation `{}` is `{from}` and cannot become `{}`", invocation.id, invocation.status) })
 }
 
 /// Refuses a receipt for something that goes on.

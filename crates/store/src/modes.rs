@@ -103,7 +103,7 @@ impl Store {
     pub(crate) async fn mode_rows(&self, org: &OrgId, automation: Option<&AutomationId>, action: &ActionId) -> Result<ModeRows, Error> {
         let rows = self
             .db
-            .read(
+            .read_remembered(
                 "SELECT scope, mode, version FROM modes WHERE org_id = $1 AND action = $2 AND scope IN ('org', $3)",
                 &vals![org.as_str(), action.as_str(), scope(automation)],
             )

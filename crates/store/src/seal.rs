@@ -2,7 +2,7 @@
 //! Position and chain are taken while the batch runs; signing happens once per batch, just before its commit.
 
 use crate::Error;
-use crate::db::{Columns, Tx, Val, vals};
+use crate::db::{Columns, Statement, Tx, Val, vals};
 use crate::keys::Keychain;
 use countersign_core::limits::CHECKPOINT_ENTRIES;
 use countersign_core::{Digest, InvocationId, LogId, OrgId, Timestamp};
@@ -20,7 +20,7 @@ pub(crate) struct Sealing {
     unsealed: Vec<Unsealed>,
     tiles: Vec<(OrgId, CompleteTile)>,
     /// Statements whose outcome nobody in the batch asks for; see `Tx::later`.
-    later: Vec<(&'static str, Vec<Val>)>,
+    later: Vec<Statement>,
     /// Heads as they were before the running write changed them.
     undo: Vec<(OrgId, Head)>,
 }
@@ -223,61 +223,57 @@ async fn head_of(tx: &mut Tx, org: &OrgId) -> Result<Head, Error> {
     Ok(head)
 }
 
-/// Signs what the batch appended and writes it with the new heads. Called once, just before the commit.
-pub(crate) fn flush(tx: &mut Tx) -> countersign_core::Future<'_, Result<(), Error>> {
-    Box::pin(async move {
-        let unsealed = std::mem::take(&mut tx.sealing.unsealed);
-        let tiles = std::mem::take(&mut tx.sealing.tiles);
-        let mut statements = std::mem::take(&mut tx.sealing.later);
-        tx.sealing.undo.clear();
-        if statements.is_empty() && unsealed.is_empty() && !tx.sealing.heads.values().any(|head| head.changed) {
-            return Ok(());
+/// What the batch ends with, just before its commit: what was put off, then what it appended, signed, then the new heads.
+pub(crate) fn closing(tx: &mut Tx) -> Vec<Statement> {
+    let sealing = &mut tx.sealing;
+    let unsealed = std::mem::take(&mut sealing.unsealed);
+    let tiles = std::mem::take(&mut sealing.tiles);
+    let mut statements = std::mem::take(&mut sealing.later);
+    sealing.undo.clear();
+    statements.reserve(unsealed.len() + tiles.len() + 2);
+    for entry in unsealed {
+        let signature = receipt::envelope::sign(&entry.key, &entry.payload);
+        statements.push((
+            "INSERT INTO entries (org_id, seq, kind, id, invocation_id, payload, leaf, key_id, signature) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            vals![
+                entry.org.as_str(),
+                entry.seq as i64,
+                entry.kind.as_str(),
+                entry.id,
+                entry.invocation.as_ref().map(InvocationId::as_str),
+                entry.payload,
+                entry.leaf.as_bytes().to_vec(),
+                entry.key.key_id(),
+                signature.to_vec()
+            ].into(),
+        ));
+    }
+    for (org, tile) in tiles {
+        statements.push((
+            "INSERT INTO tree_nodes (org_id, level, position, hash) VALUES ($1, $2, $3, $4)",
+            vals![org.as_str(), i64::from(tile.level), tile.position as i64, tile.hash.as_bytes().to_vec()].into(),
+        ));
+    }
+    for (org, head) in &mut sealing.heads {
+        if head.frontier.size() - head.checkpointed >= CHECKPOINT_ENTRIES {
+            let note = head.sign_checkpoint();
+            statements.push((INSERT_CHECKPOINT, checkpoint_values(org, head, note)));
         }
-        statements.reserve(unsealed.len() + tiles.len() + 2);
-        for entry in unsealed {
-            let signature = receipt::envelope::sign(&entry.key, &entry.payload);
+        if std::mem::take(&mut head.changed) {
             statements.push((
-                "INSERT INTO entries (org_id, seq, kind, id, invocation_id, payload, leaf, key_id, signature) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                "UPDATE logs SET size = $1, prev = $2, frontier = $3, key_id = $4, checkpoint_key_id = $5, checkpointed = $6, at = $7 WHERE org_id = $8",
                 vals![
-                    entry.org.as_str(),
-                    entry.seq as i64,
-                    entry.kind.as_str(),
-                    entry.id,
-                    entry.invocation.as_ref().map(InvocationId::as_str),
-                    entry.payload,
-                    entry.leaf.as_bytes().to_vec(),
-                    entry.key.key_id(),
-                    signature.to_vec()
+                    head.frontier.size() as i64,
+                    head.prev.to_string(),
+                    head.frontier.to_bytes(),
+                    head.key.key_id(),
+                    head.checkpoint_key.key_id(),
+                    head.checkpointed as i64,
+                    head.at,
+                    org.as_str()
                 ].into(),
             ));
         }
-        for (org, tile) in tiles {
-            statements.push((
-                "INSERT INTO tree_nodes (org_id, level, position, hash) VALUES ($1, $2, $3, $4)",
-                vals![org.as_str(), i64::from(tile.level), tile.position as i64, tile.hash.as_bytes().to_vec()].into(),
-            ));
-        }
-        for (org, head) in &mut tx.sealing.heads {
-            if head.frontier.size() - head.checkpointed >= CHECKPOINT_ENTRIES {
-                let note = head.sign_checkpoint();
-                statements.push((INSERT_CHECKPOINT, checkpoint_values(org, head, note)));
-            }
-            if std::mem::take(&mut head.changed) {
-                statements.push((
-                    "UPDATE logs SET size = $1, prev = $2, frontier = $3, key_id = $4, checkpoint_key_id = $5, checkpointed = $6, at = $7 WHERE org_id = $8",
-                    vals![
-                        head.frontier.size() as i64,
-                        head.prev.to_string(),
-                        head.frontier.to_bytes(),
-                        head.key.key_id(),
-                        head.checkpoint_key.key_id(),
-                        head.checkpointed as i64,
-                        head.at,
-                        org.as_str()
-                    ].into(),
-                ));
-            }
-        }
-        tx.exec_all(&statements).await
-    })
+    }
+    statements
 }

@@ -18,6 +18,12 @@ pub struct NewSession {
     pub token_lifetime_seconds: Option<u64>,
 }
 
+macro_rules! select_session {
+    () => {
+        "SELECT org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, created_at, ended_at FROM sessions WHERE org_id = $1"
+    };
+}
+
 impl Store {
     pub async fn create_session(&self, org: &OrgId, new: NewSession) -> Result<(Session, NewToken), Error> {
         let (store, org) = (self.clone(), org.clone());
@@ -63,7 +69,8 @@ impl Store {
     }
 
     pub async fn find_session(&self, org: &OrgId, session: &SessionId) -> Result<Option<Session>, Error> {
-        let rows = self.db.read(&format!("{SELECT_SESSION} AND id = $2"), &vals![org.as_str(), session.as_str()]).await?;
+        let sql = concat!(select_session!(), " AND id = $2");
+        let rows = self.db.read_remembered(sql, &vals![org.as_str(), session.as_str()]).await?;
         rows.into_iter().next().map(read_session).transpose()
     }
 
@@ -73,7 +80,7 @@ impl Store {
         let rows = self
             .db
             .read(
-                &format!("{SELECT_SESSION} AND id < $2 ORDER BY id DESC LIMIT $3"),
+                concat!(select_session!(), " AND id < $2 ORDER BY id DESC LIMIT $3"),
                 &vals![org.as_str(), after, i64::from(request.limit) + 1],
             )
             .await?;
@@ -98,8 +105,6 @@ impl Store {
         self.find_session(org, session).await
     }
 }
-
-const SELECT_SESSION: &str = "SELECT org_id, id, space_id, created_by, owner_id, title, attendance, automation_id, created_at, ended_at FROM sessions WHERE org_id = $1";
 
 fn read_session(row: Row) -> Result<Session, Error> {
     let mut columns = Columns::of(row);

@@ -78,12 +78,12 @@ impl Store {
             .await
     }
 
-    /// Who the bearer of `text` is. Revocation and expiry act at once: nothing is cached.
+    /// Who the bearer of `text` is. Revocation and expiry act at once; see `db/remembered.rs`.
     pub async fn authenticate(&self, text: &str) -> Result<Result<Principal, Refused>, Error> {
         let hash = self.keychain.master().token_hash(text);
         let rows = self
             .db
-            .read(
+            .read_remembered(
                 "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.made_by, t.hash, t.expires_at,
                    t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at
                  FROM tokens t

@@ -1,11 +1,12 @@
 //! The listening socket: bounded headers, bounded time to send them, and a stop that lets running requests end.
 
 use crate::{App, Error};
+use axum::body::Body;
 use countersign_core::limits::{HEADER_BYTES_MAX, HEADER_READ_SECONDS, SHUTDOWN_SECONDS};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -35,7 +36,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
         .timer(TokioTimer::new())
         .max_header_list_size(HEADER_BYTES_MAX as u32)
         .keep_alive_interval(Duration::from_secs(30));
-    let service = TowerToHyperService::new(super::router(app.clone()));
+    let router = super::router(app.clone());
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut stop = std::pin::pin!(stop);
@@ -59,7 +60,12 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
         };
         // Small answers should not wait for more bytes to fill a packet; if it cannot be set they merely do.
         let _slower = stream.set_nodelay(true);
-        let connection = builder.serve_connection(TokioIo::new(stream), service.clone()).into_owned();
+        let (app, router) = (app.clone(), router.clone());
+        let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+            let (app, router) = (app.clone(), router.clone());
+            async move { Ok::<_, Infallible>(super::trace::answer(&app, router, request.map(Body::new)).await) }
+        });
+        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {

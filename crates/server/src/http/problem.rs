@@ -154,6 +154,8 @@ pub(super) fn with_trace(mut response: Response, trace_id: &str) -> Response {
     };
     problem.trace_id = Some(trace_id.to_owned());
     let (mut parts, _) = response.into_parts();
+    // That was the length of the empty body this one takes the place of.
+    parts.headers.remove(header::CONTENT_LENGTH);
     if let Some(wait_ms) = problem.retry_after_ms
         && let Ok(value) = HeaderValue::from_str(&wait_ms.div_ceil(1_000).to_string())
     {

@@ -1,17 +1,21 @@
 //! Every request has a trace id: the caller's W3C `traceparent`, or a fresh one. It is in every log line, problem and receipt.
 
 use crate::App;
-use axum::extract::{Request, State};
+use axum::Router;
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue};
-use axum::middleware::Next;
 use axum::response::Response;
+use futures_util::FutureExt;
+use std::panic::AssertUnwindSafe;
+use tower::ServiceExt;
 use tracing::Instrument;
 
 /// 32 hex characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TraceId(pub(super) String);
 
-pub(super) async fn trace(State(app): State<App>, mut request: Request, next: Next) -> Response {
+/// Answers one request: every one has a trace id, and a bug in a handler costs that request and no more.
+pub(super) async fn answer(app: &App, router: Router, mut request: Request) -> Response {
     let id = from_caller(request.headers()).unwrap_or_else(|| hex::encode(countersign_core::random_bytes::<16>(&*app.parts.random)));
     request.extensions_mut().insert(TraceId(id.clone()));
     let span = tracing::info_span!("request", trace_id = id);
@@ -19,7 +23,11 @@ pub(super) async fn trace(State(app): State<App>, mut request: Request, next: Ne
     // The path only: a query may one day hold something that must not be logged.
     let path = request.uri().path().to_owned();
     let began = std::time::Instant::now();
-    let mut response = next.run(request).instrument(span).await;
+    let mut response = match AssertUnwindSafe(router.oneshot(request)).catch_unwind().instrument(span).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(never)) => match never {},
+        Err(panic) => super::problem::panicked(panic),
+    };
     tracing::debug!(%method, path, status = response.status().as_u16(), micros = began.elapsed().as_micros() as u64, trace_id = id, "answered");
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-trace-id", value);

@@ -1,7 +1,10 @@
 //! PostgreSQL: one writer task with group commit, as on SQLite, and a pool of readers.
 //! One connection writes for one process: the head of an org's log is locked once per batch, not once per call.
 
-use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, TimeSource, Tx, Val, Write};
+mod listen;
+
+use super::remembered::{Remembered, Trust};
+use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
 use crate::Error;
 use crate::seal::Sealing;
 use countersign_core::{Clock, Timestamp};
@@ -12,18 +15,19 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_postgres::types::{ToSql, Type};
 
-/// Connections for reading; one more belongs to the writer.
+/// Connections for reading; the writer, the listener and the presence lock have one more each.
 const READERS_MAX: usize = 8;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const TIME_KNOWN_FOR: Duration = Duration::from_secs(3);
+/// A database that takes our words and never answers counts as away.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Postgres {
     pool: Pool,
     writer: mpsc::Sender<Box<dyn Write>>,
-    clock: Option<Arc<dyn Clock>>,
-    /// The database's time and when, on our own steady clock, it was read; see `now`.
-    known_time: parking_lot::Mutex<Option<(Instant, Timestamp)>>,
+    time: Arc<Time>,
     presence: Presence,
+    remembered: Arc<Remembered>,
 }
 
 /// The connection that holds the presence lock, for as long as this process works on the database; see `is_alone`.
@@ -34,31 +38,34 @@ const PRESENCE_LOCK: i64 = 7_117_002;
 
 /// Begins a batch. Batches of several servers take turns: two that lock the same rows in another order would otherwise
 /// deadlock, and events would be numbered in another order than they are committed.
+const BEGIN: &str = "BEGIN; SELECT pg_advisory_xact_lock(7117003)";
+
 /// A server that stops answering in its turn loses it, and one that waits too long for its own gives up.
-const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL lock_timeout = '10s'; \
-                     SELECT pg_advisory_xact_lock(7117003)";
+const WRITER_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '10s'; SET lock_timeout = '10s'";
 
 impl Postgres {
     pub(crate) async fn open(url: &str, time: TimeSource, sealing: Sealing) -> Result<Self, Error> {
         let mut config: tokio_postgres::Config =
             url.parse().map_err(|_| Error::Unavailable { message: "the database URL does not parse as a PostgreSQL URL".into() })?;
         config.application_name("countersign").connect_timeout(CONNECT_TIMEOUT).keepalives_idle(Duration::from_secs(30));
-        let manager = Manager::from_config(config, tls(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
+        config.tcp_user_timeout(READ_TIMEOUT);
+        let manager = Manager::from_config(config.clone(), tls(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let pool = Pool::builder(manager)
-            .max_size(READERS_MAX + 1)
+            .max_size(READERS_MAX)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(CONNECT_TIMEOUT))
             .create_timeout(Some(CONNECT_TIMEOUT))
             .build()
             .map_err(|error| Error::Unavailable { message: error.to_string() })?;
-        let clock = match time {
-            TimeSource::Database(_) => None,
-            TimeSource::Fixed(clock) => Some(clock),
-        };
+        let time = Arc::new(Time::new(time));
         let (writer, queue) = mpsc::channel(QUEUE_MAX);
         let presence = Presence::default();
-        tokio::spawn(write_all(pool.clone(), queue, clock.clone(), sealing, Arc::clone(&presence)));
-        Ok(Self { pool, writer, clock, known_time: parking_lot::Mutex::new(None), presence })
+        let remembered = Arc::new(Remembered::new(Trust::Uninformed));
+        let life =
+            Life { pool: pool.clone(), time: Arc::clone(&time), presence: Arc::clone(&presence), remembered: Arc::clone(&remembered) };
+        tokio::spawn(life.write_all(queue, sealing));
+        tokio::spawn(listen::listen(config, Arc::downgrade(&remembered)));
+        Ok(Self { pool, writer, time, presence, remembered })
     }
 
     pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
@@ -67,7 +74,12 @@ impl Postgres {
 
     pub(crate) async fn read(&self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
         let client = checked_out(&self.pool).await?;
-        query(&client, sql, params).await
+        let answer = answer_within(READ_TIMEOUT, query(&client, sql, params)).await;
+        if matches!(answer, Err(Error::Unavailable { .. })) {
+            // It may still owe an answer: nobody else should wait for that one.
+            drop(Object::take(client));
+        }
+        answer
     }
 
     pub(crate) async fn snapshot(&self) -> Result<ClientWrapper, Error> {
@@ -92,42 +104,35 @@ impl Postgres {
         Ok(alone)
     }
 
-    /// Asked anew every few seconds and carried on by our steady clock in between: a round trip saved on every call,
-    /// at the price of an error no larger than two clocks drift apart in that time.
-    async fn database_now(&self) -> Result<Timestamp, Error> {
-        let known = *self.known_time.lock();
-        if let Some((read_at, time)) = known.filter(|(read_at, _)| read_at.elapsed() < TIME_KNOWN_FOR) {
-            let since = i64::try_from(read_at.elapsed().as_micros()).unwrap_or(i64::MAX);
-            return Ok(Timestamp::from_micros(time.as_micros().saturating_add(since)));
+    pub(crate) async fn now(&self) -> Result<Timestamp, Error> {
+        match self.time.known() {
+            Some(now) => Ok(now),
+            None => {
+                let rows = self.read(DATABASE_TIME, &[]).await?;
+                self.time.learn(&rows)
+            }
         }
-        let client = checked_out(&self.pool).await?;
-        let time = database_time(&client).await?;
-        *self.known_time.lock() = Some((Instant::now(), time));
-        Ok(time)
     }
 
-    pub(crate) async fn now(&self) -> Result<Timestamp, Error> {
-        match &self.clock {
-            Some(clock) => Ok(clock.now()),
-            None => self.database_now().await,
-        }
+    pub(super) fn remembered(&self) -> &Remembered {
+        &self.remembered
     }
 }
 
 /// The writer's connection. Words that begin and end savepoints wait for the next statement and travel with it:
 /// a write then costs as many round trips as it has statements that depend on each other.
 pub(super) struct Writer {
-    client: Object,
+    client: ClientWrapper,
     words: String,
 }
 
 impl Writer {
-    fn new(client: Object) -> Self {
+    fn new(client: ClientWrapper) -> Self {
         Self { client, words: String::new() }
     }
 
     /// To be said before whatever comes next.
-    fn say_later(&mut self, words: &str) {
+    pub(super) fn say_later(&mut self, words: &str) {
         if !self.words.is_empty() {
             self.words.push_str("; ");
         }
@@ -150,18 +155,29 @@ impl Writer {
         after(&self.client, &said, executed).await
     }
 
-    pub(super) async fn exec_all(&mut self, statements: &[(&str, Vec<Val>)]) -> Result<(), Error> {
+    /// Sends the last statements and the commit together. PostgreSQL runs them in this order, and turns the commit into a
+    /// rollback when one of them failed.
+    async fn commit(&mut self, statements: &[Statement]) -> Result<(), Error> {
         let said = std::mem::take(&mut self.words);
-        let executed = async {
-            let mut prepared = Vec::with_capacity(statements.len());
-            for (sql, _) in statements {
-                prepared.push(self.client.prepare_cached(sql).await?);
-            }
-            // Polled together, so they travel together; PostgreSQL runs them in this order.
-            let sent = prepared.iter().zip(statements).map(|(statement, (_, params))| self.client.execute_raw(statement, params));
-            futures_util::future::try_join_all(sent).await.map(|_| ())
-        };
-        after(&self.client, &said, executed).await
+        let mut prepared = Vec::with_capacity(statements.len());
+        for (sql, _) in statements {
+            prepared.push(self.client.prepare_cached(sql).await.map_err(classify)?);
+        }
+        let client = &self.client;
+        let mut sent: Vec<Sent<'_>> = Vec::with_capacity(statements.len() + 2);
+        if !said.is_empty() {
+            sent.push(Box::pin(async { client.batch_execute(&said).await.map(|()| 0) }));
+        }
+        for (statement, (_, params)) in prepared.iter().zip(statements) {
+            sent.push(Box::pin(client.execute_raw(statement, params)));
+        }
+        sent.push(Box::pin(async { client.batch_execute("COMMIT").await.map(|()| 0) }));
+        let answers = in_order(sent).await;
+        let refused = answers.iter().rev().skip(1).rev().find_map(|answer| answer.as_ref().err().filter(|error| error.code().is_some()));
+        if refused.is_none() && answers.iter().any(Result::is_err) {
+            return Err(Error::CommitUnknown { message: "the database went away during the commit".into() });
+        }
+        answers.into_iter().find_map(Result::err).map_or(Ok(()), |error| Err(classify(error)))
     }
 
     pub(super) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
@@ -175,8 +191,37 @@ impl Writer {
     }
 }
 
+type Sent<'a> = std::pin::Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send + 'a>>;
+
+/// Starts them one after the other, in this order and without waiting between; then waits for each.
+async fn in_order(sent: Vec<Sent<'_>>) -> Vec<Result<u64, tokio_postgres::Error>> {
+    let mut sent: Vec<_> = sent.into_iter().map(futures_util::future::maybe_done).collect();
+    std::future::poll_fn(|context| {
+        for one in &mut sent {
+            let _answered_already = std::pin::Pin::new(one).poll(context);
+        }
+        std::task::Poll::Ready(())
+    })
+    .await;
+    let mut answers = Vec::with_capacity(sent.len());
+    for mut one in sent {
+        std::pin::Pin::new(&mut one).await;
+        answers.extend(std::pin::Pin::new(&mut one).take_output());
+    }
+    answers
+}
+
+async fn answer_within<T>(limit: Duration, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let away = |_| Error::Unavailable { message: format!("the database did not answer within {} seconds", limit.as_secs()) };
+    tokio::time::timeout(limit, answer).await.map_err(away)?
+}
+
 /// Sends the words and the statement together, in this order; the first that fails is the error.
-async fn after<T>(client: &Object, words: &str, statement: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Error> {
+async fn after<T>(
+    client: &ClientWrapper,
+    words: &str,
+    statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, Error> {
     if words.is_empty() {
         return statement.await.map_err(classify);
     }
@@ -215,16 +260,46 @@ async fn checked_out(pool: &Pool) -> Result<Object, Error> {
     pool.get().await.map_err(|error| Error::Unavailable { message: error.to_string() })
 }
 
-async fn database_time(client: &ClientWrapper) -> Result<Timestamp, Error> {
-    time_in(&query(client, DATABASE_TIME, &[]).await?)
+const DATABASE_TIME: &str = "/* every org */ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+/// The database's clock, which decides expiry. It is asked anew every few seconds and carried on by our steady clock in
+/// between: a round trip saved on every call, at the price of an error no larger than two clocks drift apart in that time.
+enum Time {
+    Database(parking_lot::Mutex<Option<(Instant, Timestamp)>>),
+    Fixed(Arc<dyn Clock>),
 }
 
-const DATABASE_TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+const TIME_KNOWN_FOR: Duration = Duration::from_secs(3);
 
-fn time_in(rows: &[Row]) -> Result<Timestamp, Error> {
-    match rows.first().and_then(|row| row.first()) {
-        Some(Val::Int(micros)) => Ok(Timestamp::from_micros(*micros)),
-        _ => Err(Error::Corrupt { message: "the database did not tell the time".into() }),
+impl Time {
+    fn new(source: TimeSource) -> Self {
+        match source {
+            TimeSource::Database(_) => Self::Database(parking_lot::Mutex::new(None)),
+            TimeSource::Fixed(clock) => Self::Fixed(clock),
+        }
+    }
+
+    fn known(&self) -> Option<Timestamp> {
+        match self {
+            Self::Fixed(clock) => Some(clock.now()),
+            Self::Database(known) => {
+                let (read_at, time) = known.lock().filter(|(read_at, _)| read_at.elapsed() < TIME_KNOWN_FOR)?;
+                let since = i64::try_from(read_at.elapsed().as_micros()).unwrap_or(i64::MAX);
+                Some(Timestamp::from_micros(time.as_micros().saturating_add(since)))
+            }
+        }
+    }
+
+    /// From what `DATABASE_TIME` was answered with.
+    fn learn(&self, rows: &[Row]) -> Result<Timestamp, Error> {
+        let Some(Val::Int(micros)) = rows.first().and_then(|row| row.first()) else {
+            return Err(Error::Corrupt { message: "the database did not tell the time".into() });
+        };
+        let time = Timestamp::from_micros(*micros);
+        if let Self::Database(known) = self {
+            *known.lock() = Some((Instant::now(), time));
+        }
+        Ok(time)
     }
 }
 
@@ -243,98 +318,112 @@ async fn stay_present(pool: &Pool, presence: &Presence) -> Result<(), Error> {
     Ok(())
 }
 
-/// The writer's life: wait for a write, run it and all that queued up meanwhile, commit once, answer all.
-async fn write_all(
+/// What the writer works with for as long as it lives.
+struct Life {
     pool: Pool,
-    mut queue: mpsc::Receiver<Box<dyn Write>>,
-    clock: Option<Arc<dyn Clock>>,
-    mut sealing: Sealing,
+    time: Arc<Time>,
     presence: Presence,
-) {
-    let mut kept = None;
-    let mut batch = Vec::with_capacity(BATCH_MAX);
-    while let Some(first) = queue.recv().await {
-        batch.push(first);
-        let committed = match take(&pool, kept.take(), &presence).await {
-            Err(error) => Err(error),
-            Ok(client) => {
-                let mut tx = Tx { connection: Connection::Postgres(Writer::new(client)), now: Timestamp::default(), sealing };
-                let committed = commit_batch(&mut tx, &mut queue, &mut batch, clock.as_deref()).await;
-                sealing = tx.sealing;
-                // Other replicas move the head too: it is read again in every batch.
-                sealing.forget();
-                if committed.is_ok() {
-                    kept = match tx.connection {
-                        Connection::Postgres(writer) => Some(writer.client),
-                        Connection::Sqlite(_) => None,
+    remembered: Arc<Remembered>,
+}
+
+impl Life {
+    /// Wait for a write, run it and all that queued up meanwhile, commit once, answer all.
+    async fn write_all(self, mut queue: mpsc::Receiver<Box<dyn Write>>, mut sealing: Sealing) {
+        let mut kept = None;
+        let mut batch = Vec::with_capacity(BATCH_MAX);
+        while let Some(first) = queue.recv().await {
+            batch.push(first);
+            let committed = match self.take(kept.take()).await {
+                Err(error) => Err(error),
+                Ok(client) => {
+                    let mut tx = Tx::new(Connection::Postgres(Writer::new(client)), sealing);
+                    let committed = match tokio::time::timeout(BATCH_TIMEOUT, self.commit_batch(&mut tx, &mut queue, &mut batch)).await {
+                        Ok(committed) => committed,
+                        Err(_) => Err(Error::CommitUnknown { message: "the database did not answer in time".into() }),
                     };
+                    if tx.changes_remembered {
+                        self.remembered.forget();
+                    }
+                    sealing = tx.sealing;
+                    // Other replicas move the head too: it is read again in every batch.
+                    sealing.forget();
+                    if committed.is_ok() {
+                        kept = match tx.connection {
+                            Connection::Postgres(writer) => Some(writer.client),
+                            Connection::Sqlite(_) => None,
+                        };
+                    }
+                    committed
                 }
-                committed
+            };
+            metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
+            for write in batch.drain(..) {
+                write.answer(committed.clone());
             }
+        }
+    }
+
+    async fn take(&self, kept: Option<ClientWrapper>) -> Result<ClientWrapper, Error> {
+        stay_present(&self.pool, &self.presence).await?;
+        match kept {
+            Some(client) if !client.is_closed() => Ok(client),
+            _ => {
+                // Taken out of the pool for good: its settings are the writer's alone.
+                let client = Object::take(checked_out(&self.pool).await?);
+                answer_within(READ_TIMEOUT, async { client.batch_execute(WRITER_SETTINGS).await.map_err(classify) }).await?;
+                Ok(client)
+            }
+        }
+    }
+
+    async fn commit_batch(
+        &self,
+        tx: &mut Tx,
+        queue: &mut mpsc::Receiver<Box<dyn Write>>,
+        batch: &mut Vec<Box<dyn Write>>,
+    ) -> Result<(), Error> {
+        writer(tx)?.say_later(BEGIN);
+        // On an error the connection is dropped, and PostgreSQL rolls back.
+        self.run_batch(tx, queue, batch).await?;
+        let statements = crate::seal::closing(tx);
+        if tx.changes_remembered {
+            writer(tx)?.say_later(listen::TELL);
+        }
+        writer(tx)?.commit(&statements).await
+    }
+
+    async fn run_batch(
+        &self,
+        tx: &mut Tx,
+        queue: &mut mpsc::Receiver<Box<dyn Write>>,
+        batch: &mut Vec<Box<dyn Write>>,
+    ) -> Result<(), Error> {
+        tx.now = match self.time.known() {
+            Some(now) => now,
+            None => self.time.learn(&writer(tx)?.query(DATABASE_TIME, &[]).await?)?,
         };
-        metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
-        for write in batch.drain(..) {
-            write.answer(committed.clone());
-        }
-    }
-}
-
-async fn take(pool: &Pool, kept: Option<Object>, presence: &Presence) -> Result<Object, Error> {
-    stay_present(pool, presence).await?;
-    match kept {
-        Some(client) if !client.is_closed() => Ok(client),
-        _ => checked_out(pool).await,
-    }
-}
-
-async fn commit_batch(
-    tx: &mut Tx,
-    queue: &mut mpsc::Receiver<Box<dyn Write>>,
-    batch: &mut Vec<Box<dyn Write>>,
-    clock: Option<&dyn Clock>,
-) -> Result<(), Error> {
-    writer(tx)?.say_later(BEGIN);
-    let outcome = run_batch(tx, queue, batch, clock).await;
-    if let Err(error) = outcome {
-        // Dropping the connection would roll back too; this keeps a healthy one usable.
-        let _rolled_back = writer(tx)?.say("ROLLBACK").await;
-        return Err(error);
-    }
-    writer(tx)?.say("COMMIT").await.map_err(|error| match &error {
-        Error::Unavailable { message } => Error::CommitUnknown { message: message.clone() },
-        Error::CommitUnknown { .. } | Error::Corrupt { .. } => error,
-    })
-}
-
-async fn run_batch(
-    tx: &mut Tx,
-    queue: &mut mpsc::Receiver<Box<dyn Write>>,
-    batch: &mut Vec<Box<dyn Write>>,
-    clock: Option<&dyn Clock>,
-) -> Result<(), Error> {
-    tx.now = match clock {
-        Some(clock) => clock.now(),
-        None => time_in(&writer(tx)?.query(DATABASE_TIME, &[]).await?)?,
-    };
-    let mut next = 0;
-    while let Some(write) = batch.get_mut(next) {
-        writer(tx)?.say_later("SAVEPOINT one");
-        let mark = tx.sealing.mark();
-        match write.run(tx).await {
-            Ok(()) => writer(tx)?.say_later("RELEASE one"),
-            Err(_) => {
+        let mut next = 0;
+        while let Some(write) = batch.get_mut(next) {
+            tx.savepoint = Savepoint::Wanted;
+            let mark = tx.sealing.mark();
+            let outcome = write.run(tx).await;
+            if outcome.is_err() {
                 tx.sealing.undo_to(mark);
-                writer(tx)?.say("ROLLBACK TO one; RELEASE one").await?;
+            }
+            match (outcome, std::mem::replace(&mut tx.savepoint, Savepoint::Outside)) {
+                (_, Savepoint::Outside | Savepoint::Wanted) => {}
+                (Ok(()), Savepoint::Set) => writer(tx)?.say_later("RELEASE one"),
+                (Err(_), Savepoint::Set) => writer(tx)?.say("ROLLBACK TO one; RELEASE one").await?,
+            }
+            next += 1;
+            if batch.len() < BATCH_MAX
+                && let Ok(write) = queue.try_recv()
+            {
+                batch.push(write);
             }
         }
-        next += 1;
-        if batch.len() < BATCH_MAX
-            && let Ok(write) = queue.try_recv()
-        {
-            batch.push(write);
-        }
+        Ok(())
     }
-    crate::seal::flush(tx).await
 }
 
 fn writer(tx: &mut Tx) -> Result<&mut Writer, Error> {

@@ -1,6 +1,7 @@
 //! SQLite: one writer thread, readers on their own connections, WAL with full durability.
 
-use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, TimeSource, Tx, Val, Write};
+use super::remembered::{Remembered, Trust};
+use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, Savepoint, TimeSource, Tx, Val, Write};
 use crate::Error;
 use crate::seal::Sealing;
 use countersign_core::{Clock, Timestamp};
@@ -16,6 +17,7 @@ pub(crate) struct Sqlite {
     /// Idle readers; a reader is opened when none is idle, and returned after use.
     readers: Mutex<Vec<rusqlite::Connection>>,
     clock: Arc<dyn Clock>,
+    remembered: Arc<Remembered>,
 }
 
 impl Sqlite {
@@ -23,13 +25,16 @@ impl Sqlite {
         let (TimeSource::Database(clock) | TimeSource::Fixed(clock)) = time;
         let connection = connect(path)?;
         let (writer, queue) = mpsc::channel(QUEUE_MAX);
-        let tx = Tx { connection: Connection::Sqlite(connection), now: Timestamp::default(), sealing };
+        let tx = Tx::new(Connection::Sqlite(connection), sealing);
         let writer_clock = Arc::clone(&clock);
+        // One process owns the file, so nobody else changes anything.
+        let remembered = Arc::new(Remembered::new(Trust::Informed));
+        let writer_remembered = Arc::clone(&remembered);
         std::thread::Builder::new()
             .name("sqlite-writer".into())
-            .spawn(move || write_all(tx, queue, &*writer_clock))
+            .spawn(move || write_all(tx, queue, &*writer_clock, &writer_remembered))
             .map_err(|error| Error::Unavailable { message: format!("the writer thread could not start: {error}") })?;
-        Ok(Self { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()), clock })
+        Ok(Self { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()), clock, remembered })
     }
 
     pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
@@ -60,6 +65,10 @@ impl Sqlite {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    pub(super) fn remembered(&self) -> &Remembered {
+        &self.remembered
     }
 }
 
@@ -108,13 +117,16 @@ fn value(row: &rusqlite::Row<'_>, index: usize) -> Result<Val, Error> {
 }
 
 /// The writer's life: wait for a write, run it and all that queued up meanwhile, commit once, answer all.
-fn write_all(mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>, clock: &dyn Clock) {
+fn write_all(mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>, clock: &dyn Clock, remembered: &Remembered) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(first) = queue.blocking_recv() {
         tx.now = clock.now();
         let committed = commit_batch(&mut tx, first, &mut queue, &mut batch);
         if committed.is_err() {
             tx.sealing.forget();
+        }
+        if std::mem::take(&mut tx.changes_remembered) {
+            remembered.forget();
         }
         metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
         for write in batch.drain(..) {
@@ -145,8 +157,7 @@ fn commit_batch(
             batch.push(write);
         }
     }
-    let sealed = ready(Box::pin(crate::seal::flush(tx)));
-    if let Err(error) = sealed {
+    if let Err(error) = close(tx) {
         rollback(tx);
         return Err(error);
     }
@@ -155,6 +166,18 @@ fn commit_batch(
         return Err(after_commit(error));
     }
     Ok(())
+}
+
+fn close(tx: &mut Tx) -> Result<(), Error> {
+    let statements = crate::seal::closing(tx);
+    let Connection::Sqlite(connection) = &tx.connection else {
+        return Err(other_engine());
+    };
+    statements.iter().try_for_each(|(sql, params)| exec(connection, sql, params).map(|_| ()))
+}
+
+fn other_engine() -> Error {
+    Error::Corrupt { message: "the SQLite writer holds another engine's connection".into() }
 }
 
 /// A commit that failed for want of room was not written; one that failed in the middle of writing may come back after a crash.
@@ -167,24 +190,34 @@ fn after_commit(error: Error) -> Error {
 
 /// Runs one write so that its failure undoes only itself. An error here means the whole batch is lost.
 fn run_in_savepoint(tx: &mut Tx, write: &mut dyn Write) -> Result<(), Error> {
-    batch_word(tx, "SAVEPOINT one")?;
+    tx.savepoint = Savepoint::Wanted;
     let mark = tx.sealing.mark();
     let outcome = ready(write.run(tx));
-    if outcome.is_ok() {
-        return batch_word(tx, "RELEASE one");
+    let savepoint = std::mem::replace(&mut tx.savepoint, Savepoint::Outside);
+    if outcome.is_err() {
+        tx.sealing.undo_to(mark);
+        if is_autocommit(tx) {
+            return Err(Error::Unavailable { message: "the database rolled back".into() });
+        }
     }
-    tx.sealing.undo_to(mark);
-    if is_autocommit(tx) {
-        return Err(Error::Unavailable { message: "the database rolled back".into() });
+    match (outcome, savepoint) {
+        (_, Savepoint::Outside | Savepoint::Wanted) => Ok(()),
+        (Ok(()), Savepoint::Set) => batch_word(tx, "RELEASE one"),
+        (Err(_), Savepoint::Set) => {
+            batch_word(tx, "ROLLBACK TO one")?;
+            batch_word(tx, "RELEASE one")
+        }
     }
-    batch_word(tx, "ROLLBACK TO one")?;
-    batch_word(tx, "RELEASE one")
 }
 
 fn batch_word(tx: &mut Tx, word: &str) -> Result<(), Error> {
     let Connection::Sqlite(connection) = &tx.connection else {
-        return Err(Error::Corrupt { message: "the SQLite writer holds another engine's connection".into() });
+        return Err(other_engine());
     };
+    say(connection, word)
+}
+
+pub(super) fn say(connection: &rusqlite::Connection, word: &str) -> Result<(), Error> {
     let mut statement = connection.prepare_cached(word).map_err(classify)?;
     statement.execute([]).map(|_| ()).map_err(classify)
 }

@@ -55,9 +55,63 @@ async fn a_commit_that_is_cut_is_uncertain_and_a_repetition_tells() {
         assert!(matches!(uncertain, Error::CommitUnknown { .. }) && !uncertain.is_transient(), "{uncertain:?}");
         proxy.mend();
         assert_eq!(is_there(store, &finish.invocation).await, commit == Commit::Arrives);
+        let finish = countersign_core::ledger::Finish { row: Row::InsertAgain, ..finish };
         assert_eq!(store.finish(finish).await, Ok(again), "{commit:?}");
     }
     assert_eq!(world.verify(&tenant).await.receipts, 3);
+}
+
+/// One thread, so that the test can let time fly while the database says nothing.
+#[tokio::test]
+async fn a_database_that_takes_our_words_and_never_answers_counts_as_away() {
+    let (world, proxy) = behind_a_proxy().await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    tenant.read_once(store).await;
+    store.log_size(&tenant.org).await.unwrap();
+    proxy.fall_silent();
+    tokio::time::pause();
+    let away = store.log_size(&tenant.org).await.unwrap_err();
+    assert!(matches!(away, Error::Unavailable { .. }), "{away:?}");
+    let finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
+    let unanswered = store.finish(finish.clone()).await.unwrap_err();
+    assert!(matches!(unanswered, Error::CommitUnknown { .. }), "{unanswered:?}");
+    tokio::time::resume();
+    proxy.mend();
+    assert!(!is_there(store, &finish.invocation).await);
+    tenant.read_once(store).await;
+    assert_eq!(world.verify(&tenant).await.receipts, 2);
+}
+
+/// Long enough for a notification to arrive, or for a line that was cut to be noticed.
+async fn soon(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    for _ in 0..400 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("{what} did not come about");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_server_revokes_is_refused_here_too() {
+    let (world, proxy) = behind_a_proxy().await;
+    let (here, elsewhere) = (&world.store, world.another_store().await);
+    let tenant = world.tenant("acme").await;
+    let is_accepted = async |store: &Store| store.authenticate(&tenant.agent_token).await.unwrap().is_ok();
+    // Asked often enough that the answer is remembered.
+    for _ in 0..3 {
+        assert!(is_accepted(here).await);
+    }
+    elsewhere.revoke_token(&tenant.org, &tenant.agent_token_id).await.unwrap();
+    assert!(!is_accepted(&elsewhere).await, "at once where it was revoked");
+    soon("the revocation", async || !is_accepted(here).await).await;
+
+    // Who cannot be told remembers nothing: after the line was cut every answer comes from the database.
+    let session = tenant.session.id.clone();
+    soon("a connection", async || here.find_session(&tenant.org, &session).await.is_ok()).await;
+    proxy.cut();
+    soon("the cut", async || here.find_session(&tenant.org, &session).await.is_err()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -24,6 +24,8 @@ enum Line {
         commit: Commit,
     },
     Cut,
+    /// Connections stay, and nothing passes. Those that were open then never speak again.
+    Silent,
 }
 
 /// A proxy on a port of its own. It stops with the runtime of its test.
@@ -47,6 +49,11 @@ impl Proxy {
     /// Every connection ends now, and new ones end at once.
     pub(crate) fn cut(&self) {
         self.line.send_replace(Line::Cut);
+    }
+
+    /// Nothing passes any more, and nobody is told.
+    pub(crate) fn fall_silent(&self) {
+        self.line.send_replace(Line::Silent);
     }
 
     pub(crate) fn mend(&self) {
@@ -75,13 +82,21 @@ impl Proxy {
     async fn forward(self, client: TcpStream, server: TcpStream) {
         let (mut from_client, mut to_client) = client.into_split();
         let (mut from_server, mut to_server) = server.into_split();
-        let mut cut = self.line.subscribe();
+        let is_cut = self.is(Line::Cut);
         // Whichever ends first drops all four halves, which closes both connections.
         tokio::select! {
             () = self.ask(&mut from_client, &mut to_server) => {}
             () = self.answer(&mut from_server, &mut to_client) => {}
-            _ = cut.wait_for(|line| *line == Line::Cut) => {}
+            () = is_cut => {}
+            // Held open from then on, so that neither side learns anything.
+            () = self.is(Line::Silent) => self.is(Line::Cut).await,
         }
+    }
+
+    /// Waits until the line is so.
+    async fn is(&self, wanted: Line) {
+        let mut line = self.line.subscribe();
+        let _closed = line.wait_for(|line| *line == wanted).await;
     }
 
     async fn ask(&self, client: &mut OwnedReadHalf, server: &mut OwnedWriteHalf) {

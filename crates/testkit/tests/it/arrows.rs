@@ -45,11 +45,7 @@ struct Reserved {
 }
 
 const RESERVED: &[Reserved] = &[
-    Reserved {
-        packages: &["axum", "hyper", "hyper-util", "tower-http"],
-        to: &["server"],
-        because: "only the server speaks HTTP to strangers",
-    },
+    Reserved { packages: &["axum", "hyper", "hyper-util", "tower"], to: &["server"], because: "only the server speaks HTTP to strangers" },
     Reserved {
         packages: &["rusqlite", "deadpool-postgres", "redis"],
         to: &["store"],

@@ -14,6 +14,9 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
+/// Bytes of a file in memory at a time.
+const CHUNK_BYTES: usize = 64 * 1024;
+
 /// An open regular file with one name; its content is read by position, so readings do not disturb each other.
 pub(super) struct Regular {
     file: File,
@@ -89,7 +92,8 @@ impl Regular {
     /// Hands out the content from its beginning; fails when it is longer than `bytes_max`, also if it grows meanwhile.
     pub(super) fn each_chunk(&self, bytes_max: u64, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
         self.check_size(self.bytes, bytes_max)?;
-        let mut chunk = vec![0; 64 * 1024];
+        // One byte more than there should be, so that a small file that did not grow ends with the second look.
+        let mut chunk = vec![0; usize::try_from(self.bytes + 1).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES)];
         let mut position = 0;
         loop {
             let read = match self.file.read_at(&mut chunk, position) {

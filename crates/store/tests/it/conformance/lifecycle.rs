@@ -200,7 +200,7 @@ async fn a_call_ends_only_from_the_status_it_was_said_to_be_in(kind: Kind) {
     assert_eq!(counts(store, &tenant).await, before);
 
     let ended = tenant.read_once(store).await;
-    let again = tenant.finish(&ended, Row::Insert, Status::Succeeded);
+    let again = tenant.finish(&ended, Row::InsertAgain, Status::Succeeded);
     assert_eq!(store.finish(again).await, Ok(Finished::Not(Status::Succeeded)), "a repeated write finds the first one");
     assert_eq!(store.find_invocation(&tenant.org, &ended.id).await, Ok(Some(ended)));
 

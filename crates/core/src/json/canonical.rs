@@ -1,0 +1,199 @@
+//! The one canonical form of a JSON value (RFC 8785), written in one pass.
+//! Members are written as they come; an object whose members came out of order is put in order where it stands. Nothing is
+//! built beside the text, which is why every receipt can afford it (`docs/decisions/0005-canonical-json.md`).
+
+use super::INTEGER_MAX;
+use serde::Serialize;
+use serde_json::ser::Formatter;
+use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
+use std::io;
+use std::ops::Range;
+
+/// The text, and whether every whole number in it is exact in every JSON reader.
+pub(super) struct Canonical {
+    pub(super) text: String,
+    pub(super) is_exact: bool,
+}
+
+pub(super) fn write<T: Serialize + ?Sized>(value: &T) -> Result<Canonical, String> {
+    let page = Page { text: RefCell::new(Vec::with_capacity(TEXT_BYTES)), is_exact: Cell::new(true) };
+    let members = Members { page: &page, open: Vec::new(), members: Vec::new() };
+    let mut serializer = serde_json::Serializer::with_formatter(Pen(&page), members);
+    value.serialize(&mut serializer).map_err(|error| error.to_string())?;
+    let text = String::from_utf8(page.text.into_inner()).map_err(|error| error.to_string())?;
+    Ok(Canonical { text, is_exact: page.is_exact.get() })
+}
+
+/// Room for a receipt, so that its text is not moved while it grows.
+const TEXT_BYTES: usize = 2_048;
+
+/// What the pen writes and the formatter looks back at.
+struct Page {
+    text: RefCell<Vec<u8>>,
+    is_exact: Cell<bool>,
+}
+
+struct Pen<'p>(&'p Page);
+
+impl io::Write for Pen<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.text.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.text.borrow_mut().extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One member of an open object: its key with its quotes, and where its value ends.
+#[derive(Clone)]
+struct Member {
+    key: Range<usize>,
+    end: usize,
+}
+
+/// Compact JSON whose objects are put in order as they close.
+struct Members<'p> {
+    page: &'p Page,
+    /// Where the members of each open object begin in `members`.
+    open: Vec<usize>,
+    members: Vec<Member>,
+}
+
+impl Members<'_> {
+    fn at(&self) -> usize {
+        self.page.text.borrow().len()
+    }
+
+    fn write_number<W: ?Sized + io::Write>(&self, writer: &mut W, value: f64) -> io::Result<()> {
+        if !value.is_finite() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a number is not finite"));
+        }
+        if value.fract() == 0.0 && value.abs() > INTEGER_MAX as f64 {
+            self.page.is_exact.set(false);
+        }
+        writer.write_all(ryu_js::Buffer::new().format_finite(value).as_bytes())
+    }
+}
+
+impl Formatter for Members<'_> {
+    fn write_i64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: i64) -> io::Result<()> {
+        if value.unsigned_abs() > INTEGER_MAX as u64 {
+            return self.write_number(writer, value as f64);
+        }
+        serde_json::ser::CompactFormatter.write_i64(writer, value)
+    }
+
+    fn write_u64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: u64) -> io::Result<()> {
+        if value > INTEGER_MAX as u64 {
+            return self.write_number(writer, value as f64);
+        }
+        serde_json::ser::CompactFormatter.write_u64(writer, value)
+    }
+
+    fn write_i128<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: i128) -> io::Result<()> {
+        match i64::try_from(value) {
+            Ok(value) => self.write_i64(writer, value),
+            Err(_) => self.write_number(writer, value as f64),
+        }
+    }
+
+    fn write_u128<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: u128) -> io::Result<()> {
+        match u64::try_from(value) {
+            Ok(value) => self.write_u64(writer, value),
+            Err(_) => self.write_number(writer, value as f64),
+        }
+    }
+
+    fn write_f32<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f32) -> io::Result<()> {
+        self.write_number(writer, value.into())
+    }
+
+    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        self.write_number(writer, value)
+    }
+
+    fn write_number_str<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: &str) -> io::Result<()> {
+        let value = value.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        self.write_number(writer, value)
+    }
+
+    fn write_raw_fragment<W: ?Sized + io::Write>(&mut self, _: &mut W, _: &str) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "text that was not read has no canonical form"))
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open.push(self.members.len());
+        writer.write_all(b"{")
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        if !first {
+            writer.write_all(b",")?;
+        }
+        let at = self.at();
+        self.members.push(Member { key: at..at, end: at });
+        Ok(())
+    }
+
+    fn end_object_key<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        let at = self.at();
+        if let Some(member) = self.members.last_mut() {
+            member.key.end = at;
+        }
+        Ok(())
+    }
+
+    fn end_object_value<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        let at = self.at();
+        if let Some(member) = self.members.last_mut() {
+            member.end = at;
+        }
+        Ok(())
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        let first = self.open.pop().unwrap_or_default();
+        put_in_order(&mut self.page.text.borrow_mut(), &mut self.members[first..]);
+        self.members.truncate(first);
+        writer.write_all(b"}")
+    }
+}
+
+/// The members stand at the end of the text, with a comma between each two.
+fn put_in_order(text: &mut Vec<u8>, members: &mut [Member]) {
+    let bare = |member: &Member| &text[member.key.start + 1..member.key.end - 1];
+    let is_plain = members.iter().all(|member| bare(member).iter().all(|byte| byte.is_ascii() && *byte != b'\\'));
+    let order = |one: &Member, other: &Member| {
+        if is_plain { bare(one).cmp(bare(other)) } else { compare(&text[one.key.clone()], &text[other.key.clone()]) }
+    };
+    if members.is_sorted_by(|one, other| order(one, other) == Ordering::Less) {
+        return;
+    }
+    let Some(begin) = members.first().map(|member| member.key.start) else {
+        return;
+    };
+    members.sort_unstable_by(order);
+    let mut ordered = Vec::with_capacity(text.len() - begin);
+    for member in members {
+        if !ordered.is_empty() {
+            ordered.push(b',');
+        }
+        ordered.extend_from_slice(&text[member.key.start..member.end]);
+    }
+    text.truncate(begin);
+    text.append(&mut ordered);
+}
+
+/// By UTF-16 code units, as the RFC asks; among plain ASCII that is the order of bytes.
+fn compare(one: &[u8], other: &[u8]) -> Ordering {
+    let units = |key: &[u8]| serde_json::from_slice::<String>(key).unwrap_or_default().encode_utf16().collect::<Vec<_>>();
+    units(one).cmp(&units(other))
+}
