@@ -89,6 +89,7 @@ struct Sample {
     receipt: ReceiptId,
     receipt_body: String,
     event_body: String,
+    random: OsRandom,
 }
 
 async fn fill(data: &Path, receipts: u64) -> Result<()> {
@@ -126,18 +127,18 @@ async fn sample(store: &Store, org: &countersign_core::OrgId) -> Result<Sample> 
     let receipt_body = json::canonical(&receipt::entry::Entry::parse(&entry.payload)?.body)?;
     let events = store.list_events(org, &page).await?;
     let event = events.items.into_iter().find(|event| event.receipt.as_ref() == Some(&receipt)).context("the receipt has no event")?;
-    Ok(Sample { invocation, receipt, receipt_body, event_body: event.body })
+    Ok(Sample { invocation, receipt, receipt_body, event_body: event.body, random: OsRandom::default() })
 }
 
 impl Sample {
     /// The same call once more, under new ids: they have the same length, so what was canonical stays so.
     fn again(&self) -> Finish {
         let now = SystemClock.now();
-        let id = InvocationId::new(now, random_bytes(&OsRandom));
-        let receipt = ReceiptId::new(now, random_bytes(&OsRandom));
+        let id = InvocationId::new(now, random_bytes(&self.random));
+        let receipt = ReceiptId::new(now, random_bytes(&self.random));
         let renamed = |text: &str| text.replace(self.invocation.id.as_str(), id.as_str()).replace(self.receipt.as_str(), receipt.as_str());
         let event = EventDraft {
-            id: EventId::new(now, random_bytes(&OsRandom)),
+            id: EventId::new(now, random_bytes(&self.random)),
             name: Status::Succeeded.event_name(),
             key: id.to_string(),
             body: renamed(&self.event_body),

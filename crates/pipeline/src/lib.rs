@@ -45,7 +45,7 @@ impl Pipeline {
     /// The walk goes on when the caller goes away: an effect is never abandoned half-way because a connection closed.
     pub async fn invoke(&self, request: Request) -> Result<Outcome, Error> {
         let pipeline = self.clone();
-        self.survive(async move { pipeline.walk(request).await }).await
+        self.survive(Box::pin(async move { pipeline.walk(request).await })).await
     }
 
     async fn walk(&self, request: Request) -> Result<Outcome, Error> {

@@ -143,16 +143,15 @@ impl Pipeline {
         let id = ReceiptId::new(self.now(), self.random_bytes());
         ending.invocation.ended_at.get_or_insert_with(|| self.now());
         let body = receipt_body(&id, &ending)?;
-        let mut invocation = ending.invocation;
         let finish = Finish {
-            invocation: invocation.clone(),
             row: ending.row,
             receipt: EntryDraft { id: EntryId::Receipt(id.clone()), body },
-            event: self.event(&invocation, invocation.status),
+            event: self.event(&ending.invocation, ending.invocation.status),
             key: ending.key_fate,
             approval: ending.answered,
+            invocation: ending.invocation,
         };
-        let seq = self.write_ending(finish, &id, ending.walking).await?;
+        let (mut invocation, seq) = self.write_ending(finish, &id, ending.walking).await?;
         invocation.receipt = Some(ReceiptRef { id, seq });
         self.count(&invocation);
         self.inner.waiters.wake(&invocation.id);
@@ -160,7 +159,7 @@ impl Pipeline {
     }
 
     /// Tries a few times, since the effect has happened; then goes on trying behind the caller's back.
-    async fn write_ending(&self, mut finish: Finish, receipt: &ReceiptId, walking: Option<Walking>) -> Result<u64, Error> {
+    async fn write_ending(&self, mut finish: Finish, receipt: &ReceiptId, walking: Option<Walking>) -> Result<(Invocation, u64), Error> {
         let mut wait = Duration::from_millis(20);
         for _ in 0..4 {
             match self.try_ending(&finish, receipt).await {
@@ -171,7 +170,7 @@ impl Pipeline {
                     tokio::time::sleep(wait).await;
                     wait *= 4;
                 }
-                settled => return settled,
+                settled => return settled.map(|seq| (finish.invocation, seq)),
             }
         }
         match self.try_ending(&finish, receipt).await {
@@ -181,7 +180,7 @@ impl Pipeline {
                 self.record_later(finish, receipt.clone(), walking);
                 Err(Error::Unrecorded { invocation })
             }
-            settled => settled,
+            settled => settled.map(|seq| (finish.invocation, seq)),
         }
     }
 

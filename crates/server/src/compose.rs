@@ -65,7 +65,7 @@ pub async fn open_store(config: &Config) -> Result<Store, Error> {
 
 async fn open(config: &Config, absent: Absent) -> Result<Store, Error> {
     data_dir::prepare(&config.data)?;
-    let random: Arc<dyn Random> = Arc::new(OsRandom);
+    let random: Arc<dyn Random> = Arc::new(OsRandom::default());
     let master = data_dir::master_key(config, absent, &*random)?;
     let engine = match &config.database {
         None => Engine::Sqlite { path: data_dir::private_database_file(&config.data)? },
@@ -80,7 +80,7 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     let store = open(config, Absent::Create).await?;
     let first = first_org(&store, data).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let random: Arc<dyn Random> = Arc::new(OsRandom);
+    let random: Arc<dyn Random> = Arc::new(OsRandom::default());
     let pipeline = Pipeline::new(
         Ports {
             ledger: Arc::new(store.clone()),

@@ -5,6 +5,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use sources::builtin::http::HostRule;
 use std::path::{Path, PathBuf};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
 const DEFAULT_DATA: &str = "./countersign-data";
 const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
@@ -25,7 +26,7 @@ pub struct Config {
     pub invocations_per_minute: u32,
     /// Absent: text for whoever watches a terminal, JSON for everything else.
     pub log_format: Option<LogFormat>,
-    pub log_level: String,
+    pub log_level: Targets,
     /// Where the master key is read from; absent: `master.key` inside `data`, made at first start.
     pub master_key_file: Option<PathBuf>,
 }
@@ -114,7 +115,7 @@ impl Config {
                 .or(file.limits.invocations_per_minute)
                 .unwrap_or(limits::INVOCATIONS_PER_MINUTE_MAX),
             log_format: env.log_format.or(file.log.format),
-            log_level: env.log_level.or(file.log.level).unwrap_or_else(|| "info".into()),
+            log_level: log_level(env.log_level.or(file.log.level).as_deref().unwrap_or("info"))?,
             master_key_file: env.master_key_file.or(file.master_key_file),
             data,
         })
@@ -206,6 +207,16 @@ fn read_file(named: Option<PathBuf>, data: &Path) -> Result<File, ConfigError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(File::default()),
         Err(error) => Err(ConfigError::Unreadable { path, message: error.to_string() }),
     }
+}
+
+/// `info`, or `info,store=debug`. A word that is no level would be taken for a target, and silence everything else.
+fn log_level(text: &str) -> Result<Targets, ConfigError> {
+    let invalid = |message: String| ConfigError::InvalidValue { name: "log.level".into(), message };
+    for part in text.split(',') {
+        let level = part.split_once('=').map_or(part, |(_, level)| level);
+        level.parse::<LevelFilter>().map_err(|_| invalid(format!("`{level}` is not one of off, error, warn, info, debug, trace")))?;
+    }
+    text.parse().map_err(|error| invalid(format!("`{text}`: {error}")))
 }
 
 fn parse_all<T: std::str::FromStr>(name: &str, texts: &[String]) -> Result<Vec<T>, ConfigError>

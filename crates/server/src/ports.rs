@@ -1,6 +1,7 @@
 //! The outside world's clock, randomness and signals: the only place that reads them.
 
 use countersign_core::{Clock, Random, Timestamp};
+use parking_lot::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The machine's clock.
@@ -16,16 +17,40 @@ impl Clock for SystemClock {
 }
 
 /// The operating system's randomness.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OsRandom;
+#[derive(Debug, Default)]
+pub struct OsRandom {
+    /// Bytes that were drawn ahead and not yet used.
+    drawn: Mutex<Vec<u8>>,
+}
+
+/// Bytes drawn ahead at a time.
+const DRAWN_BYTES: usize = 1_024;
+/// Ids have 10 random bytes and trace ids 16; the shortest secret, a nonce, has 24.
+const ID_BYTES_MAX: usize = 16;
 
 impl Random for OsRandom {
+    /// Keys, nonces and tokens are drawn as they are needed and leave no copy. Ids are no secrets, and a call draws four of them:
+    /// asking the system each time would cost more than making them.
     fn fill(&self, bytes: &mut [u8]) {
-        if getrandom::fill(bytes).is_err() {
-            // Without randomness every id, nonce and token would be guessable: better no process than that one.
-            tracing::error!("the operating system gives no randomness");
-            std::process::abort();
+        if bytes.len() > ID_BYTES_MAX {
+            return draw(bytes);
         }
+        let mut drawn = self.drawn.lock();
+        if drawn.len() < bytes.len() {
+            drawn.resize(DRAWN_BYTES, 0);
+            draw(&mut drawn);
+        }
+        let rest = drawn.len() - bytes.len();
+        bytes.copy_from_slice(&drawn[rest..]);
+        drawn.truncate(rest);
+    }
+}
+
+fn draw(bytes: &mut [u8]) {
+    if getrandom::fill(bytes).is_err() {
+        // Without randomness every id, nonce and token would be guessable: better no process than that one.
+        tracing::error!("the operating system gives no randomness");
+        std::process::abort();
     }
 }
 

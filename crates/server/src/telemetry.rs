@@ -1,8 +1,14 @@
 //! Logs and metrics. Params, results and tokens are in neither.
 
+mod json_line;
+
 use crate::config::LogFormat;
+use json_line::JsonLine;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::JsonFields;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Seconds; from a decision in memory to a slow source.
 const SECONDS: [f64; 14] = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
@@ -11,12 +17,12 @@ const APPROVAL_SECONDS: [f64; 10] = [1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 9
 const BATCH_WRITES: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0];
 
 /// Starts logging to stderr. A second call changes nothing.
-pub fn init_logs(format: LogFormat, level: &str) {
-    let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+pub fn init_logs(format: LogFormat, level: &Targets) {
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(level.clone());
     let _already = match format {
-        LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).try_init(),
-        LogFormat::Text => builder.with_target(false).try_init(),
+        LogFormat::Json => registry.with(lines.fmt_fields(JsonFields::new()).event_format(JsonLine)).try_init(),
+        LogFormat::Text => registry.with(lines.with_target(false)).try_init(),
     };
 }
 

@@ -17,6 +17,8 @@ pub enum Error {
     /// Names the part that is missing, such as the system's certificates.
     #[error("the http client cannot be built: {message}")]
     HttpClient { message: String },
+    #[error("the threads for file work cannot be started: {message}")]
+    Threads { message: String },
     #[error("a builtin definition is broken")]
     Definition(#[source] InvalidActionId),
 }

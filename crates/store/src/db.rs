@@ -3,6 +3,7 @@
 //! No timer: a lone write commits at once, and batches grow by themselves under load.
 
 mod postgres;
+mod pulse;
 mod remembered;
 mod sqlite;
 
@@ -129,10 +130,14 @@ impl Db {
     /// Runs one query on a connection of its own, at the last commit.
     pub(crate) async fn read(&self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
         debug_assert!(is_scoped(sql), "this query is not limited to an org: {sql}");
-        match self {
-            Self::Sqlite(sqlite) => sqlite.read(sql, params),
-            Self::Postgres(postgres) => postgres.read(sql, params).await,
+        let (rows, pulse) = match self {
+            Self::Sqlite(sqlite) => (sqlite.read(sql, params), sqlite.pulse()),
+            Self::Postgres(postgres) => (postgres.read(sql, params).await, postgres.pulse()),
+        };
+        if matches!(rows, Err(Error::Unavailable { .. })) {
+            pulse.stop();
         }
+        rows
     }
 
     /// Like `read`, for rows that every call needs and that hardly ever change: answered from memory until one of them does.
@@ -148,6 +153,14 @@ impl Db {
         let rows = self.read(sql, params).await?;
         remembered.keep(generation, sql, params, &rows);
         Ok(rows)
+    }
+
+    /// Whether a write went through a moment ago, and nothing has failed since.
+    pub(crate) fn took_a_write_just_now(&self) -> bool {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.pulse().is_fresh(),
+            Self::Postgres(postgres) => postgres.pulse().is_fresh(),
+        }
     }
 
     /// Streams a table in primary-key order, all from one snapshot; used by backup and export.

@@ -1,4 +1,5 @@
-//! What tests share: a clock that stands still, randomness that repeats, throw-away databases and a source that obeys.
+//! What tests share: a clock that stands still, randomness that repeats, throw-away databases, a network that can be cut and a source
+//! that obeys.
 //! Only ever a dev-dependency. A broken test set-up panics with the sentence that mends it.
 //! The tests of this crate hold the whole workspace to its architecture: see `tests/it/`.
 
@@ -6,6 +7,7 @@
 
 pub mod clock;
 pub mod postgres;
+pub mod proxy;
 pub mod random;
 pub mod redis;
 pub mod source;

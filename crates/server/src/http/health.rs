@@ -21,7 +21,7 @@ pub(super) async fn healthz() -> &'static str {
 
 /// A write goes through. Red while the store is away, green again by itself when it is back.
 pub(super) async fn readyz(State(app): State<App>) -> Response {
-    match app.store().check().await {
+    match app.store().check_readiness().await {
         Ok(()) => (StatusCode::OK, "ready\n").into_response(),
         Err(error) => Refusal::from(error).into_response(),
     }

@@ -11,7 +11,7 @@ use api::receipt::EntryView;
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::invocation::Intention;
 use countersign_core::principal::Permission;
@@ -288,7 +288,7 @@ fn answer(outcome: Outcome) -> Result<Response, Refusal> {
         Outcome::Pending(invocation) => {
             let message = format!("`{}` waits for a person", invocation.id);
             let body = InvokeResponse { invocation: view(&invocation), result: None, message: Some(message), replayed: false };
-            return Ok((StatusCode::ACCEPTED, Json(body)).into_response());
+            return written(StatusCode::ACCEPTED, &body);
         }
         Outcome::InDoubt(invocation) => {
             let mut refusal = Refusal::ended(Code::InDoubt, &invocation);
@@ -305,7 +305,7 @@ fn answer(outcome: Outcome) -> Result<Response, Refusal> {
     match invocation.status {
         Status::Succeeded => {
             let body = InvokeResponse { invocation: view(&invocation), result, message: None, replayed };
-            Ok((StatusCode::OK, Json(body)).into_response())
+            written(StatusCode::OK, &body)
         }
         Status::Denied | Status::Quarantined => Err(Refusal::denied(&invocation)),
         Status::Expired => Err(Refusal::ended(Code::Expired, &invocation)),
@@ -314,6 +314,13 @@ fn answer(outcome: Outcome) -> Result<Response, Refusal> {
             Err(Refusal::ended(Code::SourceFailed, &invocation))
         }
     }
+}
+
+/// Like `Json`, and in one piece: room for a whole answer instead of many small ones.
+fn written(status: StatusCode, body: &InvokeResponse) -> Result<Response, Refusal> {
+    let mut text = Vec::with_capacity(4_096);
+    serde_json::to_writer(&mut text, body).map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
+    Ok((status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response())
 }
 
 fn shown(invocation: &Invocation) -> InvokeResponse {

@@ -1,16 +1,13 @@
 //! PostgreSQL goes away, also in the middle of a commit: callers are told, nothing is half-written, no effect happens twice,
 //! and when it is back everything goes on without a restart.
 
-#[path = "../../../store/tests/it/proxy.rs"]
-mod proxy;
-
 use crate::harness::{Agent, Answer, Kind, TestServer};
 use countersign_core::source::Output;
 use countersign_core::{InvocationId, Secret, Status};
-use proxy::{Commit, Proxy};
 use serde_json::json;
 use std::sync::Arc;
 use store::{Config, Engine, InvocationFilter, MasterKey, PageRequest, Store, TimeSource};
+use testkit::proxy::{Commit, Proxy};
 use testkit::{FixedClock, SeededRandom};
 
 /// A server whose store reaches PostgreSQL through a line that can be cut, and an agent whose writes need no approval.

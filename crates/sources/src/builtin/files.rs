@@ -14,6 +14,7 @@ mod regular;
 mod snapshot;
 mod staged;
 mod visit;
+mod workers;
 mod workspace;
 mod write;
 
@@ -25,6 +26,7 @@ use serde_json::Value;
 use snapshot::Snapshots;
 use std::path::PathBuf;
 use std::sync::Arc;
+use workers::Workers;
 use workspace::Workspace;
 
 pub use workspace::Spelling;
@@ -41,7 +43,14 @@ pub struct Files {
     id: SourceId,
     actions: Vec<Arc<Action>>,
     place: Arc<Place>,
+    reading: Workers,
+    writing: Workers,
 }
+
+/// Reads mostly take microseconds, from the page cache.
+const READING_THREADS: usize = 2;
+/// Writes wait for the disk, and more at once than this get in each other's way.
+const WRITING_THREADS: usize = 8;
 
 /// What the verbs work on.
 struct Place {
@@ -56,7 +65,14 @@ impl Files {
         workspace::make_folder(&config.snapshots)?;
         workspace::check_apart(&config.root, &config.snapshots)?;
         let place = Place { workspace: Workspace::open(&config.root)?, snapshots: Snapshots::open(&config.snapshots)? };
-        Ok(Self { id: source_id("files")?, actions: definition::actions()?, place: Arc::new(place) })
+        let workers = |name, threads| Workers::start(name, threads).map_err(|error| crate::Error::Threads { message: error.to_string() });
+        Ok(Self {
+            id: source_id("files")?,
+            actions: definition::actions()?,
+            place: Arc::new(place),
+            reading: workers("files-reading", READING_THREADS)?,
+            writing: workers("files-writing", WRITING_THREADS)?,
+        })
     }
 
     /// Whether the workspace tells `A.txt` from `a.txt`, as probed when it was opened.
@@ -69,21 +85,21 @@ impl Files {
         match action.as_str() {
             "files.read_text" => {
                 let params = read_params(action, params)?;
-                blocking(context, move |_| read::read_text(&place, &params)).await
+                blocking(&self.reading, context, move |_| read::read_text(&place, &params)).await
             }
             "files.list" => {
                 let params = read_params(action, params)?;
-                blocking(context, move |_| list::list(&place, &params)).await
+                blocking(&self.reading, context, move |_| list::list(&place, &params)).await
             }
             "files.write_text" => {
                 let params = read_params(action, params)?;
                 let temporary = staged::temporary_name(context);
-                blocking(context, move |commitment| write::write_text(&place, &params, &temporary, commitment)).await
+                blocking(&self.writing, context, move |commitment| write::write_text(&place, &params, &temporary, commitment)).await
             }
             "files.delete" => {
                 let params = read_params(action, params)?;
                 let temporary = staged::temporary_name(context);
-                blocking(context, move |commitment| delete::delete(&place, &params, &temporary, commitment)).await
+                blocking(&self.writing, context, move |commitment| delete::delete(&place, &params, &temporary, commitment)).await
             }
             _ => Err(unknown_action(action)),
         }
@@ -95,11 +111,11 @@ impl Files {
             "files.read_text" | "files.list" => Err(Error::PreviewUnsupported { action: action.clone() }),
             "files.write_text" => {
                 let params = read_params(action, params)?;
-                blocking(context, move |_| write::preview(&place, &params)).await
+                blocking(&self.reading, context, move |_| write::preview(&place, &params)).await
             }
             "files.delete" => {
                 let params = read_params(action, params)?;
-                blocking(context, move |_| delete::preview(&place, &params)).await
+                blocking(&self.reading, context, move |_| delete::preview(&place, &params)).await
             }
             _ => Err(unknown_action(action)),
         }

@@ -3,6 +3,7 @@
 
 mod listen;
 
+use super::pulse::Pulse;
 use super::remembered::{Remembered, Trust};
 use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
 use crate::Error;
@@ -28,6 +29,7 @@ pub(crate) struct Postgres {
     time: Arc<Time>,
     presence: Presence,
     remembered: Arc<Remembered>,
+    pulse: Arc<Pulse>,
 }
 
 /// The connection that holds the presence lock, for as long as this process works on the database; see `is_alone`.
@@ -61,11 +63,17 @@ impl Postgres {
         let (writer, queue) = mpsc::channel(QUEUE_MAX);
         let presence = Presence::default();
         let remembered = Arc::new(Remembered::new(Trust::Uninformed));
-        let life =
-            Life { pool: pool.clone(), time: Arc::clone(&time), presence: Arc::clone(&presence), remembered: Arc::clone(&remembered) };
+        let pulse = Arc::new(Pulse::default());
+        let life = Life {
+            pool: pool.clone(),
+            time: Arc::clone(&time),
+            presence: Arc::clone(&presence),
+            remembered: Arc::clone(&remembered),
+            pulse: Arc::clone(&pulse),
+        };
         tokio::spawn(life.write_all(queue, sealing));
         tokio::spawn(listen::listen(config, Arc::downgrade(&remembered)));
-        Ok(Self { pool, writer, time, presence, remembered })
+        Ok(Self { pool, writer, time, presence, remembered, pulse })
     }
 
     pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
@@ -112,6 +120,10 @@ impl Postgres {
                 self.time.learn(&rows)
             }
         }
+    }
+
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     pub(super) fn remembered(&self) -> &Remembered {
@@ -324,6 +336,7 @@ struct Life {
     time: Arc<Time>,
     presence: Presence,
     remembered: Arc<Remembered>,
+    pulse: Arc<Pulse>,
 }
 
 impl Life {
@@ -356,6 +369,7 @@ impl Life {
                     committed
                 }
             };
+            self.pulse.committed(&committed);
             metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
             for write in batch.drain(..) {
                 write.answer(committed.clone());

@@ -1,5 +1,6 @@
 //! SQLite: one writer thread, readers on their own connections, WAL with full durability.
 
+use super::pulse::Pulse;
 use super::remembered::{Remembered, Trust};
 use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, Savepoint, TimeSource, Tx, Val, Write};
 use crate::Error;
@@ -18,6 +19,7 @@ pub(crate) struct Sqlite {
     readers: Mutex<Vec<rusqlite::Connection>>,
     clock: Arc<dyn Clock>,
     remembered: Arc<Remembered>,
+    pulse: Arc<Pulse>,
 }
 
 impl Sqlite {
@@ -29,12 +31,13 @@ impl Sqlite {
         let writer_clock = Arc::clone(&clock);
         // One process owns the file, so nobody else changes anything.
         let remembered = Arc::new(Remembered::new(Trust::Informed));
-        let writer_remembered = Arc::clone(&remembered);
+        let pulse = Arc::new(Pulse::default());
+        let (writer_remembered, writer_pulse) = (Arc::clone(&remembered), Arc::clone(&pulse));
         std::thread::Builder::new()
             .name("sqlite-writer".into())
-            .spawn(move || write_all(tx, queue, &*writer_clock, &writer_remembered))
+            .spawn(move || write_all(tx, queue, &*writer_clock, &writer_remembered, &writer_pulse))
             .map_err(|error| Error::Unavailable { message: format!("the writer thread could not start: {error}") })?;
-        Ok(Self { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()), clock, remembered })
+        Ok(Self { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()), clock, remembered, pulse })
     }
 
     pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
@@ -65,6 +68,10 @@ impl Sqlite {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     pub(super) fn remembered(&self) -> &Remembered {
@@ -117,7 +124,7 @@ fn value(row: &rusqlite::Row<'_>, index: usize) -> Result<Val, Error> {
 }
 
 /// The writer's life: wait for a write, run it and all that queued up meanwhile, commit once, answer all.
-fn write_all(mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>, clock: &dyn Clock, remembered: &Remembered) {
+fn write_all(mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>, clock: &dyn Clock, remembered: &Remembered, pulse: &Pulse) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(first) = queue.blocking_recv() {
         tx.now = clock.now();
@@ -128,6 +135,7 @@ fn write_all(mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>, clock: &dyn 
         if std::mem::take(&mut tx.changes_remembered) {
             remembered.forget();
         }
+        pulse.committed(&committed);
         metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
         for write in batch.drain(..) {
             write.answer(committed.clone());

@@ -1,11 +1,11 @@
 //! The rate limit: the same in memory and in Redis, and no obstacle when Redis is away.
 
-use crate::proxy::Proxy;
 use countersign_core::limiter::{Admission, RateLimiter};
 use countersign_core::{Random, SessionId, Timestamp, random_bytes};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Error, MemoryLimiter, RedisLimiter};
+use testkit::proxy::Proxy;
 use testkit::{FixedClock, SeededRandom};
 
 /// A session no other test of any run has used: Redis is shared.

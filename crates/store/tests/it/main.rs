@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails at once")]
 
 mod harness;
-mod proxy;
 
 mod conformance;
 

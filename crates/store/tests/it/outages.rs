@@ -1,11 +1,11 @@
 //! PostgreSQL away: what was not committed is not there, what may have been is said to be uncertain, and all goes on when it is back.
 
 use crate::harness::{Home, Kind, World, open, verify};
-use crate::proxy::{Commit, Proxy};
 use countersign_core::ledger::{Finished, Ledger, Row};
 use countersign_core::{Invocation, Status};
 use std::time::{Duration, Instant};
 use store::{Engine, Error, Store};
+use testkit::proxy::{Commit, Proxy};
 use testkit::{FixedClock, SeededRandom};
 
 /// A world whose store reaches its database through a line that can be cut.

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 /// Whether the server hears of the commit that is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Commit {
+pub enum Commit {
     /// It commits, and its answer is lost.
     Arrives,
     /// It never hears of it.
@@ -30,43 +30,43 @@ enum Line {
 
 /// A proxy on a port of its own. It stops with the runtime of its test.
 #[derive(Clone)]
-pub(crate) struct Proxy {
+pub struct Proxy {
     line: Arc<watch::Sender<Line>>,
 }
 
 impl Proxy {
     /// Stands before the server of `url` and returns the URL through which it is reached.
-    pub(crate) async fn before(url: &str) -> (Self, String) {
-        let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', '?']).next().unwrap();
+    pub async fn before(url: &str) -> (Self, String) {
+        let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', '?']).next().expect("the loopback network works");
         let address = authority.rsplit_once('@').map_or(authority, |(_, address)| address).to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("the loopback network works");
+        let port = listener.local_addr().expect("the loopback network works").port();
         let proxy = Self { line: Arc::new(watch::channel(Line::Open).0) };
         tokio::spawn(proxy.clone().accept(listener, address.clone()));
         (proxy, url.replace(&address, &format!("127.0.0.1:{port}")))
     }
 
     /// Every connection ends now, and new ones end at once.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.line.send_replace(Line::Cut);
     }
 
     /// Nothing passes any more, and nobody is told.
-    pub(crate) fn fall_silent(&self) {
+    pub fn fall_silent(&self) {
         self.line.send_replace(Line::Silent);
     }
 
-    pub(crate) fn mend(&self) {
+    pub fn mend(&self) {
         self.line.send_replace(Line::Open);
     }
 
     /// Cuts at a commit, after letting so many pass.
-    pub(crate) fn cut_at_commit(&self, after: u32, commit: Commit) {
+    pub fn cut_at_commit(&self, after: u32, commit: Commit) {
         self.line.send_replace(Line::CutAtCommit { after, commit });
     }
 
-    pub(crate) async fn was_cut(&self) {
-        self.line.subscribe().wait_for(|line| *line == Line::Cut).await.unwrap();
+    pub async fn was_cut(&self) {
+        self.line.subscribe().wait_for(|line| *line == Line::Cut).await.expect("the loopback network works");
     }
 
     async fn accept(self, listener: TcpListener, address: String) {
@@ -74,7 +74,7 @@ impl Proxy {
             if *self.line.borrow() == Line::Cut {
                 continue;
             }
-            let server = TcpStream::connect(&address).await.unwrap();
+            let server = TcpStream::connect(&address).await.expect("the loopback network works");
             tokio::spawn(self.clone().forward(client, server));
         }
     }

@@ -1,0 +1,151 @@
+//! One log event as one line of JSON, written in one pass: every invocation leaves one.
+
+use crate::ports::SystemClock;
+use countersign_core::Clock;
+use std::fmt::{self, Write as _};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// `timestamp`, `level`, the event's fields, `trace_id` from the request around it if the event has none, `target`.
+pub(super) struct JsonLine;
+
+impl<S, N> FormatEvent<S, N> for JsonLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'w> FormatFields<'w> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let metadata = event.metadata();
+        let mut line = Line { text: String::with_capacity(512), has_trace: false };
+        write!(line.text, r#"{{"timestamp":"{}","level":"{}""#, SystemClock.now(), metadata.level())?;
+        event.record(&mut line);
+        if !line.has_trace {
+            for span in context.event_scope().into_iter().flatten() {
+                // Written by `JsonFields` when the span began: an object, whose members are taken as they stand.
+                let members = span.extensions().get::<FormattedFields<N>>().map(|fields| fields.fields.clone()).unwrap_or_default();
+                let members = members.trim_start_matches('{').trim_end_matches('}');
+                if !members.is_empty() {
+                    line.text.push(',');
+                    line.text.push_str(members);
+                }
+            }
+        }
+        line.member("target", metadata.target());
+        line.text.push_str("}\n");
+        writer.write_str(&line.text)
+    }
+}
+
+struct Line {
+    text: String,
+    has_trace: bool,
+}
+
+impl Line {
+    fn member<T: serde::Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+        // Texts, numbers and booleans: all of them have a form.
+        if let (Ok(name), Ok(value)) = (serde_json::to_string(name), serde_json::to_string(value)) {
+            self.text.push(',');
+            self.text.push_str(&name);
+            self.text.push(':');
+            self.text.push_str(&value);
+        }
+    }
+
+    fn field<T: serde::Serialize + ?Sized>(&mut self, field: &Field, value: &T) {
+        self.has_trace |= field.name() == "trace_id";
+        self.member(field.name(), value);
+    }
+}
+
+impl Visit for Line {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.field(field, &value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.field(field, &value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.field(field, &value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.field(field, &value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.field(field, value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.field(field, &format!("{value:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+    use std::io;
+    use std::sync::Arc;
+    use tracing_subscriber::fmt::MakeWriter;
+    use tracing_subscriber::fmt::format::JsonFields;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl<'a> MakeWriter<'a> for Kept {
+        type Writer = Self;
+
+        fn make_writer(&'a self) -> Self {
+            self.clone()
+        }
+    }
+
+    fn logged(log: impl FnOnce()) -> Vec<serde_json::Value> {
+        let kept = Kept::default();
+        let layer = tracing_subscriber::fmt::layer().with_writer(kept.clone()).fmt_fields(JsonFields::new()).event_format(JsonLine);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), log);
+        let text = String::from_utf8(kept.0.lock().clone()).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn an_event_is_one_line_of_json_with_its_trace_id() {
+        let lines = logged(|| {
+            let _entered = tracing::info_span!("request", trace_id = "abc").entered();
+            tracing::info!(action = "files.list", times = 3, well = true, odd = ?"a \"b\"\n", "invocation");
+            tracing::warn!(trace_id = "its own", "told");
+        });
+        assert_eq!(lines.len(), 2);
+        let first = &lines[0];
+        assert_eq!((&first["level"], &first["message"], &first["trace_id"]), (&"INFO".into(), &"invocation".into(), &"abc".into()));
+        assert_eq!((&first["action"], &first["times"], &first["well"]), (&"files.list".into(), &3.into(), &true.into()));
+        assert_eq!(first["odd"], "\"a \\\"b\\\"\\n\"");
+        assert!(first["timestamp"].as_str().unwrap().ends_with('Z'), "{first}");
+        assert_eq!(lines[1]["trace_id"], "its own");
+    }
+
+    #[test]
+    fn outside_of_a_request_there_is_no_trace_id() {
+        let lines = logged(|| tracing::error!("away"));
+        assert_eq!((&lines[0]["message"], lines[0].get("trace_id")), (&"away".into(), None));
+    }
+}

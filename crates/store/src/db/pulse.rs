@@ -1,0 +1,25 @@
+//! Whether writes go through, as far as the last one tells.
+
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
+
+/// For so long after a commit nobody needs to try whether another would succeed.
+const KNOWN_FOR: Duration = Duration::from_secs(1);
+
+/// When the last batch was committed; nothing once anything has failed after that.
+#[derive(Default)]
+pub(crate) struct Pulse(Mutex<Option<Instant>>);
+
+impl Pulse {
+    pub(super) fn committed<E>(&self, batch: &Result<(), E>) {
+        *self.0.lock() = batch.is_ok().then(Instant::now);
+    }
+
+    pub(super) fn stop(&self) {
+        *self.0.lock() = None;
+    }
+
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.0.lock().is_some_and(|at| at.elapsed() < KNOWN_FOR)
+    }
+}
