@@ -80,6 +80,9 @@ pub enum Row {
     Insert,
     /// It is new, unless an earlier try of this very write was kept after all.
     InsertAgain,
+    /// This process began it, so it is `running` and nobody else ends it. Were it not, all that share the commit would fail and
+    /// could be tried again as `From(Running)`.
+    Begun,
     /// It must be in this status, else nothing happens.
     From(Status),
     /// It must be in this status and past its expiry by the database's clock, else nothing happens.

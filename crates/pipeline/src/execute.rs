@@ -174,7 +174,7 @@ impl Pipeline {
             self.abandon(cleared, invocation.clone());
         }
         Ok(match begun? {
-            Begun::Started => Started::Row(Row::From(Status::Running)),
+            Begun::Started => Started::Row(Row::Begun),
             Begun::KeyTaken(reservation) => Started::Not(Executed::Elsewhere(Taken::by(invocation, reservation))),
             Begun::Expired => void(Conflict::Expired),
             Begun::Not(_) | Begun::Missing => void(Conflict::Consumed),

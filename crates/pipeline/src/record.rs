@@ -164,9 +164,7 @@ impl Pipeline {
         for _ in 0..4 {
             match self.try_ending(&finish, receipt).await {
                 Err(Error::Store(error)) if is_passing(&error) => {
-                    if finish.row == Row::Insert {
-                        finish.row = Row::InsertAgain;
-                    }
+                    finish.row = again(finish.row);
                     tokio::time::sleep(wait).await;
                     wait *= 4;
                 }
@@ -217,7 +215,7 @@ impl Pipeline {
                 match row.and_then(|row| row.receipt) {
                     Some(written) if written.id == *receipt => Ok(written.seq),
                     // Somebody who could not know better called it in doubt; we know how it ended.
-                    None if status == Status::InDoubt && finish.row == Row::From(Status::Running) => {
+                    None if status == Status::InDoubt && matches!(finish.row, Row::Begun | Row::From(Status::Running)) => {
                         let resolved = Finish { row: Row::From(Status::InDoubt), ..finish.clone() };
                         Box::pin(self.try_ending(&resolved, receipt)).await
                     }
@@ -321,6 +319,15 @@ fn outputs_of(key: &dyn SpaceKey, value: &Value) -> Outputs {
 
 fn to_policy(verdict: &GateVerdict) -> (countersign_core::decision::Gate, PolicyVerdict) {
     (verdict.gate, PolicyVerdict { verdict: verdict.verdict, determining: verdict.determining.clone() })
+}
+
+/// How a write that may have been kept finds its row: nothing is certain any more.
+const fn again(row: Row) -> Row {
+    match row {
+        Row::Insert | Row::InsertAgain => Row::InsertAgain,
+        Row::Begun => Row::From(Status::Running),
+        Row::From(_) | Row::ExpiredFrom(_) => row,
+    }
 }
 
 /// Whether the same write may succeed later.

@@ -101,15 +101,31 @@ pub(crate) enum SealedParams {
 }
 
 /// Writes the row's new state, if it is in this status; else nothing happens.
+///
+/// The status is compared as an expression, so that PostgreSQL finds the row by its id: through the index of open rows it would
+/// walk past every row that was open once and is not yet vacuumed away.
 pub(crate) async fn update(tx: &mut Tx, invocation: &Invocation, from: Status, sealed: SealedParams) -> Result<Updated, Error> {
     let sql = match sealed {
-        SealedParams::Keep => "UPDATE invocations SET status = $1, body = $2 WHERE org_id = $3 AND id = $4 AND status = $5",
+        SealedParams::Keep => "UPDATE invocations SET status = $1, body = $2 WHERE org_id = $3 AND id = $4 AND status || '' = $5",
         SealedParams::Shred => {
-            "UPDATE invocations SET status = $1, body = $2, sealed_params = NULL WHERE org_id = $3 AND id = $4 AND status = $5"
+            "UPDATE invocations SET status = $1, body = $2, sealed_params = NULL WHERE org_id = $3 AND id = $4 AND status || '' = $5"
         }
     };
     let params = vals![invocation.status.as_str(), to_body(invocation)?, invocation.org.as_str(), invocation.id.as_str(), from.as_str()];
     Ok(if tx.exec(sql, &params).await? == 1 { Updated::Done } else { Updated::NotFound })
+}
+
+/// Ends a running row at the end of the batch, on PostgreSQL: a round trip saved for every write. If the row is not running after
+/// all, the division fails and the batch with it; whoever is told so tries again with `update`.
+pub(crate) fn update_later(tx: &mut Tx, invocation: &Invocation) -> Result<(), Error> {
+    tx.later(
+        "WITH ended AS (
+           UPDATE invocations SET status = $1, body = $2, sealed_params = NULL
+           WHERE org_id = $3 AND id = $4 AND status || '' = 'running' RETURNING id
+         ) SELECT 1 / count(*) FROM ended",
+        vals![invocation.status.as_str(), to_body(invocation)?, invocation.org.as_str(), invocation.id.as_str()].into(),
+    );
+    Ok(())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

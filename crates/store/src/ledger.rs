@@ -2,7 +2,7 @@
 
 use crate::db::{Columns, Row as DbRow, Tx, vals};
 use crate::events::insert_event;
-use crate::invocations::{Inserted, SealedParams, Updated, among_open, insert, insert_later, lock, read_invocation, update};
+use crate::invocations::{Inserted, SealedParams, Updated, among_open, insert, insert_later, lock, read_invocation, update, update_later};
 use crate::{Error, Store, seal};
 use countersign_core::invocation::ReceiptRef;
 use countersign_core::ledger::{
@@ -238,6 +238,7 @@ async fn begin_in(tx: &mut Tx, begin: Begin) -> Result<Begun, Error> {
                 return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
             }
         }
+        (Row::Begun, _) => return Err(Error::Corrupt { message: format!("invocation `{}` has begun already", invocation.id) }),
         (Row::From(from) | Row::ExpiredFrom(from), _) => match lock(tx, &invocation.org, &invocation.id).await? {
             None => return Ok(Begun::Missing),
             Some(row) if row.status != *from => return Ok(Begun::Not(row.status)),
@@ -264,6 +265,8 @@ async fn finish_in(tx: &mut Tx, finish: Finish) -> Result<Finished, Error> {
     {
         return not_finishable(tx, &invocation).await;
     }
+    // SQLite has no round trip to save.
+    let row = if row == Row::Begun && !tx.is_postgres() { Row::From(Status::Running) } else { row };
     let before = tx.sealing.mark();
     let seq = append(tx, &invocation, &receipt).await?;
     invocation.receipt = Some(ReceiptRef { id: receipt_id.clone(), seq });
@@ -271,6 +274,12 @@ async fn finish_in(tx: &mut Tx, finish: Finish) -> Result<Finished, Error> {
         Row::Insert => insert_later(tx, &invocation).map(|()| true)?,
         // A repeated write after an uncertain commit: perhaps the first one was kept.
         Row::InsertAgain => insert(tx, &invocation, None).await? == Inserted::New,
+        Row::Begun => {
+            legal(&invocation, Status::Running)?;
+            end_attempt(tx, &invocation, invocation.status.as_str());
+            settle_key(tx, &invocation, key).await?;
+            update_later(tx, &invocation).map(|()| true)?
+        }
         Row::From(from) | Row::ExpiredFrom(from) => {
             legal(&invocation, from)?;
             end_attempt(tx, &invocation, invocation.status.as_str());

@@ -85,6 +85,9 @@ impl Files {
         match action.as_str() {
             "files.read_text" => {
                 let params = read_params(action, params)?;
+                if read::is_at_hand(&place, &params) {
+                    return read::read_text(&place, &params);
+                }
                 blocking(&self.reading, context, move |_| read::read_text(&place, &params)).await
             }
             "files.list" => {

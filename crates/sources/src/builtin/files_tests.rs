@@ -635,3 +635,24 @@ async fn the_longest_and_deepest_paths_that_are_allowed_work() {
         assert_eq!(scratch.code("files.delete", json!({ "path": path })).await, "accepted");
     }
 }
+
+#[test]
+fn only_small_regular_files_of_the_same_disk_are_read_in_place() {
+    let scratch = Scratch::new();
+    scratch.put("a/small.txt", "small");
+    scratch.put("large.txt", vec![b'x'; 64 * 1024 + 1]);
+    symlink(scratch.outside().join("secret.txt"), scratch.root().join("link")).unwrap();
+    symlink(scratch.outside(), scratch.root().join("out")).unwrap();
+    rustix::fs::mknodat(CWD, scratch.root().join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let workspace = &scratch.files.place.workspace;
+    let at_hand = |path: &str| workspace.is_at_hand(&super::path::WorkspacePath::parse(path).unwrap());
+    // Looked up once, so that the kernel knows the names. Which disk this is, the machine decides: where it is not a local one,
+    // nothing is at hand.
+    assert_eq!(scratch.content("a/small.txt"), "small");
+    let local = at_hand("a/small.txt");
+    for path in ["large.txt", "link", "out/secret.txt", "pipe", "a", "absent.txt"] {
+        assert!(!at_hand(path), "{path}");
+    }
+    let kind = rustix::fs::statfs(scratch.root()).unwrap().f_type;
+    assert_eq!(local, [0xef53, 0x0102_1994, 0x794c_7630, 0x5846_5342, 0x9123_683e].contains(&u64::try_from(kind).unwrap()), "{kind:x}");
+}

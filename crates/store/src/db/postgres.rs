@@ -476,6 +476,8 @@ fn classify(error: tokio_postgres::Error) -> Error {
         SqlState::QUERY_CANCELED,
         SqlState::IN_FAILED_SQL_TRANSACTION,
         SqlState::IO_ERROR,
+        // What `update_later` says.
+        SqlState::DIVISION_BY_ZERO,
     ];
     if away.contains(state) || state.code().starts_with("08") { Error::Unavailable { message } } else { Error::Corrupt { message } }
 }

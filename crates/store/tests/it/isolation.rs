@@ -114,9 +114,10 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 9] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 10] = [
     ("open", "no row is returned"),
-    ("check", "check_readiness", "no row is returned"),
+    ("check", "no row is returned"),
+    ("check_readiness", "no row is returned"),
     ("now", "a clock"),
     ("is_alone", "a lock"),
     ("list_orgs", "for background loops, which go on by org"),

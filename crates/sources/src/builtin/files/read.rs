@@ -18,6 +18,11 @@ pub(super) struct ReadText {
     path: String,
 }
 
+/// Whether `read_text` would not wait; see `Workspace::is_at_hand`.
+pub(super) fn is_at_hand(place: &Place, params: &ReadText) -> bool {
+    WorkspacePath::parse(&params.path).is_ok_and(|path| place.workspace.is_at_hand(&path))
+}
+
 pub(super) fn read_text(place: &Place, params: &ReadText) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&params.path)?;
     let reached = place.workspace.reach(&path, path.folders())?;

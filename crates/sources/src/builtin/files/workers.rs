@@ -1,30 +1,46 @@
 //! Threads that may wait for the disk. They are the files' own and few: a disk that hangs holds up file actions and nothing else,
 //! and many calls at once queue up instead of waking a thread each, which costs more than most of them take.
 
-use crossbeam_channel::{Sender, unbounded};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::thread;
 use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A fixed number of threads over one queue. They end when it is dropped.
-pub(super) struct Workers(Sender<Job>);
+/// A fixed number of threads over one queue. They end when it is dropped, once the queue is empty.
+pub(super) struct Workers {
+    queue: Arc<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: Mutex<Jobs>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Jobs {
+    waiting: VecDeque<Job>,
+    closed: bool,
+}
 
 impl Workers {
     pub(super) fn start(name: &str, threads: usize) -> io::Result<Self> {
-        let (jobs, queue) = unbounded::<Job>();
+        let workers = Self { queue: Arc::default() };
         for _ in 0..threads {
-            let queue = queue.clone();
+            let queue = Arc::clone(&workers.queue);
             thread::Builder::new().name(name.to_owned()).spawn(move || {
-                for job in queue {
+                while let Some(job) = queue.next() {
                     // One that panics answers nobody, and whoever waits is told so; the thread lives on.
                     let _panicked = catch_unwind(AssertUnwindSafe(job));
                 }
             })?;
         }
-        Ok(Self(jobs))
+        Ok(workers)
     }
 
     /// Queues the work. The answer is an error when the work panicked.
@@ -33,9 +49,31 @@ impl Workers {
         let job: Job = Box::new(move || {
             let _nobody_waits = answer.send(work());
         });
-        // Without threads the job is dropped, and so is its answer: whoever waits is told.
-        let _no_threads = self.0.send(job);
+        self.queue.jobs.lock().waiting.push_back(job);
+        self.queue.changed.notify_one();
         answered
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.queue.jobs.lock().closed = true;
+        self.queue.changed.notify_all();
+    }
+}
+
+impl Queue {
+    fn next(&self) -> Option<Job> {
+        let mut jobs = self.jobs.lock();
+        loop {
+            if let Some(job) = jobs.waiting.pop_front() {
+                return Some(job);
+            }
+            if jobs.closed {
+                return None;
+            }
+            self.changed.wait(&mut jobs);
+        }
     }
 }
 
@@ -49,5 +87,15 @@ mod tests {
         let panicked = workers.run(|| -> u32 { panic!("on purpose") });
         assert_eq!(workers.run(|| 2 + 2).await, Ok(4));
         assert!(panicked.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_queued_is_done_before_the_threads_end() {
+        let workers = Workers::start("test", 2).unwrap();
+        let answers: Vec<_> = (0..100).map(|n| workers.run(move || n)).collect();
+        drop(workers);
+        for (n, answer) in answers.into_iter().enumerate() {
+            assert_eq!(answer.await, Ok(n));
+        }
     }
 }

@@ -27,8 +27,23 @@ pub enum Spelling {
 pub(super) struct Workspace {
     root: OwnedFd,
     spelling: Spelling,
+    disk: Disk,
     commits: Mutex<()>,
 }
+
+/// Whether the folder can keep us waiting for longer than a disk does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disk {
+    Local,
+    /// On a network, in another process, or not known to be otherwise.
+    Elsewhere,
+}
+
+/// ext4, XFS, Btrfs, F2FS, ZFS, tmpfs and overlays, as `statfs` names them.
+const LOCAL_DISKS: [u32; 7] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994, 0x794c_7630];
+
+/// A file up to this size is read in place when it is at hand.
+const AT_HAND_BYTES_MAX: u64 = 64 * 1024;
 
 /// How far a path exists: the last folder that is there, and the names of those that are not.
 pub(super) struct Reached<'p> {
@@ -42,7 +57,8 @@ impl Workspace {
         open_beneath(&root, ".", FOLDER, Mode::empty()).map_err(|errno| SetupError::NoSafeOpen { message: errno.to_string() })?;
         remove_leftovers(&root);
         let spelling = probe_spelling(&root);
-        Ok(Self { root, spelling, commits: Mutex::new(()) })
+        let disk = probe_disk(&root);
+        Ok(Self { root, spelling, disk, commits: Mutex::new(()) })
     }
 
     pub(super) const fn spelling(&self) -> Spelling {
@@ -51,6 +67,22 @@ impl Workspace {
 
     pub(super) const fn root(&self) -> &OwnedFd {
         &self.root
+    }
+
+    /// Whether a read takes microseconds, less than handing it to another thread: a small file on a local disk, in the root's own
+    /// file system, whose names the kernel need not look up. Its content may have to come from the disk, as a database page may.
+    pub(super) fn is_at_hand(&self, path: &WorkspacePath) -> bool {
+        if self.disk == Disk::Elsewhere || self.spelling == Spelling::CaseInsensitive {
+            return false;
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = RESOLVE | ResolveFlags::NO_XDEV | ResolveFlags::CACHED;
+        let found = rustix::fs::openat2(&self.root, path.as_str(), flags, Mode::empty(), resolve);
+        let stat = found.and_then(rustix::fs::fstat);
+        stat.is_ok_and(|stat| {
+            FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+                && u64::try_from(stat.st_size).is_ok_and(|bytes| bytes <= AT_HAND_BYTES_MAX)
+        })
     }
 
     /// Held from the last look at a file to its change, so that of two calls one sees the other's work.
@@ -103,21 +135,28 @@ impl Workspace {
     }
 }
 
+/// Beneath the folder, through no link of any kind.
+const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
 /// How folders are opened: for reading their names and as the place of changes.
 pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// SECURITY: the only way a name in the workspace is opened. The kernel refuses links and climbing out, at every name.
 pub(super) fn open_beneath(folder: impl AsFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     const TRIES: usize = 32;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..TRIES {
-        match rustix::fs::openat2(&folder, name, flags | OFlags::CLOEXEC, mode, resolve) {
+        match rustix::fs::openat2(&folder, name, flags | OFlags::CLOEXEC, mode, RESOLVE) {
             // The tree moved under the walk, or a signal came: the kernel asks to be asked again.
             Err(Errno::AGAIN | Errno::INTR) => {}
             result => return result,
         }
     }
     Err(Errno::AGAIN)
+}
+
+fn probe_disk(root: &OwnedFd) -> Disk {
+    let kind = rustix::fs::fstatfs(root).ok().and_then(|found| u32::try_from(found.f_type).ok());
+    if kind.is_some_and(|kind| LOCAL_DISKS.contains(&kind)) { Disk::Local } else { Disk::Elsewhere }
 }
 
 /// Makes names that were added to a folder, or taken from it, outlive a power cut.
