@@ -48,6 +48,7 @@ fn calls(measured: &Measured) -> String {
         "effect",
         "sum of parts",
         "CPU ratio",
+        "ratio without effect",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for cell in &measured.cells {
@@ -66,6 +67,7 @@ fn calls(measured: &Measured) -> String {
             cpu(|turn| &turn.effect),
             cell.spread(|turn| turn.parts_us(cell.call, measured)).to_string(),
             cell.cpu_ratio(measured).to_string(),
+            cell.spread(|turn| turn.server.cpu_us / turn.parts_without_effect_us(cell.call, measured)).to_string(),
         ]);
     }
     table(&rows)
@@ -209,7 +211,12 @@ impl Cell {
 impl Turn {
     /// What a call cannot do without.
     fn parts_us(&self, call: Call, measured: &Measured) -> f64 {
-        self.echo.cpu_us + call.entries() * measured.pure.signature_us.median + self.rows.cpu_us + self.effect.cpu_us
+        self.parts_without_effect_us(call, measured) + self.effect.cpu_us
+    }
+
+    /// The same for a call that would change nothing outside.
+    fn parts_without_effect_us(&self, call: Call, measured: &Measured) -> f64 {
+        self.echo.cpu_us + call.entries() * measured.pure.signature_us.median + self.rows.cpu_us
     }
 }
 

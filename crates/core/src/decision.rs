@@ -64,12 +64,12 @@ pub enum Reason {
 /// A mode with what decided it and why. It can only become stricter after its base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    pub mode: Mode,
     /// The mode the cascade found, before anything tightened it.
     pub base: Mode,
-    pub source: ModeSource,
+    pub mode: Mode,
     /// The version of the mode row that decided; absent when the mode was inferred.
     pub modes_version: Option<i64>,
+    pub source: ModeSource,
     /// Everything that raised the mode above `base`, in order.
     pub tightened: Vec<Reason>,
 }

@@ -1,5 +1,6 @@
 //! What the entries say. Every body is written in full, absent values as `null`, and holds no float:
 //! its canonical text is what receipts promise for years, so a new field is a new payload type.
+//! Fields stand in canonical order, so that writing one in canonical form has nothing to sort.
 
 use crate::{Error, key::PublicKey};
 use countersign_core::decision::{Gate, Verdict};
@@ -36,48 +37,48 @@ impl KeyText {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyBody {
-    pub receipt_key: KeyText,
     pub checkpoint_key: KeyText,
+    pub receipt_key: KeyText,
     /// The id of the receipt key that signed until here; absent at seq 0.
     pub replaces: Option<String>,
-    /// The seq from which `receipt_key` signs: `0` at seq 0, later the seq after this entry.
-    pub starts_at_seq: String,
     /// Ids of keys that must never sign again.
     pub revoked: Vec<String>,
+    /// The seq from which `receipt_key` signs: `0` at seq 0, later the seq after this entry.
+    pub starts_at_seq: String,
 }
 
 /// A change of one mode row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModeBody {
-    /// `org` or `automation:aut_…`.
-    pub scope: String,
     pub action: ActionId,
+    pub by: PrincipalId,
     /// Absent when the row was removed.
     pub mode: Option<Mode>,
+    /// `org` or `automation:aut_…`.
+    pub scope: String,
     pub version: i64,
-    pub by: PrincipalId,
 }
 
 /// An effect about to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IntentBody {
-    pub intent_id: IntentId,
-    pub invocation_id: InvocationId,
+    pub action: ActionId,
+    pub approval: Option<ApprovalBody>,
     /// 1 for the first try.
     pub attempt: u32,
-    pub principal: PrincipalId,
-    pub space: SpaceId,
-    pub action: ActionId,
-    pub tier: Tier,
-    pub definition: DefinitionDigests,
-    pub params: Digest,
-    pub raw: Digest,
     pub decision: Decision,
-    pub approval: Option<ApprovalBody>,
+    pub definition: DefinitionDigests,
     pub idempotency_key: Option<Digest>,
+    pub intent_id: IntentId,
+    pub invocation_id: InvocationId,
+    pub params: Digest,
+    pub principal: PrincipalId,
     pub profile: String,
+    pub raw: Digest,
+    pub space: SpaceId,
+    pub tier: Tier,
     pub trace_id: String,
 }
 
@@ -85,44 +86,44 @@ pub struct IntentBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiptBody {
-    pub receipt_id: ReceiptId,
-    pub invocation_id: InvocationId,
-    /// Tries of the effect; 0 when nothing was tried.
-    pub attempts: u32,
-    pub status: Status,
-    /// A stable code, never a message: messages may quote what must not be kept.
-    pub error: Option<String>,
-    pub denied_by: Option<DeniedBy>,
-    pub principal: PrincipalId,
-    pub owner: Option<UserId>,
-    pub session: SessionId,
-    pub space: SpaceId,
     pub action: ActionId,
-    pub tier: Tier,
-    pub definition: DefinitionDigests,
-    pub params: Digest,
-    pub raw: Digest,
-    pub policy: BTreeMap<Gate, PolicyVerdict>,
-    pub policy_slice: Digest,
-    pub decision: Decision,
     pub approval: Option<ApprovalBody>,
-    pub sandbox: Sandbox,
-    pub outputs: Option<Outputs>,
     /// Digests of stored outputs.
     pub artifacts: Vec<String>,
-    pub evidence: Option<Digest>,
-    pub verification: Option<Verification>,
-    pub repair: Option<Remedy>,
-    pub rollback: Option<Remedy>,
+    /// Tries of the effect; 0 when nothing was tried.
+    pub attempts: u32,
     pub cost: Cost,
-    pub timing: Timing,
-    pub idempotency_key: Option<Digest>,
-    pub replayed: bool,
+    pub decision: Decision,
+    pub definition: DefinitionDigests,
+    pub denied_by: Option<DeniedBy>,
     pub dry_run: bool,
-    pub trace_id: String,
+    /// A stable code, never a message: messages may quote what must not be kept.
+    pub error: Option<String>,
+    pub evidence: Option<Digest>,
+    pub idempotency_key: Option<Digest>,
+    pub invocation_id: InvocationId,
+    pub outputs: Option<Outputs>,
+    pub owner: Option<UserId>,
+    pub params: Digest,
+    pub policy: BTreeMap<Gate, PolicyVerdict>,
+    pub policy_slice: Digest,
+    pub principal: PrincipalId,
+    pub raw: Digest,
+    pub receipt_id: ReceiptId,
+    pub repair: Option<Remedy>,
+    pub replayed: bool,
     pub reward: Reward,
+    pub rollback: Option<Remedy>,
+    pub sandbox: Sandbox,
+    pub session: SessionId,
+    pub space: SpaceId,
+    pub status: Status,
     /// An earlier receipt this one corrects.
     pub supersedes: Option<ReceiptId>,
+    pub tier: Tier,
+    pub timing: Timing,
+    pub trace_id: String,
+    pub verification: Option<Verification>,
 }
 
 /// SHA-256 of the definition's structure and of its whole text.
@@ -145,8 +146,8 @@ pub struct ApprovalBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyVerdict {
-    pub verdict: Verdict,
     pub determining: Vec<String>,
+    pub verdict: Verdict,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,15 +159,15 @@ pub struct Sandbox {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outputs {
-    pub digest: Digest,
     pub bytes: u64,
+    pub digest: Digest,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verification {
-    pub ok: bool,
     pub checks: Vec<String>,
+    pub ok: bool,
 }
 
 /// A repair or a rollback.
@@ -187,23 +188,23 @@ pub struct Cost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
-    pub queued_ms: u64,
+    pub ended_at: Timestamp,
     pub exec_ms: u64,
-    pub total_ms: u64,
+    pub queued_ms: u64,
     /// Absent when nothing was started.
     pub started_at: Option<Timestamp>,
-    pub ended_at: Timestamp,
+    pub total_ms: u64,
 }
 
 /// The reward and its parts, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reward {
-    pub scalar_millionths: i64,
-    pub success: i64,
-    pub quality: i64,
     pub cost: i64,
     pub latency: i64,
+    pub quality: i64,
+    pub scalar_millionths: i64,
+    pub success: i64,
 }
 
 impl KeyBody {

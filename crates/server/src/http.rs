@@ -26,9 +26,6 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Where the API lives.
-const BASE: &str = "/api/v1";
-
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Countersign", description = "The action control plane for AI agents.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
@@ -50,7 +47,8 @@ impl utoipa::Modify for BearerToken {
 
 /// Every route, with its description.
 fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
-    let api = OpenApiRouter::new()
+    // Each path is written in full: a router nested under a prefix would take it off every request again.
+    OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(health::whoami))
         .routes(routes!(health::status))
         .routes(routes!(sessions::list, sessions::create))
@@ -86,8 +84,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(users::disable))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
-        .routes(routes!(health::notifications));
-    OpenApiRouter::with_openapi(Document::openapi()).nest(BASE, api).split_for_parts()
+        .routes(routes!(health::notifications))
+        .split_for_parts()
 }
 
 /// Every route, without what `trace` puts around each answer.

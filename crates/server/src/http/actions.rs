@@ -14,7 +14,7 @@ use countersign_core::{AutomationId, OrgId};
 use pipeline::Listed;
 
 /// What this session may invoke, source by source, with the mode each action has for it now.
-#[utoipa::path(operation_id = "actions_available", get, path = "/sessions/{session}/actions/available", tag = "actions", params(("session" = String, Path)),
+#[utoipa::path(operation_id = "actions_available", get, path = "/api/v1/sessions/{session}/actions/available", tag = "actions", params(("session" = String, Path)),
     responses((status = 200, body = AvailableResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn available(
     State(app): State<App>,
@@ -26,7 +26,7 @@ pub(super) async fn available(
 }
 
 /// How to use a source.
-#[utoipa::path(operation_id = "actions_session_guide", get, path = "/sessions/{session}/actions/guide/{source}", tag = "actions",
+#[utoipa::path(operation_id = "actions_session_guide", get, path = "/api/v1/sessions/{session}/actions/guide/{source}", tag = "actions",
     params(("session" = String, Path), ("source" = String, Path)),
     responses((status = 200, body = GuideResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn session_guide(
@@ -39,14 +39,14 @@ pub(super) async fn session_guide(
 }
 
 /// Every action of the org's sources, with the mode it has by default.
-#[utoipa::path(operation_id = "actions_list", get, path = "/actions", tag = "actions", responses((status = 200, body = AvailableResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(operation_id = "actions_list", get, path = "/api/v1/actions", tag = "actions", responses((status = 200, body = AvailableResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<AvailableResponse>, Refusal> {
     caller.must(Permission::Read)?;
     Ok(Json(listing(&app, &caller.principal.org, None).await?))
 }
 
 /// One action.
-#[utoipa::path(operation_id = "actions_show", get, path = "/actions/{action}", tag = "actions", params(("action" = String, Path)),
+#[utoipa::path(operation_id = "actions_show", get, path = "/api/v1/actions/{action}", tag = "actions", params(("action" = String, Path)),
     responses((status = 200, body = ActionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ActionView>, Refusal> {
     caller.must(Permission::ReadSession)?;
@@ -58,7 +58,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): P
 }
 
 /// How to use a source.
-#[utoipa::path(operation_id = "actions_guide", get, path = "/sources/{source}/guide", tag = "actions", params(("source" = String, Path)),
+#[utoipa::path(operation_id = "actions_guide", get, path = "/api/v1/sources/{source}/guide", tag = "actions", params(("source" = String, Path)),
     responses((status = 200, body = GuideResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn guide(State(app): State<App>, caller: Caller, Path(source): Path<String>) -> Result<Json<GuideResponse>, Refusal> {
     caller.must(Permission::ReadSession)?;

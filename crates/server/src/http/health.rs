@@ -39,7 +39,7 @@ pub(super) async fn openapi() -> Response {
 }
 
 /// Who the token stands for.
-#[utoipa::path(get, path = "/whoami", tag = "identity", responses((status = 200, body = WhoamiResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(get, path = "/api/v1/whoami", tag = "identity", responses((status = 200, body = WhoamiResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn whoami(caller: Caller) -> Json<WhoamiResponse> {
     let principal = &caller.principal;
     Json(WhoamiResponse {
@@ -53,7 +53,7 @@ pub(super) async fn whoami(caller: Caller) -> Json<WhoamiResponse> {
 }
 
 /// How the server and the org are doing.
-#[utoipa::path(get, path = "/status", tag = "identity", responses((status = 200, body = StatusResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(get, path = "/api/v1/status", tag = "identity", responses((status = 200, body = StatusResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Json<StatusResponse>, Refusal> {
     caller.must(Permission::Read)?;
     let org = &caller.principal.org;
@@ -70,7 +70,7 @@ pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Jso
 }
 
 /// Messages that actions sent to people, newest first.
-#[utoipa::path(get, path = "/notifications", tag = "identity", params(PageQuery),
+#[utoipa::path(get, path = "/api/v1/notifications", tag = "identity", params(PageQuery),
     responses((status = 200, body = Page<NotificationView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn notifications(
     State(app): State<App>,

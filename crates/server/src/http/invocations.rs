@@ -23,7 +23,7 @@ use store::InvocationFilter;
 use utoipa::IntoParams;
 
 /// Performs an action, or holds it for a person.
-#[utoipa::path(operation_id = "invocations_invoke", post, path = "/sessions/{session}/actions/invoke", tag = "invocations", params(("session" = String, Path), WaitQuery),
+#[utoipa::path(operation_id = "invocations_invoke", post, path = "/api/v1/sessions/{session}/actions/invoke", tag = "invocations", params(("session" = String, Path), WaitQuery),
     request_body = InvokeRequest,
     responses(
         (status = 200, description = "It succeeded.", body = InvokeResponse),
@@ -71,7 +71,7 @@ pub(super) async fn invoke(
 }
 
 /// Invocations of one session, newest first.
-#[utoipa::path(operation_id = "invocations_list_of_session", get, path = "/sessions/{session}/actions/invocations", tag = "invocations",
+#[utoipa::path(operation_id = "invocations_list_of_session", get, path = "/api/v1/sessions/{session}/actions/invocations", tag = "invocations",
     params(("session" = String, Path), PageQuery),
     responses((status = 200, body = Page<InvocationView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list_of_session(
@@ -87,7 +87,7 @@ pub(super) async fn list_of_session(
 }
 
 /// One invocation of a session; `?wait=30s` holds the answer back until it is final.
-#[utoipa::path(operation_id = "invocations_show_in_session", get, path = "/sessions/{session}/actions/invocations/{invocation}", tag = "invocations",
+#[utoipa::path(operation_id = "invocations_show_in_session", get, path = "/api/v1/sessions/{session}/actions/invocations/{invocation}", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path), WaitQuery),
     responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show_in_session(
@@ -103,7 +103,7 @@ pub(super) async fn show_in_session(
 }
 
 /// Approves a pending invocation of a session and runs it.
-#[utoipa::path(operation_id = "invocations_approve_in_session", post, path = "/sessions/{session}/actions/invocations/{invocation}/approve", tag = "invocations",
+#[utoipa::path(operation_id = "invocations_approve_in_session", post, path = "/api/v1/sessions/{session}/actions/invocations/{invocation}/approve", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path)), request_body = ApproveRequest,
     responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve_in_session(
@@ -119,7 +119,7 @@ pub(super) async fn approve_in_session(
 }
 
 /// Denies a pending invocation of a session.
-#[utoipa::path(operation_id = "invocations_deny_in_session", post, path = "/sessions/{session}/actions/invocations/{invocation}/deny", tag = "invocations",
+#[utoipa::path(operation_id = "invocations_deny_in_session", post, path = "/api/v1/sessions/{session}/actions/invocations/{invocation}/deny", tag = "invocations",
     params(("session" = String, Path), ("invocation" = String, Path)), request_body = DenyRequest,
     responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn deny_in_session(
@@ -148,7 +148,7 @@ pub(super) struct ListQuery {
 }
 
 /// Invocations of the org, newest first.
-#[utoipa::path(operation_id = "invocations_list", get, path = "/invocations", tag = "invocations", params(ListQuery),
+#[utoipa::path(operation_id = "invocations_list", get, path = "/api/v1/invocations", tag = "invocations", params(ListQuery),
     responses((status = 200, body = Page<InvocationView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(app): State<App>,
@@ -167,7 +167,7 @@ pub(super) async fn list(
 }
 
 /// One invocation; `?wait=30s` holds the answer back until it is final.
-#[utoipa::path(operation_id = "invocations_show", get, path = "/invocations/{invocation}", tag = "invocations", params(("invocation" = String, Path), WaitQuery),
+#[utoipa::path(operation_id = "invocations_show", get, path = "/api/v1/invocations/{invocation}", tag = "invocations", params(("invocation" = String, Path), WaitQuery),
     responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
     State(app): State<App>,
@@ -182,7 +182,7 @@ pub(super) async fn show(
 }
 
 /// Approves a pending invocation and runs it.
-#[utoipa::path(operation_id = "invocations_approve", post, path = "/invocations/{invocation}/approve", tag = "invocations", params(("invocation" = String, Path)),
+#[utoipa::path(operation_id = "invocations_approve", post, path = "/api/v1/invocations/{invocation}/approve", tag = "invocations", params(("invocation" = String, Path)),
     request_body = ApproveRequest,
     responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve(
@@ -196,7 +196,7 @@ pub(super) async fn approve(
 }
 
 /// Denies a pending invocation.
-#[utoipa::path(operation_id = "invocations_deny", post, path = "/invocations/{invocation}/deny", tag = "invocations", params(("invocation" = String, Path)),
+#[utoipa::path(operation_id = "invocations_deny", post, path = "/api/v1/invocations/{invocation}/deny", tag = "invocations", params(("invocation" = String, Path)),
     request_body = DenyRequest,
     responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn deny(
@@ -210,7 +210,7 @@ pub(super) async fn deny(
 }
 
 /// Everything the log says of one invocation, in order: its intents and its receipt.
-#[utoipa::path(operation_id = "invocations_entries", get, path = "/invocations/{invocation}/entries", tag = "receipts", params(("invocation" = String, Path)),
+#[utoipa::path(operation_id = "invocations_entries", get, path = "/api/v1/invocations/{invocation}/entries", tag = "receipts", params(("invocation" = String, Path)),
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn entries(
     State(app): State<App>,

@@ -11,14 +11,14 @@ use countersign_core::principal::Permission;
 use store::LogKey;
 
 /// The newest checkpoint, signed now if the log has grown. Keep one outside: it is what shows a rewritten log.
-#[utoipa::path(operation_id = "keys_checkpoint", get, path = "/checkpoint", tag = "receipts", responses((status = 200, body = CheckpointResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(operation_id = "keys_checkpoint", get, path = "/api/v1/checkpoint", tag = "receipts", responses((status = 200, body = CheckpointResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn checkpoint(State(app): State<App>, caller: Caller) -> Result<Json<CheckpointResponse>, Refusal> {
     caller.must(Permission::Read)?;
     Ok(Json(CheckpointResponse { checkpoint: app.store().checkpoint(&caller.principal.org).await? }))
 }
 
 /// The public keys of the log, in the order they came into use.
-#[utoipa::path(operation_id = "keys_list", get, path = "/keys", tag = "receipts", responses((status = 200, body = Page<KeyView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(operation_id = "keys_list", get, path = "/api/v1/keys", tag = "receipts", responses((status = 200, body = Page<KeyView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<KeyView>>, Refusal> {
     caller.must(Permission::Read)?;
     let keys = app.store().list_log_keys(&caller.principal.org).await?;
@@ -26,7 +26,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 }
 
 /// Replaces both keys. The old receipt key signs the entry that names the new ones.
-#[utoipa::path(operation_id = "keys_rotate", post, path = "/keys/rotate", tag = "receipts", responses((status = 200, body = Page<KeyView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+#[utoipa::path(operation_id = "keys_rotate", post, path = "/api/v1/keys/rotate", tag = "receipts", responses((status = 200, body = Page<KeyView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn rotate(State(app): State<App>, caller: Caller) -> Result<Json<Page<KeyView>>, Refusal> {
     caller.must(Permission::ManageIdentity)?;
     app.store().rotate_keys(&caller.principal.org).await?;

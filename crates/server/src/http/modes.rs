@@ -14,7 +14,7 @@ use countersign_core::{ActionId, Mode};
 use store::ModeChange;
 
 /// Every mode that was set explicitly.
-#[utoipa::path(operation_id = "modes_list", get, path = "/modes", tag = "modes", params(PageQuery),
+#[utoipa::path(operation_id = "modes_list", get, path = "/api/v1/modes", tag = "modes", params(PageQuery),
     responses((status = 200, body = Page<ModeView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<ModeView>>, Refusal> {
     caller.must(Permission::Read)?;
@@ -31,7 +31,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 }
 
 /// Sets the org's mode for an action. Approvals that were asked under the old rules no longer fit.
-#[utoipa::path(operation_id = "modes_set", put, path = "/modes/{action}", tag = "modes", params(("action" = String, Path)), request_body = SetModeRequest,
+#[utoipa::path(operation_id = "modes_set", put, path = "/api/v1/modes/{action}", tag = "modes", params(("action" = String, Path)), request_body = SetModeRequest,
     responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn set(
     State(app): State<App>,
@@ -43,7 +43,7 @@ pub(super) async fn set(
 }
 
 /// Removes the org's mode for an action: the inferred one holds again.
-#[utoipa::path(operation_id = "modes_unset", delete, path = "/modes/{action}", tag = "modes", params(("action" = String, Path)),
+#[utoipa::path(operation_id = "modes_unset", delete, path = "/api/v1/modes/{action}", tag = "modes", params(("action" = String, Path)),
     responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn unset(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ModeChangeResponse>, Refusal> {
     change(&app, &caller, &action, None).await

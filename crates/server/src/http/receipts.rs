@@ -17,7 +17,7 @@ use futures_util::stream;
 use store::StoredEntry;
 
 /// Receipts of the org, newest first.
-#[utoipa::path(operation_id = "receipts_list", get, path = "/receipts", tag = "receipts", params(PageQuery),
+#[utoipa::path(operation_id = "receipts_list", get, path = "/api/v1/receipts", tag = "receipts", params(PageQuery),
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<EntryView>>, Refusal> {
     caller.must(Permission::Read)?;
@@ -26,7 +26,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 }
 
 /// One receipt.
-#[utoipa::path(operation_id = "receipts_show", get, path = "/receipts/{receipt}", tag = "receipts", params(("receipt" = String, Path)),
+#[utoipa::path(operation_id = "receipts_show", get, path = "/api/v1/receipts/{receipt}", tag = "receipts", params(("receipt" = String, Path)),
     responses((status = 200, body = EntryView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(receipt): Path<String>) -> Result<Json<EntryView>, Refusal> {
     caller.must(Permission::Read)?;
@@ -36,7 +36,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(receipt): 
 }
 
 /// Shows that the receipt stands in the log, against a checkpoint signed now.
-#[utoipa::path(operation_id = "receipts_prove", get, path = "/receipts/{receipt}/proof", tag = "receipts", params(("receipt" = String, Path)),
+#[utoipa::path(operation_id = "receipts_prove", get, path = "/api/v1/receipts/{receipt}/proof", tag = "receipts", params(("receipt" = String, Path)),
     responses((status = 200, body = ProofView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn prove(State(app): State<App>, caller: Caller, Path(receipt): Path<String>) -> Result<Json<ProofView>, Refusal> {
     caller.must(Permission::Read)?;
@@ -53,7 +53,7 @@ pub(super) async fn prove(State(app): State<App>, caller: Caller, Path(receipt):
 }
 
 /// The whole log as JSON lines, everything an offline verifier needs but the pinned key.
-#[utoipa::path(operation_id = "receipts_export", get, path = "/receipts/export", tag = "receipts",
+#[utoipa::path(operation_id = "receipts_export", get, path = "/api/v1/receipts/export", tag = "receipts",
     responses((status = 200, description = "A bundle, one JSON document a line.", content_type = "application/x-ndjson", body = String),
         (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn export(State(app): State<App>, caller: Caller) -> Result<Response, Refusal> {

@@ -19,7 +19,7 @@ use store::NewSession;
 const TITLE_CHARS_MAX: usize = 200;
 
 /// Creates a session and its agent's token. The token is shown here and never again.
-#[utoipa::path(operation_id = "sessions_create", post, path = "/sessions", tag = "sessions", request_body = NewSessionRequest,
+#[utoipa::path(operation_id = "sessions_create", post, path = "/api/v1/sessions", tag = "sessions", request_body = NewSessionRequest,
     responses((status = 201, body = NewSessionResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
     State(app): State<App>,
@@ -47,7 +47,7 @@ pub(super) async fn create(
 }
 
 /// Sessions of the org, newest first.
-#[utoipa::path(operation_id = "sessions_list", get, path = "/sessions", tag = "sessions", params(PageQuery),
+#[utoipa::path(operation_id = "sessions_list", get, path = "/api/v1/sessions", tag = "sessions", params(PageQuery),
     responses((status = 200, body = Page<SessionView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(app): State<App>,
@@ -60,14 +60,14 @@ pub(super) async fn list(
 }
 
 /// One session.
-#[utoipa::path(operation_id = "sessions_show", get, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path)),
+#[utoipa::path(operation_id = "sessions_show", get, path = "/api/v1/sessions/{session}", tag = "sessions", params(("session" = String, Path)),
     responses((status = 200, body = SessionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(session): Path<String>) -> Result<Json<SessionView>, Refusal> {
     Ok(Json(view(&caller.readable_session(&app, &session).await?)))
 }
 
 /// Ends a session: its token stops working at once.
-#[utoipa::path(operation_id = "sessions_end", post, path = "/sessions/{session}/end", tag = "sessions", params(("session" = String, Path)),
+#[utoipa::path(operation_id = "sessions_end", post, path = "/api/v1/sessions/{session}/end", tag = "sessions", params(("session" = String, Path)),
     responses((status = 200, body = SessionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn end(State(app): State<App>, caller: Caller, Path(session): Path<String>) -> Result<Json<SessionView>, Refusal> {
     let session = caller.readable_session(&app, &session).await?;

@@ -15,7 +15,7 @@ use countersign_core::session::SelfApproval;
 use countersign_core::{Space, SpaceId};
 
 /// Spaces of the org.
-#[utoipa::path(operation_id = "spaces_list", get, path = "/spaces", tag = "spaces", params(PageQuery),
+#[utoipa::path(operation_id = "spaces_list", get, path = "/api/v1/spaces", tag = "spaces", params(PageQuery),
     responses((status = 200, body = Page<SpaceView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<SpaceView>>, Refusal> {
     caller.must(Permission::Read)?;
@@ -24,7 +24,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 }
 
 /// Creates a space.
-#[utoipa::path(operation_id = "spaces_create", post, path = "/spaces", tag = "spaces", request_body = NewSpaceRequest,
+#[utoipa::path(operation_id = "spaces_create", post, path = "/api/v1/spaces", tag = "spaces", request_body = NewSpaceRequest,
     responses((status = 201, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
     State(app): State<App>,
@@ -40,7 +40,7 @@ pub(super) async fn create(
 }
 
 /// Changes a space.
-#[utoipa::path(operation_id = "spaces_change", patch, path = "/spaces/{space}", tag = "spaces", params(("space" = String, Path)), request_body = ChangeSpaceRequest,
+#[utoipa::path(operation_id = "spaces_change", patch, path = "/api/v1/spaces/{space}", tag = "spaces", params(("space" = String, Path)), request_body = ChangeSpaceRequest,
     responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn change(
     State(app): State<App>,

@@ -19,7 +19,7 @@ use store::{Token, TokenKind};
 const LIFETIME_DAYS_MAX: u64 = 3_650;
 
 /// Tokens of the org, never their texts.
-#[utoipa::path(operation_id = "tokens_list", get, path = "/tokens", tag = "identity", params(PageQuery),
+#[utoipa::path(operation_id = "tokens_list", get, path = "/api/v1/tokens", tag = "identity", params(PageQuery),
     responses((status = 200, body = Page<TokenView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<TokenView>>, Refusal> {
     caller.must(Permission::ManageIdentity)?;
@@ -28,7 +28,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 }
 
 /// Makes a token for a person or a service. It is shown here and never again.
-#[utoipa::path(operation_id = "tokens_create", post, path = "/tokens", tag = "identity", request_body = NewTokenRequest,
+#[utoipa::path(operation_id = "tokens_create", post, path = "/api/v1/tokens", tag = "identity", request_body = NewTokenRequest,
     responses((status = 201, body = NewTokenResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
     State(app): State<App>,
@@ -53,7 +53,7 @@ pub(super) async fn create(
 }
 
 /// Revokes a token at once. Revoking twice changes nothing.
-#[utoipa::path(operation_id = "tokens_revoke", post, path = "/tokens/{token}/revoke", tag = "identity", params(("token" = String, Path)),
+#[utoipa::path(operation_id = "tokens_revoke", post, path = "/api/v1/tokens/{token}/revoke", tag = "identity", params(("token" = String, Path)),
     responses((status = 200, body = TokenView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(token): Path<String>) -> Result<Json<TokenView>, Refusal> {
     let unknown = || Refusal::not_found("token", &token);

@@ -16,7 +16,7 @@ use countersign_core::principal::{Permission, Role};
 use store::{Disabled, User};
 
 /// People of the org.
-#[utoipa::path(operation_id = "users_list", get, path = "/users", tag = "identity", params(PageQuery),
+#[utoipa::path(operation_id = "users_list", get, path = "/api/v1/users", tag = "identity", params(PageQuery),
     responses((status = 200, body = Page<UserView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<UserView>>, Refusal> {
     caller.must(Permission::Read)?;
@@ -25,7 +25,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 }
 
 /// Adds a person. Nobody gives a role above their own.
-#[utoipa::path(operation_id = "users_create", post, path = "/users", tag = "identity", request_body = NewUserRequest,
+#[utoipa::path(operation_id = "users_create", post, path = "/api/v1/users", tag = "identity", request_body = NewUserRequest,
     responses((status = 201, body = UserView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
     State(app): State<App>,
@@ -42,7 +42,7 @@ pub(super) async fn create(
 }
 
 /// Disables a person: none of their tokens works any more.
-#[utoipa::path(operation_id = "users_disable", post, path = "/users/{user}/disable", tag = "identity", params(("user" = String, Path)),
+#[utoipa::path(operation_id = "users_disable", post, path = "/api/v1/users/{user}/disable", tag = "identity", params(("user" = String, Path)),
     responses((status = 200, body = UserView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn disable(State(app): State<App>, caller: Caller, Path(user): Path<String>) -> Result<Json<UserView>, Refusal> {
     caller.must(Permission::ManageIdentity)?;

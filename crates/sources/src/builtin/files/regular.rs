@@ -92,7 +92,7 @@ impl Regular {
     /// Hands out the content from its beginning; fails when it is longer than `bytes_max`, also if it grows meanwhile.
     pub(super) fn each_chunk(&self, bytes_max: u64, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
         self.check_size(self.bytes, bytes_max)?;
-        // One byte more than there should be, so that a small file that did not grow ends with the second look.
+        // One byte more than there should be: a small file that did not grow leaves room, and that is its end.
         let mut chunk = vec![0; usize::try_from(self.bytes + 1).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES)];
         let mut position = 0;
         loop {
@@ -105,6 +105,9 @@ impl Regular {
             position += read as u64;
             self.check_size(position, bytes_max)?;
             each(&chunk[..read])?;
+            if read < chunk.len() && position == self.bytes {
+                return Ok(());
+            }
         }
     }
 
