@@ -42,11 +42,14 @@ fn values_that_make_no_sense_are_named() {
     for (name, value) in [
         ("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "many"),
         ("COUNTERSIGN_LOG_FORMAT", "xml"),
+        ("COUNTERSIGN_LOG_LEVEL", "loud"),
+        ("COUNTERSIGN_LOG_LEVEL", "info,store=loud"),
         ("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "10.0.0.0/99"),
         ("COUNTERSIGN_HTTP_ALLOWED_HOSTS", "not a host"),
     ] {
         assert!(matches!(load(Flags::default(), &[(name, value)]), Err(ConfigError::InvalidValue { .. })), "{name}={value}");
     }
+    assert!(load(Flags::default(), &[("COUNTERSIGN_LOG_LEVEL", "info,store=debug")]).is_ok());
     let missing = Flags { config: Some("/nowhere/countersign.toml".into()), ..Flags::default() };
     assert!(matches!(load(missing, &[]), Err(ConfigError::Unreadable { .. })));
 }
