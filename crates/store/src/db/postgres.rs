@@ -21,7 +21,7 @@ const READERS_MAX: usize = 8;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A database that takes our words and never answers counts as away.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Postgres {
     pool: Pool,
@@ -155,7 +155,7 @@ impl Writer {
     async fn say(&mut self, words: &str) -> Result<(), Error> {
         self.say_later(words);
         let said = std::mem::take(&mut self.words);
-        self.client.batch_execute(&said).await.map_err(classify)
+        answer_within(WRITE_TIMEOUT, async { self.client.batch_execute(&said).await.map_err(classify) }).await
     }
 
     pub(super) async fn exec(&mut self, sql: &str, params: &[Val]) -> Result<u64, Error> {
@@ -173,7 +173,7 @@ impl Writer {
         let said = std::mem::take(&mut self.words);
         let mut prepared = Vec::with_capacity(statements.len());
         for (sql, _) in statements {
-            prepared.push(self.client.prepare_cached(sql).await.map_err(classify)?);
+            prepared.push(answer_within(WRITE_TIMEOUT, async { self.client.prepare_cached(sql).await.map_err(classify) }).await?);
         }
         let client = &self.client;
         let mut sent: Vec<Sent<'_>> = Vec::with_capacity(statements.len() + 2);
@@ -184,7 +184,9 @@ impl Writer {
             sent.push(Box::pin(client.execute_raw(statement, params)));
         }
         sent.push(Box::pin(async { client.batch_execute("COMMIT").await.map(|()| 0) }));
-        let answers = in_order(sent).await;
+        let Ok(answers) = tokio::time::timeout(WRITE_TIMEOUT, in_order(sent)).await else {
+            return Err(Error::CommitUnknown { message: "the database did not answer the commit".into() });
+        };
         let refused = answers.iter().rev().skip(1).rev().find_map(|answer| answer.as_ref().err().filter(|error| error.code().is_some()));
         if refused.is_none() && answers.iter().any(Result::is_err) {
             return Err(Error::CommitUnknown { message: "the database went away during the commit".into() });
@@ -235,11 +237,14 @@ async fn after<T>(
     statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T, Error> {
     if words.is_empty() {
-        return statement.await.map_err(classify);
+        return answer_within(WRITE_TIMEOUT, async { statement.await.map_err(classify) }).await;
     }
-    let (said, done) = futures_util::future::join(client.batch_execute(words), statement).await;
-    said.map_err(classify)?;
-    done.map_err(classify)
+    let both = async {
+        let (said, done) = futures_util::future::join(client.batch_execute(words), statement).await;
+        said.map_err(classify)?;
+        done.map_err(classify)
+    };
+    answer_within(WRITE_TIMEOUT, both).await
 }
 
 pub(super) async fn query(client: &ClientWrapper, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
@@ -350,10 +355,7 @@ impl Life {
                 Err(error) => Err(error),
                 Ok(client) => {
                     let mut tx = Tx::new(Connection::Postgres(Writer::new(client)), sealing);
-                    let committed = match tokio::time::timeout(BATCH_TIMEOUT, self.commit_batch(&mut tx, &mut queue, &mut batch)).await {
-                        Ok(committed) => committed,
-                        Err(_) => Err(Error::CommitUnknown { message: "the database did not answer in time".into() }),
-                    };
+                    let committed = self.commit_batch(&mut tx, &mut queue, &mut batch).await;
                     if tx.changes_remembered {
                         self.remembered.forget();
                     }

@@ -74,7 +74,7 @@ async fn a_database_that_takes_our_words_and_never_answers_counts_as_away() {
     assert!(matches!(away, Error::Unavailable { .. }), "{away:?}");
     let finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
     let unanswered = store.finish(finish.clone()).await.unwrap_err();
-    assert!(matches!(unanswered, Error::CommitUnknown { .. }), "{unanswered:?}");
+    assert!(matches!(unanswered, Error::Unavailable { .. }), "nothing was committed, and that is known: {unanswered:?}");
     tokio::time::resume();
     proxy.mend();
     assert!(!is_there(store, &finish.invocation).await);
