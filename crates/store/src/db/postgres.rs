@@ -2,17 +2,19 @@
 //! One connection writes for one process: the head of an org's log is locked once per batch, not once per call.
 
 mod listen;
+mod time;
 
 use super::pulse::Pulse;
 use super::remembered::{Remembered, Trust};
 use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
 use crate::Error;
 use crate::seal::Sealing;
-use countersign_core::{Clock, Timestamp};
+use countersign_core::Timestamp;
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::TryStreamExt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use time::{DATABASE_TIME, Time};
 use tokio::sync::mpsc;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -187,11 +189,14 @@ impl Writer {
         let Ok(answers) = tokio::time::timeout(WRITE_TIMEOUT, in_order(sent)).await else {
             return Err(Error::CommitUnknown { message: "the database did not answer the commit".into() });
         };
-        let refused = answers.iter().rev().skip(1).rev().find_map(|answer| answer.as_ref().err().filter(|error| error.code().is_some()));
-        if refused.is_none() && answers.iter().any(Result::is_err) {
-            return Err(Error::CommitUnknown { message: "the database went away during the commit".into() });
+        // The first that failed decides. Refused by the database, it was a statement, and the commit became a rollback; anything
+        // else, or the commit itself, leaves open what was kept.
+        let statements = answers.len() - 1;
+        match answers.into_iter().enumerate().find_map(|(at, answer)| answer.err().map(|error| (at, error))) {
+            None => Ok(()),
+            Some((at, error)) if at < statements && error.code().is_some() => Err(classify(error)),
+            Some((_, error)) => Err(Error::CommitUnknown { message: format!("the commit was not answered: {error}") }),
         }
-        answers.into_iter().find_map(Result::err).map_or(Ok(()), |error| Err(classify(error)))
     }
 
     pub(super) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
@@ -275,49 +280,6 @@ fn values(row: &tokio_postgres::Row) -> Result<Row, Error> {
 
 async fn checked_out(pool: &Pool) -> Result<Object, Error> {
     pool.get().await.map_err(|error| Error::Unavailable { message: error.to_string() })
-}
-
-const DATABASE_TIME: &str = "/* every org */ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-
-/// The database's clock, which decides expiry. It is asked anew every few seconds and carried on by our steady clock in
-/// between: a round trip saved on every call, at the price of an error no larger than two clocks drift apart in that time.
-enum Time {
-    Database(parking_lot::Mutex<Option<(Instant, Timestamp)>>),
-    Fixed(Arc<dyn Clock>),
-}
-
-const TIME_KNOWN_FOR: Duration = Duration::from_secs(3);
-
-impl Time {
-    fn new(source: TimeSource) -> Self {
-        match source {
-            TimeSource::Database(_) => Self::Database(parking_lot::Mutex::new(None)),
-            TimeSource::Fixed(clock) => Self::Fixed(clock),
-        }
-    }
-
-    fn known(&self) -> Option<Timestamp> {
-        match self {
-            Self::Fixed(clock) => Some(clock.now()),
-            Self::Database(known) => {
-                let (read_at, time) = known.lock().filter(|(read_at, _)| read_at.elapsed() < TIME_KNOWN_FOR)?;
-                let since = i64::try_from(read_at.elapsed().as_micros()).unwrap_or(i64::MAX);
-                Some(Timestamp::from_micros(time.as_micros().saturating_add(since)))
-            }
-        }
-    }
-
-    /// From what `DATABASE_TIME` was answered with.
-    fn learn(&self, rows: &[Row]) -> Result<Timestamp, Error> {
-        let Some(Val::Int(micros)) = rows.first().and_then(|row| row.first()) else {
-            return Err(Error::Corrupt { message: "the database did not tell the time".into() });
-        };
-        let time = Timestamp::from_micros(*micros);
-        if let Self::Database(known) = self {
-            *known.lock() = Some((Instant::now(), time));
-        }
-        Ok(time)
-    }
 }
 
 async fn be_present(client: &ClientWrapper) -> Result<(), Error> {
