@@ -103,7 +103,7 @@ async fn fill(data: &Path, receipts: u64) -> Result<()> {
         let (store, sample, left) = (store.clone(), Arc::clone(&sample), Arc::clone(&left));
         writers.spawn(async move {
             while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
-                match store.finish(sample.again()).await? {
+                match store.finish(sample.again().into()).await? {
                     Finished::Recorded { .. } => {}
                     Finished::Not(status) => anyhow::bail!("a new invocation was already `{status}`"),
                     Finished::Missing => anyhow::bail!("a new invocation was missing"),

@@ -145,9 +145,10 @@ fn id(prefix: &str, call: u64) -> String {
 }
 
 const INSERT_INVOCATION: &str =
-    "INSERT INTO invocations (org_id, id, session_id, space_id, action, status, expires_at, sealed_params, body)
-     VALUES ($1, $2, $3, $4, $5, $6, NULL, NULL, $7)";
-const UPDATE_INVOCATION: &str = "UPDATE invocations SET status = $1, body = $2, sealed_params = NULL WHERE org_id = $3 AND id = $4";
+    "INSERT INTO invocations (org_id, id, session_id, space_id, action, status, expires_at, sealed_params, body, receipt_id, receipt_seq)
+     VALUES ($1, $2, $3, $4, $5, $6, NULL, NULL, $7, $8, $9)";
+const UPDATE_INVOCATION: &str =
+    "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, sealed_params = NULL WHERE org_id = $5 AND id = $6";
 const INSERT_ATTEMPT: &str = "INSERT INTO attempts (org_id, invocation_id, n, state, intent_at) VALUES ($1, $2, 1, 'dispatched', $3)";
 const UPDATE_ATTEMPT: &str =
     "UPDATE attempts SET state = 'outcome', outcome = $1, outcome_at = $2 WHERE org_id = $3 AND invocation_id = $4";

@@ -129,22 +129,26 @@ impl Postgres {
         let Entry { kind, payload, leaf, key, signature } = entry.clone();
         let values = values![org.clone(), *seq, kind, entry_id, invocation.clone(), payload, leaf, key, signature];
         rows.push((&statements.insert_entry, values));
+        let position = *seq;
         *seq += 1;
-        let running = "running".to_owned();
+        let (running, unknown): (String, (Option<String>, Option<i64>)) = ("running".to_owned(), (None, None));
         match step {
             Step::Ended => {
-                let values = values![org.clone(), invocation.clone(), session, space, action, status, body];
+                let values = values![org.clone(), invocation.clone(), session, space, action, status, body, receipt.clone(), position];
                 rows.push((&statements.insert_invocation, values));
             }
             Step::Begun => {
-                let values = values![org.clone(), invocation.clone(), session, space, action, running, body];
+                let values = values![org.clone(), invocation.clone(), session, space, action, running, body, unknown.0, unknown.1];
                 rows.push((&statements.insert_invocation, values));
                 rows.push((&statements.insert_attempt, values![org, invocation, AT]));
                 return Ok(());
             }
             Step::Finished => {
                 rows.push((&statements.update_attempt, values![status.clone(), AT, org.clone(), invocation.clone()]));
-                rows.push((&statements.update_invocation, values![status, body, org.clone(), invocation.clone()]));
+                rows.push((
+                    &statements.update_invocation,
+                    values![status, body, receipt.clone(), position, org.clone(), invocation.clone()],
+                ));
             }
         }
         rows.push((&statements.insert_event, values![org, id("evt", call), event, invocation, receipt, event_body, AT]));

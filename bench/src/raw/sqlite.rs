@@ -7,6 +7,7 @@ use super::{
 use crate::child::Call;
 use crate::cpu::{self, Watched};
 use anyhow::{Context, Result};
+use rusqlite::types::Null;
 use rusqlite::{Connection, params};
 use std::path::Path;
 use tokio::sync::{mpsc, oneshot};
@@ -74,27 +75,29 @@ impl Sqlite {
         let Self { connection, samples, seq } = self;
         let Sample { org, session, space, action, status, body, event, event_body, .. } = samples.of(step);
         let invocation = id("inv", call);
-        let mut append = |entry: &Entry, id: &str| -> Result<()> {
+        let mut append = |entry: &Entry, id: &str| -> Result<i64> {
             let Entry { kind, payload, leaf, key, signature } = entry;
             connection.prepare_cached(INSERT_ENTRY)?.execute(params![org, *seq, kind, id, invocation, payload, leaf, key, signature])?;
             *seq += 1;
-            Ok(())
+            Ok(*seq - 1)
         };
         let receipt = id("rcp", call);
         match step {
             Step::Ended => {
-                append(samples.of(step).receipt()?, &receipt)?;
-                connection.prepare_cached(INSERT_INVOCATION)?.execute(params![org, invocation, session, space, action, status, body])?;
+                let seq = append(samples.of(step).receipt()?, &receipt)?;
+                let values = params![org, invocation, session, space, action, status, body, receipt, seq];
+                connection.prepare_cached(INSERT_INVOCATION)?.execute(values)?;
             }
             Step::Begun => {
                 append(samples.of(step).intent()?, &id("int", call))?;
-                connection.prepare_cached(INSERT_INVOCATION)?.execute(params![org, invocation, session, space, action, "running", body])?;
+                let values = params![org, invocation, session, space, action, "running", body, Null, Null];
+                connection.prepare_cached(INSERT_INVOCATION)?.execute(values)?;
                 connection.prepare_cached(INSERT_ATTEMPT)?.execute(params![org, invocation, AT])?;
             }
             Step::Finished => {
-                append(samples.of(step).receipt()?, &receipt)?;
+                let seq = append(samples.of(step).receipt()?, &receipt)?;
                 connection.prepare_cached(UPDATE_ATTEMPT)?.execute(params![status, AT, org, invocation])?;
-                connection.prepare_cached(UPDATE_INVOCATION)?.execute(params![status, body, org, invocation])?;
+                connection.prepare_cached(UPDATE_INVOCATION)?.execute(params![status, body, receipt, seq, org, invocation])?;
             }
         }
         if step != Step::Begun {

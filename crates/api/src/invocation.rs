@@ -6,6 +6,7 @@ use countersign_core::invocation::{DeniedBy, Intention};
 use countersign_core::{Invocation, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
 use utoipa::ToSchema;
 
 /// Asks for one action to be performed.
@@ -95,17 +96,17 @@ pub struct InvocationView {
     #[schema(example = "inv_01k9z6m4x0abcdefghjkmnpqrs")]
     pub id: String,
     /// `pending`, `approved`, `running`, `succeeded`, `failed`, `reverted`, `denied`, `quarantined`, `expired`, `cancelled` or `in_doubt`.
-    pub status: String,
+    pub status: Cow<'static, str>,
     /// `allow`, `require_approval` or `deny`.
-    pub mode: String,
+    pub mode: Cow<'static, str>,
     /// `automation_override`, `org_default` or `inferred_default`.
-    pub mode_source: String,
+    pub mode_source: Cow<'static, str>,
     pub action: String,
     pub source: String,
     /// `R0` to `R4`.
-    pub tier: String,
+    pub tier: Cow<'static, str>,
     /// `read`, `write` or `danger`.
-    pub class: String,
+    pub class: Cow<'static, str>,
     pub session_id: String,
     pub space_id: String,
     /// `user:…`, `agent:…`, `service:…` or `automation:…`.
@@ -119,7 +120,7 @@ pub struct InvocationView {
     pub result: Option<Value>,
     pub error: Option<FailureView>,
     /// `policy`, `person` or `binding`.
-    pub denied_by: Option<String>,
+    pub denied_by: Option<Cow<'static, str>>,
     pub reason: Option<String>,
     pub idempotency_key: Option<String>,
     pub dry_run: bool,
@@ -148,20 +149,20 @@ pub struct FailureView {
 /// The mode and everything that decided it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DecisionView {
-    pub mode: String,
+    pub mode: Cow<'static, str>,
     /// What the cascade found, before anything tightened it.
-    pub base: String,
-    pub source: String,
+    pub base: Cow<'static, str>,
+    pub source: Cow<'static, str>,
     pub modes_version: Option<i64>,
     /// Why the mode is stricter than its base.
-    pub tightened: Vec<String>,
+    pub tightened: Vec<Cow<'static, str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GateView {
-    pub gate: String,
+    pub gate: Cow<'static, str>,
     /// `ok`, `deny` or `not_applicable`.
-    pub verdict: String,
+    pub verdict: Cow<'static, str>,
     pub determining: Vec<String>,
 }
 
@@ -196,8 +197,8 @@ pub struct ReceiptRefView {
 /// A page of invocations, newest first.
 pub type InvocationPage = Page<InvocationView>;
 
-impl From<&Invocation> for InvocationView {
-    fn from(invocation: &Invocation) -> Self {
+impl From<Invocation> for InvocationView {
+    fn from(invocation: Invocation) -> Self {
         Self {
             id: invocation.id.to_string(),
             status: invocation.status.as_str().into(),
@@ -211,12 +212,12 @@ impl From<&Invocation> for InvocationView {
             space_id: invocation.space.to_string(),
             principal: invocation.principal.to_string(),
             owner_id: invocation.owner.as_ref().map(ToString::to_string),
-            params: invocation.params.clone(),
-            result: invocation.result.clone(),
-            error: invocation.failure.as_ref().map(|failure| FailureView { code: failure.code.clone(), message: failure.message.clone() }),
+            params: invocation.params,
+            result: invocation.result,
+            error: invocation.failure.map(|failure| FailureView { code: failure.code, message: failure.message }),
             denied_by: invocation.denied_by.map(|by| denied_by(by).into()),
-            reason: invocation.reason.clone(),
-            idempotency_key: invocation.idempotency_key.clone(),
+            reason: invocation.reason,
+            idempotency_key: invocation.idempotency_key,
             dry_run: invocation.intention == Intention::DryRun,
             decision: DecisionView {
                 mode: invocation.decision.mode.as_str().into(),
@@ -227,11 +228,11 @@ impl From<&Invocation> for InvocationView {
             },
             gates: invocation
                 .gates
-                .iter()
+                .into_iter()
                 .map(|gate| GateView {
                     gate: Gate::as_str(gate.gate).into(),
                     verdict: verdict(gate.verdict).into(),
-                    determining: gate.determining.clone(),
+                    determining: gate.determining,
                 })
                 .collect(),
             digests: DigestsView {
@@ -249,18 +250,18 @@ impl From<&Invocation> for InvocationView {
                 .as_ref()
                 .filter(|_| invocation.status == Status::Pending)
                 .map(|binding| binding.expires_at.to_string()),
-            answer: invocation.answer.as_ref().map(|answer| AnswerView {
+            answer: invocation.answer.map(|answer| AnswerView {
                 by: answer.by.to_string(),
                 at: answer.at.to_string(),
-                reason: answer.reason.clone(),
+                reason: answer.reason,
             }),
             attempts: invocation.attempts,
             created_at: invocation.created_at.to_string(),
             started_at: invocation.started_at.map(|at| at.to_string()),
             completed_at: invocation.ended_at.map(|at| at.to_string()),
             duration_ms: invocation.ended_at.zip(invocation.started_at).map(|(ended, started)| ended.millis_since(started)),
-            receipt: invocation.receipt.as_ref().map(|receipt| ReceiptRefView { id: receipt.id.to_string(), seq: receipt.seq }),
-            trace_id: invocation.trace_id.clone(),
+            receipt: invocation.receipt.map(|receipt| ReceiptRefView { id: receipt.id.to_string(), seq: receipt.seq }),
+            trace_id: invocation.trace_id,
         }
     }
 }

@@ -121,12 +121,23 @@ fn encode(prefix: &str, at: Timestamp, random: [u8; 10]) -> String {
 }
 
 fn is_encoded(prefix: &str, text: &str) -> bool {
-    text.strip_prefix(prefix).is_some_and(|rest| rest.len() == ENCODED_CHARS && rest.bytes().all(|byte| ALPHABET.contains(&byte)))
+    text.strip_prefix(prefix).is_some_and(|rest| {
+        rest.len() == ENCODED_CHARS
+            && rest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'h' | b'j' | b'k' | b'm' | b'n' | b'p'..=b't' | b'v'..=b'z'))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exactly_the_alphabet_is_accepted() {
+        for byte in 0..=u8::MAX {
+            let text = format!("inv_{}", char::from(byte).to_string().repeat(ENCODED_CHARS));
+            assert_eq!(InvocationId::parse(&text).is_ok(), ALPHABET.contains(&byte), "{text}");
+        }
+    }
 
     #[test]
     fn ids_parse_back_sort_by_birth_and_refuse_other_prefixes() {

@@ -7,6 +7,7 @@ use crate::{
     ActionId, ApprovalId, AutomationId, Digest, EventId, Future, IntentId, Invocation, InvocationId, OrgId, Principal, PrincipalId,
     ReceiptId, Session, SessionId, Space, SpaceId, Status, Timestamp,
 };
+use std::sync::Arc;
 
 /// The store could not do its work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -74,7 +75,7 @@ pub struct Reservation {
 }
 
 /// How a transaction finds the invocation's row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
     /// It is new: its id was drawn for it and never written. A second write under it would fail all that share its commit.
     Insert,
@@ -254,5 +255,6 @@ pub trait Ledger: Send + Sync {
     fn begin_again(&self, invocation: Invocation, intent: EntryDraft) -> Future<'_, Result<Begun, Error>>;
     /// `running` becomes `in_doubt`: the effect may have happened. Its key stays taken.
     fn doubt(&self, invocation: Invocation, event: EventDraft) -> Future<'_, Result<Finished, Error>>;
-    fn finish(&self, finish: Finish) -> Future<'_, Result<Finished, Error>>;
+    /// Shared with whoever asks, who tries again when the store was away.
+    fn finish(&self, finish: Arc<Finish>) -> Future<'_, Result<Finished, Error>>;
 }

@@ -18,6 +18,7 @@ use policy::digest::Bound;
 use receipt::body::{ApprovalBody, Cost, DefinitionDigests, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification};
 use reward::{Execution, Measured, Weights};
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything a receipt is made of.
@@ -143,14 +144,14 @@ impl Pipeline {
         let id = ReceiptId::new(self.now(), self.random_bytes());
         ending.invocation.ended_at.get_or_insert_with(|| self.now());
         let body = receipt_body(&id, &ending)?;
-        let finish = Finish {
+        let finish = Arc::new(Finish {
             row: ending.row,
             receipt: EntryDraft { id: EntryId::Receipt(id.clone()), body },
             event: self.event(&ending.invocation, ending.invocation.status),
             key: ending.key_fate,
             approval: ending.answered,
             invocation: ending.invocation,
-        };
+        });
         let (mut invocation, seq) = self.write_ending(finish, &id, ending.walking).await?;
         invocation.receipt = Some(ReceiptRef { id, seq });
         self.count(&invocation);
@@ -159,16 +160,21 @@ impl Pipeline {
     }
 
     /// Tries a few times, since the effect has happened; then goes on trying behind the caller's back.
-    async fn write_ending(&self, mut finish: Finish, receipt: &ReceiptId, walking: Option<Walking>) -> Result<(Invocation, u64), Error> {
+    async fn write_ending(
+        &self,
+        mut finish: Arc<Finish>,
+        receipt: &ReceiptId,
+        walking: Option<Walking>,
+    ) -> Result<(Invocation, u64), Error> {
         let mut wait = Duration::from_millis(20);
         for _ in 0..4 {
             match self.try_ending(&finish, receipt).await {
                 Err(Error::Store(error)) if is_passing(&error) => {
-                    finish.row = again(finish.row);
+                    Arc::make_mut(&mut finish).row = again(finish.row);
                     tokio::time::sleep(wait).await;
                     wait *= 4;
                 }
-                settled => return settled.map(|seq| (finish.invocation, seq)),
+                settled => return settled.map(|seq| (Arc::unwrap_or_clone(finish).invocation, seq)),
             }
         }
         match self.try_ending(&finish, receipt).await {
@@ -178,11 +184,11 @@ impl Pipeline {
                 self.record_later(finish, receipt.clone(), walking);
                 Err(Error::Unrecorded { invocation })
             }
-            settled => settled.map(|seq| (finish.invocation, seq)),
+            settled => settled.map(|seq| (Arc::unwrap_or_clone(finish).invocation, seq)),
         }
     }
 
-    fn record_later(&self, finish: Finish, receipt: ReceiptId, walking: Option<Walking>) {
+    fn record_later(&self, finish: Arc<Finish>, receipt: ReceiptId, walking: Option<Walking>) {
         let pipeline = self.clone();
         self.inner.tasks.spawn(async move {
             let _walking = walking;
@@ -204,9 +210,9 @@ impl Pipeline {
         });
     }
 
-    async fn try_ending(&self, finish: &Finish, receipt: &ReceiptId) -> Result<u64, Error> {
+    async fn try_ending(&self, finish: &Arc<Finish>, receipt: &ReceiptId) -> Result<u64, Error> {
         let invocation = &finish.invocation;
-        match self.ledger().finish(finish.clone()).await? {
+        match self.ledger().finish(Arc::clone(finish)).await? {
             Finished::Recorded { seq } => Ok(seq),
             Finished::Missing => Err(Error::UnknownInvocation { invocation: invocation.id.to_string() }),
             Finished::Not(status) => {
@@ -216,7 +222,7 @@ impl Pipeline {
                     Some(written) if written.id == *receipt => Ok(written.seq),
                     // Somebody who could not know better called it in doubt; we know how it ended.
                     None if status == Status::InDoubt && matches!(finish.row, Row::Begun | Row::From(Status::Running)) => {
-                        let resolved = Finish { row: Row::From(Status::InDoubt), ..finish.clone() };
+                        let resolved = Arc::new(Finish { row: Row::From(Status::InDoubt), ..Finish::clone(finish) });
                         Box::pin(self.try_ending(&resolved, receipt)).await
                     }
                     _ => Err(Error::Conflict { invocation: invocation.id.clone(), conflict: conflict_with(status) }),
@@ -233,10 +239,10 @@ impl Pipeline {
         )
         .increment(1);
         tracing::info!(
-            invocation = %invocation.id,
-            session = %invocation.session,
-            org = %invocation.org,
-            action = %invocation.action,
+            invocation = invocation.id.as_str(),
+            session = invocation.session.as_str(),
+            org = invocation.org.as_str(),
+            action = invocation.action.as_str(),
             mode = invocation.decision.mode.as_str(),
             mode_source = invocation.decision.source.as_str(),
             status = invocation.status.as_str(),

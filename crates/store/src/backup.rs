@@ -29,7 +29,11 @@ const TABLES: &[(&str, &[&str], &str)] = &[
         "org_id, id",
     ),
     ("modes", &["org_id", "scope", "action", "mode", "version", "set_by", "set_at"], "org_id, action, scope"),
-    ("invocations", &["org_id", "id", "session_id", "space_id", "action", "status", "expires_at", "sealed_params", "body"], "org_id, id"),
+    (
+        "invocations",
+        &["org_id", "id", "session_id", "space_id", "action", "status", "expires_at", "sealed_params", "body", "receipt_id", "receipt_seq"],
+        "org_id, id",
+    ),
     ("attempts", &["org_id", "invocation_id", "n", "state", "intent_at", "outcome", "outcome_at"], "org_id, invocation_id, n"),
     ("approvals", &["org_id", "id", "invocation_id", "approver", "approves", "reason", "binding", "at"], "org_id, id"),
     (

@@ -140,19 +140,25 @@ impl Db {
         rows
     }
 
-    /// Like `read`, for rows that every call needs and that hardly ever change: answered from memory until one of them does.
-    pub(crate) async fn read_remembered(&self, sql: &'static str, params: &[Val]) -> Result<Vec<Row>, Error> {
+    /// Like `read`, for what every call needs and hardly ever changes: answered from memory until one of the rows does.
+    /// A statement must always be read by the same `parse`.
+    pub(crate) async fn read_remembered<T: Send + Sync + 'static>(
+        &self,
+        sql: &'static str,
+        params: &[Val],
+        parse: impl FnOnce(Vec<Row>) -> Result<T, Error> + Send,
+    ) -> Result<Arc<T>, Error> {
         let remembered = match self {
             Self::Sqlite(sqlite) => sqlite.remembered(),
             Self::Postgres(postgres) => postgres.remembered(),
         };
-        if let Some(rows) = remembered.recall(sql, params) {
-            return Ok(rows);
+        if let Some(answer) = remembered.recall(sql, params) {
+            return Ok(answer);
         }
         let generation = remembered.generation();
-        let rows = self.read(sql, params).await?;
-        remembered.keep(generation, sql, params, &rows);
-        Ok(rows)
+        let answer = Arc::new(parse(self.read(sql, params).await?)?);
+        remembered.keep(generation, sql, params, &answer);
+        Ok(answer)
     }
 
     /// Whether a write went through a moment ago, and nothing has failed since.

@@ -2,14 +2,23 @@
 
 use crate::db::{Columns, Row, Tx, Val, vals};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::{ActionId, Invocation, InvocationId, OrgId, SessionId, Status};
+use countersign_core::invocation::ReceiptRef;
+use countersign_core::{ActionId, Invocation, InvocationId, OrgId, ReceiptId, SessionId, Status};
 
 macro_rules! insert_invocation {
     () => {
-        "INSERT INTO invocations (org_id, id, session_id, space_id, action, status, expires_at, sealed_params, body)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+        "INSERT INTO invocations (org_id, id, session_id, space_id, action, status, expires_at, sealed_params, body, receipt_id, receipt_seq)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
     };
 }
+
+/// What every query that ends in `read_invocation` begins with.
+macro_rules! select_invocation {
+    () => {
+        "SELECT body, receipt_id, receipt_seq FROM invocations WHERE org_id = $1"
+    };
+}
+pub(crate) use select_invocation;
 
 /// Which invocations are wanted; all that is given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,14 +30,14 @@ pub struct InvocationFilter {
 
 impl Store {
     pub async fn find_invocation(&self, org: &OrgId, invocation: &InvocationId) -> Result<Option<Invocation>, Error> {
-        let rows =
-            self.db.read("SELECT body FROM invocations WHERE org_id = $1 AND id = $2", &vals![org.as_str(), invocation.as_str()]).await?;
+        let sql = concat!(select_invocation!(), " AND id = $2");
+        let rows = self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?;
         rows.into_iter().next().map(read_invocation).transpose()
     }
 
     /// Newest first.
     pub async fn list_invocations(&self, org: &OrgId, filter: &InvocationFilter, request: &PageRequest) -> Result<Page<Invocation>, Error> {
-        let mut sql = String::from("SELECT body FROM invocations WHERE org_id = $1 AND id < $2");
+        let mut sql = String::from(concat!(select_invocation!(), " AND id < $2"));
         let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~")].to_vec();
         let mut also = |column: &str, value: Option<&str>| {
             if let Some(value) = value {
@@ -60,31 +69,66 @@ pub(crate) const fn among_open(status: Status) -> &'static str {
     if status.is_final() { "" } else { " AND status IN ('pending', 'approved', 'running', 'in_doubt')" }
 }
 
+/// An invocation as its row holds it.
+pub(crate) struct InvocationRow<'a> {
+    invocation: &'a Invocation,
+    body: String,
+    receipt: Option<&'a ReceiptRef>,
+}
+
+impl<'a> InvocationRow<'a> {
+    /// One that goes on.
+    pub(crate) fn open(invocation: &'a Invocation) -> Result<Self, Error> {
+        Ok(Self { invocation, body: to_body(invocation)?, receipt: None })
+    }
+
+    /// One that has ended; `body` was made before the write was queued.
+    pub(crate) const fn ended(invocation: &'a Invocation, body: String, receipt: &'a ReceiptRef) -> Self {
+        Self { invocation, body, receipt: Some(receipt) }
+    }
+
+    fn into_values(self, sealed_params: Option<Vec<u8>>) -> [Val; 11] {
+        let Self { invocation, body, receipt } = self;
+        vals![
+            invocation.org.as_str(),
+            invocation.id.as_str(),
+            invocation.session.as_str(),
+            invocation.space.as_str(),
+            invocation.action.as_str(),
+            invocation.status.as_str(),
+            invocation.binding.as_ref().map(|binding| binding.expires_at),
+            sealed_params,
+            body,
+            receipt.map(|receipt| receipt.id.as_str()),
+            receipt.map(|receipt| receipt.seq as i64)
+        ]
+    }
+
+    /// What changes, then whose row it is.
+    fn into_changes(self) -> Vec<Val> {
+        let Self { invocation, body, receipt } = self;
+        vals![
+            invocation.status.as_str(),
+            body,
+            receipt.map(|receipt| receipt.id.as_str()),
+            receipt.map(|receipt| receipt.seq as i64),
+            invocation.org.as_str(),
+            invocation.id.as_str()
+        ]
+        .into()
+    }
+}
+
 /// Inserts the row, unless there is one already.
-pub(crate) async fn insert(tx: &mut Tx, invocation: &Invocation, sealed_params: Option<Vec<u8>>) -> Result<Inserted, Error> {
+pub(crate) async fn insert(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: Option<Vec<u8>>) -> Result<Inserted, Error> {
     let sql = concat!(insert_invocation!(), " ON CONFLICT (org_id, id) DO NOTHING");
-    let changed = tx.exec(sql, &to_row(invocation, sealed_params)?).await?;
+    let changed = tx.exec(sql, &row.into_values(sealed_params)).await?;
     Ok(if changed == 1 { Inserted::New } else { Inserted::Already })
 }
 
 /// Inserts a row that cannot be there yet, at the end of the batch: nobody in it could know the id.
-pub(crate) fn insert_later(tx: &mut Tx, invocation: &Invocation) -> Result<(), Error> {
-    tx.later(insert_invocation!(), to_row(invocation, None)?.into());
-    Ok(())
-}
-
-fn to_row(invocation: &Invocation, sealed_params: Option<Vec<u8>>) -> Result<[Val; 9], Error> {
-    Ok(vals![
-        invocation.org.as_str(),
-        invocation.id.as_str(),
-        invocation.session.as_str(),
-        invocation.space.as_str(),
-        invocation.action.as_str(),
-        invocation.status.as_str(),
-        invocation.binding.as_ref().map(|binding| binding.expires_at),
-        sealed_params,
-        to_body(invocation)?
-    ])
+pub(crate) fn insert_later(tx: &mut Tx, row: InvocationRow<'_>) {
+    tx.later(insert_invocation!(), row.into_values(None).into());
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,28 +148,32 @@ pub(crate) enum SealedParams {
 ///
 /// The status is compared as an expression, so that PostgreSQL finds the row by its id: through the index of open rows it would
 /// walk past every row that was open once and is not yet vacuumed away.
-pub(crate) async fn update(tx: &mut Tx, invocation: &Invocation, from: Status, sealed: SealedParams) -> Result<Updated, Error> {
+pub(crate) async fn update(tx: &mut Tx, row: InvocationRow<'_>, from: Status, sealed: SealedParams) -> Result<Updated, Error> {
     let sql = match sealed {
-        SealedParams::Keep => "UPDATE invocations SET status = $1, body = $2 WHERE org_id = $3 AND id = $4 AND status || '' = $5",
+        SealedParams::Keep => {
+            "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4
+             WHERE org_id = $5 AND id = $6 AND status || '' = $7"
+        }
         SealedParams::Shred => {
-            "UPDATE invocations SET status = $1, body = $2, sealed_params = NULL WHERE org_id = $3 AND id = $4 AND status || '' = $5"
+            "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, sealed_params = NULL
+             WHERE org_id = $5 AND id = $6 AND status || '' = $7"
         }
     };
-    let params = vals![invocation.status.as_str(), to_body(invocation)?, invocation.org.as_str(), invocation.id.as_str(), from.as_str()];
+    let mut params = row.into_changes();
+    params.push(from.as_str().into());
     Ok(if tx.exec(sql, &params).await? == 1 { Updated::Done } else { Updated::NotFound })
 }
 
 /// Ends a running row at the end of the batch, on PostgreSQL: a round trip saved for every write. If the row is not running after
 /// all, the division fails and the batch with it; whoever is told so tries again with `update`.
-pub(crate) fn update_later(tx: &mut Tx, invocation: &Invocation) -> Result<(), Error> {
+pub(crate) fn update_later(tx: &mut Tx, row: InvocationRow<'_>) {
     tx.later(
         "WITH ended AS (
-           UPDATE invocations SET status = $1, body = $2, sealed_params = NULL
-           WHERE org_id = $3 AND id = $4 AND status || '' = 'running' RETURNING id
+           UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, sealed_params = NULL
+           WHERE org_id = $5 AND id = $6 AND status || '' = 'running' RETURNING id
          ) SELECT 1 / count(*) FROM ended",
-        vals![invocation.status.as_str(), to_body(invocation)?, invocation.org.as_str(), invocation.id.as_str()].into(),
+        row.into_changes(),
     );
-    Ok(())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -137,16 +185,24 @@ pub(crate) enum Updated {
 
 /// The row, locked until the commit.
 pub(crate) async fn lock(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<Option<Invocation>, Error> {
-    let rows =
-        tx.query_locked("SELECT body FROM invocations WHERE org_id = $1 AND id = $2", &vals![org.as_str(), invocation.as_str()]).await?;
+    let sql = concat!(select_invocation!(), " AND id = $2");
+    let rows = tx.query_locked(sql, &vals![org.as_str(), invocation.as_str()]).await?;
     rows.into_iter().next().map(read_invocation).transpose()
 }
 
 pub(crate) fn read_invocation(row: Row) -> Result<Invocation, Error> {
-    let body = Columns::of(row).text()?;
-    serde_json::from_str(&body).map_err(|error| Error::Corrupt { message: format!("a stored invocation does not read: {error}") })
+    let mut columns = Columns::of(row);
+    let body = columns.text()?;
+    let mut invocation: Invocation =
+        serde_json::from_str(&body).map_err(|error| Error::Corrupt { message: format!("a stored invocation does not read: {error}") })?;
+    let receipt = columns.parsed_or_null(|text| ReceiptId::parse(text).ok())?;
+    if let Some((id, seq)) = receipt.zip(columns.int_or_null()?) {
+        invocation.receipt = Some(ReceiptRef { id, seq: seq as u64 });
+    }
+    Ok(invocation)
 }
 
-fn to_body(invocation: &Invocation) -> Result<String, Error> {
+/// All of it but its place in the log, which is known last.
+pub(crate) fn to_body(invocation: &Invocation) -> Result<String, Error> {
     serde_json::to_string(invocation).map_err(|error| Error::Corrupt { message: error.to_string() })
 }

@@ -2,7 +2,10 @@
 
 use crate::db::{Columns, Row as DbRow, Tx, vals};
 use crate::events::insert_event;
-use crate::invocations::{Inserted, SealedParams, Updated, among_open, insert, insert_later, lock, read_invocation, update, update_later};
+use crate::invocations::{
+    Inserted, InvocationRow, SealedParams, Updated, among_open, insert, insert_later, lock, read_invocation, select_invocation, to_body,
+    update, update_later,
+};
 use crate::{Error, Store, seal};
 use countersign_core::invocation::ReceiptRef;
 use countersign_core::ledger::{
@@ -14,6 +17,7 @@ use countersign_core::{
     Status, Timestamp,
 };
 use receipt::entry::Kind;
+use std::sync::Arc;
 
 /// Invocations a background loop takes at a time; it comes back for more.
 const SWEEP_ROWS: i64 = 100;
@@ -87,10 +91,7 @@ impl Ledger for Store {
                 .db
                 .read(
                     // Sorted by an expression: sorting the few open ones is better than walking all ids in order.
-                    &format!(
-                        "SELECT body FROM invocations WHERE org_id = $1 AND status = $2{} ORDER BY id || '' LIMIT $3",
-                        among_open(status)
-                    ),
+                    &format!("{} AND status = $2{} ORDER BY id || '' LIMIT $3", select_invocation!(), among_open(status)),
                     &vals![org.as_str(), status.as_str(), SWEEP_ROWS],
                 )
                 .await?;
@@ -105,7 +106,8 @@ impl Ledger for Store {
                 .db
                 .read(
                     &format!(
-                        "SELECT body FROM invocations WHERE org_id = $1 AND status = $2{} AND expires_at <= $3 ORDER BY expires_at LIMIT $4",
+                        "{} AND status = $2{} AND expires_at <= $3 ORDER BY expires_at LIMIT $4",
+                        select_invocation!(),
                         among_open(status)
                     ),
                     &vals![org.as_str(), status.as_str(), now, SWEEP_ROWS],
@@ -144,7 +146,7 @@ impl Ledger for Store {
     fn begin_again(&self, invocation: Invocation, intent: EntryDraft) -> Future<'_, Result<Begun, Error>> {
         Box::pin(self.db.write(move |tx| {
             Box::pin(async move {
-                if update(tx, &invocation, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
+                if update(tx, InvocationRow::open(&invocation)?, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
                     return Ok(status_of(tx, &invocation).await?.map_or(Begun::Missing, Begun::Not));
                 }
                 end_attempt(tx, &invocation, "failed");
@@ -158,7 +160,7 @@ impl Ledger for Store {
     fn doubt(&self, invocation: Invocation, event: EventDraft) -> Future<'_, Result<Finished, Error>> {
         Box::pin(self.db.write(move |tx| {
             Box::pin(async move {
-                if update(tx, &invocation, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
+                if update(tx, InvocationRow::open(&invocation)?, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
                     return not_finishable(tx, &invocation).await;
                 }
                 insert_event(tx, &invocation.org, &event, None);
@@ -168,8 +170,12 @@ impl Ledger for Store {
         }))
     }
 
-    fn finish(&self, finish: Finish) -> Future<'_, Result<Finished, Error>> {
-        Box::pin(self.db.write(move |tx| Box::pin(finish_in(tx, finish))))
+    fn finish(&self, finish: Arc<Finish>) -> Future<'_, Result<Finished, Error>> {
+        Box::pin(async move {
+            // Made here and not in the write: writes run one at a time, callers do not.
+            let body = to_body(&finish.invocation)?;
+            self.db.write(move |tx| Box::pin(async move { finish_in(tx, &finish, body).await })).await
+        })
     }
 }
 
@@ -195,7 +201,7 @@ async fn hold_in(tx: &mut Tx, hold: Hold) -> Result<Held, Error> {
     if let Some(taken) = reserve(tx, invocation, hold.reservation.as_ref()).await? {
         return Ok(Held::KeyTaken(taken));
     }
-    if insert(tx, invocation, Some(hold.sealed_params)).await? == Inserted::Already {
+    if insert(tx, InvocationRow::open(invocation)?, Some(hold.sealed_params)).await? == Inserted::Already {
         return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
     }
     insert_event(tx, &invocation.org, &hold.event, None);
@@ -220,7 +226,7 @@ async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved, Error> {
     }
     row.status = Status::Approved;
     row.answer = Some(approve.approval.answer.clone());
-    must(update(tx, &row, Status::Pending, SealedParams::Keep).await?, &row)?;
+    must(update(tx, InvocationRow::open(&row)?, Status::Pending, SealedParams::Keep).await?, &row)?;
     insert_approval(tx, &row, &approve.approval);
     insert_event(tx, &approve.org, &approve.event, None);
     Ok(Approved::Approved)
@@ -229,12 +235,12 @@ async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved, Error> {
 async fn begin_in(tx: &mut Tx, begin: Begin) -> Result<Begun, Error> {
     let invocation = &begin.invocation;
     match (&begin.row, &begin.reservation) {
-        (Row::Insert, None) => insert_later(tx, invocation)?,
+        (Row::Insert, None) => insert_later(tx, InvocationRow::open(invocation)?),
         (Row::Insert | Row::InsertAgain, reservation) => {
             if let Some(taken) = reserve(tx, invocation, reservation.as_ref()).await? {
                 return Ok(Begun::KeyTaken(taken));
             }
-            if insert(tx, invocation, None).await? == Inserted::Already {
+            if insert(tx, InvocationRow::open(invocation)?, None).await? == Inserted::Already {
                 return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
             }
         }
@@ -245,7 +251,7 @@ async fn begin_in(tx: &mut Tx, begin: Begin) -> Result<Begun, Error> {
             Some(row) if row.binding.as_ref().is_some_and(|binding| binding.expires_at <= tx.now()) => return Ok(Begun::Expired),
             Some(_) => {
                 legal(invocation, *from)?;
-                must(update(tx, invocation, *from, SealedParams::Keep).await?, invocation)?;
+                must(update(tx, InvocationRow::open(invocation)?, *from, SealedParams::Keep).await?, invocation)?;
             }
         },
     }
@@ -254,50 +260,55 @@ async fn begin_in(tx: &mut Tx, begin: Begin) -> Result<Begun, Error> {
     Ok(Begun::Started)
 }
 
-async fn finish_in(tx: &mut Tx, finish: Finish) -> Result<Finished, Error> {
-    let Finish { mut invocation, row, receipt, event, key, approval } = finish;
-    let EntryId::Receipt(receipt_id) = &receipt.id else {
+async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Result<Finished, Error> {
+    let invocation = &finish.invocation;
+    let EntryId::Receipt(receipt_id) = &finish.receipt.id else {
         return Err(Error::Corrupt { message: "an invocation ends with a receipt, nothing else".into() });
     };
-    ended(&invocation)?;
-    if let Row::ExpiredFrom(_) = row
-        && !has_expired(tx, &invocation).await?
+    ended(invocation)?;
+    if let Row::ExpiredFrom(_) = finish.row
+        && !has_expired(tx, invocation).await?
     {
-        return not_finishable(tx, &invocation).await;
+        return not_finishable(tx, invocation).await;
     }
     // SQLite has no round trip to save.
-    let row = if row == Row::Begun && !tx.is_postgres() { Row::From(Status::Running) } else { row };
+    let row = if finish.row == Row::Begun && !tx.is_postgres() { Row::From(Status::Running) } else { finish.row };
     let before = tx.sealing.mark();
-    let seq = append(tx, &invocation, &receipt).await?;
-    invocation.receipt = Some(ReceiptRef { id: receipt_id.clone(), seq });
+    let seq = append(tx, invocation, &finish.receipt).await?;
+    let receipt = ReceiptRef { id: receipt_id.clone(), seq };
+    let ended = InvocationRow::ended(invocation, body, &receipt);
     let is_found = match row {
-        Row::Insert => insert_later(tx, &invocation).map(|()| true)?,
+        Row::Insert => {
+            insert_later(tx, ended);
+            true
+        }
         // A repeated write after an uncertain commit: perhaps the first one was kept.
-        Row::InsertAgain => insert(tx, &invocation, None).await? == Inserted::New,
+        Row::InsertAgain => insert(tx, ended, None).await? == Inserted::New,
         Row::Begun => {
-            legal(&invocation, Status::Running)?;
-            end_attempt(tx, &invocation, invocation.status.as_str());
-            settle_key(tx, &invocation, key).await?;
-            update_later(tx, &invocation).map(|()| true)?
+            legal(invocation, Status::Running)?;
+            end_attempt(tx, invocation, invocation.status.as_str());
+            settle_key(tx, invocation, finish.key).await?;
+            update_later(tx, ended);
+            true
         }
         Row::From(from) | Row::ExpiredFrom(from) => {
-            legal(&invocation, from)?;
-            end_attempt(tx, &invocation, invocation.status.as_str());
-            let updated = update(tx, &invocation, from, SealedParams::Shred).await?;
+            legal(invocation, from)?;
+            end_attempt(tx, invocation, invocation.status.as_str());
+            let updated = update(tx, ended, from, SealedParams::Shred).await?;
             if updated == Updated::Done {
-                settle_key(tx, &invocation, key).await?;
+                settle_key(tx, invocation, finish.key).await?;
             }
             updated == Updated::Done
         }
     };
     if !is_found {
         tx.sealing.undo_to(before);
-        return not_finishable(tx, &invocation).await;
+        return not_finishable(tx, invocation).await;
     }
-    if let Some(approval) = &approval {
-        insert_approval(tx, &invocation, approval);
+    if let Some(approval) = &finish.approval {
+        insert_approval(tx, invocation, approval);
     }
-    insert_event(tx, &invocation.org, &event, Some(receipt_id));
+    insert_event(tx, &invocation.org, &finish.event, Some(receipt_id));
     Ok(Finished::Recorded { seq })
 }
 

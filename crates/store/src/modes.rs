@@ -101,22 +101,21 @@ impl Store {
     }
 
     pub(crate) async fn mode_rows(&self, org: &OrgId, automation: Option<&AutomationId>, action: &ActionId) -> Result<ModeRows, Error> {
-        let rows = self
-            .db
-            .read_remembered(
-                "SELECT scope, mode, version FROM modes WHERE org_id = $1 AND action = $2 AND scope IN ('org', $3)",
-                &vals![org.as_str(), action.as_str(), scope(automation)],
-            )
-            .await?;
-        let mut found = ModeRows::default();
-        for row in rows {
-            let mut columns = Columns::of(row);
-            let is_org = columns.text()? == ORG_SCOPE;
-            let row = ModeRow { mode: columns.parsed(Mode::parse)?, version: columns.int()? };
-            *(if is_org { &mut found.org } else { &mut found.automation }) = Some(row);
-        }
-        Ok(found)
+        let sql = "SELECT scope, mode, version FROM modes WHERE org_id = $1 AND action = $2 AND scope IN ('org', $3)";
+        let params = vals![org.as_str(), action.as_str(), scope(automation)];
+        self.db.read_remembered(sql, &params, read_mode_rows).await.map(|rows| *rows)
     }
+}
+
+fn read_mode_rows(rows: Vec<Row>) -> Result<ModeRows, Error> {
+    let mut found = ModeRows::default();
+    for row in rows {
+        let mut columns = Columns::of(row);
+        let is_org = columns.text()? == ORG_SCOPE;
+        let row = ModeRow { mode: columns.parsed(Mode::parse)?, version: columns.int()? };
+        *(if is_org { &mut found.org } else { &mut found.automation }) = Some(row);
+    }
+    Ok(found)
 }
 
 fn scope(automation: Option<&AutomationId>) -> String {

@@ -223,14 +223,21 @@ async fn head_of(tx: &mut Tx, org: &OrgId) -> Result<Head, Error> {
     Ok(head)
 }
 
-/// What the batch ends with, just before its commit: what was put off, then what it appended, signed, then the new heads.
+/// What the batch ends with, just before its commit: all it has put off and appended, and the new heads.
 pub(crate) fn closing(tx: &mut Tx) -> Vec<Statement> {
+    let mut statements = appended(tx);
+    statements.extend(heads(tx));
+    statements
+}
+
+/// What the batch has put off so far, then what it has appended, signed.
+pub(crate) fn appended(tx: &mut Tx) -> Vec<Statement> {
     let sealing = &mut tx.sealing;
     let unsealed = std::mem::take(&mut sealing.unsealed);
     let tiles = std::mem::take(&mut sealing.tiles);
     let mut statements = std::mem::take(&mut sealing.later);
     sealing.undo.clear();
-    statements.reserve(unsealed.len() + tiles.len() + 2);
+    statements.reserve(unsealed.len() + tiles.len());
     for entry in unsealed {
         let signature = receipt::envelope::sign(&entry.key, &entry.payload);
         statements.push((
@@ -254,7 +261,13 @@ pub(crate) fn closing(tx: &mut Tx) -> Vec<Statement> {
             vals![org.as_str(), i64::from(tile.level), tile.position as i64, tile.hash.as_bytes().to_vec()].into(),
         ));
     }
-    for (org, head) in &mut sealing.heads {
+    statements
+}
+
+/// Where the logs the batch appended to stand now. The last statements of a batch.
+pub(crate) fn heads(tx: &mut Tx) -> Vec<Statement> {
+    let mut statements = Vec::new();
+    for (org, head) in &mut tx.sealing.heads {
         if head.frontier.size() - head.checkpointed >= CHECKPOINT_ENTRIES {
             let note = head.sign_checkpoint();
             statements.push((INSERT_CHECKPOINT, checkpoint_values(org, head, note)));

@@ -70,8 +70,9 @@ impl Store {
 
     pub async fn find_session(&self, org: &OrgId, session: &SessionId) -> Result<Option<Session>, Error> {
         let sql = concat!(select_session!(), " AND id = $2");
-        let rows = self.db.read_remembered(sql, &vals![org.as_str(), session.as_str()]).await?;
-        rows.into_iter().next().map(read_session).transpose()
+        let only = |rows: Vec<Row>| rows.into_iter().next().map(read_session).transpose();
+        let session = self.db.read_remembered(sql, &vals![org.as_str(), session.as_str()], only).await?;
+        Ok(Option::clone(&session))
     }
 
     /// Newest first.

@@ -58,6 +58,15 @@ pub enum Refused {
     Inactive,
 }
 
+/// What is remembered of a token.
+struct Bearer {
+    hash: Vec<u8>,
+    principal: Principal,
+    expires_at: Option<Timestamp>,
+    is_revoked: bool,
+    is_active: bool,
+}
+
 impl Store {
     pub async fn create_token(
         &self,
@@ -81,7 +90,7 @@ impl Store {
     /// Who the bearer of `text` is. Revocation and expiry act at once; see `db/remembered.rs`.
     pub async fn authenticate(&self, text: &str) -> Result<Result<Principal, Refused>, Error> {
         let hash = self.keychain.master().token_hash(text);
-        let rows = self
+        let bearer = self
             .db
             .read_remembered(
                 "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.made_by, t.hash, t.expires_at,
@@ -92,68 +101,25 @@ impl Store {
                  LEFT JOIN users o ON o.org_id = s.org_id AND o.id = s.owner_id
                  WHERE t.hash = $1",
                 &vals![hash.to_vec()],
+                |rows| rows.into_iter().next().map(read_bearer).transpose(),
             )
             .await?;
-        let Some(row) = rows.into_iter().next() else {
+        // SECURITY: the index found the row by hash; this comparison does not depend on where a difference lies.
+        let Some(bearer) = Option::as_ref(&bearer).filter(|bearer| bearer.hash.as_slice().ct_eq(&hash).into()) else {
             return Ok(Err(Refused::Unknown));
         };
-        let now = self.db.now().await?;
-        let mut columns = Columns::of(row);
-        let org = columns.parsed(|text| OrgId::parse(text).ok())?;
-        let token = columns.parsed(|text| TokenId::parse(text).ok())?;
-        let kind = columns.text()?;
-        let user = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
-        let session = columns.parsed_or_null(|text| SessionId::parse(text).ok())?;
-        let token_name = columns.text()?;
-        let scopes = parse_scopes(&columns.text()?);
-        let made_by = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
-        // SECURITY: the index found the row by hash; this comparison does not depend on where a difference lies.
-        if !bool::from(columns.bytes()?.as_slice().ct_eq(&hash)) {
-            return Ok(Err(Refused::Unknown));
-        }
-        let expires_at = columns.time_or_null()?;
-        let revoked_at = columns.time_or_null()?;
-        let user_name = columns.text_or_null()?;
-        let role = columns.parsed_or_null(Role::parse)?;
-        let disabled_at = columns.time_or_null()?;
-        let session_owner = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
-        let session_ended = columns.time_or_null()?;
-        let session_title = columns.text_or_null()?;
-        let owner_disabled_at = columns.time_or_null()?;
-        if revoked_at.is_some() {
+        if bearer.is_revoked {
             return Ok(Err(Refused::Revoked));
         }
-        if expires_at.is_some_and(|at| at <= now) {
+        if let Some(expires_at) = bearer.expires_at
+            && expires_at <= self.db.now().await?
+        {
             return Ok(Err(Refused::Expired));
         }
-        if disabled_at.is_some() || session_ended.is_some() || owner_disabled_at.is_some() {
+        if !bearer.is_active {
             return Ok(Err(Refused::Inactive));
         }
-        let principal = match (kind.as_str(), user, session) {
-            ("user", Some(user), None) => Principal {
-                org,
-                id: PrincipalId::User(user.clone()),
-                name: user_name.unwrap_or_default(),
-                role,
-                owner: Some(user),
-                session: None,
-                scopes: Vec::new(),
-            },
-            ("agent", None, Some(session)) => Principal {
-                org,
-                id: PrincipalId::Agent(session.clone()),
-                name: session_title.unwrap_or_default(),
-                role: None,
-                owner: session_owner,
-                session: Some(session),
-                scopes: Vec::new(),
-            },
-            ("service", None, None) => {
-                Principal { org, id: PrincipalId::Service(token), name: token_name, role: None, owner: made_by, session: None, scopes }
-            }
-            _ => return Err(Error::Corrupt { message: format!("token `{token}` stands for nobody") }),
-        };
-        Ok(Ok(principal))
+        Ok(Ok(bearer.principal.clone()))
     }
 
     /// Who this is now, without a token in hand; `None` when they can no longer act.
@@ -234,6 +200,54 @@ impl Store {
             .await?;
         self.find_token(org, token).await
     }
+}
+
+fn read_bearer(row: Row) -> Result<Bearer, Error> {
+    let mut columns = Columns::of(row);
+    let org = columns.parsed(|text| OrgId::parse(text).ok())?;
+    let token = columns.parsed(|text| TokenId::parse(text).ok())?;
+    let kind = columns.text()?;
+    let user = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
+    let session = columns.parsed_or_null(|text| SessionId::parse(text).ok())?;
+    let token_name = columns.text()?;
+    let scopes = parse_scopes(&columns.text()?);
+    let made_by = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
+    let hash = columns.bytes()?;
+    let expires_at = columns.time_or_null()?;
+    let revoked_at = columns.time_or_null()?;
+    let user_name = columns.text_or_null()?;
+    let role = columns.parsed_or_null(Role::parse)?;
+    let disabled_at = columns.time_or_null()?;
+    let session_owner = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
+    let session_ended = columns.time_or_null()?;
+    let session_title = columns.text_or_null()?;
+    let owner_disabled_at = columns.time_or_null()?;
+    let principal = match (kind.as_str(), user, session) {
+        ("user", Some(user), None) => Principal {
+            org,
+            id: PrincipalId::User(user.clone()),
+            name: user_name.unwrap_or_default(),
+            role,
+            owner: Some(user),
+            session: None,
+            scopes: Vec::new(),
+        },
+        ("agent", None, Some(session)) => Principal {
+            org,
+            id: PrincipalId::Agent(session.clone()),
+            name: session_title.unwrap_or_default(),
+            role: None,
+            owner: session_owner,
+            session: Some(session),
+            scopes: Vec::new(),
+        },
+        ("service", None, None) => {
+            Principal { org, id: PrincipalId::Service(token), name: token_name, role: None, owner: made_by, session: None, scopes }
+        }
+        _ => return Err(Error::Corrupt { message: format!("token `{token}` stands for nobody") }),
+    };
+    let is_active = disabled_at.is_none() && session_ended.is_none() && owner_disabled_at.is_none();
+    Ok(Bearer { hash, principal, expires_at, is_revoked: revoked_at.is_some(), is_active })
 }
 
 /// 256 random bits behind a prefix that says what it is, so that a leaked one is recognised.

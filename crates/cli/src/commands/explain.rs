@@ -75,7 +75,7 @@ fn gate_cell(gate: &GateView) -> Cell {
     let rules = if gate.determining.is_empty() { String::new() } else { format!(" by {}", gate.determining.join(", ")) };
     let text =
         |symbol: &str, word: &str| Cell::shown(format!("{symbol} {word} {}{rules}", gate.gate), format!("{} {word}{rules}", gate.gate));
-    match gate.verdict.as_str() {
+    match gate.verdict.as_ref() {
         "ok" => text("✓", "ok").toned(Tone::Ok),
         "deny" => text("⊘", "deny").toned(Tone::Danger),
         "not_applicable" => text("–", "not applicable").toned(Tone::Muted),

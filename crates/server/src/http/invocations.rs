@@ -83,7 +83,7 @@ pub(super) async fn list_of_session(
     let session = caller.readable_session(&app, &session).await?;
     let filter = InvocationFilter { session: Some(session.id), ..InvocationFilter::default() };
     let page = app.store().list_invocations(&session.org, &filter, &query.request()?).await?;
-    Ok(Json(Page { items: page.items.iter().map(InvocationView::from).collect(), next: page.next }))
+    Ok(Json(Page { items: page.items.into_iter().map(InvocationView::from).collect(), next: page.next }))
 }
 
 /// One invocation of a session; `?wait=30s` holds the answer back until it is final.
@@ -99,7 +99,7 @@ pub(super) async fn show_in_session(
     let session = caller.readable_session(&app, &session).await?;
     let id = of_session(&app, &session, &invocation).await?;
     let invocation = app.pipeline().watch(&session.org, &id, wait.duration()?).await?;
-    Ok(Json(shown(&invocation)))
+    Ok(Json(shown(invocation)))
 }
 
 /// Approves a pending invocation of a session and runs it.
@@ -163,7 +163,7 @@ pub(super) async fn list(
     };
     let request = page_request(query.limit, query.after)?;
     let page = app.store().list_invocations(&caller.principal.org, &filter, &request).await?;
-    Ok(Json(Page { items: page.items.iter().map(InvocationView::from).collect(), next: page.next }))
+    Ok(Json(Page { items: page.items.into_iter().map(InvocationView::from).collect(), next: page.next }))
 }
 
 /// One invocation; `?wait=30s` holds the answer back until it is final.
@@ -178,7 +178,7 @@ pub(super) async fn show(
     let found = readable(&app, &caller, &invocation).await?;
     let limit = wait.duration()?;
     let found = if limit == Duration::ZERO { found } else { app.pipeline().watch(&found.org, &found.id, limit).await? };
-    Ok(Json(shown(&found)))
+    Ok(Json(shown(found)))
 }
 
 /// Approves a pending invocation and runs it.
@@ -229,7 +229,7 @@ async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: Approv
 
 async fn deny_one(app: &App, caller: &Caller, id: &InvocationId, body: DenyRequest) -> Result<Json<DenyResponse>, Refusal> {
     let denied = app.pipeline().deny(&caller.principal, id, body.reason).await?;
-    Ok(Json(DenyResponse { invocation: InvocationView::from(&denied) }))
+    Ok(Json(DenyResponse { invocation: InvocationView::from(denied) }))
 }
 
 /// Asked before anything is looked up, so that who may not answer learns nothing about what there is.
@@ -287,13 +287,14 @@ fn answer(outcome: Outcome) -> Result<Response, Refusal> {
     let (invocation, result, replayed) = match outcome {
         Outcome::Pending(invocation) => {
             let message = format!("`{}` waits for a person", invocation.id);
-            let body = InvokeResponse { invocation: view(&invocation), result: None, message: Some(message), replayed: false };
+            let body = InvokeResponse { invocation: (*invocation).into(), result: None, message: Some(message), replayed: false };
             return written(StatusCode::ACCEPTED, &body);
         }
         Outcome::InDoubt(invocation) => {
-            let mut refusal = Refusal::ended(Code::InDoubt, &invocation);
             let why = invocation.failure.as_ref().map_or("", |failure| failure.message.as_str());
-            refusal.0.detail = format!("the effect of `{}` may have happened: {why}; do not retry, reconcile it", invocation.id);
+            let detail = format!("the effect of `{}` may have happened: {why}; do not retry, reconcile it", invocation.id);
+            let mut refusal = Refusal::ended(Code::InDoubt, *invocation);
+            refusal.0.detail = detail;
             return Err(refusal);
         }
         Outcome::Ended { invocation, result } => (invocation, result, false),
@@ -304,14 +305,14 @@ fn answer(outcome: Outcome) -> Result<Response, Refusal> {
     };
     match invocation.status {
         Status::Succeeded => {
-            let body = InvokeResponse { invocation: view(&invocation), result, message: None, replayed };
+            let body = InvokeResponse { invocation: (*invocation).into(), result, message: None, replayed };
             written(StatusCode::OK, &body)
         }
-        Status::Denied | Status::Quarantined => Err(Refusal::denied(&invocation)),
-        Status::Expired => Err(Refusal::ended(Code::Expired, &invocation)),
-        Status::Cancelled => Err(Refusal::ended(Code::AlreadyEnded, &invocation)),
+        Status::Denied | Status::Quarantined => Err(Refusal::denied(*invocation)),
+        Status::Expired => Err(Refusal::ended(Code::Expired, *invocation)),
+        Status::Cancelled => Err(Refusal::ended(Code::AlreadyEnded, *invocation)),
         Status::Failed | Status::Reverted | Status::Pending | Status::Approved | Status::Running | Status::InDoubt => {
-            Err(Refusal::ended(Code::SourceFailed, &invocation))
+            Err(Refusal::ended(Code::SourceFailed, *invocation))
         }
     }
 }
@@ -323,10 +324,7 @@ fn written(status: StatusCode, body: &InvokeResponse) -> Result<Response, Refusa
     Ok((status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response())
 }
 
-fn shown(invocation: &Invocation) -> InvokeResponse {
-    InvokeResponse { invocation: view(invocation), result: invocation.result.clone(), message: None, replayed: false }
-}
-
-fn view(invocation: &Invocation) -> InvocationView {
-    InvocationView::from(invocation)
+fn shown(invocation: Invocation) -> InvokeResponse {
+    let result = invocation.result.clone();
+    InvokeResponse { invocation: invocation.into(), result, message: None, replayed: false }
 }

@@ -33,18 +33,19 @@ impl Refusal {
     }
 
     /// An invocation that ended otherwise than asked for, with its receipt.
-    pub(super) fn ended(code: Code, invocation: &Invocation) -> Self {
+    pub(super) fn ended(code: Code, invocation: Invocation) -> Self {
         let failure = invocation.failure.as_ref();
         let detail = failure.map_or_else(|| code.title().to_owned(), |failure| failure.message.clone());
         let mut refusal = Self::new(code, detail);
         refusal.0.invocation_id = Some(invocation.id.to_string());
         refusal.0.error = failure.map(|failure| failure.code.clone());
+        let hint = format!("see why with `countersign explain {}`", invocation.id);
         refusal.0.invocation = Some(Box::new(InvocationView::from(invocation)));
-        refusal.hint(format!("see why with `countersign explain {}`", invocation.id))
+        refusal.hint(hint)
     }
 
     /// The code of an invocation that policy or a person refused.
-    pub(super) fn denied(invocation: &Invocation) -> Self {
+    pub(super) fn denied(invocation: Invocation) -> Self {
         let code = match invocation.denied_by {
             Some(DeniedBy::Person) => Code::DeniedByPerson,
             Some(DeniedBy::Binding) => Code::ApprovalVoid,

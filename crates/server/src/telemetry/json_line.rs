@@ -2,7 +2,7 @@
 
 use crate::ports::SystemClock;
 use countersign_core::Clock;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
@@ -19,8 +19,10 @@ where
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
-        let mut line = Line { text: String::with_capacity(512), has_trace: false };
-        write!(line.text, r#"{{"timestamp":"{}","level":"{}""#, SystemClock.now(), metadata.level())?;
+        let mut line = Line { text: Vec::with_capacity(512), has_trace: false };
+        line.text.extend_from_slice(b"{\"timestamp\":");
+        line.value(&SystemClock.now());
+        line.member("level", metadata.level().as_str());
         event.record(&mut line);
         if !line.has_trace {
             for span in context.event_scope().into_iter().flatten() {
@@ -28,30 +30,37 @@ where
                 let members = span.extensions().get::<FormattedFields<N>>().map(|fields| fields.fields.clone()).unwrap_or_default();
                 let members = members.trim_start_matches('{').trim_end_matches('}');
                 if !members.is_empty() {
-                    line.text.push(',');
-                    line.text.push_str(members);
+                    line.text.push(b',');
+                    line.text.extend_from_slice(members.as_bytes());
                 }
             }
         }
         line.member("target", metadata.target());
-        line.text.push_str("}\n");
-        writer.write_str(&line.text)
+        line.text.extend_from_slice(b"}\n");
+        writer.write_str(std::str::from_utf8(&line.text).map_err(|_| fmt::Error)?)
     }
 }
 
 struct Line {
-    text: String,
+    /// JSON as far as it is written; texts in it are UTF-8, so all of it is.
+    text: Vec<u8>,
     has_trace: bool,
 }
 
 impl Line {
     fn member<T: serde::Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+        self.text.push(b',');
+        self.value(name);
+        self.text.push(b':');
+        self.value(value);
+    }
+
+    fn value<T: serde::Serialize + ?Sized>(&mut self, value: &T) {
+        let before = self.text.len();
         // Texts, numbers and booleans: all of them have a form.
-        if let (Ok(name), Ok(value)) = (serde_json::to_string(name), serde_json::to_string(value)) {
-            self.text.push(',');
-            self.text.push_str(&name);
-            self.text.push(':');
-            self.text.push_str(&value);
+        if serde_json::to_writer(&mut self.text, value).is_err() {
+            self.text.truncate(before);
+            self.text.extend_from_slice(b"null");
         }
     }
 

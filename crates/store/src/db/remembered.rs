@@ -4,9 +4,11 @@
 //! SECURITY: a revoked token must stop working at once. So forgetting is not left to whoever writes a statement: the writer
 //! looks at every statement it runs (`changes_remembered`), and forgets before it answers the one who made the change.
 
-use super::{Row, Val};
+use super::Val;
 use parking_lot::Mutex;
+use std::any::Any;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Answers kept at once; beyond that all are dropped, and asked for again as they are needed.
@@ -30,15 +32,20 @@ pub(crate) struct Remembered {
 struct Answers {
     /// The generation all of them were read in.
     of: u64,
-    by_question: HashMap<Question, Vec<Row>>,
+    /// By statement, then by its parameters.
+    by_question: HashMap<StatementId, HashMap<Vec<Val>, Answer>>,
+    count: usize,
     trust: Trust,
 }
 
-/// Where the statement's text stands in the program, which is quicker to compare than the text, and its parameters.
-type Question = (usize, usize, Vec<Val>);
+/// What the rows were read as. Each statement is read as one type, so the type is always the one asked for.
+type Answer = Arc<dyn Any + Send + Sync>;
 
-fn question(sql: &'static str, params: &[Val]) -> Question {
-    (sql.as_ptr().addr(), sql.len(), params.to_vec())
+/// Where the statement's text stands in the program, which is quicker to compare than the text.
+type StatementId = (usize, usize);
+
+fn id_of(sql: &'static str) -> StatementId {
+    (sql.as_ptr().addr(), sql.len())
 }
 
 /// Whether we would hear of a change.
@@ -50,7 +57,7 @@ pub(super) enum Trust {
 
 impl Remembered {
     pub(super) fn new(trust: Trust) -> Self {
-        Self { generation: AtomicU64::new(0), answers: Mutex::new(Answers { of: 0, by_question: HashMap::new(), trust }) }
+        Self { generation: AtomicU64::new(0), answers: Mutex::new(Answers { of: 0, by_question: HashMap::new(), count: 0, trust }) }
     }
 
     /// To be taken before the question is asked of the database.
@@ -58,27 +65,30 @@ impl Remembered {
         self.generation.load(Ordering::Acquire)
     }
 
-    pub(super) fn recall(&self, sql: &'static str, params: &[Val]) -> Option<Vec<Row>> {
+    pub(super) fn recall<T: Send + Sync + 'static>(&self, sql: &'static str, params: &[Val]) -> Option<Arc<T>> {
         let generation = self.generation();
         let answers = self.answers.lock();
         if answers.of != generation {
             return None;
         }
-        // The key is built to be looked up: a few short copies, against a query.
-        answers.by_question.get(&question(sql, params)).cloned()
+        let answer = answers.by_question.get(&id_of(sql))?.get(params)?;
+        Arc::clone(answer).downcast().ok()
     }
 
     /// Keeps what was answered to a question asked in `generation`, unless something has changed since.
-    pub(super) fn keep(&self, generation: u64, sql: &'static str, params: &[Val], rows: &[Row]) {
+    pub(super) fn keep<T: Send + Sync + 'static>(&self, generation: u64, sql: &'static str, params: &[Val], answer: &Arc<T>) {
         let mut answers = self.answers.lock();
         if answers.trust == Trust::Uninformed || generation != self.generation() {
             return;
         }
-        if answers.of != generation || answers.by_question.len() >= ANSWERS_MAX {
+        if answers.of != generation || answers.count >= ANSWERS_MAX {
             answers.by_question.clear();
+            answers.count = 0;
             answers.of = generation;
         }
-        answers.by_question.insert(question(sql, params), rows.to_vec());
+        answers.count += 1;
+        let answer: Answer = Arc::<T>::clone(answer);
+        answers.by_question.entry(id_of(sql)).or_default().insert(params.to_vec(), answer);
     }
 
     pub(super) fn forget(&self) {
@@ -100,10 +110,10 @@ mod tests {
 
     fn asked(remembered: &Remembered, name: &str) {
         let generation = remembered.generation();
-        remembered.keep(generation, SQL, &[Val::from("org")], &[vec![Val::from(name)]]);
+        remembered.keep(generation, SQL, &[Val::from("org")], &Arc::new(name.to_owned()));
     }
 
-    fn recalled(remembered: &Remembered) -> Option<Vec<Row>> {
+    fn recalled(remembered: &Remembered) -> Option<Arc<String>> {
         remembered.recall(SQL, &[Val::from("org")])
     }
 
@@ -112,8 +122,8 @@ mod tests {
         let remembered = Remembered::new(Trust::Informed);
         assert_eq!(recalled(&remembered), None);
         asked(&remembered, "ada");
-        assert_eq!(recalled(&remembered), Some(vec![vec![Val::from("ada")]]));
-        assert_eq!(remembered.recall(SQL, &[Val::from("other")]), None);
+        assert_eq!(recalled(&remembered), Some(Arc::new("ada".to_owned())));
+        assert_eq!(remembered.recall::<String>(SQL, &[Val::from("other")]), None);
         remembered.forget();
         assert_eq!(recalled(&remembered), None);
     }
@@ -123,7 +133,7 @@ mod tests {
         let remembered = Remembered::new(Trust::Informed);
         let generation = remembered.generation();
         remembered.forget();
-        remembered.keep(generation, SQL, &[Val::from("org")], &[]);
+        remembered.keep(generation, SQL, &[Val::from("org")], &Arc::new("ada".to_owned()));
         assert_eq!(recalled(&remembered), None);
     }
 

@@ -2,7 +2,7 @@
 
 use super::pulse::Pulse;
 use super::remembered::{Remembered, Trust};
-use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, Savepoint, TimeSource, Tx, Val, Write};
+use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
 use crate::Error;
 use crate::seal::Sealing;
 use countersign_core::{Clock, Timestamp};
@@ -149,23 +149,11 @@ fn commit_batch(
     queue: &mut mpsc::Receiver<Box<dyn Write>>,
     batch: &mut Vec<Box<dyn Write>>,
 ) -> Result<(), Error> {
+    // From here on it is answered with all others, whatever becomes of them.
     batch.push(first);
     batch_word(tx, "BEGIN IMMEDIATE")?;
-    let mut next = 0;
-    while let Some(write) = batch.get_mut(next) {
-        if let Err(error) = run_in_savepoint(tx, &mut **write) {
-            // SQLite may have rolled the whole batch back by itself, on a full disk for instance.
-            rollback(tx);
-            return Err(error);
-        }
-        next += 1;
-        if batch.len() < BATCH_MAX
-            && let Ok(write) = queue.try_recv()
-        {
-            batch.push(write);
-        }
-    }
-    if let Err(error) = close(tx) {
+    if let Err(error) = run_all(tx, queue, batch) {
+        // SQLite may have rolled the whole batch back by itself, on a full disk for instance.
         rollback(tx);
         return Err(error);
     }
@@ -176,8 +164,32 @@ fn commit_batch(
     Ok(())
 }
 
-fn close(tx: &mut Tx) -> Result<(), Error> {
-    let statements = crate::seal::closing(tx);
+/// Runs what is queued and writes what it put off, again and again: what arrives while entries are signed shares their commit.
+fn run_all(tx: &mut Tx, queue: &mut mpsc::Receiver<Box<dyn Write>>, batch: &mut Vec<Box<dyn Write>>) -> Result<(), Error> {
+    let mut next = 0;
+    while next < batch.len() {
+        while let Some(write) = batch.get_mut(next) {
+            run_in_savepoint(tx, &mut **write)?;
+            next += 1;
+            take_next(queue, batch);
+        }
+        let appended = crate::seal::appended(tx);
+        exec_all(tx, &appended)?;
+        take_next(queue, batch);
+    }
+    let heads = crate::seal::heads(tx);
+    exec_all(tx, &heads)
+}
+
+fn take_next(queue: &mut mpsc::Receiver<Box<dyn Write>>, batch: &mut Vec<Box<dyn Write>>) {
+    if batch.len() < BATCH_MAX
+        && let Ok(write) = queue.try_recv()
+    {
+        batch.push(write);
+    }
+}
+
+fn exec_all(tx: &Tx, statements: &[Statement]) -> Result<(), Error> {
     let Connection::Sqlite(connection) = &tx.connection else {
         return Err(other_engine());
     };

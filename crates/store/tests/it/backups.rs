@@ -49,7 +49,7 @@ async fn a_backup_taken_while_sixteen_write_is_of_one_moment(kind: Kind) {
                 let mut written = 0;
                 while !done.load(Ordering::Relaxed) {
                     let running = tenant.running(&store).await;
-                    store.finish(tenant.finish(&running, Row::From(Status::Running), Status::Succeeded)).await.unwrap();
+                    store.finish(tenant.finish(&running, Row::From(Status::Running), Status::Succeeded).into()).await.unwrap();
                     written += 1;
                 }
                 written
@@ -136,8 +136,8 @@ async fn what_is_not_a_whole_backup_restores_nothing(kind: Kind) {
     check(unknown, |error| matches!(error, RestoreError::Malformed { line: 2, .. })).await;
     let short = joined(&[first, r#"{"table":"orgs","row":["x"]}"#, last]);
     check(short, |error| matches!(error, RestoreError::Malformed { line: 2, .. })).await;
-    let newer = file.replacen("\"schema_version\":1", "\"schema_version\":9", 1);
-    check(newer, |error| matches!(error, RestoreError::OtherVersion { found: 9, wanted: 1 })).await;
+    let newer = file.replacen("\"schema_version\":2", "\"schema_version\":9", 1);
+    check(newer, |error| matches!(error, RestoreError::OtherVersion { found: 9, wanted: 2 })).await;
     // After all these the whole file still goes in.
     store.restore(Cursor::new(file.into_bytes())).await.unwrap();
     assert_eq!(verify(&store, &tenant.org).await.receipts, 1);

@@ -39,7 +39,7 @@ async fn sixty_four_writers_in_two_orgs_leave_two_whole_logs(kind: Kind) {
                     for tenant in order {
                         let running = tenant.running(&store).await;
                         let finish = tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
-                        match store.finish(finish).await.unwrap() {
+                        match store.finish(finish.into()).await.unwrap() {
                             Finished::Recorded { seq } => seqs.push((tenant.org.clone(), seq)),
                             other @ (Finished::Not(_) | Finished::Missing) => panic!("{other:?}"),
                         }

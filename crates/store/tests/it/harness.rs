@@ -356,7 +356,7 @@ impl Tenant {
         let finish = self.finish(&self.reading(), Row::Insert, Status::Succeeded);
         let mut ended = finish.invocation.clone();
         let id = receipt_id(&finish);
-        let Finished::Recorded { seq } = store.finish(finish).await? else { panic!("a new row is recorded") };
+        let Finished::Recorded { seq } = store.finish(finish.into()).await? else { panic!("a new row is recorded") };
         ended.receipt = Some(countersign_core::invocation::ReceiptRef { id, seq });
         Ok(ended)
     }

@@ -211,7 +211,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.begin_again(running.clone(), ours.tenant.intent(&running)).await, Ok(Begun::Missing));
     assert_eq!(store.doubt(running.clone(), ours.tenant.event(&running, Status::InDoubt)).await, Ok(Finished::Missing));
     let finish = ours.tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
-    assert_eq!(store.finish(finish).await, Ok(Finished::Missing));
+    assert_eq!(store.finish(finish.into()).await, Ok(Finished::Missing));
     assert_eq!(store.end_session(org, &them.session.id).await, Ok(None));
     assert_eq!(store.revoke_token(org, &them.agent_token_id).await, Ok(None));
     assert_eq!(store.disable_user(org, &them.owner).await, Ok(None));

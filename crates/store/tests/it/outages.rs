@@ -30,7 +30,7 @@ async fn while_it_is_away_nothing_is_written_and_then_everything_goes_on() {
     proxy.cut();
     let finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
     for _ in 0..3 {
-        let away = store.finish(finish.clone()).await.unwrap_err();
+        let away = store.finish(finish.clone().into()).await.unwrap_err();
         assert!(matches!(away, Error::Unavailable { .. }) && away.is_transient(), "{away:?}");
     }
     for away in [store.check().await.unwrap_err(), store.log_size(&tenant.org).await.unwrap_err()] {
@@ -39,7 +39,7 @@ async fn while_it_is_away_nothing_is_written_and_then_everything_goes_on() {
     proxy.mend();
     assert_eq!(store.check().await, Ok(()));
     assert!(!is_there(store, &finish.invocation).await);
-    assert_eq!(store.finish(finish).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(store.finish(finish.into()).await, Ok(Finished::Recorded { seq: 2 }));
     assert_eq!(world.verify(&tenant).await.receipts, 2);
 }
 
@@ -51,12 +51,12 @@ async fn a_commit_that_is_cut_is_uncertain_and_a_repetition_tells() {
     for (commit, again) in [(Commit::IsLost, Finished::Recorded { seq: 2 }), (Commit::Arrives, Finished::Not(Status::Succeeded))] {
         proxy.cut_at_commit(0, commit);
         let finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
-        let uncertain = store.finish(finish.clone()).await.unwrap_err();
+        let uncertain = store.finish(finish.clone().into()).await.unwrap_err();
         assert!(matches!(uncertain, Error::CommitUnknown { .. }) && !uncertain.is_transient(), "{uncertain:?}");
         proxy.mend();
         assert_eq!(is_there(store, &finish.invocation).await, commit == Commit::Arrives);
         let finish = countersign_core::ledger::Finish { row: Row::InsertAgain, ..finish };
-        assert_eq!(store.finish(finish).await, Ok(again), "{commit:?}");
+        assert_eq!(store.finish(finish.into()).await, Ok(again), "{commit:?}");
     }
     assert_eq!(world.verify(&tenant).await.receipts, 3);
 }
@@ -73,7 +73,7 @@ async fn a_database_that_takes_our_words_and_never_answers_counts_as_away() {
     let away = store.log_size(&tenant.org).await.unwrap_err();
     assert!(matches!(away, Error::Unavailable { .. }), "{away:?}");
     let finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
-    let unanswered = store.finish(finish.clone()).await.unwrap_err();
+    let unanswered = store.finish(finish.clone().into()).await.unwrap_err();
     assert!(matches!(unanswered, Error::Unavailable { .. }), "nothing was committed, and that is known: {unanswered:?}");
     tokio::time::resume();
     proxy.mend();
@@ -124,7 +124,7 @@ async fn cuts_in_the_middle_of_commits_under_load_leave_a_whole_log() {
         let writes: Vec<_> = (0..24)
             .map(|_| {
                 let (store, finish) = (world.store.clone(), tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded));
-                tokio::spawn(async move { (finish.invocation.clone(), store.finish(finish).await) })
+                tokio::spawn(async move { (finish.invocation.clone(), store.finish(finish.into()).await) })
             })
             .collect();
         proxy.was_cut().await;

@@ -151,7 +151,7 @@ impl Card<'_> {
 
 /// The decision as one line: what the cascade found, what tightened it, what holds.
 pub(in crate::commands) fn cascade(decision: &DecisionView) -> String {
-    let found = match decision.source.as_str() {
+    let found = match decision.source.as_ref() {
         "inferred_default" => "inferred from the tier".to_owned(),
         "org_default" => "set for the org".to_owned(),
         "automation_override" => "set for the automation".to_owned(),

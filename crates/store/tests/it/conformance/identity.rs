@@ -28,7 +28,7 @@ async fn a_store_answers_who_and_what_it_is(kind: Kind) {
     let world = World::new(kind).await;
     let expected = if kind == Kind::Sqlite { "sqlite" } else { "postgresql" };
     assert_eq!(world.store.engine_name(), expected);
-    assert_eq!(Store::schema_version(), 1);
+    assert_eq!(Store::schema_version(), 2);
     assert_eq!(world.store.check().await, Ok(()));
     assert_eq!(world.store.now().await, Ok(testkit::clock::START));
     world.clock.advance_seconds(1);
@@ -314,7 +314,7 @@ async fn a_database_of_another_master_key_is_noticed(kind: Kind) {
     let refused = stranger.space_key(&tenant.org, &tenant.space).await.map(|_| ()).unwrap_err();
     assert!(refused.to_string().contains("another master key"), "{refused}");
     let finish = tenant.finish(&tenant.reading(), countersign_core::ledger::Row::Insert, countersign_core::Status::Succeeded);
-    let refused = stranger.finish(finish).await.unwrap_err();
+    let refused = stranger.finish(finish.into()).await.unwrap_err();
     assert!(refused.to_string().contains("another master key"), "{refused}");
     assert_eq!(world.verify(&tenant).await.entries, 1);
 }

@@ -56,7 +56,7 @@ async fn a_call_is_held_approved_begun_and_finished(kind: Kind) {
     assert_eq!(store.find_sealed_params(&tenant.org, &asked.id).await, Ok(Some(b"sealed".to_vec())), "kept until it ends");
 
     let finish = tenant.finish(&begin.invocation, Row::From(Status::Running), Status::Succeeded);
-    assert_eq!(store.finish(finish.clone()).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(store.finish(finish.clone().into()).await, Ok(Finished::Recorded { seq: 2 }));
     let receipt = Some(ReceiptRef { id: receipt_id(&finish), seq: 2 });
     assert_eq!(row(store, &asked).await, Invocation { receipt, ..finish.invocation.clone() });
     assert_eq!(store.find_sealed_params(&tenant.org, &asked.id).await, Ok(None), "shredded with the end");
@@ -100,7 +100,7 @@ async fn an_approval_is_refused_in_any_status_but_pending(kind: Kind) {
     assert_eq!(store.approve(tenant.approve(&tenant.writing())).await, Ok(Approved::Missing));
     let approved = tenant.approved(store).await;
     let denied = tenant.pending(store).await;
-    store.finish(tenant.finish(&denied, Row::From(Status::Pending), Status::Denied)).await.unwrap();
+    store.finish(tenant.finish(&denied, Row::From(Status::Pending), Status::Denied).into()).await.unwrap();
     let running = tenant.running(store).await;
     let before = counts(store, &tenant).await;
     for (invocation, status) in [(approved, Status::Approved), (denied, Status::Denied), (running, Status::Running)] {
@@ -127,14 +127,14 @@ async fn a_call_begins_only_from_the_status_it_was_said_to_be_in(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let from_approved = Row::From(Status::Approved);
-    assert_eq!(store.begin(tenant.begin(&tenant.writing(), from_approved.clone())).await, Ok(Begun::Missing));
+    assert_eq!(store.begin(tenant.begin(&tenant.writing(), from_approved)).await, Ok(Begun::Missing));
     let pending = tenant.pending(store).await;
     let before = counts(store, &tenant).await;
-    assert_eq!(store.begin(tenant.begin(&pending, from_approved.clone())).await, Ok(Begun::Not(Status::Pending)));
+    assert_eq!(store.begin(tenant.begin(&pending, from_approved)).await, Ok(Begun::Not(Status::Pending)));
     assert_eq!(row(store, &pending).await, pending);
     assert_eq!(counts(store, &tenant).await, before);
     let approved = tenant.approved(store).await;
-    assert_eq!(store.begin(tenant.begin(&approved, from_approved.clone())).await, Ok(Begun::Started));
+    assert_eq!(store.begin(tenant.begin(&approved, from_approved)).await, Ok(Begun::Started));
     assert_eq!(store.begin(tenant.begin(&approved, from_approved)).await, Ok(Begun::Not(Status::Running)), "an approval is used once");
     assert_eq!(store.list_entries_of(&tenant.org, &approved.id).await.unwrap().len(), 1);
     world.verify(&tenant).await;
@@ -161,7 +161,7 @@ async fn every_further_attempt_has_its_own_intent(kind: Kind) {
     }
     let missing = tenant.reading();
     assert_eq!(store.begin_again(missing.clone(), tenant.intent(&missing)).await, Ok(Begun::Missing));
-    store.finish(tenant.finish(&running, Row::From(Status::Running), Status::Failed)).await.unwrap();
+    store.finish(tenant.finish(&running, Row::From(Status::Running), Status::Failed).into()).await.unwrap();
     assert_eq!(store.begin_again(running.clone(), tenant.intent(&running)).await, Ok(Begun::Not(Status::Failed)));
     let report = world.verify(&tenant).await;
     assert_eq!((report.intents, report.receipts), (3, 1));
@@ -181,7 +181,7 @@ async fn only_what_runs_can_be_doubted_and_a_doubt_can_be_resolved(kind: Kind) {
     assert_eq!(doubt(&running).await, Ok(Finished::Not(Status::InDoubt)));
     assert_eq!(world.verify(&tenant).await.open_intents, 1);
     let finish = tenant.finish(&running, Row::From(Status::InDoubt), Status::Succeeded);
-    assert_eq!(store.finish(finish).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(store.finish(finish.into()).await, Ok(Finished::Recorded { seq: 2 }));
     assert_eq!(doubt(&running).await, Ok(Finished::Not(Status::Succeeded)));
     let names: Vec<_> = store.list_events(&tenant.org, &everything()).await.unwrap().items.into_iter().map(|event| event.name).collect();
     assert_eq!(names, ["invocation.doubted", "invocation.succeeded"]);
@@ -192,22 +192,22 @@ async fn a_call_ends_only_from_the_status_it_was_said_to_be_in(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let from_running = Row::From(Status::Running);
-    let missing = tenant.finish(&tenant.reading(), from_running.clone(), Status::Succeeded);
-    assert_eq!(store.finish(missing).await, Ok(Finished::Missing));
+    let missing = tenant.finish(&tenant.reading(), from_running, Status::Succeeded);
+    assert_eq!(store.finish(missing.into()).await, Ok(Finished::Missing));
     let pending = tenant.pending(store).await;
     let before = counts(store, &tenant).await;
-    assert_eq!(store.finish(tenant.finish(&pending, from_running.clone(), Status::Succeeded)).await, Ok(Finished::Not(Status::Pending)));
+    assert_eq!(store.finish(tenant.finish(&pending, from_running, Status::Succeeded).into()).await, Ok(Finished::Not(Status::Pending)));
     assert_eq!(counts(store, &tenant).await, before);
 
     let ended = tenant.read_once(store).await;
     let again = tenant.finish(&ended, Row::InsertAgain, Status::Succeeded);
-    assert_eq!(store.finish(again).await, Ok(Finished::Not(Status::Succeeded)), "a repeated write finds the first one");
+    assert_eq!(store.finish(again.into()).await, Ok(Finished::Not(Status::Succeeded)), "a repeated write finds the first one");
     assert_eq!(store.find_invocation(&tenant.org, &ended.id).await, Ok(Some(ended)));
 
     let mut denial = tenant.finish(&pending, Row::From(Status::Pending), Status::Denied);
     denial.approval = Some(countersign_core::ledger::Approval { approves: false, ..tenant.approval(&pending) });
-    assert_eq!(store.finish(denial.clone()).await, Ok(Finished::Recorded { seq: 2 }));
-    assert_eq!(store.finish(denial).await, Ok(Finished::Not(Status::Denied)));
+    assert_eq!(store.finish(denial.clone().into()).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(store.finish(denial.into()).await, Ok(Finished::Not(Status::Denied)));
     assert_eq!(world.verify(&tenant).await.receipts, 2);
 }
 
@@ -217,12 +217,12 @@ async fn a_call_expires_only_past_its_time(kind: Kind) {
     let (pending, approved) = (tenant.pending(store).await, tenant.approved(store).await);
     let expire = |invocation: &Invocation, from| tenant.finish(invocation, Row::ExpiredFrom(from), Status::Expired);
     world.clock.advance_seconds(299);
-    assert_eq!(store.finish(expire(&pending, Status::Pending)).await, Ok(Finished::Not(Status::Pending)));
+    assert_eq!(store.finish(expire(&pending, Status::Pending).into()).await, Ok(Finished::Not(Status::Pending)));
     world.clock.advance_seconds(1);
-    assert_eq!(store.finish(expire(&approved, Status::Pending)).await, Ok(Finished::Not(Status::Approved)));
-    assert_eq!(store.finish(expire(&pending, Status::Pending)).await, Ok(Finished::Recorded { seq: 1 }));
-    assert_eq!(store.finish(expire(&approved, Status::Approved)).await, Ok(Finished::Recorded { seq: 2 }));
-    assert_eq!(store.finish(expire(&approved, Status::Approved)).await, Ok(Finished::Not(Status::Expired)));
+    assert_eq!(store.finish(expire(&approved, Status::Pending).into()).await, Ok(Finished::Not(Status::Approved)));
+    assert_eq!(store.finish(expire(&pending, Status::Pending).into()).await, Ok(Finished::Recorded { seq: 1 }));
+    assert_eq!(store.finish(expire(&approved, Status::Approved).into()).await, Ok(Finished::Recorded { seq: 2 }));
+    assert_eq!(store.finish(expire(&approved, Status::Approved).into()).await, Ok(Finished::Not(Status::Expired)));
     world.verify(&tenant).await;
 }
 
@@ -240,10 +240,10 @@ async fn a_change_that_no_status_allows_is_refused(kind: Kind) {
         (&running, Status::Running, Status::Denied),
         (&running, Status::Running, Status::Running),
     ] {
-        let refused = store.finish(tenant.finish(invocation, Row::From(from), to)).await;
+        let refused = store.finish(tenant.finish(invocation, Row::From(from), to).into()).await;
         assert!(matches!(refused, Err(Error::Corrupt { .. })), "{from} became {to}: {refused:?}");
     }
-    let unended = store.finish(tenant.finish(&tenant.reading(), Row::Insert, Status::Pending)).await;
+    let unended = store.finish(tenant.finish(&tenant.reading(), Row::Insert, Status::Pending).into()).await;
     assert!(matches!(unended, Err(Error::Corrupt { .. })), "{unended:?}");
     let unapproved = store.begin(tenant.begin(&pending, Row::From(Status::Pending))).await;
     assert!(matches!(unapproved, Err(Error::Corrupt { .. })), "{unapproved:?}");
@@ -271,8 +271,8 @@ async fn what_cannot_be_written_whole_is_not_written_at_all(kind: Kind) {
     let refusals = [
         store.hold(hold).await.unwrap_err(),
         store.approve(approve).await.unwrap_err(),
-        store.finish(finish).await.unwrap_err(),
-        store.finish(no_receipt).await.unwrap_err(),
+        store.finish(finish.into()).await.unwrap_err(),
+        store.finish(no_receipt.into()).await.unwrap_err(),
         store.hold(tenant.hold(&pending)).await.unwrap_err(),
         store.begin(tenant.begin(&pending, Row::Insert)).await.unwrap_err(),
     ];

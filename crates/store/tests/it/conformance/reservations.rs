@@ -68,7 +68,7 @@ async fn a_key_answers_after_a_success_until_its_time_is_over(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let first = begun(store, &tenant, keyed(tenant.reading())).await;
-    store.finish(tenant.finish(&first, Row::From(Status::Running), Status::Succeeded)).await.unwrap();
+    store.finish(tenant.finish(&first, Row::From(Status::Running), Status::Succeeded).into()).await.unwrap();
     world.clock.advance_seconds(3_599);
     assert_eq!(holder(store, &first).await.unwrap().invocation, first.id);
     world.clock.advance_seconds(1);
@@ -76,7 +76,7 @@ async fn a_key_answers_after_a_success_until_its_time_is_over(kind: Kind) {
     let second = begun(store, &tenant, keyed(tenant.reading())).await;
     assert_eq!(holder(store, &first).await.unwrap().invocation, second.id);
     // The first has nothing to say any more about a key that is no longer its own.
-    let late = store.finish(tenant.finish(&first, Row::From(Status::Running), Status::Failed)).await;
+    let late = store.finish(tenant.finish(&first, Row::From(Status::Running), Status::Failed).into()).await;
     assert_eq!(late, Ok(Finished::Not(Status::Succeeded)));
     assert_eq!(holder(store, &first).await.unwrap().invocation, second.id);
 }
@@ -87,17 +87,17 @@ async fn a_key_is_free_again_after_a_call_without_effect(kind: Kind) {
     let first = begun(store, &tenant, keyed(tenant.reading())).await;
     let mut finish = tenant.finish(&first, Row::From(Status::Running), Status::Failed);
     assert_eq!(finish.key, KeyFate::Freed);
-    store.finish(finish.clone()).await.unwrap();
+    store.finish(finish.clone().into()).await.unwrap();
     assert_eq!(holder(store, &first).await, None);
     let second = begun(store, &tenant, keyed(tenant.reading())).await;
     // A failure whose effect may have happened keeps its key.
     finish = tenant.finish(&second, Row::From(Status::Running), Status::Failed);
     finish.key = KeyFate::Answers;
-    store.finish(finish).await.unwrap();
+    store.finish(finish.into()).await.unwrap();
     assert_eq!(holder(store, &first).await.unwrap().invocation, second.id);
     let waiting = keyed(tenant.writing());
     store.hold(tenant.hold(&waiting)).await.unwrap();
-    store.finish(tenant.finish(&waiting, Row::From(Status::Pending), Status::Denied)).await.unwrap();
+    store.finish(tenant.finish(&waiting, Row::From(Status::Pending), Status::Denied).into()).await.unwrap();
     assert_eq!(holder(store, &waiting).await, None);
     world.verify(&tenant).await;
 }
@@ -112,7 +112,7 @@ async fn a_call_that_is_still_open_keeps_its_key_past_its_time(kind: Kind) {
     assert_eq!(holder(store, &first).await.unwrap().invocation, first.id);
     let taken = store.begin(tenant.begin(&keyed(tenant.reading()), Row::Insert)).await.unwrap();
     assert!(matches!(taken, Begun::KeyTaken(_)), "{taken:?}");
-    store.finish(tenant.finish(&first, Row::From(Status::InDoubt), Status::Succeeded)).await.unwrap();
+    store.finish(tenant.finish(&first, Row::From(Status::InDoubt), Status::Succeeded).into()).await.unwrap();
     assert_eq!(holder(store, &first).await, None, "it ended long after its key's time");
     begun(store, &tenant, keyed(tenant.reading())).await;
 }
