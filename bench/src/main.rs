@@ -36,7 +36,8 @@ enum Extent {
     Full,
 }
 
-#[tokio::main]
+// One thread for all callers: it leaves the most to the server.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {

@@ -9,9 +9,10 @@ pub(crate) use usage::failure as usage_failure;
 
 use crate::commands::{
     action::Action, answer, backup, completions, context, doctor, explain, help as help_command, inbox, invocation::Invocation, key::Key,
-    login, mode::Mode, notification::Notification, receipt::Receipt, serve, session::Session, show, space::Space, token::Token, user::User,
+    login, man, mode::Mode, notification::Notification, receipt::Receipt, serve, session::Session, show, space::Space, token::Token,
+    user::User,
 };
-use crate::output::{Fields, Format, Input, Settings, Times};
+use crate::output::{Fields, Format, Input, Settings, Syntax, Times};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use countersign_core::limits::PAGE_ROWS_DEFAULT;
 
@@ -39,6 +40,9 @@ pub(crate) struct Global {
     /// When to colour; NO_COLOR and CLICOLOR_FORCE are heard, too
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     color: Color,
+    /// Change nothing: show what would be sent; an invoked action says what it would change
+    #[arg(long, global = true)]
+    pub(crate) dry_run: bool,
     /// Never ask anything
     #[arg(long, global = true)]
     no_input: bool,
@@ -54,6 +58,7 @@ pub(crate) struct Global {
 enum Output {
     Table,
     Json,
+    Yaml,
     Name,
 }
 
@@ -67,8 +72,9 @@ enum Color {
 impl Global {
     pub(crate) fn settings(&self) -> Settings {
         let format = match (&self.json, self.output) {
-            (Some(fields), _) => Format::Json(Fields::parse(fields.as_deref())),
-            (None, Some(Output::Json)) => Format::Json(Fields::All),
+            (Some(fields), _) => Format::Document(Syntax::Json, Fields::parse(fields.as_deref())),
+            (None, Some(Output::Json)) => Format::Document(Syntax::Json, Fields::All),
+            (None, Some(Output::Yaml)) => Format::Document(Syntax::Yaml, Fields::All),
             (None, Some(Output::Table)) => Format::Table,
             (None, Some(Output::Name)) => Format::Name,
             (None, None) => Format::Auto,
@@ -125,6 +131,9 @@ pub(crate) enum Command {
     /// Write the completions for a shell
     #[command(before_help = completions::EXAMPLES)]
     Completions(completions::Completions),
+    /// Write the manual pages
+    #[command(before_help = man::EXAMPLES)]
+    Man(man::Man),
 
     /// Log in to a server and remember it as a context
     #[command(before_help = login::EXAMPLES)]
@@ -197,6 +206,43 @@ pub(crate) enum Command {
     Help(help_command::Help),
 }
 
+impl Command {
+    /// The commands that work on files here and not through a server; their names.
+    pub(crate) const fn changes_this_machine(&self) -> Option<&'static str> {
+        match self {
+            Self::Serve(_) => Some("serve"),
+            Self::Login(_) => Some("login"),
+            Self::Logout(_) => Some("logout"),
+            Self::Context(_) => Some("context"),
+            Self::Backup(_) => Some("backup"),
+            Self::Restore(_) => Some("restore"),
+            Self::Man(_) => Some("man"),
+            Self::Doctor(_)
+            | Self::Status
+            | Self::Version
+            | Self::Completions(_)
+            | Self::Whoami
+            | Self::Token(_)
+            | Self::Session(_)
+            | Self::Space(_)
+            | Self::User(_)
+            | Self::Inbox
+            | Self::Show(_)
+            | Self::Approve(_)
+            | Self::Deny(_)
+            | Self::Notification(_)
+            | Self::Action(_)
+            | Self::Invocation(_)
+            | Self::Explain(_)
+            | Self::Mode(_)
+            | Self::Receipt(_)
+            | Self::Key(_)
+            | Self::Openapi
+            | Self::Help(_) => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,10 +260,14 @@ mod tests {
     #[test]
     fn json_takes_fields_and_never_swallows_the_next_word() {
         assert_eq!(settings(&[]).format, Format::Auto);
-        assert_eq!(settings(&["--json"]).format, Format::Json(Fields::All));
-        assert_eq!(settings(&["-o", "json"]).format, Format::Json(Fields::All));
+        assert_eq!(settings(&["--json"]).format, Format::Document(Syntax::Json, Fields::All));
+        assert_eq!(settings(&["-o", "json"]).format, Format::Document(Syntax::Json, Fields::All));
+        assert_eq!(settings(&["-o", "yaml"]).format, Format::Document(Syntax::Yaml, Fields::All));
         assert_eq!(settings(&["-o", "name"]).format, Format::Name);
-        assert_eq!(settings(&["--json=id,status"]).format, Format::Json(Fields::Some(vec!["id".into(), "status".into()])));
+        assert_eq!(
+            settings(&["--json=id,status"]).format,
+            Format::Document(Syntax::Json, Fields::Some(vec!["id".into(), "status".into()]))
+        );
         let Command::Show(_) = Cli::try_parse_from(["countersign", "show", "--json", "inv_1"]).unwrap().command else {
             panic!("the id was taken for a list of fields");
         };

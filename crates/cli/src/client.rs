@@ -29,10 +29,18 @@ pub(crate) struct Client {
     http: reqwest::Client,
     base: Url,
     token: Option<Secret<String>>,
+    mode: Rehearsal,
+}
+
+/// Whether changes are asked for, or only shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rehearsal {
+    Off,
+    On,
 }
 
 impl Client {
-    pub(crate) fn new(server: Server) -> Result<Self, Failure> {
+    pub(crate) fn new(server: Server, mode: Rehearsal) -> Result<Self, Failure> {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_secs(CONNECT_SECONDS))
@@ -45,7 +53,7 @@ impl Client {
         let http = builder.build().map_err(|error| {
             Failure::failed(format!("the HTTP client cannot start: {}", reasons(&error))).hint("install your system's CA certificates")
         })?;
-        Ok(Self { http, base: server.url, token: server.token })
+        Ok(Self { http, base: server.url, token: server.token, mode })
     }
 
     pub(crate) const fn url(&self) -> &Url {
@@ -56,6 +64,10 @@ impl Client {
         self.token.is_some()
     }
 
+    pub(crate) fn rehearses(&self) -> bool {
+        self.mode == Rehearsal::On
+    }
+
     /// `path` is what follows `/api/v1`, part by part; each part is escaped.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str], query: &[(&str, String)]) -> Result<Answer<T>, Failure> {
         let request = self.request(Method::GET, path)?.query(query).timeout(Duration::from_secs(ANSWER_SECONDS));
@@ -64,6 +76,11 @@ impl Client {
 
     pub(crate) async fn post<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
         self.change(Method::POST, path, Some(body)).await
+    }
+
+    /// Sent in a rehearsal, too: an invocation that says itself that it is one, and the session it is asked in.
+    pub(crate) async fn post_always<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
+        self.ask(Method::POST, path, Some(body)).await
     }
 
     /// Where the address says everything.
@@ -106,6 +123,14 @@ impl Client {
         path: &[&str],
         body: Option<&impl Serialize>,
     ) -> Result<Answer<T>, Failure> {
+        if self.rehearses() {
+            let body = body.map(serde_json::to_value).transpose().map_err(|error| Failure::failed(error.to_string()))?;
+            return Err(Failure::unsent_request(method.as_str(), &format!("/api/v1/{}", path.join("/")), body));
+        }
+        self.ask(method, path, body).await
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, method: Method, path: &[&str], body: Option<&impl Serialize>) -> Result<Answer<T>, Failure> {
         let request = self.request(method, path)?.timeout(Duration::from_secs(ANSWER_SECONDS));
         let request = match body {
             Some(body) => request.json(body),

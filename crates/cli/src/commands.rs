@@ -13,6 +13,7 @@ pub(crate) mod inbox;
 pub(crate) mod invocation;
 pub(crate) mod key;
 pub(crate) mod login;
+pub(crate) mod man;
 pub(crate) mod mode;
 pub(crate) mod notification;
 mod outcome;
@@ -27,10 +28,10 @@ pub(crate) mod token;
 pub(crate) mod user;
 
 use crate::args::{self, Cli, Command, Global, Paging};
-use crate::client::Client;
+use crate::client::{Client, Rehearsal};
 use crate::context::{Environment, Origin, Server};
 use crate::exit::{Exit, Failure};
-use crate::output::{Fields, Format, Input, Settings, Terminal, Times};
+use crate::output::{Fields, Format, Input, Settings, Syntax, Terminal, Times};
 use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
 use std::ffi::OsString;
@@ -61,19 +62,34 @@ pub(crate) struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// A client of the server that is meant. Says so when the token was found rather than given.
-    pub(crate) fn client(&mut self) -> Result<Client, Failure> {
+    /// A client of the server that is meant.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        let server = Server::find(self.global.url.as_deref(), self.global.context.as_deref(), self.environment)?;
+        Client::new(server, self.rehearsal())
+    }
+
+    /// The same, for who asks where they stand: says so when the token was found rather than given.
+    fn client_introduced(&mut self) -> Result<Client, Failure> {
         let server = Server::find(self.global.url.as_deref(), self.global.context.as_deref(), self.environment)?;
         if let Origin::OwnerFile(path) = &server.origin
-            && !self.terminal.is_json()
+            && !self.terminal.is_document()
         {
             self.terminal.note(crate::style::Tone::Muted.paint(format!("using the owner's token in {}", path.display())));
         }
-        Client::new(server)
+        Client::new(server, self.rehearsal())
+    }
+
+    pub(crate) const fn rehearsal(&self) -> Rehearsal {
+        if self.global.dry_run { Rehearsal::On } else { Rehearsal::Off }
     }
 }
 
 fn start(cli: Cli, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    if cli.global.dry_run
+        && let Some(name) = cli.command.changes_this_machine()
+    {
+        return Err(Failure::usage(format!("`{name}` cannot be rehearsed: it asks no server, it changes this machine")));
+    }
     // Serving is work for every core; asking is not.
     let mut builder = if matches!(cli.command, Command::Serve(_)) {
         tokio::runtime::Builder::new_multi_thread()
@@ -84,6 +100,7 @@ fn start(cli: Cli, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let environment = Environment::read(|name| std::env::var(name).ok());
     let ended = runtime.block_on(async {
         if let Command::Serve(serve) = cli.command {
+            // A server hears interrupts itself, and ends what runs first.
             return serve.run(terminal).await;
         }
         // Heard from the start, so that no interrupt leaves a terminal silent or a file half written.
@@ -105,12 +122,13 @@ async fn run(command: Command, mut setting: Setting<'_>) -> Result<Exit, Failure
     match command {
         Command::Serve(serve) => serve.run(setting.terminal).await,
         Command::Doctor(doctor) => doctor.run(setting).await,
-        Command::Status => status::status(&setting.client()?, setting.terminal).await,
+        Command::Status => status::status(&setting.client_introduced()?, setting.terminal).await,
         Command::Version => help::version(setting.terminal),
         Command::Completions(completions) => completions.run(setting.terminal),
+        Command::Man(man) => man.run(setting.terminal),
         Command::Login(login) => login.run(setting).await,
         Command::Logout(logout) => logout.run(setting),
-        Command::Whoami => status::whoami(&setting.client()?, setting.terminal).await,
+        Command::Whoami => status::whoami(&setting.client_introduced()?, setting.terminal).await,
         Command::Context(context) => context.run(setting),
         Command::Token(token) => token.run(&setting.client()?, setting.terminal).await,
         Command::Session(session) => session.run(&setting.client()?, setting.terminal).await,
@@ -155,7 +173,7 @@ fn not_parsed(error: &clap::Error, arguments: &[OsString]) -> Exit {
         return exit;
     }
     let is_json = |argument: &OsString| argument == "--json" || argument.to_str().is_some_and(|text| text.starts_with("--json="));
-    let format = if arguments.iter().any(is_json) { Format::Json(Fields::All) } else { Format::Auto };
+    let format = if arguments.iter().any(is_json) { Format::Document(Syntax::Json, Fields::All) } else { Format::Auto };
     let settings = Settings { format, times: Times::Relative, input: Input::Never, color: anstream::ColorChoice::Auto };
     let failure = args::usage_failure(error);
     Terminal::new(settings, Arc::new(server::SystemClock)).failure(&failure);

@@ -1,6 +1,7 @@
 //! How a command ends: an exit code that scripts can rest on, and an error in three lines that a person can act on.
 //! Every code of the API and every status of an invocation is mapped here and nowhere else.
 
+use crate::style::clean;
 use api::problem::FieldError;
 use api::{Code, Problem};
 use countersign_core::Status;
@@ -160,11 +161,13 @@ pub(crate) struct Failure {
     code: Option<Code>,
     /// The server's own words, for `--json`.
     problem: Option<Box<Value>>,
+    /// In a rehearsal: the request that was not sent. No failure, but as much an end.
+    unsent: Option<Box<Value>>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), cause: None, hint: None, code: None, problem: None }
+        Self { exit, message: message.into(), cause: None, hint: None, code: None, problem: None, unsent: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -173,6 +176,20 @@ impl Failure {
 
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)
+    }
+
+    /// What a rehearsal ends with, in place of the request.
+    pub(crate) fn unsent_request(method: &str, path: &str, body: Option<Value>) -> Self {
+        let request = json!({ "method": method, "path": path, "body": body });
+        Self { unsent: Some(Box::new(request)), ..Self::new(Exit::Ok, "nothing was sent") }
+    }
+
+    /// The request that was not sent, as one line.
+    pub(crate) fn unsent(&self) -> Option<String> {
+        let request = self.unsent.as_deref()?;
+        let word = |name: &str| request[name].as_str().unwrap_or_default().to_owned();
+        let body = if request["body"].is_null() { String::new() } else { format!(" {}", request["body"]) };
+        Some(clean::line(&format!("{} {}{body}", word("method"), word("path"))))
     }
 
     /// A file that could not be read or written.
@@ -199,6 +216,7 @@ impl Failure {
             hint: problem.hint.clone().or_else(default_hint),
             code: Some(problem.code),
             problem: Some(Box::new(raw)),
+            unsent: None,
         }
     }
 
@@ -227,6 +245,9 @@ impl Failure {
 
     /// The error as one document: the server's problem, or one of the same shape.
     pub(crate) fn to_json(&self) -> Value {
+        if let Some(request) = &self.unsent {
+            return json!({ "would_send": request });
+        }
         let own = || json!({ "code": self.exit.word(), "title": self.exit.meaning(), "detail": self.message, "cause": self.cause, "hint": self.hint });
         json!({ "error": self.problem.as_deref().cloned().unwrap_or_else(own) })
     }
@@ -276,6 +297,15 @@ mod tests {
         assert_eq!(failure.cause.as_deref(), Some("a person said no"));
         assert_eq!(failure.hint.as_deref(), Some("countersign explain inv_1"));
         assert_eq!(failure.to_json(), json!({ "error": { "code": "denied_by_person" } }));
+    }
+
+    #[test]
+    fn a_rehearsal_ends_well_and_says_what_it_kept_back() {
+        let unsent = Failure::unsent_request("PUT", "/api/v1/modes", Some(json!({ "mode": "allow" })));
+        assert_eq!(unsent.exit, Exit::Ok);
+        assert_eq!(unsent.unsent().as_deref(), Some(r#"PUT /api/v1/modes {"mode":"allow"}"#));
+        assert_eq!(unsent.to_json()["would_send"]["method"], "PUT");
+        assert_eq!(Failure::unsent_request("DELETE", "/api/v1/x", None).unsent().as_deref(), Some("DELETE /api/v1/x"));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The only place that writes to the terminal: stdout is data, stderr is everything else.
-//! On a terminal lists are tables; elsewhere they are tab-separated, whole and without colour. `--json` is one document.
+//! On a terminal lists are tables; elsewhere they are tab-separated, whole and without colour. `--json` and `-o yaml` are one document.
 
-mod json;
+mod document;
 mod prompt;
 mod table;
 
-pub(crate) use json::Fields;
+pub(crate) use document::{Fields, Syntax};
 pub(crate) use prompt::{Consent, read_stdin};
 pub(crate) use table::{Cell, Column, Record, Table};
 
@@ -26,7 +26,8 @@ pub(crate) enum Format {
     Table,
     /// Ids only, one on each line.
     Name,
-    Json(Fields),
+    /// The server's own words, or some of them.
+    Document(Syntax, Fields),
 }
 
 /// How moments are written for people.
@@ -70,13 +71,14 @@ impl Terminal {
         self.clock.now()
     }
 
-    pub(crate) fn is_json(&self) -> bool {
-        matches!(self.settings.format, Format::Json(_))
+    /// Whether a program reads the output: then it is one document and nothing else.
+    pub(crate) fn is_document(&self) -> bool {
+        matches!(self.settings.format, Format::Document(..))
     }
 
     /// Whether a person reads stderr, so that a line there may be redrawn.
     pub(crate) fn is_watched(&self) -> bool {
-        io::stderr().is_terminal() && !self.is_json()
+        io::stderr().is_terminal() && !self.is_document()
     }
 
     /// One line of data.
@@ -108,15 +110,15 @@ impl Terminal {
     pub(crate) fn next(&mut self, command: impl Display) {
         match self.settings.format {
             Format::Auto | Format::Table => self.note(Tone::Muted.paint(format!("next: {command}"))),
-            Format::Name | Format::Json(_) => {}
+            Format::Name | Format::Document(..) => {}
         }
     }
 
     /// A document, with only the fields that were asked for.
     pub(crate) fn document(&mut self, value: &Value) -> Result<(), Failure> {
         let text = match &self.settings.format {
-            Format::Json(fields) => json::text(&fields.select(value)?, self.json_layout())?,
-            Format::Auto | Format::Table | Format::Name => json::text(value, self.json_layout())?,
+            Format::Document(syntax, fields) => document::text(&fields.select(value)?, *syntax, layout())?,
+            Format::Auto | Format::Table | Format::Name => document::text(value, Syntax::Json, layout())?,
         };
         self.line(text)
     }
@@ -125,14 +127,14 @@ impl Terminal {
     pub(crate) fn result(&mut self, name: &str, result: &Value) -> Result<(), Failure> {
         match self.settings.format {
             Format::Name => self.line(clean::line(name)),
-            Format::Auto | Format::Table | Format::Json(_) => self.document(result),
+            Format::Auto | Format::Table | Format::Document(..) => self.document(result),
         }
     }
 
     /// A list: `raw` is the page as the server wrote it, for `--json`.
     pub(crate) fn list(&mut self, raw: &Value, table: &Table) -> Result<(), Failure> {
         match self.settings.format {
-            Format::Json(_) => return self.document(raw),
+            Format::Document(..) => return self.document(raw),
             Format::Name => return table.names().try_for_each(|name| self.line(name)),
             Format::Auto | Format::Table => {}
         }
@@ -146,7 +148,7 @@ impl Terminal {
     /// One thing with its properties: `raw` is the thing as the server wrote it, for `--json`.
     pub(crate) fn record(&mut self, raw: &Value, record: &Record) -> Result<(), Failure> {
         match self.settings.format {
-            Format::Json(_) => self.document(raw),
+            Format::Document(..) => self.document(raw),
             Format::Name => self.line(record.name()),
             Format::Auto | Format::Table if self.is_drawn() => record.draw().try_for_each(|line| self.line(line)),
             Format::Auto | Format::Table => record.tab_separated().try_for_each(|line| self.line(line)),
@@ -165,11 +167,16 @@ impl Terminal {
 
     /// The three lines, or one document with `--json`.
     pub(crate) fn failure(&mut self, failure: &Failure) {
+        if let Some(unsent) = failure.unsent() {
+            // What would be sent is what was asked for: data. A closed pipe has no one left to tell.
+            let _closed = if self.is_document() { self.document(&failure.to_json()) } else { self.line(unsent) };
+            return self.note(Tone::Muted.paint("dry run: nothing was sent"));
+        }
         if failure.exit == Exit::Ok {
             return;
         }
-        if self.is_json() {
-            let text = json::text(&failure.to_json(), self.json_layout()).unwrap_or_default();
+        if let Format::Document(syntax, _) = self.settings.format {
+            let text = document::text(&failure.to_json(), syntax, layout()).unwrap_or_default();
             return self.note(text);
         }
         if failure.exit == Exit::Interrupted && self.is_watched() {
@@ -197,8 +204,8 @@ impl Terminal {
     fn is_drawn(&self) -> bool {
         self.settings.format == Format::Table || io::stdout().is_terminal()
     }
+}
 
-    fn json_layout(&self) -> json::Layout {
-        if io::stdout().is_terminal() { json::Layout::Indented } else { json::Layout::OneLine }
-    }
+fn layout() -> document::Layout {
+    if io::stdout().is_terminal() { document::Layout::Indented } else { document::Layout::OneLine }
 }

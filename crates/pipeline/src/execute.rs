@@ -121,10 +121,16 @@ impl Pipeline {
         }
     }
 
-    /// Whether the row knows of this attempt: then its intent was written after all.
+    /// Whether the row knows of this attempt: then its intent was written after all. Waits for a store that is away: the receipt
+    /// must count every intent there is, and could not be written without the store anyway.
     async fn is_at_attempt(&self, invocation: &Invocation) -> bool {
-        let row = self.ledger().find_invocation(&invocation.org, &invocation.id).await;
-        row.is_ok_and(|row| row.is_some_and(|row| row.attempts == invocation.attempts))
+        for _ in 0..RECORD_RETRY_SECONDS {
+            match self.ledger().find_invocation(&invocation.org, &invocation.id).await {
+                Ok(row) => return row.is_some_and(|row| row.attempts == invocation.attempts),
+                Err(_away) => tokio::time::sleep(Duration::from_secs(1)).await,
+            }
+        }
+        false
     }
 
     /// One call of the source: a panic there is a broken source, not a lost invocation.

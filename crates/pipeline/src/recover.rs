@@ -41,6 +41,8 @@ impl Pipeline {
         self.settle(Which::Stale).await
     }
 
+    /// What is stale is judged by the database's clock, and began by the clock of the server that ran it. Where the two differ
+    /// by minutes, a call may be doubted too early: the walk that still runs it corrects that when it records how it ended.
     async fn settle(&self, which: Which) -> Result<(), Error> {
         let now = self.ledger().now().await?;
         for org in self.ledger().list_orgs().await? {

@@ -60,10 +60,15 @@ impl App {
 
 /// Opens the store a configuration names, with nothing around it. The master key must be there: data without its key is lost.
 pub async fn open_store(config: &Config) -> Result<Store, Error> {
-    open(config, Absent::Refuse).await
+    Ok(Store::open(store_config(config, Absent::Refuse)?).await?)
 }
 
-async fn open(config: &Config, absent: Absent) -> Result<Store, Error> {
+/// The same store, left at the schema it has: a server may be running on it.
+pub async fn open_store_unchanged(config: &Config) -> Result<Store, Error> {
+    Ok(Store::open_unchanged(store_config(config, Absent::Refuse)?).await?)
+}
+
+fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error> {
     data_dir::prepare(&config.data)?;
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());
     let master = data_dir::master_key(config, absent, &*random)?;
@@ -72,12 +77,12 @@ async fn open(config: &Config, absent: Absent) -> Result<Store, Error> {
         Some(url) => Engine::Postgres { url: url.clone() },
     };
     let time = TimeSource::Database(Arc::new(SystemClock));
-    Ok(Store::open(store::Config { engine, master, time, random }).await?)
+    Ok(store::Config { engine, master, time, random })
 }
 
 /// Builds everything. Returns the owner's token when this start created the org.
 pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<PrometheusHandle>) -> Result<(Parts, Option<String>), Error> {
-    let store = open(config, Absent::Create).await?;
+    let store = Store::open(store_config(config, Absent::Create)?).await?;
     let first = first_org(&store, data).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());

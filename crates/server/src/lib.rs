@@ -10,7 +10,7 @@ mod loops;
 mod ports;
 mod telemetry;
 
-pub use compose::{App, Parts, open_store};
+pub use compose::{App, Parts, open_store, open_store_unchanged};
 pub use config::{Config, ConfigError, Flags, LogFormat};
 pub use http::openapi_json;
 pub use ports::{OsRandom, SystemClock};

@@ -14,8 +14,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Writes taken into one commit; more wait for the next.
-const BATCH_MAX: usize = 256;
 /// Writes that may wait; a full queue makes callers wait, it never drops.
 const QUEUE_MAX: usize = 4_096;
 
@@ -263,6 +261,16 @@ impl Tx {
         match &self.connection {
             Connection::Sqlite(_) => self.query(sql, params).await,
             Connection::Postgres(_) => self.query(&format!("{sql} FOR UPDATE"), params).await,
+        }
+    }
+
+    /// What the whole batch rests on, locked until the commit. It belongs to no single write, so no savepoint is set before it:
+    /// should it fail, nothing in the batch can go on.
+    pub(crate) async fn query_for_batch(&mut self, sql: &'static str, params: &[Val]) -> Result<Vec<Row>, Error> {
+        debug_assert!(is_scoped(sql), "this query is not limited to an org: {sql}");
+        match &mut self.connection {
+            Connection::Sqlite(connection) => sqlite::query(connection, sql, params),
+            Connection::Postgres(writer) => writer.query(&format!("{sql} FOR UPDATE"), params).await,
         }
     }
 

@@ -82,6 +82,11 @@ impl<'a> InvocationRow<'a> {
         Ok(Self { invocation, body: to_body(invocation)?, receipt: None })
     }
 
+    /// One that begins; `body` was made before the write was queued.
+    pub(crate) const fn begun(invocation: &'a Invocation, body: String) -> Self {
+        Self { invocation, body, receipt: None }
+    }
+
     /// One that has ended; `body` was made before the write was queued.
     pub(crate) const fn ended(invocation: &'a Invocation, body: String, receipt: &'a ReceiptRef) -> Self {
         Self { invocation, body, receipt: Some(receipt) }

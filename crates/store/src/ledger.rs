@@ -140,7 +140,11 @@ impl Ledger for Store {
     }
 
     fn begin(&self, begin: Begin) -> Future<'_, Result<Begun, Error>> {
-        Box::pin(self.db.write(move |tx| Box::pin(begin_in(tx, begin))))
+        Box::pin(async move {
+            // Made here and not in the write: writes run one at a time, callers do not.
+            let body = to_body(&begin.invocation)?;
+            self.db.write(move |tx| Box::pin(begin_in(tx, begin, body))).await
+        })
     }
 
     fn begin_again(&self, invocation: Invocation, intent: EntryDraft) -> Future<'_, Result<Begun, Error>> {
@@ -172,7 +176,6 @@ impl Ledger for Store {
 
     fn finish(&self, finish: Arc<Finish>) -> Future<'_, Result<Finished, Error>> {
         Box::pin(async move {
-            // Made here and not in the write: writes run one at a time, callers do not.
             let body = to_body(&finish.invocation)?;
             self.db.write(move |tx| Box::pin(async move { finish_in(tx, &finish, body).await })).await
         })
@@ -232,26 +235,27 @@ async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved, Error> {
     Ok(Approved::Approved)
 }
 
-async fn begin_in(tx: &mut Tx, begin: Begin) -> Result<Begun, Error> {
+async fn begin_in(tx: &mut Tx, begin: Begin, body: String) -> Result<Begun, Error> {
     let invocation = &begin.invocation;
+    let row = InvocationRow::begun(invocation, body);
     match (&begin.row, &begin.reservation) {
-        (Row::Insert, None) => insert_later(tx, InvocationRow::open(invocation)?),
+        (Row::Insert, None) => insert_later(tx, row),
         (Row::Insert | Row::InsertAgain, reservation) => {
             if let Some(taken) = reserve(tx, invocation, reservation.as_ref()).await? {
                 return Ok(Begun::KeyTaken(taken));
             }
-            if insert(tx, InvocationRow::open(invocation)?, None).await? == Inserted::Already {
+            if insert(tx, row, None).await? == Inserted::Already {
                 return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
             }
         }
         (Row::Begun, _) => return Err(Error::Corrupt { message: format!("invocation `{}` has begun already", invocation.id) }),
         (Row::From(from) | Row::ExpiredFrom(from), _) => match lock(tx, &invocation.org, &invocation.id).await? {
             None => return Ok(Begun::Missing),
-            Some(row) if row.status != *from => return Ok(Begun::Not(row.status)),
-            Some(row) if row.binding.as_ref().is_some_and(|binding| binding.expires_at <= tx.now()) => return Ok(Begun::Expired),
+            Some(held) if held.status != *from => return Ok(Begun::Not(held.status)),
+            Some(held) if held.binding.as_ref().is_some_and(|binding| binding.expires_at <= tx.now()) => return Ok(Begun::Expired),
             Some(_) => {
                 legal(invocation, *from)?;
-                must(update(tx, InvocationRow::open(invocation)?, *from, SealedParams::Keep).await?, invocation)?;
+                must(update(tx, row, *from, SealedParams::Keep).await?, invocation)?;
             }
         },
     }

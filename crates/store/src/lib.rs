@@ -81,6 +81,14 @@ impl Store {
         Ok(Self { db, keychain, random: config.random })
     }
 
+    /// Like `open`, for who reads beside a server that may be running: another schema than this binary's is refused, not changed.
+    pub async fn open_unchanged(config: Config) -> Result<Self, Error> {
+        let keychain = Arc::new(keys::Keychain::new(config.master, Arc::clone(&config.random)));
+        let db = db::Db::open(&config.engine, config.time, seal::Sealing::new(Arc::clone(&keychain))).await?;
+        migrate::check(&db).await?;
+        Ok(Self { db, keychain, random: config.random })
+    }
+
     /// Whether writes go through, as `readyz` asks: tries one, unless somebody's has just gone through and nothing failed since.
     /// So asking often costs nothing.
     pub async fn check_readiness(&self) -> Result<(), Error> {

@@ -12,6 +12,18 @@ pub(crate) async fn migrate(db: &Db) -> Result<(), Error> {
     db.write(|tx| Box::pin(apply(tx))).await
 }
 
+/// Whether the database is at this binary's version; nothing is changed.
+pub(crate) async fn check(db: &Db) -> Result<(), Error> {
+    let rows = db.read("/* every org */ SELECT max(version) FROM schema_migrations", &[]).await?;
+    let found = rows.into_iter().next().map_or(Ok(None), |row| Columns::of(row).int_or_null())?.unwrap_or_default();
+    if found == version() {
+        return Ok(());
+    }
+    Err(Error::Corrupt {
+        message: format!("the database is at schema version {found} and this binary at {}; use the binary the server runs", version()),
+    })
+}
+
 /// The newest version this binary knows.
 pub(crate) fn version() -> i64 {
     MIGRATIONS.iter().map(|(version, _)| *version).max().unwrap_or_default()

@@ -199,7 +199,7 @@ async fn head_of(tx: &mut Tx, org: &OrgId) -> Result<Head, Error> {
         return Ok(head.clone());
     }
     let rows = tx
-        .query_locked(
+        .query_for_batch(
             "SELECT log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at FROM logs WHERE org_id = $1",
             &vals![org.as_str()],
         )

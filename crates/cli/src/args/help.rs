@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory as _};
 
 /// Every command in exactly one group, in the order they are shown.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Start", &["serve", "doctor", "status", "version", "completions"]),
+    ("Start", &["serve", "doctor", "status", "version", "completions", "man"]),
     ("Identity", &["login", "logout", "whoami", "context", "token", "session", "space", "user"]),
     ("Inbox", &["inbox", "show", "approve", "deny", "notification"]),
     ("Actions", &["action", "invocation", "explain", "mode"]),

@@ -122,7 +122,7 @@ async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit
         .with("timeout", Cell::text(format!("{} ms", action.timeout_ms)))
         .with("version", Cell::text(&action.version));
     terminal.record(&answer.raw, &record)?;
-    if terminal.is_json() {
+    if terminal.is_document() {
         return Ok(Exit::Ok);
     }
     terminal.line("")?;
@@ -133,7 +133,7 @@ async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit
 
 async fn guide(source: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let answer = client.get::<GuideResponse>(&["sources", source, "guide"], &[]).await?;
-    if terminal.is_json() {
+    if terminal.is_document() {
         terminal.document(&answer.raw)?;
     } else {
         terminal.line(clean::block(answer.read.guide.trim_end()))?;

@@ -126,7 +126,7 @@ impl Answers {
             if let Some(failure) = self.failures.pop() {
                 return Err(failure);
             }
-            if terminal.is_json() {
+            if terminal.is_document() {
                 terminal.document(&self.items[0])?;
                 return Ok(Exit::Ok);
             }
@@ -137,7 +137,7 @@ impl Answers {
             table.row([Cell::text(&invocation.id), Cell::status(&invocation.status), Cell::text(&invocation.action), receipt]);
         }
         terminal.list(&json!({ "items": self.items, "next": null }), &table)?;
-        if !terminal.is_json() {
+        if !terminal.is_document() {
             self.failures.iter().for_each(|failure| terminal.failure(failure));
         }
         if let (Some(first), true) = (self.answered.first(), self.failures.is_empty()) {

@@ -50,7 +50,7 @@ impl Backup {
         if self.file.exists() {
             return Err(Failure::usage(format!("`{}` exists already, and a backup is never overwritten", self.file.display())));
         }
-        let store = server::open_store(&config).await.map_err(|error| Failure::failed(error.to_string()))?;
+        let store = server::open_store_unchanged(&config).await.map_err(|error| Failure::failed(error.to_string()))?;
         let part = super::part::Part::create(&self.file)?;
         let mut writer = BufWriter::new(part.file());
         let moved = store.backup(&mut writer).await.map_err(|error| Failure::failed(error.to_string()))?;
@@ -81,7 +81,7 @@ fn refused(error: &store::RestoreError) -> Failure {
 }
 
 fn done(terminal: &mut Terminal, verb: &str, rows: u64, file: &std::path::Path) -> Result<Exit, Failure> {
-    if terminal.is_json() {
+    if terminal.is_document() {
         terminal.document(&json!({ "rows": rows, "file": file.display().to_string() }))?;
     } else {
         terminal.note(format!("{} {rows} rows, {}", crate::style::Tone::Ok.paint(format!("✓ {verb}")), file.display()));

@@ -40,7 +40,7 @@ struct Finding {
 }
 
 impl Doctor {
-    pub(crate) async fn run(self, mut setting: Setting<'_>) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         let mut findings = here::check(self.server, setting.environment);
         match setting.client() {
             Ok(client) => findings.extend(there::check(&client, setting.terminal.now()).await),
@@ -91,7 +91,7 @@ impl Verdict {
 }
 
 fn tell(findings: &[Finding], terminal: &mut Terminal) -> Result<(), Failure> {
-    if terminal.is_json() {
+    if terminal.is_document() {
         let item = |finding: &Finding| json!({ "subject": finding.subject, "verdict": finding.verdict.word(), "found": finding.found, "fix": finding.fix });
         return terminal.document(&json!({ "items": findings.iter().map(item).collect::<Vec<_>>(), "next": null }));
     }

@@ -27,7 +27,7 @@ impl Help {
 
 pub(crate) fn version(terminal: &mut Terminal) -> Result<Exit, Failure> {
     let version = env!("CARGO_PKG_VERSION");
-    if terminal.is_json() {
+    if terminal.is_document() {
         terminal.document(&json!({ "version": version }))?;
     } else {
         terminal.line(format!("countersign {version}"))?;

@@ -67,7 +67,7 @@ async fn pending(client: &Client) -> Result<Vec<(InvocationView, Value)>, Failur
 
 /// What nobody waits for but somebody must look at. Not knowing is no reason to fail.
 async fn in_doubt(client: &Client, terminal: &mut Terminal) {
-    if terminal.is_json() {
+    if terminal.is_document() {
         return;
     }
     let count = client.get::<StatusResponse>(&["status"], &[]).await.map(|answer| answer.read.in_doubt).unwrap_or_default();

@@ -2,7 +2,7 @@
 //! The token comes from a prompt or from stdin, never from the command line, where others could see it.
 
 use super::{Setting, status};
-use crate::client::Client;
+use crate::client::{Client, Rehearsal};
 use crate::context::{Context, Contexts, DEFAULT_URL, Origin, Server, is_local, parse_url};
 use crate::exit::{Exit, Failure};
 use crate::output::read_stdin;
@@ -55,7 +55,7 @@ impl Login {
             return Err(Failure::usage("the token is empty"));
         }
         let context = Context::new(&url, &token);
-        let client = Client::new(Server { url, token: Some(token), origin: Origin::Environment })?;
+        let client = Client::new(Server { url, token: Some(token), origin: Origin::Environment }, Rehearsal::Off)?;
         let answer = client.get::<WhoamiResponse>(&["whoami"], &[]).await?;
         contexts.contexts.insert(name.clone(), context);
         contexts.current = Some(name.clone());

@@ -66,7 +66,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 impl Receipt {
-    pub(crate) async fn run(self, mut setting: Setting<'_>) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         match self {
             Self::Verify(verify) => verify.run(setting).await,
             Self::List(paging) => list(&paging, &setting.client()?, setting.terminal).await,
@@ -136,12 +136,12 @@ async fn key(out: Option<PathBuf>, client: &Client, terminal: &mut Terminal) -> 
     match out {
         Some(path) => {
             std::fs::write(&path, &first.pem).map_err(|error| Failure::file(&path, &error))?;
-            if terminal.is_json() {
+            if terminal.is_document() {
                 terminal.document(&json!({ "key_id": first.key_id, "file": path.display().to_string() }))?;
             }
             terminal.note(format!("{} key {} to {}", Tone::Ok.paint("✓ wrote"), first.key_id, path.display()));
         }
-        None if terminal.is_json() => terminal.document(&json!(first))?,
+        None if terminal.is_document() => terminal.document(&json!(first))?,
         None => terminal.line(first.pem.trim_end())?,
     }
     Ok(Exit::Ok)
@@ -153,13 +153,13 @@ async fn checkpoint(out: Option<PathBuf>, client: &Client, terminal: &mut Termin
     match out {
         Some(path) => {
             std::fs::write(&path, &note).map_err(|error| Failure::file(&path, &error))?;
-            if terminal.is_json() {
+            if terminal.is_document() {
                 terminal.document(&answer.raw)?;
             }
             terminal.note(format!("{} the checkpoint to {}", Tone::Ok.paint("✓ wrote"), path.display()));
             terminal.next(format!("countersign receipt verify --checkpoint {}", path.display()));
         }
-        None if terminal.is_json() => terminal.document(&answer.raw)?,
+        None if terminal.is_document() => terminal.document(&answer.raw)?,
         None => terminal.bytes(clean::block(&note).as_bytes())?,
     }
     Ok(Exit::Ok)

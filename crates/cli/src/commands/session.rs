@@ -63,7 +63,7 @@ impl Session {
                     .with("space", Cell::text(&created.session.space_id))
                     .with("attendance", Cell::text(&created.session.attendance));
                 terminal.record(&answer.raw, &record)?;
-                if !terminal.is_json() {
+                if !terminal.is_document() {
                     terminal.note(Tone::Warn.paint("! the token is shown now and never again"));
                 }
                 terminal.next("COUNTERSIGN_TOKEN=… countersign action list");
@@ -93,7 +93,7 @@ impl Session {
             Self::End { id, yes } => {
                 terminal.consent(&format!("end `{id}`?"), Consent::from_flag(yes)).await?;
                 let answer = client.post_empty::<SessionView>(&["sessions", &id, "end"]).await?;
-                if terminal.is_json() {
+                if terminal.is_document() {
                     terminal.document(&answer.raw)?;
                 }
                 terminal.note(format!("{} `{id}`", Tone::Ok.paint("✓ ended")));

@@ -29,7 +29,7 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let (invocation, raw) = invocation::get(&self.id, client).await?;
-        if terminal.is_json() {
+        if terminal.is_document() {
             terminal.document(&raw)?;
             return Ok(Exit::Ok);
         }

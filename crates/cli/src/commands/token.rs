@@ -74,7 +74,7 @@ impl Token {
             Self::Revoke { id, yes } => {
                 terminal.consent(&format!("revoke `{id}`?"), Consent::from_flag(yes)).await?;
                 let answer = client.post_empty::<TokenView>(&["tokens", &id, "revoke"]).await?;
-                if terminal.is_json() {
+                if terminal.is_document() {
                     terminal.document(&answer.raw)?;
                 }
                 terminal.note(format!("{} `{id}` (`{}`)", Tone::Ok.paint("✓ revoked"), crate::style::clean::line(&answer.read.name)));
@@ -99,7 +99,7 @@ async fn create(request: NewTokenRequest, client: &Client, terminal: &mut Termin
         .with("id", Cell::text(&answer.read.id))
         .with("token", Cell::text(&answer.read.token).toned(Tone::Strong));
     terminal.record(&answer.raw, &record)?;
-    if !terminal.is_json() {
+    if !terminal.is_document() {
         terminal.note(Tone::Warn.paint("! the token is shown now and never again"));
     }
     Ok(())

@@ -13,3 +13,4 @@ mod identity;
 mod journey;
 mod output;
 mod receipts;
+mod rehearsal;

@@ -33,6 +33,27 @@ fn every_list_is_items_and_next() {
 }
 
 #[test]
+fn yaml_is_the_same_document() {
+    let server = Server::start();
+    let owner = server.owner();
+    fill(&owner);
+    let yaml = owner.run(&["whoami", "-o", "yaml"]).ok().stdout;
+    assert!(yaml.lines().any(|line| line == "role: owner"), "{yaml}");
+    let refused = owner.run(&["show", "inv_nothing", "-o", "yaml"]).exits(3);
+    assert!(refused.stderr.starts_with("error:\n"), "{}", refused.stderr);
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["man", "."]).ok();
+    let page = std::fs::read_to_string(owner.folder().join("countersign-action-invoke.1")).unwrap();
+    assert!(page.contains("idempotency"), "{page}");
+    owner.run(&["man", "nowhere"]).exits(3);
+}
+
+#[test]
 fn a_list_in_a_pipe_is_tab_separated_and_without_colour() {
     let server = Server::start();
     let owner = server.owner();

@@ -6,7 +6,7 @@ mod time;
 
 use super::pulse::Pulse;
 use super::remembered::{Remembered, Trust};
-use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
+use super::{Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
 use crate::Error;
 use crate::seal::Sealing;
 use countersign_core::Timestamp;
@@ -18,6 +18,8 @@ use time::{DATABASE_TIME, Time};
 use tokio::sync::mpsc;
 use tokio_postgres::types::{ToSql, Type};
 
+/// Writes taken into one commit; more wait for the next. Here round trips cost more than the rows.
+const BATCH_MAX: usize = 256;
 /// Connections for reading; the writer, the listener and the presence lock have one more each.
 const READERS_MAX: usize = 8;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,9 +42,9 @@ type Presence = Arc<tokio::sync::Mutex<Option<ClientWrapper>>>;
 /// Every server holds this lock shared; whoever can take it alone is alone.
 const PRESENCE_LOCK: i64 = 7_117_002;
 
-/// Begins a batch. Batches of several servers take turns: two that lock the same rows in another order would otherwise
+/// The first statement of a batch. Batches of several servers take turns: two that lock the same rows in another order would otherwise
 /// deadlock, and events would be numbered in another order than they are committed.
-const BEGIN: &str = "BEGIN; SELECT pg_advisory_xact_lock(7117003)";
+const TAKE_TURN: &str = "/* every org */ SELECT 1 FROM (SELECT pg_advisory_xact_lock(7117003)) AS turn";
 
 /// A server that stops answering in its turn loses it, and one that waits too long for its own gives up.
 const WRITER_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '10s'; SET lock_timeout = '10s'";
@@ -138,11 +140,26 @@ impl Postgres {
 pub(super) struct Writer {
     client: ClientWrapper,
     words: String,
+    turn: Turn,
+}
+
+/// Whether the batch has its turn; see `TAKE_TURN`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// To be taken with the next statement, right after the words.
+    Wanted,
+    Taken,
 }
 
 impl Writer {
     fn new(client: ClientWrapper) -> Self {
-        Self { client, words: String::new() }
+        Self { client, words: String::new(), turn: Turn::Taken }
+    }
+
+    /// Said and taken with the batch's first statement.
+    fn begin(&mut self) {
+        self.say_later("BEGIN");
+        self.turn = Turn::Wanted;
     }
 
     /// To be said before whatever comes next.
@@ -161,26 +178,35 @@ impl Writer {
     }
 
     pub(super) async fn exec(&mut self, sql: &str, params: &[Val]) -> Result<u64, Error> {
-        let said = std::mem::take(&mut self.words);
-        let executed = async {
-            let statement = self.client.prepare_cached(sql).await?;
-            self.client.execute_raw(&statement, params).await
-        };
-        after(&self.client, &said, executed).await
+        let statement = self.prepare(sql).await?;
+        let (client, said, turn) = self.next();
+        after(client, &said, turn, client.execute_raw(&statement, params)).await
+    }
+
+    async fn prepare(&self, sql: &str) -> Result<tokio_postgres::Statement, Error> {
+        answer_within(WRITE_TIMEOUT, async { self.client.prepare_cached(sql).await.map_err(classify) }).await
+    }
+
+    /// What must be said before the next statement.
+    fn next(&mut self) -> (&ClientWrapper, String, Turn) {
+        (&self.client, std::mem::take(&mut self.words), std::mem::replace(&mut self.turn, Turn::Taken))
     }
 
     /// Sends the last statements and the commit together. PostgreSQL runs them in this order, and turns the commit into a
     /// rollback when one of them failed.
     async fn commit(&mut self, statements: &[Statement]) -> Result<(), Error> {
-        let said = std::mem::take(&mut self.words);
         let mut prepared = Vec::with_capacity(statements.len());
         for (sql, _) in statements {
-            prepared.push(answer_within(WRITE_TIMEOUT, async { self.client.prepare_cached(sql).await.map_err(classify) }).await?);
+            prepared.push(self.prepare(sql).await?);
         }
-        let client = &self.client;
-        let mut sent: Vec<Sent<'_>> = Vec::with_capacity(statements.len() + 2);
+        let take_turn = self.prepare(TAKE_TURN).await?;
+        let (client, said, turn) = self.next();
+        let mut sent: Vec<Sent<'_>> = Vec::with_capacity(statements.len() + 3);
         if !said.is_empty() {
             sent.push(Box::pin(async { client.batch_execute(&said).await.map(|()| 0) }));
+        }
+        if turn == Turn::Wanted {
+            sent.push(Box::pin(client.execute_raw(&take_turn, std::iter::empty::<Val>())));
         }
         for (statement, (_, params)) in prepared.iter().zip(statements) {
             sent.push(Box::pin(client.execute_raw(statement, params)));
@@ -200,13 +226,10 @@ impl Writer {
     }
 
     pub(super) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
-        let said = std::mem::take(&mut self.words);
+        let statement = self.prepare(sql).await?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
-        let queried = async {
-            let statement = self.client.prepare_cached(sql).await?;
-            self.client.query(&statement, &params).await
-        };
-        after(&self.client, &said, queried).await?.iter().map(values).collect()
+        let (client, said, turn) = self.next();
+        after(client, &said, turn, client.query(&statement, &params)).await?.iter().map(values).collect()
     }
 }
 
@@ -235,21 +258,31 @@ async fn answer_within<T>(limit: Duration, answer: impl Future<Output = Result<T
     tokio::time::timeout(limit, answer).await.map_err(away)?
 }
 
-/// Sends the words and the statement together, in this order; the first that fails is the error.
+/// Sends the words, the wish for a turn and the statement together, in this order; the first that fails is the error.
 async fn after<T>(
     client: &ClientWrapper,
     words: &str,
+    turn: Turn,
     statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T, Error> {
-    if words.is_empty() {
-        return answer_within(WRITE_TIMEOUT, async { statement.await.map_err(classify) }).await;
-    }
-    let both = async {
-        let (said, done) = futures_util::future::join(client.batch_execute(words), statement).await;
+    let all = async {
+        let take_turn = match turn {
+            Turn::Taken => None,
+            Turn::Wanted => Some(client.prepare_cached(TAKE_TURN).await.map_err(classify)?),
+        };
+        let said = async { if words.is_empty() { Ok(()) } else { client.batch_execute(words).await } };
+        let taken = async {
+            match &take_turn {
+                None => Ok(0),
+                Some(take_turn) => client.execute_raw(take_turn, std::iter::empty::<Val>()).await,
+            }
+        };
+        let (said, taken, done) = futures_util::future::join3(said, taken, statement).await;
         said.map_err(classify)?;
+        taken.map_err(classify)?;
         done.map_err(classify)
     };
-    answer_within(WRITE_TIMEOUT, both).await
+    answer_within(WRITE_TIMEOUT, all).await
 }
 
 pub(super) async fn query(client: &ClientWrapper, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
@@ -360,7 +393,7 @@ impl Life {
         queue: &mut mpsc::Receiver<Box<dyn Write>>,
         batch: &mut Vec<Box<dyn Write>>,
     ) -> Result<(), Error> {
-        writer(tx)?.say_later(BEGIN);
+        writer(tx)?.begin();
         // On an error the connection is dropped, and PostgreSQL rolls back.
         self.run_batch(tx, queue, batch).await?;
         let statements = crate::seal::closing(tx);
@@ -411,8 +444,14 @@ fn writer(tx: &mut Tx) -> Result<&mut Writer, Error> {
     }
 }
 
+/// Trusts whom the system trusts, a company's own authority included; where the system trusts nobody, the public authorities.
 fn tls() -> tokio_postgres_rustls::MakeRustlsConnect {
-    let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    let mut roots = rustls::RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    let (added, _unreadable) = roots.add_parsable_certificates(found.certs);
+    if added == 0 {
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    }
     tokio_postgres_rustls::MakeRustlsConnect::new(rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
 }
 

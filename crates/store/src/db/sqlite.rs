@@ -2,7 +2,7 @@
 
 use super::pulse::Pulse;
 use super::remembered::{Remembered, Trust};
-use super::{BATCH_MAX, Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
+use super::{Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
 use crate::Error;
 use crate::seal::Sealing;
 use countersign_core::{Clock, Timestamp};
@@ -11,6 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::sync::mpsc;
+
+/// Writes taken into one commit. A larger one would cost each of them hardly less, and would leave nobody to do the rest of
+/// the work meanwhile: while one half of the callers is written, the other half walks.
+const BATCH_MAX: usize = 32;
 
 pub(crate) struct Sqlite {
     path: PathBuf,

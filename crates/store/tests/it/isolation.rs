@@ -114,8 +114,9 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 10] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 11] = [
     ("open", "no row is returned"),
+    ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
     ("check_readiness", "no row is returned"),
     ("now", "a clock"),

@@ -44,9 +44,6 @@ pub(crate) struct Invoke {
     /// The same key with the same params has one effect; `auto` derives it
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// Say what would change, and change nothing
-    #[arg(long)]
-    dry_run: bool,
     /// Why, in your words; shown to whoever approves
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -87,11 +84,12 @@ impl Invoke {
             params,
             idempotency_key: self.idempotency_key,
             approval_ref: None,
-            dry_run: self.dry_run,
+            dry_run: client.rehearses(),
             reason: self.reason,
         };
         let path = ["sessions", &session, "actions", "invoke"];
-        let first = client.post::<InvokeResponse>(&path, &request).await?;
+        // Rehearsed by the server, which knows what would change.
+        let first = client.post_always::<InvokeResponse>(&path, &request).await?;
         if outcome::is_settled(&first.read.invocation) {
             return ended(&first, terminal);
         }
@@ -193,7 +191,7 @@ fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exi
     if let Some(failure) = outcome::failure(invocation) {
         return Err(failure);
     }
-    if terminal.is_json() {
+    if terminal.is_document() {
         terminal.document(&answer.raw)?;
         return Ok(Exit::Ok);
     }
@@ -212,7 +210,7 @@ fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exi
 /// The id is the data: whoever does not wait will want to ask for it again.
 fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let invocation = &answer.read.invocation;
-    if terminal.is_json() {
+    if terminal.is_document() {
         terminal.document(&answer.raw)?;
         return Ok(Exit::Pending);
     }
@@ -224,7 +222,7 @@ fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Re
 /// On one line for logs; on a terminal the deadline has a line of its own, short enough to be redrawn.
 fn tell_waiting(invocation: &InvocationView, terminal: &mut Terminal) {
     let (line, deadline) = (outcome::waiting(invocation), outcome::deadline(invocation, terminal));
-    match (terminal.is_json(), terminal.is_watched() || deadline.is_empty()) {
+    match (terminal.is_document(), terminal.is_watched() || deadline.is_empty()) {
         (true, _) => {}
         (false, true) => terminal.note(line),
         (false, false) => terminal.note(format!("{line}, {deadline}")),

@@ -25,7 +25,7 @@ pub(super) async fn choose(named: Option<&str>, client: &Client) -> Result<Strin
         Some(session) => Ok(session),
         None => {
             let request = NewSessionRequest { title: Some(TITLE.to_owned()), ..NewSessionRequest::default() };
-            Ok(client.post::<NewSessionResponse>(&["sessions"], &request).await?.read.id)
+            Ok(client.post_always::<NewSessionResponse>(&["sessions"], &request).await?.read.id)
         }
     }
 }

@@ -33,7 +33,7 @@ impl Export {
         let part = Part::create(&self.file)?;
         let bytes = stream(client, part.file()).await.map_err(|failure| failure.of(&self.file))?;
         part.keep()?;
-        if terminal.is_json() {
+        if terminal.is_document() {
             terminal.document(&json!({ "file": self.file.display().to_string(), "bytes": bytes }))?;
         } else {
             terminal.note(format!("{} {bytes} bytes to {}", Tone::Ok.paint("✓ exported"), self.file.display()));

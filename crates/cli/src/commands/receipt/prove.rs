@@ -25,7 +25,7 @@ pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> R
     let keys = client.get::<Page<KeyView>>(&["keys"], &[]).await?.read.items;
     let mut steps = Vec::new();
     let checked = check(&id, &proof.read, &keys, &mut steps);
-    if terminal.is_json() {
+    if terminal.is_document() {
         let steps: Vec<_> = steps.iter().map(|(step, found)| json!({ "step": step, "found": found })).collect();
         let failure = checked.as_ref().err().map(|failure| failure.message.clone());
         terminal.document(&json!({ "ok": checked.is_ok(), "receipt_id": id, "steps": steps, "failure": failure, "proof": proof.raw }))?;

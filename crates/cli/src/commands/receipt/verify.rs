@@ -48,7 +48,7 @@ enum KeyOrigin {
 }
 
 impl Verify {
-    pub(crate) async fn run(self, mut setting: Setting<'_>) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         let pinned = self.key.as_deref().map(read_key).transpose()?;
         let retained = self
             .checkpoint
@@ -79,7 +79,7 @@ impl Verify {
 }
 
 fn tell(report: &Report, key_id: &str, origin: KeyOrigin, file: Option<&Path>, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    if terminal.is_json() {
+    if terminal.is_document() {
         let mut document = json!(report);
         document["key_id"] = json!(key_id);
         document["key_from"] = json!(origin.word());

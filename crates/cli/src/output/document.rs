@@ -1,8 +1,14 @@
-//! One JSON document on stdout, with all its fields or those that were asked for.
+//! One document on stdout, JSON or YAML, with all its fields or those that were asked for.
 
 use crate::exit::Failure;
 use crate::style::clean;
 use serde_json::{Map, Value};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    Json,
+    Yaml,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
@@ -39,12 +45,18 @@ impl Fields {
     }
 }
 
-pub(super) fn text(value: &Value, layout: Layout) -> Result<String, Failure> {
-    let text = match layout {
-        Layout::Indented => serde_json::to_string_pretty(value),
-        Layout::OneLine => serde_json::to_string(value),
-    };
-    text.map(|text| clean::json(&text)).map_err(|error| Failure::failed(format!("the answer cannot be written as JSON: {error}")))
+/// Anything deceptive is written as an escape. In JSON that is the same JSON; YAML shows it and is no longer the same text.
+pub(super) fn text(value: &Value, syntax: Syntax, layout: Layout) -> Result<String, Failure> {
+    let unwritable = |error: String| Failure::failed(format!("the answer cannot be written: {error}"));
+    match (syntax, layout) {
+        (Syntax::Json, Layout::Indented) => serde_json::to_string_pretty(value).map(|text| clean::json(&text)),
+        (Syntax::Json, Layout::OneLine) => serde_json::to_string(value).map(|text| clean::json(&text)),
+        (Syntax::Yaml, _) => {
+            let text = serde_saphyr::to_string(value).map_err(|error| unwritable(error.to_string()))?;
+            return Ok(clean::block(text.trim_end()));
+        }
+    }
+    .map_err(|error| unwritable(error.to_string()))
 }
 
 fn pick(item: &Value, names: &[String]) -> Result<Value, Failure> {
@@ -77,6 +89,22 @@ mod tests {
         check("id", thing.clone(), json!({ "id": "a" }));
         check("status, decision.mode", thing.clone(), json!({ "status": "pending", "decision.mode": "allow" }));
         check("id", json!({ "items": [thing], "next": "x" }), json!({ "items": [{ "id": "a" }], "next": "x" }));
+    }
+
+    #[test]
+    fn yaml_reads_back_as_what_was_written() {
+        let value =
+            json!({ "id": "inv_1", "text": "two\nlines: #1", "yes": "yes", "number": 1.5, "none": null, "list": [{ "a": true }, []] });
+        let text = text(&value, Syntax::Yaml, Layout::OneLine).unwrap();
+        assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), value, "{text}");
+    }
+
+    #[test]
+    fn a_terminal_obeys_nothing_that_is_written() {
+        for syntax in [Syntax::Json, Syntax::Yaml] {
+            let text = text(&json!({ "title": "a\u{1b}[2Jb\u{202e}c" }), syntax, Layout::OneLine).unwrap();
+            assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+        }
     }
 
     #[test]

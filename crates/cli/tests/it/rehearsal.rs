@@ -1,0 +1,50 @@
+//! `--dry-run`: what would be sent is shown, nothing changes; what cannot be rehearsed says so.
+
+use crate::countersign::Server;
+use serde_json::json;
+
+#[test]
+fn every_verb_that_writes_shows_its_request_and_sends_nothing() {
+    let server = Server::start();
+    let owner = server.owner();
+    let waiting = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait", "-o", "name"]).exits(6);
+    let id = waiting.stdout.trim().to_owned();
+    for (arguments, method) in [
+        (vec!["mode", "set", "files.write_text", "allow"], "PUT"),
+        (vec!["mode", "unset", "files.write_text"], "DELETE"),
+        (vec!["session", "create"], "POST"),
+        (vec!["space", "create", "lab"], "POST"),
+        (vec!["approve", &id], "POST"),
+        (vec!["deny", &id], "POST"),
+    ] {
+        let ran = owner.run(&[&arguments[..], &["--dry-run"]].concat()).ok();
+        assert!(ran.stdout.starts_with(&format!("{method} /api/v1/")), "{arguments:?}: {}", ran.stdout);
+        assert!(ran.stderr.contains("dry run: nothing was sent"), "{arguments:?}: {}", ran.stderr);
+        let document = owner.run(&[&arguments[..], &["--dry-run", "--json"]].concat()).ok().json();
+        assert_eq!(document["would_send"]["method"], method, "{arguments:?}: {document}");
+    }
+    assert_eq!(owner.run(&["mode", "list", "--json"]).ok().json()["items"], json!([]));
+    assert_eq!(owner.run(&["space", "list", "-o", "name"]).ok().stdout.lines().count(), 1);
+    assert_eq!(owner.run(&["show", &id, "--json=status"]).ok().json()["status"], "pending");
+}
+
+#[test]
+fn an_action_is_rehearsed_by_the_server() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    let ran = owner.run(&["action", "invoke", "files.write_text", "path=a.txt", "text=b", "--dry-run"]).ok();
+    assert!(ran.stdout.contains("a.txt"), "{}", ran.stdout);
+    assert!(!server.workspace().join("a.txt").exists());
+}
+
+#[test]
+fn what_asks_no_server_cannot_be_rehearsed() {
+    let server = Server::start();
+    let owner = server.owner();
+    for arguments in [["backup", "all.jsonl"], ["restore", "all.jsonl"], ["man", "."]] {
+        let ran = owner.run(&[&arguments[..], &["--dry-run"]].concat()).exits(2);
+        assert!(ran.stderr.contains("cannot be rehearsed"), "{}", ran.stderr);
+    }
+    assert!(!owner.folder().join("all.jsonl").exists());
+}
