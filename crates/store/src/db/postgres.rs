@@ -1,4 +1,4 @@
-//! PostgreSQL: one writer task with group commit, as on SQLite, and a pool of readers.
+//! PostgreSQL: one writer thread with group commit, as on SQLite, and a pool of readers.
 //! One connection writes for one process: the head of an org's log is locked once per batch, not once per call.
 
 mod listen;
@@ -75,7 +75,7 @@ impl Postgres {
             remembered: Arc::clone(&remembered),
             pulse: Arc::clone(&pulse),
         };
-        tokio::spawn(life.write_all(queue, sealing));
+        life.start(queue, sealing)?;
         tokio::spawn(listen::listen(config, Arc::downgrade(&remembered)));
         Ok(Self { pool, writer, time, presence, remembered, pulse })
     }
@@ -340,6 +340,14 @@ struct Life {
 }
 
 impl Life {
+    /// On a thread of its own, with the connection it writes through: a round trip then wakes nobody else.
+    fn start(self, queue: mpsc::Receiver<Box<dyn Write>>, sealing: Sealing) -> Result<(), Error> {
+        let unable = |error: std::io::Error| Error::Unavailable { message: format!("the writer thread could not start: {error}") };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unable)?;
+        let live = move || runtime.block_on(self.write_all(queue, sealing));
+        std::thread::Builder::new().name("postgres-writer".into()).spawn(live).map(|_detached| ()).map_err(unable)
+    }
+
     /// Wait for a write, run it and all that queued up meanwhile, commit once, answer all.
     async fn write_all(self, mut queue: mpsc::Receiver<Box<dyn Write>>, mut sealing: Sealing) {
         let mut kept = None;
