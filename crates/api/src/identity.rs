@@ -57,12 +57,25 @@ pub struct NewSpaceRequest {
     pub name: String,
 }
 
-/// A change to a space.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// A change to a space; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeSpaceRequest {
+    /// How much risk it tolerates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub band: Option<BandName>,
     /// Whether whoever asked, or owns the agent that asked, may also answer.
-    pub self_approval: SelfApprovalRule,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub self_approval: Option<SelfApprovalRule>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BandName {
+    Green,
+    Amber,
+    Red,
+    Black,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

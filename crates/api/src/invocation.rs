@@ -161,7 +161,7 @@ pub struct DecisionView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GateView {
     pub gate: Cow<'static, str>,
-    /// `ok`, `deny` or `not_applicable`.
+    /// `ok`, `needs_approval`, `deny` or `not_applicable`.
     pub verdict: Cow<'static, str>,
     pub determining: Vec<String>,
 }
@@ -224,7 +224,7 @@ impl From<Invocation> for InvocationView {
                 base: invocation.decision.base.as_str().into(),
                 source: invocation.decision.source.as_str().into(),
                 modes_version: invocation.decision.modes_version,
-                tightened: invocation.decision.tightened.iter().map(|reason| tightened(reason).into()).collect(),
+                tightened: invocation.decision.tightened.iter().map(tightened).collect(),
             },
             gates: invocation
                 .gates
@@ -277,13 +277,17 @@ const fn denied_by(by: DeniedBy) -> &'static str {
 const fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Ok => "ok",
+        Verdict::NeedsApproval => "needs_approval",
         Verdict::Deny => "deny",
         Verdict::NotApplicable => "not_applicable",
     }
 }
 
-const fn tightened(reason: &Reason) -> &'static str {
+fn tightened(reason: &Reason) -> Cow<'static, str> {
     match reason {
-        Reason::DangerIsNeverAllowed => "an R4 action is never allowed without a person",
+        Reason::DangerIsNeverAllowed => "an R4 action is never allowed without a person".into(),
+        Reason::Band { band } => format!("the space is {}", band.as_str()).into(),
+        Reason::Drift { drift } => format!("the definition changed since it was reviewed ({})", drift.as_str()).into(),
+        Reason::Gate { gate } => format!("gate `{}` asks for a person", gate.as_str()).into(),
     }
 }

@@ -16,6 +16,9 @@ pub enum ModeName {
 #[serde(deny_unknown_fields)]
 pub struct SetModeRequest {
     pub mode: ModeName,
+    /// A locked mode can only be tightened by automations.
+    #[serde(default)]
+    pub locked: bool,
 }
 
 /// What a change of modes got as its version.
@@ -33,6 +36,7 @@ pub struct ModeView {
     pub scope: String,
     pub action: String,
     pub mode: ModeName,
+    pub locked: bool,
     pub version: i64,
     pub set_by: String,
     pub set_at: String,

@@ -208,7 +208,7 @@ pub(crate) enum Command {
 
 impl Command {
     /// The commands that work on files here and not through a server; their names.
-    pub(crate) const fn changes_this_machine(&self) -> Option<&'static str> {
+    pub(crate) fn changes_this_machine(&self) -> Option<&'static str> {
         match self {
             Self::Serve(_) => Some("serve"),
             Self::Login(_) => Some("login"),
@@ -217,6 +217,7 @@ impl Command {
             Self::Backup(_) => Some("backup"),
             Self::Restore(_) => Some("restore"),
             Self::Man(_) => Some("man"),
+            Self::Receipt(receipt) => receipt.writes_a_file(),
             Self::Doctor(_)
             | Self::Status
             | Self::Version
@@ -235,7 +236,6 @@ impl Command {
             | Self::Invocation(_)
             | Self::Explain(_)
             | Self::Mode(_)
-            | Self::Receipt(_)
             | Self::Key(_)
             | Self::Openapi
             | Self::Help(_) => None,

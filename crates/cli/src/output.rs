@@ -169,7 +169,10 @@ impl Terminal {
     pub(crate) fn failure(&mut self, failure: &Failure) {
         if let Some(unsent) = failure.unsent() {
             // What would be sent is what was asked for: data. A closed pipe has no one left to tell.
-            let _closed = if self.is_document() { self.document(&failure.to_json()) } else { self.line(unsent) };
+            let _closed = match self.settings.format {
+                Format::Document(syntax, _) => document::text(&failure.to_json(), syntax, layout()).and_then(|text| self.line(text)),
+                Format::Auto | Format::Table | Format::Name => self.line(unsent),
+            };
             return self.note(Tone::Muted.paint("dry run: nothing was sent"));
         }
         if failure.exit == Exit::Ok {

@@ -1,5 +1,6 @@
 //! What policy answered, and everything that made it answer so.
 
+use crate::Band;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -53,12 +54,56 @@ impl ModeSource {
     }
 }
 
+/// Whether an automation's row may be looser than the org's row for the same action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lock {
+    #[default]
+    Open,
+    /// Automations can only tighten it.
+    Locked,
+}
+
+/// How an action's definition differs from the one a person reviewed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Drift {
+    #[default]
+    None,
+    /// Its words: descriptions, titles, annotations. Agents obey them.
+    Textual,
+    /// What it takes or gives.
+    Structural,
+}
+
+impl Drift {
+    pub const ALL: [Self; 3] = [Self::None, Self::Textual, Self::Structural];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Textual => "textual",
+            Self::Structural => "structural",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|drift| drift.as_str() == text)
+    }
+}
+
 /// Why a decision is stricter than its base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "because", rename_all = "snake_case")]
 pub enum Reason {
     /// An explicit row may make an R4 action approvable, never `allow`.
     DangerIsNeverAllowed,
+    /// The space tolerates less.
+    Band { band: Band },
+    /// The definition is not the one that was reviewed.
+    Drift { drift: Drift },
+    /// A gate lets it pass only with a person's consent.
+    Gate { gate: Gate },
 }
 
 /// A mode with what decided it and why. It can only become stricter after its base.
@@ -122,6 +167,8 @@ impl Gate {
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Ok,
+    /// It may pass if a person says so.
+    NeedsApproval,
     Deny,
     /// No rule of this gate exists, so it had nothing to say.
     NotApplicable,

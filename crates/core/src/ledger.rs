@@ -1,6 +1,7 @@
 //! What the pipeline asks of the store. Every method is one transaction: it happens whole, durably, or not at all.
 //! Entries given here are signed and chained inside that transaction; the caller never sees a key or a position first.
 
+use crate::decision::Lock;
 use crate::decision::Mode;
 use crate::invocation::Answer;
 use crate::{
@@ -201,6 +202,8 @@ pub struct ModeRows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeRow {
     pub mode: Mode,
+    /// Of an org's row only.
+    pub lock: Lock,
     /// Grows with every change of any mode in the org.
     pub version: i64,
 }

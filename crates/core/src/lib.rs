@@ -28,7 +28,7 @@ pub use id::{
 pub use invocation::{Invocation, Status};
 pub use principal::{Principal, PrincipalId};
 pub use secret::Secret;
-pub use session::{Session, Space};
+pub use session::{Band, Session, Space};
 pub use time::Timestamp;
 
 /// A future a port returns: boxed, so that a port can be held as `dyn`.

@@ -4,7 +4,7 @@ use crate::stage::Stage;
 use crate::{Error, Pipeline, Request};
 use countersign_core::limiter::Admission;
 use countersign_core::principal::Permission;
-use countersign_core::{Invocation, InvocationId, Principal, PrincipalId, Session, Timestamp};
+use countersign_core::{Invocation, InvocationId, Principal, PrincipalId, Session, Space, Timestamp};
 use serde_json::Value;
 
 /// A request that may be looked at. It has its id from here on.
@@ -12,6 +12,7 @@ pub(crate) struct Admitted {
     pub(crate) id: InvocationId,
     pub(crate) created_at: Timestamp,
     pub(crate) session: Session,
+    pub(crate) space: Space,
     pub(crate) request: Request,
 }
 
@@ -23,9 +24,16 @@ impl Pipeline {
             Admission::Admitted => {}
             Admission::Refused { retry_after_ms } => return Err(Error::RateLimited { session: session.id, retry_after_ms }),
         }
+        let space = self.space_of(&session).await?;
         let created_at = self.now();
         let id = InvocationId::new(created_at, self.random_bytes());
-        Ok(Admitted { id, created_at, session, request })
+        Ok(Admitted { id, created_at, session, space, request })
+    }
+
+    /// The space of a session, as it is now: what it tolerates decides.
+    pub(crate) async fn space_of(&self, session: &Session) -> Result<Space, Error> {
+        let missing = || Error::Internal { message: format!("session `{}` is in no space", session.id) };
+        self.ledger().find_space(&session.org, &session.space).await?.ok_or_else(missing)
     }
 
     async fn session_of(&self, principal: &Principal, id: &countersign_core::SessionId) -> Result<Session, Error> {
@@ -47,11 +55,12 @@ impl Pipeline {
 
 impl Admitted {
     /// A held invocation that enters the walk again after its answer. It was admitted and counted when it was first asked for.
-    pub(crate) fn again(held: &Invocation, principal: Principal, session: Session, params: Value) -> Self {
+    pub(crate) fn again(held: &Invocation, principal: Principal, session: Session, space: Space, params: Value) -> Self {
         Self {
             id: held.id.clone(),
             created_at: held.created_at,
             session,
+            space,
             request: Request {
                 principal,
                 session: held.session.clone(),

@@ -134,11 +134,13 @@ enum Verdict {
 
 /// A reason is a sentence, not a document: it is kept and shown.
 fn bounded(reason: Option<&str>) -> Result<(), Error> {
-    if reason.is_none_or(|reason| reason.chars().count() <= REASON_CHARS_MAX) {
-        return Ok(());
-    }
-    let error = ParamError { pointer: "/reason".into(), message: format!("longer than {REASON_CHARS_MAX} characters") };
-    Err(Error::InvalidParams { action: "answer".into(), errors: vec![error] })
+    let message = match reason {
+        Some(reason) if reason.chars().count() > REASON_CHARS_MAX => format!("longer than {REASON_CHARS_MAX} characters"),
+        // A column of text cannot hold it everywhere.
+        Some(reason) if reason.contains('\0') => "holds the character U+0000".to_owned(),
+        Some(_) | None => return Ok(()),
+    };
+    Err(Error::InvalidParams { action: "answer".into(), errors: vec![ParamError { pointer: "/reason".into(), message }] })
 }
 
 /// Whoever asked, or the person the asking agent works for.

@@ -4,6 +4,7 @@ use crate::gate::Gated;
 use crate::hold::Redeemed;
 use crate::stage::Stage;
 use crate::{Error, Pipeline};
+use countersign_core::decision::Drift;
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::{Decision, Digest, Mode, Tier};
 
@@ -111,7 +112,8 @@ impl Pipeline {
         let modes = self.ledger().find_modes(&session.org, session.automation.as_ref(), read).await?;
         // An action that is not there cannot be allowed.
         let tier = found.map_or(Tier::R4, |(_, definition)| definition.action.tier);
-        let mode = policy::decide(&policy::Facts { tier }, &policy::Rules { modes }).mode;
+        let facts = policy::Facts { tier, drift: Drift::None, asks: None };
+        let mode = policy::decide(&facts, &policy::Rules { modes, band: resolved.admitted.space.band }).mode;
         Ok((mode != Mode::Allow).then(|| Failure {
             code: "denied_by_mode".into(),
             message: format!("a dry run of `{}` shows what `{read}` reads, and that is `{mode}`", resolved.action().id),
@@ -129,9 +131,9 @@ impl Pipeline {
         let resolved = &gated.validated.resolved;
         let session = &resolved.admitted.session;
         let modes = self.ledger().find_modes(&session.org, session.automation.as_ref(), &resolved.action().id).await?;
-        let rules = policy::Rules { modes };
-        let decision = policy::decide(&policy::Facts { tier: resolved.action().tier }, &rules);
-        Ok((decision, policy::digest::policy_slice(&rules)))
+        let rules = policy::Rules { modes, band: resolved.admitted.space.band };
+        let facts = policy::Facts { tier: resolved.action().tier, drift: Drift::None, asks: policy::asking(&gated.gates) };
+        Ok((policy::decide(&facts, &rules), policy::digest::policy_slice(&rules)))
     }
 }
 

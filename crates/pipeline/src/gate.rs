@@ -20,7 +20,7 @@ impl Gated {
     /// The invocation as it is stored from here on; what comes later fills in the rest.
     pub(crate) fn to_invocation(&self, status: Status, decision: &Decision) -> Invocation {
         let resolved = &self.validated.resolved;
-        let Admitted { id, created_at, session, request } = &resolved.admitted;
+        let Admitted { id, created_at, session, request, .. } = &resolved.admitted;
         Invocation {
             id: id.clone(),
             org: session.org.clone(),

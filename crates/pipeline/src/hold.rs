@@ -72,7 +72,8 @@ impl Pipeline {
             return Ok(Derived::Different(Conflict::TupleMismatch));
         };
         let params = self.open_params(approved).await?;
-        let admitted = Admitted::again(approved, principal, session, params);
+        let space = self.space_of(&session).await?;
+        let admitted = Admitted::again(approved, principal, session, space, params);
         let validated = match self.resolve(admitted).await {
             Ok(resolved) => self.validate(resolved).await,
             Err(error) => Err(error),

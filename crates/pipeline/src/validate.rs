@@ -70,6 +70,10 @@ fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
         let message = format!("must have 1 to {} characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
         errors.push(ParamError { pointer: "/idempotency_key".into(), message });
     }
+    // A column of text cannot hold it everywhere.
+    if request.idempotency_key.as_ref().is_some_and(|key| key.contains('\0')) {
+        errors.push(ParamError { pointer: "/idempotency_key".into(), message: "holds the character U+0000".into() });
+    }
     errors
 }
 

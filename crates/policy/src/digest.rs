@@ -7,8 +7,9 @@ mod structure;
 pub use binding::{Bound, Mismatch, binding, mismatch};
 
 use crate::Rules;
+use countersign_core::decision::Lock;
 use countersign_core::ledger::ModeRow;
-use countersign_core::{Action, ActionId, Digest, Mode, json};
+use countersign_core::{Action, ActionId, Band, Digest, Mode, json};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -55,17 +56,19 @@ pub fn policy_slice_body(rules: &Rules) -> String {
 }
 
 /// Changes whenever the gates or the cascade decide otherwise than before.
-const BUILTIN_RULES: &str = "builtin/v1";
+const BUILTIN_RULES: &str = "builtin/v2";
 
 #[derive(Debug, Serialize)]
 struct Slice {
-    rules: &'static str,
     automation: Option<Row>,
+    band: Band,
     org: Option<Row>,
+    rules: &'static str,
 }
 
 #[derive(Debug, Serialize)]
 struct Row {
+    lock: Lock,
     mode: Mode,
     version: String,
 }
@@ -73,8 +76,8 @@ struct Row {
 impl Slice {
     fn of(rules: &Rules) -> Self {
         // A version as text: canonical numbers are exact only up to 2^53.
-        let row = |row: ModeRow| Row { mode: row.mode, version: row.version.to_string() };
-        Self { rules: BUILTIN_RULES, automation: rules.modes.automation.map(row), org: rules.modes.org.map(row) }
+        let row = |row: ModeRow| Row { lock: row.lock, mode: row.mode, version: row.version.to_string() };
+        Self { automation: rules.modes.automation.map(row), band: rules.band, org: rules.modes.org.map(row), rules: BUILTIN_RULES }
     }
 }
 

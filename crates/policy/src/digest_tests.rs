@@ -5,9 +5,10 @@ use crate::digest::{
     Bound, Mismatch, binding, mismatch, policy_slice, policy_slice_body, structural, structural_body, textual, textual_body,
 };
 use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
+use countersign_core::decision::Lock;
 use countersign_core::ledger::{ModeRow, ModeRows};
 use countersign_core::{
-    Action, ActionId, AutomationId, Digest, Mode, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId, json as strict,
+    Action, ActionId, AutomationId, Band, Digest, Mode, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId, json as strict,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -189,26 +190,32 @@ fn a_digest_is_sha_256_of_the_canonical_text_that_is_archived() {
     assert_eq!(structural(&action), sha256(structure));
     assert_eq!(textual_body(&action), strict::canonical(&action).unwrap());
     assert_eq!(textual(&action), sha256(&strict::canonical(&action).unwrap()));
-    let rules = Rules { modes: ModeRows { automation: None, org: Some(ModeRow { mode: Mode::Allow, version: 3 }) } };
-    assert_eq!(policy_slice_body(&rules), r#"{"automation":null,"org":{"mode":"allow","version":"3"},"rules":"builtin/v1"}"#);
+    let org = ModeRow { mode: Mode::Allow, lock: Lock::Locked, version: 3 };
+    let rules = Rules { modes: ModeRows { automation: None, org: Some(org) }, band: Band::Red };
+    assert_eq!(
+        policy_slice_body(&rules),
+        r#"{"automation":null,"band":"red","org":{"lock":"locked","mode":"allow","version":"3"},"rules":"builtin/v2"}"#
+    );
     assert_eq!(policy_slice(&rules), sha256(&policy_slice_body(&rules)));
 }
 
 #[test]
 fn every_change_of_a_row_the_action_sees_changes_its_slice() {
-    let row = |mode, version| Some(ModeRow { mode, version });
+    let row = |mode, version| Some(ModeRow { mode, lock: Lock::Open, version });
     let slices: Vec<_> = [
         ModeRows::default(),
         ModeRows { automation: None, org: row(Mode::Allow, 1) },
         ModeRows { automation: None, org: row(Mode::Allow, 2) },
         ModeRows { automation: None, org: row(Mode::Deny, 1) },
+        ModeRows { automation: None, org: Some(ModeRow { mode: Mode::Deny, lock: Lock::Locked, version: 1 }) },
         ModeRows { automation: row(Mode::Allow, 1), org: None },
         ModeRows { automation: row(Mode::Allow, 1), org: row(Mode::Allow, 1) },
         ModeRows { automation: None, org: row(Mode::Allow, 9_007_199_254_740_992) },
         ModeRows { automation: None, org: row(Mode::Allow, 9_007_199_254_740_993) },
     ]
-    .map(|modes| policy_slice(&Rules { modes }))
-    .to_vec();
+    .into_iter()
+    .flat_map(|modes| Band::ALL.map(|band| policy_slice(&Rules { modes, band })))
+    .collect();
     let distinct: std::collections::BTreeSet<_> = slices.iter().collect();
     assert_eq!(distinct.len(), slices.len());
 }

@@ -35,7 +35,7 @@ pub fn gate(call: &Call) -> Vec<GateVerdict> {
 pub fn denied(verdicts: &[GateVerdict]) -> Option<&GateVerdict> {
     verdicts.iter().find(|verdict| match verdict.verdict {
         Verdict::Deny => true,
-        Verdict::Ok | Verdict::NotApplicable => false,
+        Verdict::Ok | Verdict::NeedsApproval | Verdict::NotApplicable => false,
     })
 }
 

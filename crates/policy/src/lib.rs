@@ -10,7 +10,7 @@ pub mod digest;
 
 pub mod redact;
 
-pub use decide::{Facts, Rules, decide};
+pub use decide::{Facts, Rules, asking, decide, is_grantable};
 pub use gate::{Call, denied, gate};
 pub use redact::{Redacted, redact, redact_text};
 

@@ -3,11 +3,12 @@
 //! Fields stand in canonical order, so that writing one in canonical form has nothing to sort.
 
 use crate::{Error, key::PublicKey};
-use countersign_core::decision::{Gate, Verdict};
+use countersign_core::decision::{Gate, Lock, Verdict};
 use countersign_core::invocation::DeniedBy;
+use countersign_core::session::SelfApproval;
 use countersign_core::{
-    ActionId, Decision, Digest, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier, Timestamp, UserId,
-    json,
+    ActionId, Band, Decision, Digest, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier, Timestamp,
+    UserId, json,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -53,10 +54,23 @@ pub struct KeyBody {
 pub struct ModeBody {
     pub action: ActionId,
     pub by: PrincipalId,
+    pub lock: Lock,
     /// Absent when the row was removed.
     pub mode: Option<Mode>,
     /// `org` or `automation:aut_…`.
     pub scope: String,
+    pub version: i64,
+}
+
+/// A space as it is from here on. The one that is made with its org has none until it changes: it is green.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpaceBody {
+    pub band: Band,
+    pub by: PrincipalId,
+    pub name: String,
+    pub self_approval: SelfApproval,
+    pub space: SpaceId,
     pub version: i64,
 }
 
@@ -227,6 +241,16 @@ impl ModeBody {
     }
 }
 
+impl SpaceBody {
+    pub fn to_canonical(&self) -> Result<String, Error> {
+        to_canonical(self)
+    }
+
+    pub fn read(body: &Value) -> Result<Self, Error> {
+        read(body)
+    }
+}
+
 impl IntentBody {
     pub fn to_canonical(&self) -> Result<String, Error> {
         to_canonical(self)
@@ -276,6 +300,7 @@ mod tests {
             let again = match draft.kind {
                 Kind::Key => KeyBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Mode => ModeBody::read(&draft.body).and_then(|body| body.to_canonical()),
+                Kind::Space => SpaceBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Intent => IntentBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Receipt => ReceiptBody::read(&draft.body).and_then(|body| body.to_canonical()),
             };

@@ -19,6 +19,8 @@ pub enum Kind {
     Key,
     /// A change of a mode row.
     Mode,
+    /// A space that was made or changed.
+    Space,
     /// An effect about to start.
     Intent,
     /// The end of an invocation.
@@ -26,12 +28,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Self; 4] = [Self::Key, Self::Mode, Self::Intent, Self::Receipt];
+    pub const ALL: [Self; 5] = [Self::Key, Self::Mode, Self::Space, Self::Intent, Self::Receipt];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Key => "key",
             Self::Mode => "mode",
+            Self::Space => "space",
             Self::Intent => "intent",
             Self::Receipt => "receipt",
         }

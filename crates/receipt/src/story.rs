@@ -10,7 +10,7 @@ use crate::entry::{self, Header, Kind, NO_PREV};
 use crate::envelope::{self, Envelope};
 use crate::key::SealingKey;
 use crate::tree::{self, Frontier};
-use countersign_core::decision::{Gate, ModeSource, Reason, Verdict};
+use countersign_core::decision::{Gate, Lock, ModeSource, Reason, Verdict};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::{
     ActionId, AutomationId, Decision, Digest, EventId, IntentId, InvocationId, LogId, Mode, PrincipalId, ReceiptId, Secret, SessionId,
@@ -91,6 +91,7 @@ impl Story {
             scope: scope.to_owned(),
             action: ActionId::parse(action).unwrap(),
             mode,
+            lock: Lock::Open,
             version,
             by: person.clone(),
         };
@@ -339,9 +340,9 @@ pub(crate) fn slice_of(decision: &Decision) -> Digest {
 /// The digest of the rules a call sees, from the automation's row and the org's.
 pub(crate) fn policy_slice(automation: Option<(Mode, i64)>, org: Option<(Mode, i64)>) -> Digest {
     let text = |row: Option<(Mode, i64)>| {
-        row.map_or_else(|| "null".to_owned(), |(mode, version)| format!(r#"{{"mode":"{mode}","version":"{version}"}}"#))
+        row.map_or_else(|| "null".to_owned(), |(mode, version)| format!(r#"{{"lock":"open","mode":"{mode}","version":"{version}"}}"#))
     };
-    digest(&format!(r#"{{"automation":{},"org":{},"rules":"builtin/v1"}}"#, text(automation), text(org)))
+    digest(&format!(r#"{{"automation":{},"band":"green","org":{},"rules":"builtin/v2"}}"#, text(automation), text(org)))
 }
 
 /// A receipt of call `number`, asked for in that second, of something that was tried once.

@@ -21,7 +21,7 @@ mod events;
 mod checkpoints;
 
 use crate::Error;
-use crate::body::{IntentBody, KeyBody, ModeBody, ReceiptBody};
+use crate::body::{IntentBody, KeyBody, ModeBody, ReceiptBody, SpaceBody};
 use crate::bundle::{Detail, Line, Opening, Tally, VERSION};
 use crate::entry::{Entry, Kind};
 use crate::envelope::Envelope;
@@ -29,7 +29,7 @@ use crate::key::PublicKey;
 use chain::Chain;
 use checkpoints::Checkpoints;
 use countersign_core::{Digest, LogId, json};
-use decisions::{Claim, Modes};
+use decisions::{Claim, Rules};
 use definitions::Definitions;
 use events::Events;
 use keys::Keys;
@@ -58,7 +58,7 @@ struct Verifier {
     tally: Tally,
     chain: Chain,
     keys: Keys,
-    modes: Modes,
+    rules: Rules,
     outcomes: Outcomes,
     definitions: Definitions,
     events: Events,
@@ -73,7 +73,7 @@ impl Verifier {
             checkpoints: Checkpoints::new(&log),
             chain: Chain::new(log),
             keys: Keys::new(pinned.clone()),
-            modes: Modes::default(),
+            rules: Rules::default(),
             outcomes: Outcomes::default(),
             definitions: Definitions::default(),
             events: Events::default(),
@@ -125,10 +125,11 @@ impl Verifier {
         let seq = entry.header.seq;
         match entry.header.kind {
             Kind::Key => self.keys.announce(seq, &KeyBody::read(&entry.body).map_err(shape)?)?,
-            Kind::Mode | Kind::Intent | Kind::Receipt if seq == 0 => {
+            Kind::Mode | Kind::Space | Kind::Intent | Kind::Receipt if seq == 0 => {
                 return Err(Finding::new(Class::WrongKey, "the log does not begin with the keys that sign it"));
             }
-            Kind::Mode => self.modes.set(entry.header.at, ModeBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Mode => self.rules.set_mode(entry.header.at, ModeBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Space => self.rules.set_space(entry.header.at, SpaceBody::read(&entry.body).map_err(shape)?)?,
             Kind::Intent => self.intent(seq, &IntentBody::read(&entry.body).map_err(shape)?)?,
             Kind::Receipt => self.receipt(seq, &ReceiptBody::read(&entry.body).map_err(shape)?)?,
         }
@@ -137,7 +138,7 @@ impl Verifier {
     }
 
     fn intent(&mut self, seq: u64, intent: &IntentBody) -> Result<(), Finding> {
-        self.modes.rederive(&Claim::of_intent(intent))?;
+        self.rules.rederive(&Claim::of_intent(intent))?;
         self.outcomes.intend(seq, intent)?;
         self.definitions.need(seq, &intent.definition, &intent.action, intent.tier);
         self.report.intents += 1;
@@ -146,7 +147,7 @@ impl Verifier {
 
     fn receipt(&mut self, seq: u64, receipt: &ReceiptBody) -> Result<(), Finding> {
         self.outcomes.conclude(receipt)?;
-        self.modes.rederive(&Claim::of_receipt(receipt))?;
+        self.rules.rederive(&Claim::of_receipt(receipt))?;
         self.outcomes.same_right(receipt)?;
         self.definitions.need(seq, &receipt.definition, &receipt.action, receipt.tier);
         self.events.expect(seq, receipt);

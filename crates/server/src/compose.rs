@@ -77,7 +77,7 @@ fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error>
         Some(url) => Engine::Postgres { url: url.clone() },
     };
     let time = TimeSource::Database(Arc::new(SystemClock));
-    Ok(store::Config { engine, master, time, random })
+    Ok(store::Config { engine, master, time, patience: store::Patience::default(), random })
 }
 
 /// Builds everything. Returns the owner's token when this start created the org.

@@ -79,7 +79,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(modes::list))
         .routes(routes!(modes::set, modes::unset))
         .routes(routes!(spaces::list, spaces::create))
-        .routes(routes!(spaces::change))
+        .routes(routes!(spaces::show, spaces::change))
         .routes(routes!(users::list, users::create))
         .routes(routes!(users::disable))
         .routes(routes!(tokens::list, tokens::create))

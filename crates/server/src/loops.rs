@@ -1,12 +1,16 @@
 //! What goes on in the background: sweeping what ran out, signing checkpoints, measuring the queue.
 
 use crate::Parts;
+use countersign_core::Status;
 use countersign_core::limits::{CHECKPOINT_SECONDS, SWEEP_SECONDS};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::Pipeline;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::Store;
 use tokio_util::sync::CancellationToken;
+
+/// Keys live for a day: nobody notices if one lives a minute longer.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
 
 /// Starts the loops; the returned future ends when they have stopped.
 pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
@@ -18,7 +22,12 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
 }
 
 async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandle>, stop: CancellationToken) {
+    let mut forgotten_at = Instant::now();
     while waited(Duration::from_secs(SWEEP_SECONDS), &stop).await {
+        let is_time_to_forget = forgotten_at.elapsed() >= FORGET_EVERY;
+        if is_time_to_forget {
+            forgotten_at = Instant::now();
+        }
         if let Err(error) = pipeline.sweep().await {
             tracing::warn!(%error, "the sweep could not finish; it comes again");
         }
@@ -28,7 +37,10 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
         }
         let mut pending = 0;
         for org in store.list_orgs().await.unwrap_or_default() {
-            pending += store.count_pending(&org.id).await.unwrap_or_default();
+            if is_time_to_forget && let Err(error) = store.forget_expired_keys(&org.id).await {
+                tracing::warn!(%error, "expired idempotency keys could not be removed; they are tried again");
+            }
+            pending += store.count_in_status(&org.id, Status::Pending).await.unwrap_or_default();
         }
         metrics::gauge!("countersign_pending").set(pending as f64);
     }

@@ -15,7 +15,7 @@ const FORMAT: u32 = 1;
 
 /// Every table with its columns, parents before children.
 const TABLES: &[(&str, &[&str], &str)] = &[
-    ("orgs", &["org_id", "name", "modes_version", "created_at"], "org_id"),
+    ("orgs", &["org_id", "name", "rules_version", "created_at"], "org_id"),
     ("spaces", &["org_id", "id", "name", "band", "self_approval", "sealed_key", "created_at"], "org_id, id"),
     ("users", &["org_id", "id", "name", "role", "created_at", "disabled_at"], "org_id, id"),
     (
@@ -28,7 +28,7 @@ const TABLES: &[(&str, &[&str], &str)] = &[
         &["org_id", "id", "kind", "user_id", "session_id", "name", "scopes", "made_by", "hash", "created_at", "expires_at", "revoked_at"],
         "org_id, id",
     ),
-    ("modes", &["org_id", "scope", "action", "mode", "version", "set_by", "set_at"], "org_id, action, scope"),
+    ("modes", &["org_id", "scope", "action", "mode", "lock", "version", "set_by", "set_at"], "org_id, action, scope"),
     (
         "invocations",
         &["org_id", "id", "session_id", "space_id", "action", "status", "expires_at", "sealed_params", "body", "receipt_id", "receipt_seq"],

@@ -7,6 +7,8 @@ mod pulse;
 mod remembered;
 mod sqlite;
 
+pub use postgres::Patience;
+
 use crate::Error;
 use crate::seal::Sealing;
 use countersign_core::{Clock, Future, Timestamp};
@@ -67,6 +69,8 @@ pub(crate) struct Tx {
     savepoint: Savepoint,
     /// Whether a statement of the batch changed what others remember.
     changes_remembered: bool,
+    /// Why nothing in the batch can go on, once that is so.
+    broken: Option<Error>,
 }
 
 /// What a write that fails goes back to. It is set by the write's first statement: one that only puts statements off needs none.
@@ -97,10 +101,10 @@ struct Queued<T, F> {
 }
 
 impl Db {
-    pub(crate) async fn open(engine: &Engine, time: TimeSource, sealing: Sealing) -> Result<Self, Error> {
+    pub(crate) async fn open(engine: &Engine, time: TimeSource, patience: Patience, sealing: Sealing) -> Result<Self, Error> {
         match engine {
             Engine::Sqlite { path } => Ok(Self::Sqlite(Arc::new(sqlite::Sqlite::open(path, time, sealing)?))),
-            Engine::Postgres { url } => Ok(Self::Postgres(Arc::new(postgres::Postgres::open(url, time, sealing).await?))),
+            Engine::Postgres { url } => Ok(Self::Postgres(Arc::new(postgres::Postgres::open(url, time, patience, sealing).await?))),
         }
     }
 
@@ -217,7 +221,7 @@ impl Snapshot {
 
 impl Tx {
     fn new(connection: Connection, sealing: Sealing) -> Self {
-        Self { connection, now: Timestamp::default(), sealing, savepoint: Savepoint::Outside, changes_remembered: false }
+        Self { connection, now: Timestamp::default(), sealing, savepoint: Savepoint::Outside, changes_remembered: false, broken: None }
     }
 
     /// The database's clock, read once per batch.
@@ -249,7 +253,8 @@ impl Tx {
 
     pub(crate) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
         debug_assert!(is_scoped(sql), "this query is not limited to an org: {sql}");
-        self.set_savepoint()?;
+        // A query may change rows, too: `UPDATE … RETURNING`.
+        self.before(sql)?;
         match &mut self.connection {
             Connection::Sqlite(connection) => sqlite::query(connection, sql, params),
             Connection::Postgres(writer) => writer.query(sql, params).await,
@@ -268,13 +273,15 @@ impl Tx {
     /// should it fail, nothing in the batch can go on.
     pub(crate) async fn query_for_batch(&mut self, sql: &'static str, params: &[Val]) -> Result<Vec<Row>, Error> {
         debug_assert!(is_scoped(sql), "this query is not limited to an org: {sql}");
-        match &mut self.connection {
+        let rows = match &mut self.connection {
             Connection::Sqlite(connection) => sqlite::query(connection, sql, params),
             Connection::Postgres(writer) => writer.query(&format!("{sql} FOR UPDATE"), params).await,
-        }
+        };
+        self.broken = rows.as_ref().err().cloned();
+        rows
     }
 
-    /// What every statement that changes rows is preceded by.
+    /// What every statement of a write is preceded by.
     fn before(&mut self, sql: &str) -> Result<(), Error> {
         self.changes_remembered |= remembered::changes_remembered(sql);
         self.set_savepoint()
@@ -327,6 +334,15 @@ where
         };
         // The caller may have gone; the write is durable all the same.
         let _gone = self.caller.send(outcome);
+    }
+}
+
+/// What each write of a batch is told. Of several, one had a row that could not be kept, and nobody knows which: all may try again,
+/// and the one that tries alone is told.
+fn told(committed: &Result<(), Error>, writes: usize) -> Result<(), Error> {
+    match committed {
+        Err(Error::Corrupt { message }) if writes > 1 => Err(Error::Unavailable { message: message.clone() }),
+        committed => committed.clone(),
     }
 }
 

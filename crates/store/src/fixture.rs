@@ -35,5 +35,7 @@ async fn open(engine: Engine) -> Store {
     let _already = rustls::crypto::ring::default_provider().install_default();
     let time = TimeSource::Fixed(Arc::new(FixedClock::new()));
     let master = MasterKey::new(&Secret::new([7; 32]));
-    Store::open(Config { engine, master, time, random: Arc::new(SeededRandom::new(1)) }).await.unwrap()
+    Store::open(Config { engine, master, time, patience: crate::Patience::default(), random: Arc::new(SeededRandom::new(1)) })
+        .await
+        .unwrap()
 }

@@ -55,10 +55,10 @@ impl Store {
         Ok(page(invocations, request.limit, |invocation| invocation.id.to_string()))
     }
 
-    /// How many invocations of the org wait for a person.
-    pub async fn count_pending(&self, org: &OrgId) -> Result<u64, Error> {
-        let sql = format!("SELECT count(*) FROM invocations WHERE org_id = $1 AND status = 'pending'{}", among_open(Status::Pending));
-        let rows = self.db.read(&sql, &vals![org.as_str()]).await?;
+    /// How many invocations of the org are in this status.
+    pub async fn count_in_status(&self, org: &OrgId, status: Status) -> Result<u64, Error> {
+        let sql = format!("SELECT count(*) FROM invocations WHERE org_id = $1 AND status = $2{}", among_open(status));
+        let rows = self.db.read(&sql, &vals![org.as_str(), status.as_str()]).await?;
         rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int()).map(|count| count as u64)
     }
 }

@@ -19,6 +19,9 @@ use countersign_core::{
 use receipt::entry::Kind;
 use std::sync::Arc;
 
+/// Idempotency keys forgotten in one write.
+const FORGOTTEN_AT_ONCE: i64 = 1_000;
+
 /// Invocations a background loop takes at a time; it comes back for more.
 const SWEEP_ROWS: i64 = 100;
 
@@ -391,6 +394,30 @@ fn insert_approval(tx: &mut Tx, invocation: &Invocation, approval: &Approval) {
         "INSERT INTO approvals (org_id, id, invocation_id, approver, approves, reason, binding, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         params.into(),
     );
+}
+
+impl Store {
+    /// Removes answers of idempotency keys that are past their time, the oldest first, a bounded number at a time.
+    pub async fn forget_expired_keys(&self, org: &OrgId) -> Result<u64, Error> {
+        let org = org.clone();
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let params = vals![org.as_str(), tx.now(), FORGOTTEN_AT_ONCE];
+                    tx.exec(
+                        "DELETE FROM reservations WHERE org_id = $1 AND state = 'done' AND expires_at <= (
+                           SELECT max(expires_at) FROM (
+                             SELECT expires_at FROM reservations WHERE org_id = $1 AND state = 'done' AND expires_at <= $2
+                             ORDER BY expires_at LIMIT $3
+                           ) AS oldest
+                         )",
+                        &params,
+                    )
+                    .await
+                })
+            })
+            .await
+    }
 }
 
 /// Takes the idempotency key, or says who has it. A key past its time is free.

@@ -26,13 +26,13 @@ mod fixture;
 
 pub use backup::{Moved, RestoreError};
 pub use countersign_core::ledger::Error;
-pub use db::{Engine, TimeSource};
+pub use db::{Engine, Patience, TimeSource};
 pub use events::Event;
 pub use invocations::InvocationFilter;
 pub use keys::{LogKey, MasterKey, Purpose};
 pub use limiter::{MemoryLimiter, RedisLimiter};
 pub use modes::{ModeChange, ModeSetting};
-pub use orgs::{FirstOrg, Org};
+pub use orgs::{FirstOrg, Org, SpaceChange};
 pub use receipts::{InclusionProof, StoredEntry};
 pub use sessions::NewSession;
 pub use tokens::{NewToken, Refused, Token, TokenKind};
@@ -61,6 +61,8 @@ pub struct Config {
     pub engine: Engine,
     pub master: MasterKey,
     pub time: TimeSource,
+    /// With PostgreSQL; SQLite does not keep anybody waiting.
+    pub patience: Patience,
     pub random: Arc<dyn Random>,
 }
 
@@ -76,7 +78,7 @@ impl Store {
     /// Opens the database, brings its schema up to date, and starts the writer.
     pub async fn open(config: Config) -> Result<Self, Error> {
         let keychain = Arc::new(keys::Keychain::new(config.master, Arc::clone(&config.random)));
-        let db = db::Db::open(&config.engine, config.time, seal::Sealing::new(Arc::clone(&keychain))).await?;
+        let db = db::Db::open(&config.engine, config.time, config.patience, seal::Sealing::new(Arc::clone(&keychain))).await?;
         migrate::migrate(&db).await?;
         Ok(Self { db, keychain, random: config.random })
     }
@@ -84,7 +86,7 @@ impl Store {
     /// Like `open`, for who reads beside a server that may be running: another schema than this binary's is refused, not changed.
     pub async fn open_unchanged(config: Config) -> Result<Self, Error> {
         let keychain = Arc::new(keys::Keychain::new(config.master, Arc::clone(&config.random)));
-        let db = db::Db::open(&config.engine, config.time, seal::Sealing::new(Arc::clone(&keychain))).await?;
+        let db = db::Db::open(&config.engine, config.time, config.patience, seal::Sealing::new(Arc::clone(&keychain))).await?;
         migrate::check(&db).await?;
         Ok(Self { db, keychain, random: config.random })
     }

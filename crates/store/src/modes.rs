@@ -2,7 +2,9 @@
 
 use crate::db::{Columns, Row, vals};
 use crate::events::insert_event;
+use crate::orgs::next_rules_version;
 use crate::{Error, Page, PageRequest, Store, page, seal};
+use countersign_core::decision::Lock;
 use countersign_core::ledger::{EventDraft, ModeRow, ModeRows};
 use countersign_core::{ActionId, AutomationId, EventId, Mode, OrgId, PrincipalId, Timestamp, random_bytes};
 use receipt::body::ModeBody;
@@ -17,6 +19,7 @@ pub struct ModeSetting {
     pub scope: String,
     pub action: ActionId,
     pub mode: Mode,
+    pub lock: Lock,
     pub version: i64,
     pub set_by: PrincipalId,
     pub set_at: Timestamp,
@@ -28,6 +31,8 @@ pub struct ModeChange {
     pub automation: Option<AutomationId>,
     pub action: ActionId,
     pub mode: Option<Mode>,
+    /// Of an org's row: whether automations may loosen it.
+    pub lock: Lock,
     pub by: PrincipalId,
 }
 
@@ -39,25 +44,19 @@ impl Store {
             .write(move |tx| {
                 Box::pin(async move {
                     let scope = scope(change.automation.as_ref());
-                    let rows = tx
-                        .query(
-                            "UPDATE orgs SET modes_version = modes_version + 1 WHERE org_id = $1 RETURNING modes_version",
-                            &vals![org.as_str()],
-                        )
-                        .await?;
-                    let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("org `{org}` is missing") })?;
-                    let version = Columns::of(row).int()?;
+                    let version = next_rules_version(tx, &org).await?;
                     match change.mode {
                         Some(mode) => {
                             tx.exec(
-                                "INSERT INTO modes (org_id, scope, action, mode, version, set_by, set_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+                                "INSERT INTO modes (org_id, scope, action, mode, lock, version, set_by, set_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
                                  ON CONFLICT (org_id, action, scope) DO UPDATE
-                                 SET mode = excluded.mode, version = excluded.version, set_by = excluded.set_by, set_at = excluded.set_at",
+                                 SET mode = excluded.mode, lock = excluded.lock, version = excluded.version, set_by = excluded.set_by, set_at = excluded.set_at",
                                 &vals![
                                     org.as_str(),
                                     scope.as_str(),
                                     change.action.as_str(),
                                     mode.as_str(),
+                                    lock_word(change.lock),
                                     version,
                                     change.by.to_string(),
                                     tx.now()
@@ -74,7 +73,7 @@ impl Store {
                         }
                     };
                     let id = EventId::new(tx.now(), random_bytes(&*random));
-                    let body = ModeBody { scope, action: change.action, mode: change.mode, version, by: change.by };
+                    let body = ModeBody { scope, action: change.action, mode: change.mode, lock: change.lock, version, by: change.by };
                     let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
                     let entry_id = format!("mode_{version}");
                     seal::append(tx, &org, seal::Draft { kind: Kind::Mode, id: &entry_id, invocation: None, body: &body }).await?;
@@ -91,7 +90,7 @@ impl Store {
         let rows = self
             .db
             .read(
-                "SELECT scope, action, mode, version, set_by, set_at FROM modes
+                "SELECT scope, action, mode, lock, version, set_by, set_at FROM modes
                  WHERE org_id = $1 AND action || ' ' || scope > $2 ORDER BY action || ' ' || scope LIMIT $3",
                 &vals![org.as_str(), after, i64::from(request.limit) + 1],
             )
@@ -101,7 +100,7 @@ impl Store {
     }
 
     pub(crate) async fn mode_rows(&self, org: &OrgId, automation: Option<&AutomationId>, action: &ActionId) -> Result<ModeRows, Error> {
-        let sql = "SELECT scope, mode, version FROM modes WHERE org_id = $1 AND action = $2 AND scope IN ('org', $3)";
+        let sql = "SELECT scope, mode, lock, version FROM modes WHERE org_id = $1 AND action = $2 AND scope IN ('org', $3)";
         let params = vals![org.as_str(), action.as_str(), scope(automation)];
         self.db.read_remembered(sql, &params, read_mode_rows).await.map(|rows| *rows)
     }
@@ -112,7 +111,7 @@ fn read_mode_rows(rows: Vec<Row>) -> Result<ModeRows, Error> {
     for row in rows {
         let mut columns = Columns::of(row);
         let is_org = columns.text()? == ORG_SCOPE;
-        let row = ModeRow { mode: columns.parsed(Mode::parse)?, version: columns.int()? };
+        let row = ModeRow { mode: columns.parsed(Mode::parse)?, lock: columns.parsed(parse_lock)?, version: columns.int()? };
         *(if is_org { &mut found.org } else { &mut found.automation }) = Some(row);
     }
     Ok(found)
@@ -122,12 +121,24 @@ fn scope(automation: Option<&AutomationId>) -> String {
     automation.map_or_else(|| ORG_SCOPE.to_owned(), |automation| format!("automation:{automation}"))
 }
 
+const fn lock_word(lock: Lock) -> &'static str {
+    match lock {
+        Lock::Open => "open",
+        Lock::Locked => "locked",
+    }
+}
+
+fn parse_lock(text: &str) -> Option<Lock> {
+    [Lock::Open, Lock::Locked].into_iter().find(|lock| lock_word(*lock) == text)
+}
+
 fn read_mode(row: Row) -> Result<ModeSetting, Error> {
     let mut columns = Columns::of(row);
     Ok(ModeSetting {
         scope: columns.text()?,
         action: columns.parsed(|text| ActionId::parse(text).ok())?,
         mode: columns.parsed(Mode::parse)?,
+        lock: columns.parsed(parse_lock)?,
         version: columns.int()?,
         set_by: columns.parsed(PrincipalId::parse)?,
         set_at: columns.time()?,

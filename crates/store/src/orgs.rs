@@ -8,8 +8,8 @@ use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::ledger::EventDraft;
 use countersign_core::principal::Role;
 use countersign_core::session::{Band, SelfApproval, Space};
-use countersign_core::{EventId, LogId, OrgId, Secret, SpaceId, Timestamp, UserId, random_bytes};
-use receipt::body::{KeyBody, KeyText};
+use countersign_core::{EventId, LogId, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
+use receipt::body::{KeyBody, KeyText, SpaceBody};
 use receipt::entry::Kind;
 
 /// A tenant.
@@ -18,6 +18,19 @@ pub struct Org {
     pub id: OrgId,
     pub name: String,
     pub created_at: Timestamp,
+}
+
+macro_rules! select_space {
+    () => {
+        "SELECT org_id, id, name, band, self_approval, created_at FROM spaces WHERE org_id = $1"
+    };
+}
+
+/// A change of a space; what is absent stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceChange {
+    pub band: Option<Band>,
+    pub self_approval: Option<SelfApproval>,
 }
 
 /// What the first start creates.
@@ -45,7 +58,7 @@ impl Store {
                     let now = tx.now();
                     let org = OrgId::new(now, random_bytes(&*store.random));
                     tx.exec(
-                        "INSERT INTO orgs (org_id, name, modes_version, created_at) VALUES ($1, $2, 0, $3)",
+                        "INSERT INTO orgs (org_id, name, rules_version, created_at) VALUES ($1, $2, 0, $3)",
                         &vals![org.as_str(), name, now],
                     )
                     .await?;
@@ -71,14 +84,19 @@ impl Store {
     }
 
     /// `None` when the name is taken.
-    pub async fn create_space(&self, org: &OrgId, name: &str) -> Result<Option<Space>, Error> {
-        let (store, org, name) = (self.clone(), org.clone(), name.to_owned());
+    pub async fn create_space(&self, org: &OrgId, name: &str, by: &PrincipalId) -> Result<Option<Space>, Error> {
+        let (store, org, name, by) = (self.clone(), org.clone(), name.to_owned(), by.clone());
         self.db
             .write(move |tx| {
                 Box::pin(async move {
                     let taken =
                         tx.query("SELECT id FROM spaces WHERE org_id = $1 AND name = $2", &vals![org.as_str(), name.as_str()]).await?;
-                    if taken.is_empty() { insert_space(&store, tx, &org, &name).await.map(Some) } else { Ok(None) }
+                    if !taken.is_empty() {
+                        return Ok(None);
+                    }
+                    let space = insert_space(&store, tx, &org, &name).await?;
+                    record_space(&store, tx, &space, by, "space.created").await?;
+                    Ok(Some(space))
                 })
             })
             .await
@@ -88,7 +106,7 @@ impl Store {
         let rows = self
             .db
             .read(
-                &format!("{SELECT_SPACE} AND id > $2 ORDER BY id LIMIT $3"),
+                concat!(select_space!(), " AND id > $2 ORDER BY id LIMIT $3"),
                 &vals![org.as_str(), request.after.as_deref().unwrap_or_default(), i64::from(request.limit) + 1],
             )
             .await?;
@@ -97,39 +115,67 @@ impl Store {
     }
 
     pub async fn find_space(&self, org: &OrgId, space: &SpaceId) -> Result<Option<Space>, Error> {
-        let rows = self.db.read(&format!("{SELECT_SPACE} AND id = $2"), &vals![org.as_str(), space.as_str()]).await?;
-        rows.into_iter().next().map(read_space).transpose()
+        let only = |rows: Vec<Row>| rows.into_iter().next().map(read_space).transpose();
+        let sql = concat!(select_space!(), " AND id = $2");
+        let space = self.db.read_remembered(sql, &vals![org.as_str(), space.as_str()], only).await?;
+        Ok(Option::clone(&space))
     }
 
     pub async fn find_space_by_name(&self, org: &OrgId, name: &str) -> Result<Option<Space>, Error> {
-        let rows = self.db.read(&format!("{SELECT_SPACE} AND name = $2"), &vals![org.as_str(), name]).await?;
+        let rows = self.db.read(concat!(select_space!(), " AND name = $2"), &vals![org.as_str(), name]).await?;
         rows.into_iter().next().map(read_space).transpose()
     }
 
-    /// Turns separation of duties on or off for a space; `None` when there is no such space.
-    pub async fn set_self_approval(&self, org: &OrgId, space: &SpaceId, rule: SelfApproval) -> Result<Option<Space>, Error> {
-        let (owned_org, owned_space, random) = (org.clone(), space.clone(), std::sync::Arc::clone(&self.random));
+    /// Changes what a space tolerates and who may answer in it; `None` when there is no such space.
+    pub async fn change_space(&self, org: &OrgId, space: &SpaceId, change: SpaceChange, by: &PrincipalId) -> Result<Option<Space>, Error> {
+        let (store, org, space, by) = (self.clone(), org.clone(), space.clone(), by.clone());
         self.db
             .write(move |tx| {
                 Box::pin(async move {
-                    let changed = tx
-                        .exec(
-                            "UPDATE spaces SET self_approval = $1 WHERE org_id = $2 AND id = $3",
-                            &vals![self_approval_word(rule), owned_org.as_str(), owned_space.as_str()],
+                    let sql = concat!(select_space!(), " AND id = $2");
+                    let rows = tx.query_locked(sql, &vals![org.as_str(), space.as_str()]).await?;
+                    let Some(before) = rows.into_iter().next().map(read_space).transpose()? else {
+                        return Ok(None);
+                    };
+                    let after = Space {
+                        band: change.band.unwrap_or(before.band),
+                        self_approval: change.self_approval.unwrap_or(before.self_approval),
+                        ..before.clone()
+                    };
+                    if after != before {
+                        tx.exec(
+                            "UPDATE spaces SET band = $1, self_approval = $2 WHERE org_id = $3 AND id = $4",
+                            &vals![after.band.as_str(), self_approval_word(after.self_approval), org.as_str(), space.as_str()],
                         )
                         .await?;
-                    if changed == 1 {
-                        let id = EventId::new(tx.now(), random_bytes(&*random));
-                        let body = serde_json::json!({ "space_id": owned_space, "self_approval": self_approval_word(rule) }).to_string();
-                        let event = EventDraft { id, name: "space.changed", key: owned_space.to_string(), body };
-                        insert_event(tx, &owned_org, &event, None);
+                        record_space(&store, tx, &after, by, "space.changed").await?;
                     }
-                    Ok(())
+                    Ok(Some(after))
                 })
             })
-            .await?;
-        self.find_space(org, space).await
+            .await
     }
+}
+
+/// Signs the space as it is now into the log, and tells of it.
+async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId, event: &'static str) -> Result<(), Error> {
+    let version = next_rules_version(tx, &space.org).await?;
+    let body =
+        SpaceBody { band: space.band, by, name: space.name.clone(), self_approval: space.self_approval, space: space.id.clone(), version };
+    let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
+    let entry_id = format!("space_{version}");
+    seal::append(tx, &space.org, seal::Draft { kind: Kind::Space, id: &entry_id, invocation: None, body: &body }).await?;
+    let id = EventId::new(tx.now(), random_bytes(&*store.random));
+    insert_event(tx, &space.org, &EventDraft { id, name: event, key: space.id.to_string(), body }, None);
+    Ok(())
+}
+
+/// Counts a change of a rule; the number orders it among all others of the org.
+pub(crate) async fn next_rules_version(tx: &mut Tx, org: &OrgId) -> Result<i64, Error> {
+    let sql = "UPDATE orgs SET rules_version = rules_version + 1 WHERE org_id = $1 RETURNING rules_version";
+    let rows = tx.query(sql, &vals![org.as_str()]).await?;
+    let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("org `{org}` is missing") })?;
+    Columns::of(row).int()
 }
 
 async fn start_log(store: &Store, tx: &mut Tx, org: &OrgId) -> Result<(), Error> {
@@ -150,6 +196,7 @@ async fn start_log(store: &Store, tx: &mut Tx, org: &OrgId) -> Result<(), Error>
     Ok(())
 }
 
+/// Makes it green, which is what the log takes a space for that no entry tells of.
 async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Result<Space, Error> {
     let created_at = tx.now();
     let id = SpaceId::new(created_at, random_bytes(&*store.random));
@@ -169,8 +216,6 @@ async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Re
     .await?;
     Ok(space)
 }
-
-const SELECT_SPACE: &str = "SELECT org_id, id, name, band, self_approval, created_at FROM spaces WHERE org_id = $1";
 
 fn read_org(row: Row) -> Result<Org, Error> {
     let mut columns = Columns::of(row);

@@ -54,7 +54,7 @@ pub enum Refused {
     Unknown,
     Expired,
     Revoked,
-    /// The person, or the one the agent works for, was disabled, or the agent's session has ended.
+    /// The person was disabled, or the one the agent works for, or the one who made the service's token; or the session has ended.
     Inactive,
 }
 
@@ -94,11 +94,12 @@ impl Store {
             .db
             .read_remembered(
                 "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.made_by, t.hash, t.expires_at,
-                   t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at
+                   t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at, m.disabled_at
                  FROM tokens t
                  LEFT JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id
                  LEFT JOIN sessions s ON s.org_id = t.org_id AND s.id = t.session_id
                  LEFT JOIN users o ON o.org_id = s.org_id AND o.id = s.owner_id
+                 LEFT JOIN users m ON m.org_id = t.org_id AND m.id = t.made_by
                  WHERE t.hash = $1",
                 &vals![hash.to_vec()],
                 |rows| rows.into_iter().next().map(read_bearer).transpose(),
@@ -153,14 +154,19 @@ impl Store {
             }
             PrincipalId::Service(id) => {
                 let token = self.find_token(org, id).await?;
-                let token = token.filter(|token| token.revoked_at.is_none() && token.expires_at.is_none_or(|at| at > now));
-                Ok(token.map(|token| {
-                    let owner = match token.kind {
-                        TokenKind::Service { made_by } => made_by,
-                        TokenKind::User(_) | TokenKind::Agent(_) => None,
-                    };
-                    Principal { scopes: token.scopes, owner, ..base(token.name) }
-                }))
+                let Some(token) = token.filter(|token| token.revoked_at.is_none() && token.expires_at.is_none_or(|at| at > now)) else {
+                    return Ok(None);
+                };
+                let owner = match token.kind {
+                    TokenKind::Service { made_by } => made_by,
+                    TokenKind::User(_) | TokenKind::Agent(_) => None,
+                };
+                if let Some(owner) = &owner
+                    && self.find_user(org, owner).await?.is_none_or(|owner| owner.disabled_at.is_some())
+                {
+                    return Ok(None);
+                }
+                Ok(Some(Principal { scopes: token.scopes, owner, ..base(token.name) }))
             }
             // Automations are principals of a later part of the product; nobody can act as one yet.
             PrincipalId::Automation(_) => Ok(None),
@@ -222,6 +228,7 @@ fn read_bearer(row: Row) -> Result<Bearer, Error> {
     let session_ended = columns.time_or_null()?;
     let session_title = columns.text_or_null()?;
     let owner_disabled_at = columns.time_or_null()?;
+    let maker_disabled_at = columns.time_or_null()?;
     let principal = match (kind.as_str(), user, session) {
         ("user", Some(user), None) => Principal {
             org,
@@ -246,7 +253,8 @@ fn read_bearer(row: Row) -> Result<Bearer, Error> {
         }
         _ => return Err(Error::Corrupt { message: format!("token `{token}` stands for nobody") }),
     };
-    let is_active = disabled_at.is_none() && session_ended.is_none() && owner_disabled_at.is_none();
+    let people = [disabled_at, owner_disabled_at, maker_disabled_at];
+    let is_active = session_ended.is_none() && people.iter().all(Option::is_none);
     Ok(Bearer { hash, principal, expires_at, is_revoked: revoked_at.is_some(), is_active })
 }
 

@@ -39,7 +39,9 @@ impl Key {
                 list(&answer.read.items, &answer.raw, terminal)?;
             }
             Self::Rotate { yes } => {
-                terminal.consent("replace the keys that sign receipts and checkpoints?", Consent::from_flag(yes)).await?;
+                terminal
+                    .consent("replace the keys that sign receipts and checkpoints?", Consent::from_flag(yes || client.rehearses()))
+                    .await?;
                 let answer = client.post_empty::<Page<KeyView>>(&["keys", "rotate"]).await?;
                 list(&answer.read.items, &answer.raw, terminal)?;
             }

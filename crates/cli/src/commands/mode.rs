@@ -22,6 +22,9 @@ pub(crate) enum Mode {
         action: String,
         #[arg(value_enum)]
         mode: Choice,
+        /// Automations can only tighten it
+        #[arg(long)]
+        locked: bool,
     },
     /// Remove the mode of an action: the inferred one holds again
     #[command(before_help = "Examples:\n  countersign mode unset files.write_text")]
@@ -42,6 +45,7 @@ pub(crate) enum Choice {
 const COLUMNS: &[Column] = &[
     Column::Whole("ACTION"),
     Column::Whole("MODE"),
+    Column::Whole("LOCK"),
     Column::Whole("SCOPE"),
     Column::Number("VERSION"),
     Column::Extra("SET BY"),
@@ -58,6 +62,7 @@ impl Mode {
                     table.row([
                         Cell::text(&mode.action),
                         Cell::mode(word(mode.mode)),
+                        Cell::text(if mode.locked { "locked" } else { "open" }),
                         Cell::text(&mode.scope),
                         Cell::text(mode.version.to_string()),
                         Cell::principal(&mode.set_by),
@@ -67,13 +72,13 @@ impl Mode {
                 terminal.list(&answer.raw, &table)?;
                 more(terminal, &paging, answer.read.next.as_deref(), "countersign mode list");
             }
-            Self::Set { action, mode } => {
+            Self::Set { action, mode, locked } => {
                 let mode = match mode {
                     Choice::Allow => ModeName::Allow,
                     Choice::RequireApproval => ModeName::RequireApproval,
                     Choice::Deny => ModeName::Deny,
                 };
-                let answer = client.put::<ModeChangeResponse>(&["modes", &action], &SetModeRequest { mode }).await?;
+                let answer = client.put::<ModeChangeResponse>(&["modes", &action], &SetModeRequest { mode, locked }).await?;
                 changed(&answer.read, &answer.raw, terminal)?;
             }
             Self::Unset { action } => {

@@ -66,6 +66,21 @@ const COLUMNS: &[Column] = &[
 ];
 
 impl Receipt {
+    /// Its name, if it writes a file here.
+    pub(crate) const fn writes_a_file(&self) -> Option<&'static str> {
+        match self {
+            Self::Export(_) => Some("receipt export"),
+            Self::Checkpoint { out: Some(_) } => Some("receipt checkpoint --out"),
+            Self::Key { out: Some(_) } => Some("receipt key --out"),
+            Self::Checkpoint { out: None }
+            | Self::Key { out: None }
+            | Self::List(_)
+            | Self::Show { .. }
+            | Self::Verify(_)
+            | Self::Prove { .. } => None,
+        }
+    }
+
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         match self {
             Self::Verify(verify) => verify.run(setting).await,

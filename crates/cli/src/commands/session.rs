@@ -91,7 +91,7 @@ impl Session {
                 terminal.next(format!("countersign invocation list --session {id}"));
             }
             Self::End { id, yes } => {
-                terminal.consent(&format!("end `{id}`?"), Consent::from_flag(yes)).await?;
+                terminal.consent(&format!("end `{id}`?"), Consent::from_flag(yes || client.rehearses())).await?;
                 let answer = client.post_empty::<SessionView>(&["sessions", &id, "end"]).await?;
                 if terminal.is_document() {
                     terminal.document(&answer.raw)?;

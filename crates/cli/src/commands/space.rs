@@ -1,4 +1,4 @@
-//! Spaces: scopes inside an org, each with its rule for who may answer.
+//! Spaces: scopes inside an org, each with the risk it tolerates and its rule for who may answer.
 
 use super::more;
 use crate::args::Paging;
@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
 use api::Page;
-use api::identity::{ChangeSpaceRequest, NewSpaceRequest, SelfApprovalRule, SpaceView};
+use api::identity::{BandName, ChangeSpaceRequest, NewSpaceRequest, SelfApprovalRule, SpaceView};
 use clap::{Subcommand, ValueEnum};
 
 #[derive(Debug, Subcommand)]
@@ -16,6 +16,27 @@ pub(crate) enum Space {
     /// Make a space
     #[command(before_help = "Examples:\n  countersign space create production")]
     Create { name: String },
+    /// One space
+    #[command(before_help = "Examples:\n  countersign space show main")]
+    Show {
+        /// Its name or its id
+        space: String,
+    },
+    /// Say how much risk a space tolerates
+    #[command(before_help = "\
+green  whatever the modes say
+amber  what writes waits for a person
+red    only R0 runs without a person, R4 never
+black  R0 with a person, nothing else
+
+Examples:
+  countersign space band production amber")]
+    Band {
+        /// Its name or its id
+        space: String,
+        #[arg(value_enum)]
+        band: Band,
+    },
     /// Change a space
     #[command(before_help = "Examples:\n  countersign space set main --self-approval refused     somebody else must answer")]
     Set {
@@ -25,6 +46,14 @@ pub(crate) enum Space {
         #[arg(long, value_enum, value_name = "RULE")]
         self_approval: SelfApproval,
     },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Band {
+    Green,
+    Amber,
+    Red,
+    Black,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -59,18 +88,40 @@ impl Space {
                 let answer = client.post::<SpaceView>(&["spaces"], &NewSpaceRequest { name }).await?;
                 terminal.record(&answer.raw, &record(&answer.read))?;
             }
+            Self::Show { space } => {
+                let id = id_of(&space, client).await?;
+                let answer = client.get::<SpaceView>(&["spaces", &id], &[]).await?;
+                terminal.record(&answer.raw, &record(&answer.read))?;
+            }
+            Self::Band { space, band } => {
+                let band = Some(match band {
+                    Band::Green => BandName::Green,
+                    Band::Amber => BandName::Amber,
+                    Band::Red => BandName::Red,
+                    Band::Black => BandName::Black,
+                });
+                change(&space, &ChangeSpaceRequest { band, ..ChangeSpaceRequest::default() }, client, terminal).await?;
+            }
             Self::Set { space, self_approval } => {
-                let id = if countersign_core::SpaceId::parse(&space).is_ok() { space } else { find(&space, client).await? };
-                let self_approval = match self_approval {
+                let self_approval = Some(match self_approval {
                     SelfApproval::Allowed => SelfApprovalRule::Allowed,
                     SelfApproval::Refused => SelfApprovalRule::Refused,
-                };
-                let answer = client.patch::<SpaceView>(&["spaces", &id], &ChangeSpaceRequest { self_approval }).await?;
-                terminal.record(&answer.raw, &record(&answer.read))?;
+                });
+                change(&space, &ChangeSpaceRequest { self_approval, ..ChangeSpaceRequest::default() }, client, terminal).await?;
             }
         }
         Ok(Exit::Ok)
     }
+}
+
+async fn change(space: &str, request: &ChangeSpaceRequest, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+    let id = id_of(space, client).await?;
+    let answer = client.patch::<SpaceView>(&["spaces", &id], request).await?;
+    terminal.record(&answer.raw, &record(&answer.read))
+}
+
+async fn id_of(space: &str, client: &Client) -> Result<String, Failure> {
+    if countersign_core::SpaceId::parse(space).is_ok() { Ok(space.to_owned()) } else { find(space, client).await }
 }
 
 /// The id of the space with this name.

@@ -72,7 +72,7 @@ impl Token {
                 more(terminal, &paging, answer.read.next.as_deref(), "countersign token list");
             }
             Self::Revoke { id, yes } => {
-                terminal.consent(&format!("revoke `{id}`?"), Consent::from_flag(yes)).await?;
+                terminal.consent(&format!("revoke `{id}`?"), Consent::from_flag(yes || client.rehearses())).await?;
                 let answer = client.post_empty::<TokenView>(&["tokens", &id, "revoke"]).await?;
                 if terminal.is_document() {
                     terminal.document(&answer.raw)?;

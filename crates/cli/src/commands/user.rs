@@ -71,7 +71,7 @@ impl User {
                 terminal.next(format!("countersign token create laptop --user {}", answer.read.id));
             }
             Self::Disable { id, yes } => {
-                terminal.consent(&format!("disable `{id}`?"), Consent::from_flag(yes)).await?;
+                terminal.consent(&format!("disable `{id}`?"), Consent::from_flag(yes || client.rehearses())).await?;
                 let answer = client.post_empty::<UserView>(&["users", &id, "disable"]).await?;
                 terminal.record(&answer.raw, &record(&answer.read))?;
             }

@@ -89,6 +89,19 @@ fn a_server_shows_its_owners_token_once() {
 }
 
 #[test]
+fn a_space_is_shown_and_gets_a_band() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["space", "create", "production"]).ok();
+    assert_eq!(owner.run(&["space", "show", "production", "--json=band"]).ok().json(), json!({ "band": "green" }));
+    assert_eq!(owner.run(&["space", "band", "production", "red", "--json=band"]).ok().json(), json!({ "band": "red" }));
+    assert!(owner.run(&["space", "list"]).ok().stdout.contains("\tproduction\tred\t"));
+    owner.run(&["space", "band", "nowhere", "red"]).exits(3);
+    owner.run(&["mode", "set", "files.delete", "deny", "--locked"]).ok();
+    assert!(owner.run(&["mode", "list"]).ok().stdout.starts_with("files.delete\tdeny\tlocked\torg\t"));
+}
+
+#[test]
 fn modes_are_set_listed_and_unset() {
     let server = Server::start();
     let owner = server.owner();
@@ -96,7 +109,7 @@ fn modes_are_set_listed_and_unset() {
     assert_eq!(mode(&owner), json!({ "mode": "require_approval", "mode_source": "inferred_default" }));
     owner.run(&["mode", "set", "files.write_text", "deny"]).ok();
     assert_eq!(mode(&owner), json!({ "mode": "deny", "mode_source": "org_default" }));
-    assert!(owner.run(&["mode", "list"]).ok().stdout.starts_with("files.write_text\tdeny\torg\t"));
+    assert!(owner.run(&["mode", "list"]).ok().stdout.starts_with("files.write_text\tdeny\topen\torg\t"));
     owner.run(&["mode", "unset", "files.write_text"]).ok();
     assert_eq!(mode(&owner), json!({ "mode": "require_approval", "mode_source": "inferred_default" }));
     owner.run(&["mode", "set", "files.write_text", "perhaps"]).exits(2);

@@ -9,6 +9,7 @@ fn every_verb_that_writes_shows_its_request_and_sends_nothing() {
     let owner = server.owner();
     let waiting = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait", "-o", "name"]).exits(6);
     let id = waiting.stdout.trim().to_owned();
+    let session = owner.run(&["session", "list", "-o", "name"]).ok().stdout.lines().next().unwrap().to_owned();
     for (arguments, method) in [
         (vec!["mode", "set", "files.write_text", "allow"], "PUT"),
         (vec!["mode", "unset", "files.write_text"], "DELETE"),
@@ -16,11 +17,19 @@ fn every_verb_that_writes_shows_its_request_and_sends_nothing() {
         (vec!["space", "create", "lab"], "POST"),
         (vec!["approve", &id], "POST"),
         (vec!["deny", &id], "POST"),
+        (vec!["session", "end", &session], "POST"),
+        (vec!["token", "create", "ci", "--scope", "read"], "POST"),
+        (vec!["token", "revoke", "tok_01k9z6m4x0abcdefghjkmnpqrs"], "POST"),
+        (vec!["user", "create", "mia"], "POST"),
+        (vec!["user", "disable", "usr_01k9z6m4x0abcdefghjkmnpqrs"], "POST"),
+        (vec!["key", "rotate"], "POST"),
+        (vec!["space", "band", "main", "red"], "PATCH"),
+        (vec!["space", "set", "main", "--self-approval", "refused"], "PATCH"),
     ] {
         let ran = owner.run(&[&arguments[..], &["--dry-run"]].concat()).ok();
         assert!(ran.stdout.starts_with(&format!("{method} /api/v1/")), "{arguments:?}: {}", ran.stdout);
         assert!(ran.stderr.contains("dry run: nothing was sent"), "{arguments:?}: {}", ran.stderr);
-        let document = owner.run(&[&arguments[..], &["--dry-run", "--json"]].concat()).ok().json();
+        let document = owner.run(&[&arguments[..], &["--dry-run", "--json=id"]].concat()).ok().json();
         assert_eq!(document["would_send"]["method"], method, "{arguments:?}: {document}");
     }
     assert_eq!(owner.run(&["mode", "list", "--json"]).ok().json()["items"], json!([]));
@@ -42,8 +51,16 @@ fn an_action_is_rehearsed_by_the_server() {
 fn what_asks_no_server_cannot_be_rehearsed() {
     let server = Server::start();
     let owner = server.owner();
-    for arguments in [["backup", "all.jsonl"], ["restore", "all.jsonl"], ["man", "."]] {
-        let ran = owner.run(&[&arguments[..], &["--dry-run"]].concat()).exits(2);
+    for arguments in [
+        &["backup", "all.jsonl"][..],
+        &["restore", "all.jsonl"],
+        &["man", "."],
+        &["receipt", "export", "all.jsonl"],
+        &["receipt", "key", "--out", "all.jsonl"],
+        &["receipt", "checkpoint", "--out", "all.jsonl"],
+        &["logout"],
+    ] {
+        let ran = owner.run(&[arguments, &["--dry-run"]].concat()).exits(2);
         assert!(ran.stderr.contains("cannot be rehearsed"), "{}", ran.stderr);
     }
     assert!(!owner.folder().join("all.jsonl").exists());

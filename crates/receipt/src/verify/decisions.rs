@@ -1,12 +1,13 @@
-//! Whether a decision follows from what the log itself says: the mode rows in force while the call lived, the tier, nothing else.
-//! The decision and the digest of the rules behind it must both be those of one and the same moment.
+//! Whether a decision follows from what the log itself says: the mode rows and the band in force while the call lived, the tier,
+//! nothing else. The decision and the digest of the rules behind it must both be those of one and the same moment.
+//! What only tightens (a drift, a gate that asked for a person) is believed: nobody gains by claiming it.
 
 use super::asked::{asked_at, born_at};
 use super::{Class, Finding};
-use crate::body::{IntentBody, ModeBody, ReceiptBody};
+use crate::body::{IntentBody, ModeBody, ReceiptBody, SpaceBody};
 use countersign_core::action::Class as TierClass;
-use countersign_core::decision::{ModeSource, Reason};
-use countersign_core::{ActionId, Decision, Digest, Mode, PrincipalId, Tier, Timestamp, json};
+use countersign_core::decision::{Drift, Gate, Lock, ModeSource, Reason};
+use countersign_core::{ActionId, Band, Decision, Digest, Mode, PrincipalId, SpaceId, Tier, Timestamp, json};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::{HashMap, VecDeque};
@@ -16,18 +17,21 @@ const ORG: &str = "org";
 /// How far the clock of the log and that of the calls may be apart.
 const CLOCKS_APART_SECONDS: i64 = 5;
 
-/// How many changes of one action's rows are remembered. A call that outlives more has no decision that can be reproduced.
+/// How many changes of one action's rows, and of one space, are remembered. A call that outlives more has no decision that can be
+/// reproduced.
 const CHANGES_KEPT: usize = 256;
 
 /// The rules this file decides by; under another name they would decide otherwise.
-const BUILTIN_RULES: &str = "builtin/v1";
+const BUILTIN_RULES: &str = "builtin/v2";
 
-/// The mode rows in force, and how they came to be.
+/// The rules in force, and how they came to be.
 #[derive(Default)]
-pub(super) struct Modes {
+pub(super) struct Rules {
     actions: HashMap<ActionId, Rows>,
-    /// Of the last change of any row.
+    spaces: HashMap<SpaceId, Banded>,
+    /// Of the last change of any rule.
     version: Option<i64>,
+    last_change_at: Timestamp,
 }
 
 /// The rows of one action.
@@ -35,20 +39,39 @@ pub(super) struct Modes {
 struct Rows {
     in_force: HashMap<String, Row>,
     /// In the order of the log, the oldest forgotten.
-    changes: VecDeque<Change>,
+    changes: VecDeque<Change<RowBefore>>,
+}
+
+/// The band of one space. One that no entry tells of is green.
+struct Banded {
+    in_force: Band,
+    changes: VecDeque<Change<Band>>,
+}
+
+impl Default for Banded {
+    fn default() -> Self {
+        Self { in_force: Band::Green, changes: VecDeque::new() }
+    }
 }
 
 #[derive(Clone, Copy)]
 struct Row {
     mode: Mode,
+    lock: Lock,
     version: i64,
 }
 
 /// A change, and what it put an end to.
-struct Change {
+struct Change<B> {
     at: Timestamp,
+    /// Orders the changes of rows and bands among each other.
+    version: i64,
+    before: B,
+}
+
+struct RowBefore {
     scope: String,
-    before: Option<Row>,
+    row: Option<Row>,
 }
 
 /// A decision that an entry claims.
@@ -56,6 +79,7 @@ pub(super) struct Claim<'a> {
     decision: &'a Decision,
     tier: Tier,
     action: &'a ActionId,
+    space: &'a SpaceId,
     principal: &'a PrincipalId,
     /// An intent does not carry it.
     policy_slice: Option<Digest>,
@@ -64,59 +88,97 @@ pub(super) struct Claim<'a> {
 
 impl<'a> Claim<'a> {
     pub(super) fn of_intent(intent: &'a IntentBody) -> Self {
-        let IntentBody { decision, tier, action, principal, invocation_id, .. } = intent;
-        Self { decision, tier: *tier, action, principal, policy_slice: None, asked_at: born_at(invocation_id) }
+        let IntentBody { decision, tier, action, space, principal, invocation_id, .. } = intent;
+        Self { decision, tier: *tier, action, space, principal, policy_slice: None, asked_at: born_at(invocation_id) }
     }
 
     pub(super) fn of_receipt(receipt: &'a ReceiptBody) -> Self {
-        let ReceiptBody { decision, tier, action, principal, invocation_id, policy_slice, .. } = receipt;
+        let ReceiptBody { decision, tier, action, space, principal, invocation_id, policy_slice, .. } = receipt;
         // The later of the two: a long life claimed by one of them alone does not bring back an old mode.
         let asked_at = asked_at(receipt).max(born_at(invocation_id));
-        Self { decision, tier: *tier, action, principal, policy_slice: Some(*policy_slice), asked_at }
+        Self { decision, tier: *tier, action, space, principal, policy_slice: Some(*policy_slice), asked_at }
+    }
+
+    fn drift(&self) -> Drift {
+        let drifted = self.decision.tightened.iter().find_map(|reason| match reason {
+            Reason::Drift { drift } => Some(*drift),
+            Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Gate { .. } => None,
+        });
+        drifted.unwrap_or_default()
+    }
+
+    fn asks(&self) -> Option<Gate> {
+        self.decision.tightened.iter().find_map(|reason| match reason {
+            Reason::Gate { gate } => Some(*gate),
+            Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Drift { .. } => None,
+        })
     }
 }
 
-impl Modes {
-    /// Notes a change; `at` is when its entry was written.
-    pub(super) fn set(&mut self, at: Timestamp, body: ModeBody) -> Result<(), Finding> {
-        let ModeBody { scope, action, mode, version, by: _ } = body;
-        if self.version.is_some_and(|last| version <= last) {
-            return Err(differs(format!("a mode gets version {version}, which does not come after the last change")));
-        }
-        self.version = Some(version);
+impl Rules {
+    /// Notes a change of a row; `at` is when its entry was written.
+    pub(super) fn set_mode(&mut self, at: Timestamp, body: ModeBody) -> Result<(), Finding> {
+        let ModeBody { scope, action, mode, lock, version, by: _ } = body;
+        let at = self.change(at, version)?;
         let Rows { in_force, changes } = self.actions.entry(action).or_default();
-        let before = match mode {
-            Some(mode) => in_force.insert(scope.clone(), Row { mode, version }),
+        let row = match mode {
+            Some(mode) => in_force.insert(scope.clone(), Row { mode, lock, version }),
             None => in_force.remove(&scope),
         };
-        let at = changes.back().map_or(at, |last| last.at.max(at));
-        changes.push_back(Change { at, scope, before });
-        if changes.len() > CHANGES_KEPT {
-            changes.pop_front();
-        }
+        keep(changes, Change { at, version, before: RowBefore { scope, row } });
         Ok(())
     }
 
-    /// Decides again, from the rows of now and of each moment back to when the call came in, and compares.
+    /// Notes a space that was made or changed.
+    pub(super) fn set_space(&mut self, at: Timestamp, body: SpaceBody) -> Result<(), Finding> {
+        let SpaceBody { space, band, version, .. } = body;
+        let at = self.change(at, version)?;
+        let Banded { in_force, changes } = self.spaces.entry(space).or_default();
+        let before = std::mem::replace(in_force, band);
+        keep(changes, Change { at, version, before });
+        Ok(())
+    }
+
+    fn change(&mut self, at: Timestamp, version: i64) -> Result<Timestamp, Finding> {
+        if self.version.is_some_and(|last| version <= last) {
+            return Err(differs(format!("a rule gets version {version}, which does not come after the last change")));
+        }
+        self.version = Some(version);
+        self.last_change_at = self.last_change_at.max(at);
+        Ok(self.last_change_at)
+    }
+
+    /// Decides again, from the rules of now and of each moment back to when the call came in, and compares.
     pub(super) fn rederive(&self, claim: &Claim<'_>) -> Result<(), Finding> {
-        let nothing = Rows::default();
-        let rows = self.actions.get(claim.action).unwrap_or(&nothing);
+        let (no_rows, green) = (Rows::default(), Banded::default());
+        let rows = self.actions.get(claim.action).unwrap_or(&no_rows);
+        let banded = self.spaces.get(claim.space).unwrap_or(&green);
         let from = claim.asked_at.as_micros().saturating_sub(CLOCKS_APART_SECONDS * 1_000_000);
-        let mut moment = Moment { in_force: &rows.in_force, undone: HashMap::new() };
+        let mut moment = Moment { in_force: &rows.in_force, undone: HashMap::new(), band: banded.in_force };
         let mut found = moment.bears(claim);
-        for change in rows.changes.iter().rev().take_while(|change| change.at.as_micros() >= from) {
-            if found == Found::Same {
-                break;
+        let mut row_changes = rows.changes.iter().rev().take_while(|change| change.at.as_micros() >= from).peekable();
+        let mut band_changes = banded.changes.iter().rev().take_while(|change| change.at.as_micros() >= from).peekable();
+        while found != Found::Same {
+            match (row_changes.peek(), band_changes.peek()) {
+                (None, None) => break,
+                (Some(row), band) if band.is_none_or(|band| row.version > band.version) => {
+                    moment.undone.insert(&row.before.scope, row.before.row);
+                    row_changes.next();
+                }
+                (_, Some(band)) => {
+                    moment.band = band.before;
+                    band_changes.next();
+                }
+                (Some(_), None) => break,
             }
-            moment.undone.insert(&change.scope, change.before);
             found = found.max(moment.bears(claim));
         }
         let Claim { decision, tier, action, .. } = claim;
         match found {
             Found::Same => Ok(()),
-            Found::OtherSlice => Err(differs(format!("the modes of `{action}` make this decision, but not this `policy_slice`"))),
+            Found::OtherSlice => Err(differs(format!("the rules for `{action}` make this decision, but not this `policy_slice`"))),
             Found::OtherDecision => Err(differs(format!(
-                "no mode in force while the call lived makes `{action}` at {tier} `{}` by {} as recorded",
+                "no rule in force while the call lived makes `{action}` at {tier} `{}` by {} as recorded",
                 decision.mode,
                 decision.source.as_str()
             ))),
@@ -124,10 +186,18 @@ impl Modes {
     }
 }
 
-/// The rows of one action at some time: those of now, but for the changes that came later.
+fn keep<B>(changes: &mut VecDeque<Change<B>>, change: Change<B>) {
+    changes.push_back(change);
+    if changes.len() > CHANGES_KEPT {
+        changes.pop_front();
+    }
+}
+
+/// The rules for one action in one space at some time: those of now, but for the changes that came later.
 struct Moment<'a> {
     in_force: &'a HashMap<String, Row>,
     undone: HashMap<&'a str, Option<Row>>,
+    band: Band,
 }
 
 /// How near a moment comes to a claim.
@@ -140,7 +210,7 @@ enum Found {
 
 impl Moment<'_> {
     fn bears(&self, claim: &Claim<'_>) -> Found {
-        let with = |automation| found(claim, automation, self.row(ORG));
+        let with = |automation| found(claim, &Seen { automation, org: self.row(ORG), band: self.band });
         match (claim.principal, claim.decision.source) {
             (PrincipalId::Automation(_), _) => with(self.row(&claim.principal.to_string())),
             // Whoever acts for an automation does not name it: it may be any that has a row.
@@ -165,27 +235,53 @@ impl Moment<'_> {
     }
 }
 
-fn found(claim: &Claim<'_>, automation: Option<Row>, org: Option<Row>) -> Found {
-    if decide(claim.tier, automation, org) != *claim.decision {
+/// The rules a call saw.
+struct Seen {
+    automation: Option<Row>,
+    org: Option<Row>,
+    band: Band,
+}
+
+fn found(claim: &Claim<'_>, seen: &Seen) -> Found {
+    if decide(claim.tier, claim.drift(), claim.asks(), seen) != *claim.decision {
         return Found::OtherDecision;
     }
     match claim.policy_slice {
-        Some(slice) if policy_slice(automation, org) != Some(slice) => Found::OtherSlice,
+        Some(slice) if policy_slice(seen) != Some(slice) => Found::OtherSlice,
         Some(_) | None => Found::Same,
     }
 }
 
-/// The cascade: the automation's row, else the org's, else what the tier infers; and danger is never allowed.
-fn decide(tier: Tier, automation: Option<Row>, org: Option<Row>) -> Decision {
+/// The cascade, and what tightens it. Written again here, so that a receipt is not checked by the code that made it.
+fn decide(tier: Tier, drift: Drift, asks: Option<Gate>, seen: &Seen) -> Decision {
     let decided = |row: Row, source| Decision::new(row.mode, source, Some(row.version));
-    let decision = match (automation, org) {
+    let mut decision = match (seen.automation, seen.org) {
+        (Some(row), Some(org)) if org.lock == Lock::Locked && row.mode < org.mode => decided(org, ModeSource::OrgDefault),
         (Some(row), _) => decided(row, ModeSource::AutomationOverride),
         (None, Some(row)) => decided(row, ModeSource::OrgDefault),
         (None, None) => Decision::new(inferred(tier), ModeSource::InferredDefault, None),
     };
-    match tier.class() {
-        TierClass::Read | TierClass::Write => decision,
-        TierClass::Danger => decision.at_least(Mode::RequireApproval, Reason::DangerIsNeverAllowed),
+    if tier.class() == TierClass::Danger {
+        decision = decision.at_least(Mode::RequireApproval, Reason::DangerIsNeverAllowed);
+    }
+    let (runs_up_to, asks_up_to) = match seen.band {
+        Band::Green => (Some(Tier::R4), Tier::R4),
+        Band::Amber => (Some(Tier::R1), Tier::R4),
+        Band::Red => (Some(Tier::R0), Tier::R3),
+        Band::Black => (None, Tier::R0),
+    };
+    let left = match tier {
+        tier if runs_up_to.is_some_and(|most| tier <= most) => Mode::Allow,
+        tier if tier <= asks_up_to => Mode::RequireApproval,
+        _ => Mode::Deny,
+    };
+    decision = decision.at_least(left, Reason::Band { band: seen.band });
+    if drift != Drift::None {
+        decision = decision.at_least(Mode::RequireApproval, Reason::Drift { drift });
+    }
+    match asks {
+        Some(gate) => decision.at_least(Mode::RequireApproval, Reason::Gate { gate }),
+        None => decision,
     }
 }
 
@@ -199,24 +295,26 @@ const fn inferred(tier: Tier) -> Mode {
 }
 
 /// SHA-256 over the rules a call saw. Whoever decides makes the same text on their own; the two tests that pin it must agree.
-fn policy_slice(automation: Option<Row>, org: Option<Row>) -> Option<Digest> {
-    policy_slice_text(automation, org).map(|text| Digest::new(Sha256::digest(text).into()))
+fn policy_slice(seen: &Seen) -> Option<Digest> {
+    policy_slice_text(seen).map(|text| Digest::new(Sha256::digest(text).into()))
 }
 
-fn policy_slice_text(automation: Option<Row>, org: Option<Row>) -> Option<String> {
+fn policy_slice_text(seen: &Seen) -> Option<String> {
     #[derive(Serialize)]
     struct Slice {
         automation: Option<SliceRow>,
+        band: Band,
         org: Option<SliceRow>,
         rules: &'static str,
     }
     #[derive(Serialize)]
     struct SliceRow {
+        lock: Lock,
         mode: Mode,
         version: String,
     }
-    let row = |row: Row| SliceRow { mode: row.mode, version: row.version.to_string() };
-    json::canonical(&Slice { automation: automation.map(row), org: org.map(row), rules: BUILTIN_RULES }).ok()
+    let row = |row: Row| SliceRow { lock: row.lock, mode: row.mode, version: row.version.to_string() };
+    json::canonical(&Slice { automation: seen.automation.map(row), band: seen.band, org: seen.org.map(row), rules: BUILTIN_RULES }).ok()
 }
 
 fn differs(reason: String) -> Finding {
@@ -227,23 +325,30 @@ fn differs(reason: String) -> Finding {
 mod tests {
     use super::*;
     use crate::story::second;
+    use countersign_core::session::SelfApproval;
     use countersign_core::{AutomationId, UserId};
     use proptest::prelude::*;
 
     #[test]
     fn the_text_of_a_policy_slice_is_the_one_policy_pins_too() {
-        let row = |mode, version| Some(Row { mode, version });
-        for (automation, org, expected) in [
-            (None, None, r#"{"automation":null,"org":null,"rules":"builtin/v1"}"#),
+        let row = |mode, lock, version| Some(Row { mode, lock, version });
+        for (automation, org, band, expected) in [
+            (None, None, Band::Green, r#"{"automation":null,"band":"green","org":null,"rules":"builtin/v2"}"#),
             // This one stands in the tests of `policy::digest` as well.
-            (None, row(Mode::Allow, 3), r#"{"automation":null,"org":{"mode":"allow","version":"3"},"rules":"builtin/v1"}"#),
             (
-                row(Mode::Deny, 9_007_199_254_740_993),
-                row(Mode::RequireApproval, 1),
-                r#"{"automation":{"mode":"deny","version":"9007199254740993"},"org":{"mode":"require_approval","version":"1"},"rules":"builtin/v1"}"#,
+                None,
+                row(Mode::Allow, Lock::Locked, 3),
+                Band::Red,
+                r#"{"automation":null,"band":"red","org":{"lock":"locked","mode":"allow","version":"3"},"rules":"builtin/v2"}"#,
+            ),
+            (
+                row(Mode::Deny, Lock::Open, 9_007_199_254_740_993),
+                row(Mode::RequireApproval, Lock::Open, 1),
+                Band::Black,
+                r#"{"automation":{"lock":"open","mode":"deny","version":"9007199254740993"},"band":"black","org":{"lock":"open","mode":"require_approval","version":"1"},"rules":"builtin/v2"}"#,
             ),
         ] {
-            assert_eq!(policy_slice_text(automation, org).as_deref(), Some(expected));
+            assert_eq!(policy_slice_text(&Seen { automation, org, band }).as_deref(), Some(expected));
         }
     }
 
@@ -256,29 +361,39 @@ mod tests {
     }
 
     fn change(scope: String, mode: Option<Mode>, version: i64) -> ModeBody {
-        ModeBody { scope, action: action(), mode, version, by: PrincipalId::User(UserId::new(second(0), [2; 10])) }
+        ModeBody { scope, action: action(), mode, lock: Lock::Open, version, by: PrincipalId::User(UserId::new(second(0), [2; 10])) }
+    }
+
+    fn space() -> SpaceId {
+        SpaceId::new(second(0), [4; 10])
+    }
+
+    fn banded(band: Band, version: i64) -> SpaceBody {
+        let by = PrincipalId::User(UserId::new(second(0), [2; 10]));
+        SpaceBody { band, by, name: "main".to_owned(), self_approval: SelfApproval::Allowed, space: space(), version }
     }
 
     #[test]
     fn the_changes_of_an_action_that_are_remembered_are_bounded() {
-        let mut modes = Modes::default();
+        let mut rules = Rules::default();
         for version in 1..=1_000 {
             let mode = if version % 2 == 0 { Mode::Allow } else { Mode::Deny };
-            assert!(modes.set(second(0), change(ORG.to_owned(), Some(mode), version)).is_ok());
+            assert!(rules.set_mode(second(0), change(ORG.to_owned(), Some(mode), version)).is_ok());
         }
-        assert_eq!(modes.actions[&action()].changes.len(), CHANGES_KEPT);
-        let (action, principal) = (action(), automation());
+        assert_eq!(rules.actions[&action()].changes.len(), CHANGES_KEPT);
+        let (action, space, principal) = (action(), space(), automation());
         let follows = |version: i64| {
             let decision = Decision::new(Mode::Allow, ModeSource::OrgDefault, Some(version));
             let claim = Claim {
                 decision: &decision,
                 tier: Tier::R2,
                 action: &action,
+                space: &space,
                 principal: &principal,
                 policy_slice: None,
                 asked_at: second(0),
             };
-            modes.rederive(&claim).is_ok()
+            rules.rederive(&claim).is_ok()
         };
         assert!(follows(1_000) && follows(1_000 - CHANGES_KEPT as i64));
         assert!(!follows(1_000 - CHANGES_KEPT as i64 - 2));
@@ -287,43 +402,92 @@ mod tests {
     proptest! {
         #[test]
         fn a_decision_stands_exactly_if_a_moment_while_the_call_lived_gives_it(
-            changes in prop::collection::vec((0u64..8, any::<bool>(), prop::option::of(prop::sample::select(&Mode::ALL))), 0..8),
+            changes in prop::collection::vec((0u64..8, change_of()), 0..8),
             seen in any::<prop::sample::Index>(),
             asked_at in 0u64..40,
             tier in prop::sample::select(&Tier::ALL),
         ) {
-            let (action, principal) = (action(), automation());
-            let mut modes = Modes::default();
-            // The rows after each number of changes, and when they ceased to be in force.
-            let mut moments: Vec<(Option<Row>, Option<Row>, Option<u64>)> = vec![(None, None, None)];
+            let (action, space, principal) = (action(), space(), automation());
+            let mut rules = Rules::default();
+            // The rules after each number of changes, and when they ceased to be in force.
+            let mut moments = vec![(Seen { automation: None, org: None, band: Band::Green }, None)];
             let mut now = 0;
-            for (version, (wait, of_org, mode)) in (1..).zip(&changes) {
+            for (version, (wait, of)) in (1..).zip(&changes) {
                 now += wait;
-                let scope = if *of_org { ORG.to_owned() } else { principal.to_string() };
-                prop_assert!(modes.set(second(now), change(scope, *mode, version)).is_ok());
-                let row = mode.map(|mode| Row { mode, version });
-                let last = moments.last_mut().unwrap();
-                last.2 = Some(now);
-                let next = if *of_org { (last.0, row, None) } else { (row, last.1, None) };
-                moments.push(next);
+                let (last, until) = moments.last_mut().unwrap();
+                *until = Some(now);
+                let Seen { automation, org, band } = *last;
+                let row = |mode: &Option<Mode>| mode.map(|mode| Row { mode, lock: Lock::Open, version });
+                let next = match of {
+                    Of::Org(mode) => {
+                        prop_assert!(rules.set_mode(second(now), change(ORG.to_owned(), *mode, version)).is_ok());
+                        Seen { automation, org: row(mode), band }
+                    }
+                    Of::Automation(mode) => {
+                        prop_assert!(rules.set_mode(second(now), change(principal.to_string(), *mode, version)).is_ok());
+                        Seen { automation: row(mode), org, band }
+                    }
+                    Of::Space(band) => {
+                        prop_assert!(rules.set_space(second(now), banded(*band, version)).is_ok());
+                        Seen { automation, org, band: *band }
+                    }
+                };
+                moments.push((next, None));
             }
-            let (seen_automation, seen_org, _) = moments[seen.index(moments.len())];
-            let decision = decide(tier, seen_automation, seen_org);
-            let slice = policy_slice(seen_automation, seen_org);
-            let expected = moments.iter().any(|(automation, org, until)| {
-                until.is_none_or(|until| until + 5 >= asked_at)
-                    && decide(tier, *automation, *org) == decision
-                    && policy_slice(*automation, *org) == slice
+            let (seen, _) = &moments[seen.index(moments.len())];
+            let decision = decide(tier, Drift::None, None, seen);
+            let slice = policy_slice(seen);
+            let expected = moments.iter().any(|(moment, until)| {
+                until.is_none_or(|until: u64| until + 5 >= asked_at)
+                    && decide(tier, Drift::None, None, moment) == decision
+                    && policy_slice(moment) == slice
             });
             let claim = Claim {
                 decision: &decision,
                 tier,
                 action: &action,
+                space: &space,
                 principal: &principal,
                 policy_slice: slice,
                 asked_at: second(asked_at),
             };
-            prop_assert_eq!(modes.rederive(&claim).is_ok(), expected);
+            prop_assert_eq!(rules.rederive(&claim).is_ok(), expected);
         }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Of {
+        Org(Option<Mode>),
+        Automation(Option<Mode>),
+        Space(Band),
+    }
+
+    fn change_of() -> impl Strategy<Value = Of> {
+        let mode = || prop::option::of(prop::sample::select(&Mode::ALL[..]));
+        prop_oneof![mode().prop_map(Of::Org), mode().prop_map(Of::Automation), prop::sample::select(&Band::ALL[..]).prop_map(Of::Space)]
+    }
+
+    #[test]
+    fn what_only_tightens_is_believed_and_changes_nothing_else() {
+        let (action, space, principal) = (action(), space(), automation());
+        let check = |tier, reason: Reason, mode, expected: bool| {
+            let tightened = vec![reason];
+            let decision = Decision { mode, tightened, ..Decision::new(Mode::Allow, ModeSource::InferredDefault, None) };
+            let claim = Claim {
+                decision: &decision,
+                tier,
+                action: &action,
+                space: &space,
+                principal: &principal,
+                policy_slice: None,
+                asked_at: second(0),
+            };
+            assert_eq!(Rules::default().rederive(&claim).is_ok(), expected, "{decision:?}");
+        };
+        check(Tier::R0, Reason::Drift { drift: Drift::Textual }, Mode::RequireApproval, true);
+        check(Tier::R0, Reason::Gate { gate: Gate::Abac }, Mode::RequireApproval, true);
+        check(Tier::R0, Reason::Gate { gate: Gate::Abac }, Mode::Deny, false);
+        check(Tier::R2, Reason::Drift { drift: Drift::Textual }, Mode::RequireApproval, false);
+        check(Tier::R0, Reason::Band { band: Band::Red }, Mode::RequireApproval, false);
     }
 }

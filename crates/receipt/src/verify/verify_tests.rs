@@ -6,7 +6,7 @@ use crate::story::{
     policy_slice, receipt, second, slice_of,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use countersign_core::decision::ModeSource;
+use countersign_core::decision::{Lock, ModeSource};
 use countersign_core::{Decision, Mode, PrincipalId, ReceiptId, Status, Tier, Timestamp};
 use proptest::prelude::*;
 use serde_json::json;
@@ -614,7 +614,7 @@ fn class_14_an_effect_by_another_right_than_the_one_announced() {
 
 fn mode(scope: &str, action: &str, mode: Option<Mode>, version: i64) -> ModeBody {
     let by = PrincipalId::User(countersign_core::UserId::new(second(0), [2; 10]));
-    ModeBody { scope: scope.to_owned(), action: countersign_core::ActionId::parse(action).unwrap(), mode, version, by }
+    ModeBody { scope: scope.to_owned(), action: countersign_core::ActionId::parse(action).unwrap(), mode, lock: Lock::Open, version, by }
 }
 
 #[test]

@@ -11,7 +11,6 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::Status;
-use countersign_core::ledger::Ledger;
 use countersign_core::principal::{Permission, Role};
 
 /// The process answers.
@@ -63,8 +62,8 @@ pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Jso
         store: app.store().engine_name().into(),
         ready: problem.is_none(),
         problem: problem.map(|_| "the store does not take writes; see the server's log".into()),
-        pending: app.store().count_pending(org).await?,
-        in_doubt: app.store().list_in_status(org, Status::InDoubt).await?.len() as u64,
+        pending: app.store().count_in_status(org, Status::Pending).await?,
+        in_doubt: app.store().count_in_status(org, Status::InDoubt).await?,
         log_size: app.store().log_size(org).await?,
     }))
 }

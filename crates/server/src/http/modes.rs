@@ -9,8 +9,10 @@ use api::rules::{ModeChangeResponse, ModeName, ModeView, SetModeRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
+use countersign_core::decision::Lock;
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, Mode};
+use pipeline::Listed;
 use store::ModeChange;
 
 /// Every mode that was set explicitly.
@@ -23,6 +25,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
         scope: mode.scope,
         action: mode.action.to_string(),
         mode: to_name(mode.mode),
+        locked: mode.lock == Lock::Locked,
         version: mode.version,
         set_by: mode.set_by.to_string(),
         set_at: mode.set_at.to_string(),
@@ -39,22 +42,38 @@ pub(super) async fn set(
     Path(action): Path<String>,
     Strict(body): Strict<SetModeRequest>,
 ) -> Result<Json<ModeChangeResponse>, Refusal> {
-    change(&app, &caller, &action, Some(body.mode)).await
+    let lock = if body.locked { Lock::Locked } else { Lock::Open };
+    change(&app, &caller, &action, Some(body.mode), lock).await
 }
 
 /// Removes the org's mode for an action: the inferred one holds again.
 #[utoipa::path(operation_id = "modes_unset", delete, path = "/api/v1/modes/{action}", tag = "modes", params(("action" = String, Path)),
     responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn unset(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ModeChangeResponse>, Refusal> {
-    change(&app, &caller, &action, None).await
+    change(&app, &caller, &action, None, Lock::Open).await
 }
 
-async fn change(app: &App, caller: &Caller, action: &str, mode: Option<ModeName>) -> Result<Json<ModeChangeResponse>, Refusal> {
+async fn change(app: &App, caller: &Caller, action: &str, mode: Option<ModeName>, lock: Lock) -> Result<Json<ModeChangeResponse>, Refusal> {
     caller.must(Permission::ManagePolicy)?;
     let action = ActionId::parse(action).map_err(|error| Refusal::new(Code::UnknownAction, error.to_string()))?;
-    let change = ModeChange { automation: None, action: action.clone(), mode: mode.map(from_name), by: caller.principal.id.clone() };
+    if mode.is_some() && is_missing(app, caller, &action).await {
+        return Err(Refusal::new(Code::UnknownAction, format!("there is no action `{action}`"))
+            .hint("list what there is with `countersign action list`"));
+    }
+    let change = ModeChange { automation: None, action: action.clone(), mode: mode.map(from_name), lock, by: caller.principal.id.clone() };
     let version = app.store().change_mode(&caller.principal.org, change).await?;
     Ok(Json(ModeChangeResponse { action: action.to_string(), mode, version }))
+}
+
+/// Whether the action is known not to exist: a rule for a misspelt one would protect nothing and look as if it did. A source that
+/// cannot be asked now may still have it.
+async fn is_missing(app: &App, caller: &Caller, action: &ActionId) -> bool {
+    let sources = app.pipeline().catalogue().list(&caller.principal.org).await;
+    match sources.into_iter().find(|source| source.id == action.source()).map(|source| source.listed) {
+        Some(Listed::Actions(actions)) => actions.iter().all(|one| one.id != *action),
+        Some(Listed::Failed { .. }) => false,
+        None => true,
+    }
 }
 
 const fn to_name(mode: Mode) -> ModeName {

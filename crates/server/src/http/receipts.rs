@@ -21,7 +21,11 @@ use store::StoredEntry;
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<EntryView>>, Refusal> {
     caller.must(Permission::Read)?;
-    let page = app.store().list_receipts(&caller.principal.org, &query.request()?).await?;
+    let request = query.request()?;
+    if request.after.as_ref().is_some_and(|after| after.parse::<i64>().is_err()) {
+        return Err(Refusal::new(Code::InvalidQuery, "`after` is not a cursor of ours"));
+    }
+    let page = app.store().list_receipts(&caller.principal.org, &request).await?;
     Ok(Json(Page { items: page.items.iter().map(entry_view).collect::<Result<_, _>>()?, next: page.next }))
 }
 

@@ -31,6 +31,9 @@ pub(super) async fn create(
     if title.chars().count() > TITLE_CHARS_MAX {
         return Err(Refusal::new(Code::InvalidRequest, format!("`title` is longer than {TITLE_CHARS_MAX} characters")));
     }
+    if title.contains('\0') {
+        return Err(Refusal::new(Code::InvalidRequest, "`title` holds the character U+0000"));
+    }
     let space = find_space(&app, &caller, body.space.as_deref().unwrap_or("main")).await?;
     let new = NewSession {
         space: space.id,

@@ -5,14 +5,15 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
-use api::identity::{ChangeSpaceRequest, NewSpaceRequest, SelfApprovalRule, SpaceView};
+use api::identity::{BandName, ChangeSpaceRequest, NewSpaceRequest, SelfApprovalRule, SpaceView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::principal::Permission;
 use countersign_core::session::SelfApproval;
-use countersign_core::{Space, SpaceId};
+use countersign_core::{Band, Space, SpaceId};
+use store::SpaceChange;
 
 /// Spaces of the org.
 #[utoipa::path(operation_id = "spaces_list", get, path = "/api/v1/spaces", tag = "spaces", params(PageQuery),
@@ -33,13 +34,24 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<SpaceView>), Refusal> {
     caller.must(Permission::ManagePolicy)?;
     let name = named(&body.name)?;
-    match app.store().create_space(&caller.principal.org, name).await? {
+    match app.store().create_space(&caller.principal.org, name, &caller.principal.id).await? {
         Some(space) => Ok((StatusCode::CREATED, Json(view(&space)))),
         None => Err(Refusal::new(Code::NameTaken, format!("there is a space named `{name}` already"))),
     }
 }
 
-/// Changes a space.
+/// One space.
+#[utoipa::path(operation_id = "spaces_show", get, path = "/api/v1/spaces/{space}", tag = "spaces", params(("space" = String, Path)),
+    responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn show(State(app): State<App>, caller: Caller, Path(space): Path<String>) -> Result<Json<SpaceView>, Refusal> {
+    caller.must(Permission::Read)?;
+    let unknown = || Refusal::not_found("space", &space);
+    let id = SpaceId::parse(&space).map_err(|_| unknown())?;
+    let found = app.store().find_space(&caller.principal.org, &id).await?;
+    Ok(Json(view(&found.ok_or_else(unknown)?)))
+}
+
+/// Changes what a space tolerates, or who may answer in it. Approvals that were asked under another band no longer fit.
 #[utoipa::path(operation_id = "spaces_change", patch, path = "/api/v1/spaces/{space}", tag = "spaces", params(("space" = String, Path)), request_body = ChangeSpaceRequest,
     responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn change(
@@ -51,12 +63,28 @@ pub(super) async fn change(
     caller.must(Permission::ManagePolicy)?;
     let unknown = || Refusal::not_found("space", &space);
     let id = SpaceId::parse(&space).map_err(|_| unknown())?;
-    let rule = match body.self_approval {
+    if body == ChangeSpaceRequest::default() {
+        return Err(Refusal::new(Code::InvalidRequest, "nothing is to be changed").hint("give `band` or `self_approval`"));
+    }
+    let change = SpaceChange { band: body.band.map(to_band), self_approval: body.self_approval.map(to_rule) };
+    let changed = app.store().change_space(&caller.principal.org, &id, change, &caller.principal.id).await?;
+    Ok(Json(view(&changed.ok_or_else(unknown)?)))
+}
+
+const fn to_band(name: BandName) -> Band {
+    match name {
+        BandName::Green => Band::Green,
+        BandName::Amber => Band::Amber,
+        BandName::Red => Band::Red,
+        BandName::Black => Band::Black,
+    }
+}
+
+const fn to_rule(rule: SelfApprovalRule) -> SelfApproval {
+    match rule {
         SelfApprovalRule::Allowed => SelfApproval::Allowed,
         SelfApprovalRule::Refused => SelfApproval::Refused,
-    };
-    let changed = app.store().set_self_approval(&caller.principal.org, &id, rule).await?;
-    Ok(Json(view(&changed.ok_or_else(unknown)?)))
+    }
 }
 
 /// A name people can read aloud: 1 to 64 of letters, digits, space, `_`, `-` and `.`.

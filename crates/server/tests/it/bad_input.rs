@@ -11,7 +11,50 @@ on_both_engines!(
     tokens_that_do_not_hold_are_refused,
     queries_that_make_no_sense_are_refused,
     too_many_invocations_in_a_minute_are_refused,
+    a_character_no_column_holds_is_refused_by_every_field_that_becomes_one,
+    a_rule_for_an_action_that_does_not_exist_is_refused,
 );
+
+async fn a_character_no_column_holds_is_refused_by_every_field_that_becomes_one(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let pending = agent.pending("fake.write", json!({})).await;
+    let before = server.counts().await;
+    let invocation = format!("/api/v1/invocations/{pending}");
+    server.owner.post("/api/v1/sessions", json!({ "title": "a\u{0}b" })).await.problem(400, "invalid_request");
+    server.owner.post("/api/v1/users", json!({ "name": "a\u{0}b", "role": "member" })).await.problem(400, "invalid_request");
+    server.owner.post("/api/v1/spaces", json!({ "name": "a\u{0}b" })).await.problem(400, "invalid_request");
+    server.owner.post("/api/v1/tokens", json!({ "name": "a\u{0}b" })).await.problem(400, "invalid_request");
+    for answer in ["approve", "deny"] {
+        let refused = server.owner.post(&format!("{invocation}/{answer}"), json!({ "reason": "a\u{0}b" })).await;
+        refused.problem(422, "invalid_params");
+        assert_eq!(refused.body["errors"][0]["pointer"], "/reason");
+    }
+    let body = json!({ "action": "fake.write", "params": {}, "idempotency_key": "a\u{0}b" });
+    let refused = agent.invoke_with(body).await;
+    refused.problem(422, "invalid_params");
+    assert_eq!(refused.body["errors"][0]["pointer"], "/idempotency_key");
+    server.owner.get("/api/v1/sessions?after=%00").await.problem(400, "invalid_query");
+    server.owner.get("/api/v1/receipts?after=nonsense").await.problem(400, "invalid_query");
+    assert_eq!(server.counts().await, before);
+    // In what is kept as JSON it is a character like any other.
+    let body = json!({ "action": "fake.read", "params": { "text": "a\u{0}b" }, "reason": "a\u{0}b" });
+    agent.invoke_with(body).await.ok();
+    server.owner.approve(&pending).await.ok();
+    server.verify().await;
+}
+
+async fn a_rule_for_an_action_that_does_not_exist_is_refused(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let before = server.counts().await;
+    for action in ["fake.writ", "nowhere.write"] {
+        let path = format!("/api/v1/modes/{action}");
+        server.owner.send(reqwest::Method::PUT, &path, Some(json!({ "mode": "deny" }))).await.problem(404, "unknown_action");
+    }
+    assert_eq!(server.counts().await, before);
+    // A rule whose action went away can still be removed.
+    server.owner.send(reqwest::Method::DELETE, "/api/v1/modes/nowhere.write", None).await.ok();
+}
 
 async fn malformed_bodies_get_their_error_and_leave_nothing(kind: Kind) {
     let server = TestServer::start(kind).await;

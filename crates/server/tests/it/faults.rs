@@ -25,6 +25,7 @@ impl Cuttable {
             engine: Engine::Postgres { url },
             master: MasterKey::new(&Secret::new([7; 32])),
             time: TimeSource::Fixed(Arc::new(FixedClock::new())),
+            patience: store::Patience::default(),
             random: Arc::new(SeededRandom::new(11)),
         };
         let store = Store::open(config).await.unwrap();

@@ -213,7 +213,15 @@ impl TestServer {
 async fn open(home: &Home, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Store {
     server::init_process();
     let master = MasterKey::new(&Secret::new([7; 32]));
-    Store::open(store::Config { engine: home.engine.clone(), master, time: TimeSource::Fixed(clock), random }).await.unwrap()
+    Store::open(store::Config {
+        engine: home.engine.clone(),
+        master,
+        time: TimeSource::Fixed(clock),
+        patience: store::Patience::default(),
+        random,
+    })
+    .await
+    .unwrap()
 }
 
 impl Drop for TestServer {

@@ -137,6 +137,15 @@ async fn a_disabled_person_is_out_at_once(kind: Kind) {
     let id = member.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
     let agent = member.new_session(json!({})).await;
     let pending = agent.pending("fake.write", json!({})).await;
+    let admin = server.owner.person("ann", "admin").await;
+    let admin_id = admin.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    let made = admin.post("/api/v1/tokens", json!({ "name": "ci", "scopes": ["invoke", "read", "create_session"] })).await.ok();
+    let service = server.owner.with_token(made["token"].as_str().unwrap());
+    let services_session = service.new_session(json!({})).await;
+    service.get("/api/v1/whoami").await.ok();
+    server.owner.post(&format!("/api/v1/users/{admin_id}/disable"), json!({})).await.ok();
+    service.get("/api/v1/whoami").await.problem(401, "unauthenticated");
+    services_session.invoke("fake.read", json!({})).await.problem(401, "unauthenticated");
     server.owner.post(&format!("/api/v1/users/{id}/disable"), json!({})).await.ok();
     member.get("/api/v1/whoami").await.problem(401, "unauthenticated");
     server.owner.post("/api/v1/tokens", json!({ "name": "t", "user_id": id })).await.problem(404, "not_found");

@@ -6,6 +6,7 @@ mod harness;
 
 mod answers;
 mod bad_input;
+mod bands;
 mod execution;
 mod faults;
 mod idempotency;

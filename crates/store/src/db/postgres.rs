@@ -23,11 +23,23 @@ const BATCH_MAX: usize = 256;
 /// Connections for reading; the writer, the listener and the presence lock have one more each.
 const READERS_MAX: usize = 8;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A database that takes our words and never answers counts as away.
-const READ_TIMEOUT: Duration = Duration::from_secs(10);
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long an answer may take before the database counts as away: one that takes our words and never answers, too.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    pub read: Duration,
+    /// For one statement that writes, and for the commit.
+    pub write: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { read: Duration::from_secs(10), write: Duration::from_secs(30) }
+    }
+}
 
 pub(crate) struct Postgres {
+    patience: Patience,
     pool: Pool,
     writer: mpsc::Sender<Box<dyn Write>>,
     time: Arc<Time>,
@@ -50,11 +62,11 @@ const TAKE_TURN: &str = "/* every org */ SELECT 1 FROM (SELECT pg_advisory_xact_
 const WRITER_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '10s'; SET lock_timeout = '10s'";
 
 impl Postgres {
-    pub(crate) async fn open(url: &str, time: TimeSource, sealing: Sealing) -> Result<Self, Error> {
+    pub(crate) async fn open(url: &str, time: TimeSource, patience: Patience, sealing: Sealing) -> Result<Self, Error> {
         let mut config: tokio_postgres::Config =
             url.parse().map_err(|_| Error::Unavailable { message: "the database URL does not parse as a PostgreSQL URL".into() })?;
         config.application_name("countersign").connect_timeout(CONNECT_TIMEOUT).keepalives_idle(Duration::from_secs(30));
-        config.tcp_user_timeout(READ_TIMEOUT);
+        config.tcp_user_timeout(patience.read);
         let manager = Manager::from_config(config.clone(), tls(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let pool = Pool::builder(manager)
             .max_size(READERS_MAX)
@@ -69,6 +81,7 @@ impl Postgres {
         let remembered = Arc::new(Remembered::new(Trust::Uninformed));
         let pulse = Arc::new(Pulse::default());
         let life = Life {
+            patience,
             pool: pool.clone(),
             time: Arc::clone(&time),
             presence: Arc::clone(&presence),
@@ -77,7 +90,7 @@ impl Postgres {
         };
         life.start(queue, sealing)?;
         tokio::spawn(listen::listen(config, Arc::downgrade(&remembered)));
-        Ok(Self { pool, writer, time, presence, remembered, pulse })
+        Ok(Self { patience, pool, writer, time, presence, remembered, pulse })
     }
 
     pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
@@ -86,7 +99,7 @@ impl Postgres {
 
     pub(crate) async fn read(&self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
         let client = checked_out(&self.pool).await?;
-        let answer = answer_within(READ_TIMEOUT, query(&client, sql, params)).await;
+        let answer = answer_within(self.patience.read, query(&client, sql, params)).await;
         if matches!(answer, Err(Error::Unavailable { .. })) {
             // It may still owe an answer: nobody else should wait for that one.
             drop(Object::take(client));
@@ -140,26 +153,21 @@ impl Postgres {
 pub(super) struct Writer {
     client: ClientWrapper,
     words: String,
-    turn: Turn,
+    transaction: Transaction,
+    patience: Patience,
 }
 
-/// Whether the batch has its turn; see `TAKE_TURN`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// To be taken with the next statement, right after the words.
+enum Transaction {
+    /// To be begun with the next statement. The turn (see `TAKE_TURN`) comes before any savepoint: going back to one would give
+    /// it up.
     Wanted,
-    Taken,
+    Begun,
 }
 
 impl Writer {
-    fn new(client: ClientWrapper) -> Self {
-        Self { client, words: String::new(), turn: Turn::Taken }
-    }
-
-    /// Said and taken with the batch's first statement.
-    fn begin(&mut self) {
-        self.say_later("BEGIN");
-        self.turn = Turn::Wanted;
+    fn new(client: ClientWrapper, patience: Patience) -> Self {
+        Self { client, words: String::new(), transaction: Transaction::Wanted, patience }
     }
 
     /// To be said before whatever comes next.
@@ -174,22 +182,24 @@ impl Writer {
     async fn say(&mut self, words: &str) -> Result<(), Error> {
         self.say_later(words);
         let said = std::mem::take(&mut self.words);
-        answer_within(WRITE_TIMEOUT, async { self.client.batch_execute(&said).await.map_err(classify) }).await
+        answer_within(self.patience.write, async { self.client.batch_execute(&said).await.map_err(classify) }).await
     }
 
     pub(super) async fn exec(&mut self, sql: &str, params: &[Val]) -> Result<u64, Error> {
         let statement = self.prepare(sql).await?;
-        let (client, said, turn) = self.next();
-        after(client, &said, turn, client.execute_raw(&statement, params)).await
+        let take_turn = self.prepare(TAKE_TURN).await?;
+        let patience = self.patience;
+        let (client, said, transaction) = self.next();
+        after(client, Opening { transaction, take_turn: &take_turn, words: &said, patience }, client.execute_raw(&statement, params)).await
     }
 
     async fn prepare(&self, sql: &str) -> Result<tokio_postgres::Statement, Error> {
-        answer_within(WRITE_TIMEOUT, async { self.client.prepare_cached(sql).await.map_err(classify) }).await
+        answer_within(self.patience.write, async { self.client.prepare_cached(sql).await.map_err(classify) }).await
     }
 
     /// What must be said before the next statement.
-    fn next(&mut self) -> (&ClientWrapper, String, Turn) {
-        (&self.client, std::mem::take(&mut self.words), std::mem::replace(&mut self.turn, Turn::Taken))
+    fn next(&mut self) -> (&ClientWrapper, String, Transaction) {
+        (&self.client, std::mem::take(&mut self.words), std::mem::replace(&mut self.transaction, Transaction::Begun))
     }
 
     /// Sends the last statements and the commit together. PostgreSQL runs them in this order, and turns the commit into a
@@ -200,19 +210,21 @@ impl Writer {
             prepared.push(self.prepare(sql).await?);
         }
         let take_turn = self.prepare(TAKE_TURN).await?;
-        let (client, said, turn) = self.next();
-        let mut sent: Vec<Sent<'_>> = Vec::with_capacity(statements.len() + 3);
+        let patience = self.patience;
+        let (client, said, transaction) = self.next();
+        let mut sent: Vec<Sent<'_>> = Vec::with_capacity(statements.len() + 4);
+        if transaction == Transaction::Wanted {
+            sent.push(Box::pin(async { client.batch_execute("BEGIN").await.map(|()| 0) }));
+            sent.push(Box::pin(client.execute_raw(&take_turn, std::iter::empty::<Val>())));
+        }
         if !said.is_empty() {
             sent.push(Box::pin(async { client.batch_execute(&said).await.map(|()| 0) }));
-        }
-        if turn == Turn::Wanted {
-            sent.push(Box::pin(client.execute_raw(&take_turn, std::iter::empty::<Val>())));
         }
         for (statement, (_, params)) in prepared.iter().zip(statements) {
             sent.push(Box::pin(client.execute_raw(statement, params)));
         }
         sent.push(Box::pin(async { client.batch_execute("COMMIT").await.map(|()| 0) }));
-        let Ok(answers) = tokio::time::timeout(WRITE_TIMEOUT, in_order(sent)).await else {
+        let Ok(answers) = tokio::time::timeout(patience.write, in_order(sent)).await else {
             return Err(Error::CommitUnknown { message: "the database did not answer the commit".into() });
         };
         // The first that failed decides. Refused by the database, it was a statement, and the commit became a rollback; anything
@@ -228,8 +240,11 @@ impl Writer {
     pub(super) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
         let statement = self.prepare(sql).await?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
-        let (client, said, turn) = self.next();
-        after(client, &said, turn, client.query(&statement, &params)).await?.iter().map(values).collect()
+        let take_turn = self.prepare(TAKE_TURN).await?;
+        let patience = self.patience;
+        let (client, said, transaction) = self.next();
+        let opening = Opening { transaction, take_turn: &take_turn, words: &said, patience };
+        after(client, opening, client.query(&statement, &params)).await?.iter().map(values).collect()
     }
 }
 
@@ -258,31 +273,41 @@ async fn answer_within<T>(limit: Duration, answer: impl Future<Output = Result<T
     tokio::time::timeout(limit, answer).await.map_err(away)?
 }
 
-/// Sends the words, the wish for a turn and the statement together, in this order; the first that fails is the error.
+/// What travels before a statement.
+struct Opening<'a> {
+    transaction: Transaction,
+    take_turn: &'a tokio_postgres::Statement,
+    words: &'a str,
+    patience: Patience,
+}
+
+/// Sends the opening and the statement together, in this order; the first that fails is the error.
 async fn after<T>(
     client: &ClientWrapper,
-    words: &str,
-    turn: Turn,
+    opening: Opening<'_>,
     statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T, Error> {
-    let all = async {
-        let take_turn = match turn {
-            Turn::Taken => None,
-            Turn::Wanted => Some(client.prepare_cached(TAKE_TURN).await.map_err(classify)?),
-        };
-        let said = async { if words.is_empty() { Ok(()) } else { client.batch_execute(words).await } };
-        let taken = async {
-            match &take_turn {
-                None => Ok(0),
-                Some(take_turn) => client.execute_raw(take_turn, std::iter::empty::<Val>()).await,
+    let begun = async {
+        match opening.transaction {
+            Transaction::Begun => Ok(()),
+            Transaction::Wanted => {
+                let taken = client.execute_raw(opening.take_turn, std::iter::empty::<Val>());
+                let (begun, taken) = futures_util::future::join(client.batch_execute("BEGIN"), taken).await;
+                begun.and(taken.map(|_| ()))
             }
-        };
-        let (said, taken, done) = futures_util::future::join3(said, taken, statement).await;
-        said.map_err(classify)?;
-        taken.map_err(classify)?;
+        }
+    };
+    let said = async { if opening.words.is_empty() { Ok(()) } else { client.batch_execute(opening.words).await } };
+    let all = async {
+        let (begun, said, done) = futures_util::future::join3(begun, said, statement).await;
+        begun.and(said).map_err(classify)?;
         done.map_err(classify)
     };
-    answer_within(WRITE_TIMEOUT, all).await
+    answer_within(opening.patience.write, all).await
+}
+
+const fn is_away(error: &Error) -> bool {
+    matches!(error, Error::Unavailable { .. })
 }
 
 pub(super) async fn query(client: &ClientWrapper, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
@@ -332,6 +357,7 @@ async fn stay_present(pool: &Pool, presence: &Presence) -> Result<(), Error> {
 
 /// What the writer works with for as long as it lives.
 struct Life {
+    patience: Patience,
     pool: Pool,
     time: Arc<Time>,
     presence: Presence,
@@ -355,9 +381,17 @@ impl Life {
         while let Some(first) = queue.recv().await {
             batch.push(first);
             let committed = match self.take(kept.take()).await {
-                Err(error) => Err(error),
+                // Whoever came meanwhile would only wait as long for the same answer.
+                Err(error) => {
+                    while batch.len() < QUEUE_MAX
+                        && let Ok(write) = queue.try_recv()
+                    {
+                        batch.push(write);
+                    }
+                    Err(error)
+                }
                 Ok(client) => {
-                    let mut tx = Tx::new(Connection::Postgres(Writer::new(client)), sealing);
+                    let mut tx = Tx::new(Connection::Postgres(Writer::new(client, self.patience)), sealing);
                     let committed = self.commit_batch(&mut tx, &mut queue, &mut batch).await;
                     if tx.changes_remembered {
                         self.remembered.forget();
@@ -376,8 +410,9 @@ impl Life {
             };
             self.pulse.committed(&committed);
             metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
+            let told = super::told(&committed, batch.len());
             for write in batch.drain(..) {
-                write.answer(committed.clone());
+                write.answer(told.clone());
             }
         }
     }
@@ -389,7 +424,7 @@ impl Life {
             _ => {
                 // Taken out of the pool for good: its settings are the writer's alone.
                 let client = Object::take(checked_out(&self.pool).await?);
-                answer_within(READ_TIMEOUT, async { client.batch_execute(WRITER_SETTINGS).await.map_err(classify) }).await?;
+                answer_within(self.patience.read, async { client.batch_execute(WRITER_SETTINGS).await.map_err(classify) }).await?;
                 Ok(client)
             }
         }
@@ -401,7 +436,6 @@ impl Life {
         queue: &mut mpsc::Receiver<Box<dyn Write>>,
         batch: &mut Vec<Box<dyn Write>>,
     ) -> Result<(), Error> {
-        writer(tx)?.begin();
         // On an error the connection is dropped, and PostgreSQL rolls back.
         self.run_batch(tx, queue, batch).await?;
         let statements = crate::seal::closing(tx);
@@ -428,6 +462,10 @@ impl Life {
             let outcome = write.run(tx).await;
             if outcome.is_err() {
                 tx.sealing.undo_to(mark);
+            }
+            // What the batch rests on failed, or the database is away: each further write would only wait for as long again.
+            if let Some(error) = tx.broken.take().or_else(|| outcome.as_ref().err().filter(|error| is_away(error)).cloned()) {
+                return Err(error);
             }
             match (outcome, std::mem::replace(&mut tx.savepoint, Savepoint::Outside)) {
                 (_, Savepoint::Outside | Savepoint::Wanted) => {}

@@ -141,8 +141,9 @@ fn write_all(mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>, clock: &dyn 
         }
         pulse.committed(&committed);
         metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
+        let told = super::told(&committed, batch.len());
         for write in batch.drain(..) {
-            write.answer(committed.clone());
+            write.answer(told.clone());
         }
     }
 }
@@ -218,6 +219,9 @@ fn run_in_savepoint(tx: &mut Tx, write: &mut dyn Write) -> Result<(), Error> {
     let mark = tx.sealing.mark();
     let outcome = ready(write.run(tx));
     let savepoint = std::mem::replace(&mut tx.savepoint, Savepoint::Outside);
+    if let Some(error) = tx.broken.take() {
+        return Err(error);
+    }
     if outcome.is_err() {
         tx.sealing.undo_to(mark);
         if is_autocommit(tx) {

@@ -11,6 +11,7 @@ on_both_engines!(
     a_write_that_fails_among_others_undoes_only_itself,
     a_session_never_gets_more_pending_calls_than_it_may,
     an_approval_is_used_by_one_of_many,
+    a_row_that_cannot_be_kept_costs_nobody_else_more_than_another_try,
 );
 
 const WRITERS: usize = 64;
@@ -132,7 +133,7 @@ async fn a_session_never_gets_more_pending_calls_than_it_may(kind: Kind) {
             Held::KeyTaken(taken) => panic!("{taken:?}"),
         }
     }
-    assert_eq!((held, world.store.count_pending(&tenant.org).await), (10, Ok(10)));
+    assert_eq!((held, world.store.count_in_status(&tenant.org, Status::Pending).await), (10, Ok(10)));
 }
 
 async fn an_approval_is_used_by_one_of_many(kind: Kind) {
@@ -159,4 +160,39 @@ async fn an_approval_is_used_by_one_of_many(kind: Kind) {
 
 async fn intents_of(store: &Store, tenant: &Tenant) -> u64 {
     verify(store, &tenant.org).await.intents
+}
+
+async fn a_row_that_cannot_be_kept_costs_nobody_else_more_than_another_try(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    tenant.read_once(store).await;
+    let used = store.list_events(&tenant.org, &everything()).await.unwrap().items[0].id.clone();
+    let finishes: Vec<_> = (0..12)
+        .map(|n| {
+            let mut finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
+            if n == 5 {
+                finish.event.id = used.clone();
+            }
+            finish
+        })
+        .collect();
+    let writes: Vec<_> = finishes
+        .iter()
+        .map(|finish| {
+            let (store, finish) = (store.clone(), finish.clone());
+            tokio::spawn(async move { store.finish(finish.into()).await })
+        })
+        .collect();
+    for (n, write) in writes.into_iter().enumerate() {
+        match write.await.unwrap() {
+            Ok(Finished::Recorded { .. }) => assert_ne!(n, 5),
+            Err(Error::Unavailable { .. }) => {
+                let again = store.finish(finishes[n].clone().into()).await;
+                assert_eq!(again.is_ok(), n != 5, "{again:?}");
+            }
+            Err(Error::Corrupt { .. }) => assert_eq!(n, 5, "told alone"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(world.verify(&tenant).await.receipts, 12);
 }

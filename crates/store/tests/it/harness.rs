@@ -18,7 +18,8 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Config, Engine, Error, MasterKey, NewSession, PageRequest, Store, TimeSource};
+use std::time::Duration;
+use store::{Config, Engine, Error, MasterKey, NewSession, PageRequest, Patience, Store, TimeSource};
 use testkit::{FixedClock, SeededRandom};
 
 /// Runs one promise on both engines, as two tests.
@@ -81,7 +82,8 @@ pub(crate) async fn open(engine: Engine, clock: &FixedClock, random: &SeededRand
     let _already = rustls::crypto::ring::default_provider().install_default();
     let master = MasterKey::new(&Secret::new([7; 32]));
     let time = TimeSource::Fixed(Arc::new(clock.clone()));
-    Store::open(Config { engine, master, time, random: Arc::new(random.clone()) }).await
+    let patience = Patience { read: Duration::from_secs(2), write: Duration::from_secs(2) };
+    Store::open(Config { engine, master, time, patience, random: Arc::new(random.clone()) }).await
 }
 
 /// A store with a clock and randomness the test owns.
@@ -173,6 +175,11 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
+    /// The owner, as who does something.
+    pub(crate) fn person(&self) -> PrincipalId {
+        PrincipalId::User(self.owner.clone())
+    }
+
     /// A new id of any kind.
     pub(crate) fn draw<T>(&self, new: fn(Timestamp, [u8; 10]) -> T) -> T {
         new(self.clock.now(), random_bytes(&self.random as &dyn Random))
@@ -406,7 +413,7 @@ pub(crate) fn everything() -> PageRequest {
 }
 
 /// The rules behind a decision that no mode row made, as the verifier writes them.
-const NO_MODE_ROWS: &str = r#"{"automation":null,"org":null,"rules":"builtin/v1"}"#;
+const NO_MODE_ROWS: &str = r#"{"automation":null,"band":"green","org":null,"rules":"builtin/v2"}"#;
 
 fn tier(action: &str) -> Tier {
     if action == READ { Tier::R0 } else { Tier::R2 }

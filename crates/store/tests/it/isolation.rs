@@ -1,14 +1,14 @@
 //! Nothing is ever read across orgs. What a function may be asked with is every id of the other org; nothing may come back.
 
 use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engines};
+use countersign_core::decision::Lock;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::{Approved, Begun, Finished, Ledger, Row};
 use countersign_core::notification::{Notification, Notifier};
-use countersign_core::session::SelfApproval;
-use countersign_core::{ActionId, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId, Status};
+use countersign_core::{ActionId, Band, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId, Status};
 use std::collections::BTreeSet;
 use std::path::Path;
-use store::{InvocationFilter, ModeChange, Store};
+use store::{InvocationFilter, ModeChange, SpaceChange, Store};
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
 
@@ -32,9 +32,9 @@ async fn full(world: &World, name: &str) -> Full {
     let running = tenant.running(store).await;
     let ended = tenant.read_once(store).await;
     let by = PrincipalId::User(tenant.owner.clone());
-    let change = ModeChange { automation: None, action: action(WRITE), mode: Some(Mode::RequireApproval), by };
+    let change = ModeChange { automation: None, action: action(WRITE), mode: Some(Mode::RequireApproval), lock: Lock::Open, by };
     store.change_mode(&tenant.org, change).await.unwrap();
-    store.create_space(&tenant.org, &format!("space of {name}")).await.unwrap();
+    store.create_space(&tenant.org, &format!("space of {name}"), &tenant.person()).await.unwrap();
     let notification = Notification {
         id: tenant.draw(NotificationId::new),
         org: tenant.org.clone(),
@@ -97,7 +97,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_events: store.list_events(org, &all).await.unwrap();
         list_notifications: store.list_notifications(org, &all).await.unwrap();
         list_log_keys: store.list_log_keys(org).await.unwrap();
-        count_pending: store.count_pending(org).await.unwrap();
+        count_in_status: store.count_in_status(org, Status::Pending).await.unwrap();
         log_size: store.log_size(org).await.unwrap();
         check_keys: store.check_keys(org).await.unwrap();
         checkpoint: store.checkpoint(org).await.unwrap();
@@ -129,9 +129,10 @@ const NOT_OF_ONE_ORG: [(&str, &str); 11] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 16] = [
+const WRITES: [&str; 17] = [
     "create_space",
-    "set_self_approval",
+    "change_space",
+    "forget_expired_keys",
     "create_user",
     "disable_user",
     "create_session",
@@ -216,12 +217,13 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.end_session(org, &them.session.id).await, Ok(None));
     assert_eq!(store.revoke_token(org, &them.agent_token_id).await, Ok(None));
     assert_eq!(store.disable_user(org, &them.owner).await, Ok(None));
-    assert_eq!(store.set_self_approval(org, &them.space, SelfApproval::Refused).await, Ok(None));
     let by = PrincipalId::User(ours.tenant.owner.clone());
-    let change = ModeChange { automation: None, action: action(WRITE), mode: None, by };
+    let banded = SpaceChange { band: Some(Band::Black), self_approval: None };
+    assert_eq!(store.change_space(org, &them.space, banded, &by).await, Ok(None));
+    let change = ModeChange { automation: None, action: action(WRITE), mode: None, lock: Lock::Open, by };
     store.change_mode(org, change).await.unwrap();
     store.rotate_keys(org).await.unwrap();
-    assert!(store.create_space(org, "space of theirs").await.unwrap().is_some(), "names are the org's own");
+    assert!(store.create_space(org, "space of theirs", &ours.tenant.person()).await.unwrap().is_some(), "names are the org's own");
     assert_eq!(snapshot(store, &theirs).await, before);
     world.verify(&ours.tenant).await;
     world.verify(&theirs.tenant).await;

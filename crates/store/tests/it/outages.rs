@@ -61,23 +61,35 @@ async fn a_commit_that_is_cut_is_uncertain_and_a_repetition_tells() {
     assert_eq!(world.verify(&tenant).await.receipts, 3);
 }
 
-/// One thread, so that the test can let time fly while the database says nothing.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_takes_our_words_and_never_answers_counts_as_away() {
     let (world, proxy) = behind_a_proxy().await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     tenant.read_once(store).await;
     store.log_size(&tenant.org).await.unwrap();
     proxy.fall_silent();
-    tokio::time::pause();
     let away = store.log_size(&tenant.org).await.unwrap_err();
     assert!(matches!(away, Error::Unavailable { .. }), "{away:?}");
-    let finish = tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded);
-    let unanswered = store.finish(finish.clone().into()).await.unwrap_err();
-    assert!(matches!(unanswered, Error::Unavailable { .. }), "nothing was committed, and that is known: {unanswered:?}");
-    tokio::time::resume();
+    // Many at once: they wait together, not one after the other.
+    let began = std::time::Instant::now();
+    let finishes: Vec<_> = (0..16).map(|_| tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded)).collect();
+    let writes: Vec<_> = finishes
+        .iter()
+        .map(|finish| {
+            let (store, finish) = (store.clone(), finish.clone());
+            tokio::spawn(async move { store.finish(finish.into()).await })
+        })
+        .collect();
+    for write in writes {
+        let unanswered = write.await.unwrap().unwrap_err();
+        assert!(matches!(unanswered, Error::Unavailable { .. }), "nothing was committed, and that is known: {unanswered:?}");
+    }
+    // A wait for each of them would be half a minute and more; the bound is far from both.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     proxy.mend();
-    assert!(!is_there(store, &finish.invocation).await);
+    for finish in &finishes {
+        assert!(!is_there(store, &finish.invocation).await);
+    }
     tenant.read_once(store).await;
     assert_eq!(world.verify(&tenant).await.receipts, 2);
 }

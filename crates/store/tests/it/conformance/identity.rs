@@ -6,7 +6,7 @@ use countersign_core::ledger::Ledger;
 use countersign_core::principal::{Permission, Role};
 use countersign_core::session::{Attendance, Band, SelfApproval};
 use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SpaceId, TokenId, UserId};
-use store::{Disabled, Error, NewSession, PageRequest, Refused, Store, TokenKind};
+use store::{Disabled, Error, NewSession, PageRequest, Refused, SpaceChange, Store, TokenKind};
 
 on_both_engines!(
     a_store_answers_who_and_what_it_is,
@@ -28,7 +28,7 @@ async fn a_store_answers_who_and_what_it_is(kind: Kind) {
     let world = World::new(kind).await;
     let expected = if kind == Kind::Sqlite { "sqlite" } else { "postgresql" };
     assert_eq!(world.store.engine_name(), expected);
-    assert_eq!(Store::schema_version(), 2);
+    assert_eq!(Store::schema_version(), 3);
     assert_eq!(world.store.check().await, Ok(()));
     assert_eq!(world.store.now().await, Ok(testkit::clock::START));
     world.clock.advance_seconds(1);
@@ -67,17 +67,26 @@ async fn an_org_is_born_whole(kind: Kind) {
 async fn spaces_have_names_of_their_own_and_rules(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let space = store.create_space(&tenant.org, "ops").await.unwrap().unwrap();
+    let space = store.create_space(&tenant.org, "ops", &tenant.person()).await.unwrap().unwrap();
     assert_eq!((space.band, space.self_approval, space.org.clone()), (Band::Green, SelfApproval::Allowed, tenant.org.clone()));
-    assert_eq!(store.create_space(&tenant.org, "ops").await, Ok(None));
+    assert_eq!(store.create_space(&tenant.org, "ops", &tenant.person()).await, Ok(None));
     assert_eq!(store.find_space(&tenant.org, &space.id).await, Ok(Some(space.clone())));
     assert_eq!(Ledger::find_space(store, &tenant.org, &space.id).await, Ok(Some(space.clone())));
     assert_eq!(store.find_space_by_name(&tenant.org, "ops").await, Ok(Some(space.clone())));
     assert_eq!(store.find_space_by_name(&tenant.org, "none").await, Ok(None));
-    let changed = store.set_self_approval(&tenant.org, &space.id, SelfApproval::Refused).await.unwrap().unwrap();
+    let refused = SpaceChange { band: None, self_approval: Some(SelfApproval::Refused) };
+    let changed = store.change_space(&tenant.org, &space.id, refused, &tenant.person()).await.unwrap().unwrap();
     assert_eq!(changed.self_approval, SelfApproval::Refused);
-    assert_eq!(store.find_space(&tenant.org, &space.id).await, Ok(Some(changed)));
-    assert_eq!(store.set_self_approval(&tenant.org, &tenant.draw(SpaceId::new), SelfApproval::Refused).await, Ok(None));
+    assert_eq!(store.find_space(&tenant.org, &space.id).await, Ok(Some(changed.clone())));
+    let size = store.log_size(&tenant.org).await.unwrap();
+    for band in [Band::Red, Band::Red] {
+        let to = SpaceChange { band: Some(band), self_approval: None };
+        let banded = store.change_space(&tenant.org, &space.id, to, &tenant.person()).await.unwrap().unwrap();
+        assert_eq!((banded.band, banded.self_approval), (Band::Red, SelfApproval::Refused));
+        assert_eq!(store.find_space(&tenant.org, &space.id).await, Ok(Some(banded)), "what is remembered is the change");
+    }
+    assert_eq!(store.log_size(&tenant.org).await, Ok(size + 1), "a change is signed, and what changes nothing is none");
+    assert_eq!(store.change_space(&tenant.org, &tenant.draw(SpaceId::new), refused, &tenant.person()).await, Ok(None));
 }
 
 async fn people_have_names_of_their_own_and_the_last_owner_stays(kind: Kind) {
@@ -222,7 +231,7 @@ async fn who_someone_is_now_is_known_without_their_token(kind: Kind) {
 async fn a_spaces_key_opens_only_what_it_sealed(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let other = store.create_space(&tenant.org, "ops").await.unwrap().unwrap();
+    let other = store.create_space(&tenant.org, "ops", &tenant.person()).await.unwrap().unwrap();
     let key = store.space_key(&tenant.org, &tenant.space).await.unwrap();
     let other = store.space_key(&tenant.org, &other.id).await.unwrap();
     let sealed = key.seal("params", b"secret");
@@ -251,7 +260,7 @@ async fn everything_is_listed_by_page(kind: Kind) {
     for n in 0..4 {
         world.clock.advance_ms(1);
         store.create_user(&tenant.org, &format!("u{n}"), Role::Member).await.unwrap().unwrap();
-        store.create_space(&tenant.org, &format!("s{n}")).await.unwrap().unwrap();
+        store.create_space(&tenant.org, &format!("s{n}"), &tenant.person()).await.unwrap().unwrap();
         store.create_token(&tenant.org, made_by(&tenant.owner), &format!("t{n}"), &[], None).await.unwrap();
         let new = NewSession {
             space: tenant.space.clone(),
@@ -303,6 +312,7 @@ async fn a_database_of_another_master_key_is_noticed(kind: Kind) {
     let world = World::new(kind).await;
     let tenant = world.tenant("acme").await;
     let stranger = Store::open(store::Config {
+        patience: store::Patience::default(),
         engine: world.home.engine.clone(),
         master: store::MasterKey::new(&countersign_core::Secret::new([8; 32])),
         time: store::TimeSource::Fixed(std::sync::Arc::new(world.clock.clone())),

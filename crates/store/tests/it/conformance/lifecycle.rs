@@ -41,14 +41,14 @@ async fn a_call_is_held_approved_begun_and_finished(kind: Kind) {
     let asked = tenant.writing();
     assert_eq!(store.hold(tenant.hold(&asked)).await, Ok(Held::Pending));
     assert_eq!(row(store, &asked).await, asked);
-    assert_eq!(store.count_pending(&tenant.org).await, Ok(1));
+    assert_eq!(store.count_in_status(&tenant.org, Status::Pending).await, Ok(1));
     assert_eq!(store.find_sealed_params(&tenant.org, &asked.id).await, Ok(Some(b"sealed".to_vec())));
 
     let approve = tenant.approve(&asked);
     assert_eq!(store.approve(approve.clone()).await, Ok(Approved::Approved));
     let approved = row(store, &asked).await;
     assert_eq!(approved, Invocation { status: Status::Approved, answer: Some(approve.approval.answer), ..asked.clone() });
-    assert_eq!(store.count_pending(&tenant.org).await, Ok(0));
+    assert_eq!(store.count_in_status(&tenant.org, Status::Pending).await, Ok(0));
 
     let begin = tenant.begin(&approved, Row::From(Status::Approved));
     assert_eq!(store.begin(begin.clone()).await, Ok(Begun::Started));

@@ -12,7 +12,21 @@ on_both_engines!(
     a_key_is_free_again_after_a_call_without_effect,
     a_call_that_is_still_open_keeps_its_key_past_its_time,
     of_many_calls_at_once_one_gets_the_key,
+    keys_past_their_time_are_forgotten_and_no_others,
 );
+
+async fn keys_past_their_time_are_forgotten_and_no_others(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let ended = begun(store, &tenant, keyed(tenant.reading())).await;
+    store.finish(tenant.finish(&ended, Row::From(Status::Running), Status::Succeeded).into()).await.unwrap();
+    let open = begun(store, &tenant, keyed(tenant.writing())).await;
+    assert_eq!(store.forget_expired_keys(&tenant.org).await, Ok(0), "their time is not over");
+    world.clock.advance_seconds(25 * 60 * 60);
+    assert_eq!(store.forget_expired_keys(&tenant.org).await, Ok(1));
+    assert_eq!(store.forget_expired_keys(&tenant.org).await, Ok(0));
+    assert_eq!(holder(store, &open).await.map(|holder| holder.invocation), Some(open.id), "a call that is open keeps its key");
+}
 
 fn keyed(invocation: Invocation) -> Invocation {
     Invocation { idempotency_key: Some("order-7".into()), ..invocation }
@@ -47,7 +61,7 @@ async fn a_key_is_taken_once_by_a_call_that_runs_or_waits(kind: Kind) {
     assert_eq!(store.hold(tenant.hold(&waiting)).await, Ok(Held::Pending));
     let taken = Reservation { invocation: waiting.id.clone(), raw: waiting.digests.raw };
     assert_eq!(store.hold(tenant.hold(&keyed(tenant.writing()))).await, Ok(Held::KeyTaken(taken)));
-    assert_eq!(store.count_pending(&tenant.org).await, Ok(1));
+    assert_eq!(store.count_in_status(&tenant.org, Status::Pending).await, Ok(1));
 }
 
 async fn a_key_is_of_one_space_and_one_action(kind: Kind) {

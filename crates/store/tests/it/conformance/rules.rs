@@ -1,6 +1,7 @@
 //! Modes, definitions, events and notifications.
 
 use crate::harness::{Kind, READ, World, definition, everything, on_both_engines, sha256};
+use countersign_core::decision::Lock;
 use countersign_core::ledger::{ArchivedDefinition, Ledger, ModeRow, ModeRows};
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::{ActionId, AutomationId, InvocationId, Mode, NotificationId, PrincipalId};
@@ -26,12 +27,12 @@ async fn modes_have_versions_that_grow_and_two_scopes(kind: Kind) {
     let by = PrincipalId::User(tenant.owner.clone());
     let (automation, other) = (tenant.draw(AutomationId::new), tenant.draw(AutomationId::new));
     let change = |automation: Option<&AutomationId>, mode| {
-        let change = ModeChange { automation: automation.cloned(), action: action(READ), mode, by: by.clone() };
+        let change = ModeChange { automation: automation.cloned(), action: action(READ), mode, lock: Lock::Open, by: by.clone() };
         store.change_mode(&tenant.org, change)
     };
     let read = action(READ);
     let rows = |automation| store.find_modes(&tenant.org, automation, &read);
-    let row = |mode, version| Some(ModeRow { mode, version });
+    let row = |mode, version| Some(ModeRow { mode, lock: Lock::Open, version });
     assert_eq!(rows_of(rows(None).await), (None, None));
     assert_eq!(change(None, Some(Mode::Deny)).await, Ok(1));
     assert_eq!(change(Some(&automation), Some(Mode::Allow)).await, Ok(2));
@@ -62,7 +63,8 @@ async fn changes_of_modes_made_at_once_get_versions_of_their_own(kind: Kind) {
         .map(|n| {
             let (store, org) = (store.clone(), tenant.org.clone());
             let by = PrincipalId::User(tenant.owner.clone());
-            let change = ModeChange { automation: None, action: action(&format!("fake.a{n}")), mode: Some(Mode::Deny), by };
+            let change =
+                ModeChange { automation: None, action: action(&format!("fake.a{n}")), mode: Some(Mode::Deny), lock: Lock::Open, by };
             tokio::spawn(async move { store.change_mode(&org, change).await.unwrap() })
         })
         .collect();
@@ -84,7 +86,7 @@ async fn modes_are_listed_by_page(kind: Kind) {
     let actions = ["fake-x.a", "fake.A", "fake.a", "fake.a.b", "fake.b"];
     for name in actions.iter().rev() {
         for automation in [None, Some(automation.clone())] {
-            let change = ModeChange { automation, action: action(name), mode: Some(Mode::Allow), by: by.clone() };
+            let change = ModeChange { automation, action: action(name), mode: Some(Mode::Allow), lock: Lock::Open, by: by.clone() };
             store.change_mode(&tenant.org, change).await.unwrap();
         }
     }

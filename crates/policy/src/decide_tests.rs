@@ -1,0 +1,211 @@
+//! The cascade and everything that tightens it: by example, by property, and cell by cell against the table in the docs.
+
+use super::*;
+use proptest::prelude::*;
+
+const DOCS: &str = include_str!("../../../docs/concepts/decision-table.md");
+
+fn row(mode: Mode, version: i64, lock: Lock) -> ModeRow {
+    ModeRow { mode, version, lock }
+}
+
+fn rules(automation: Option<Mode>, org: Option<Mode>) -> Rules {
+    let modes = ModeRows { automation: automation.map(|mode| row(mode, 7, Lock::Open)), org: org.map(|mode| row(mode, 3, Lock::Open)) };
+    Rules { modes, band: Band::Green }
+}
+
+fn facts(tier: Tier) -> Facts {
+    Facts { tier, drift: Drift::None, asks: None }
+}
+
+fn check(tier: Tier, rules: &Rules, expected: &Decision) {
+    assert_eq!(&decide(&facts(tier), rules), expected, "{tier} {rules:?}");
+}
+
+/// No row, and a row of every mode.
+fn rows() -> impl Iterator<Item = Option<Mode>> {
+    std::iter::once(None).chain(Mode::ALL.map(Some))
+}
+
+#[test]
+fn without_a_row_reads_run_writes_ask_and_danger_is_refused() {
+    for (tier, expected) in [
+        (Tier::R0, Mode::Allow),
+        (Tier::R1, Mode::Allow),
+        (Tier::R2, Mode::RequireApproval),
+        (Tier::R3, Mode::RequireApproval),
+        (Tier::R4, Mode::Deny),
+    ] {
+        assert_eq!(inferred(tier), expected);
+        check(tier, &rules(None, None), &Decision::new(expected, ModeSource::InferredDefault, None));
+    }
+}
+
+#[test]
+fn the_automation_comes_before_the_org_and_the_row_that_decided_is_named() {
+    for tier in [Tier::R0, Tier::R1, Tier::R2, Tier::R3] {
+        for mode in Mode::ALL {
+            check(tier, &rules(None, Some(mode)), &Decision::new(mode, ModeSource::OrgDefault, Some(3)));
+            for org in rows() {
+                check(tier, &rules(Some(mode), org), &Decision::new(mode, ModeSource::AutomationOverride, Some(7)));
+            }
+        }
+    }
+}
+
+#[test]
+fn under_a_locked_row_an_automation_can_only_tighten() {
+    for (automation, org) in Mode::ALL.into_iter().flat_map(|automation| Mode::ALL.map(|org| (automation, org))) {
+        let modes = ModeRows { automation: Some(row(automation, 7, Lock::Open)), org: Some(row(org, 3, Lock::Locked)) };
+        let decision = decide(&facts(Tier::R2), &Rules { modes, band: Band::Green });
+        assert_eq!(decision.mode, automation.max(org));
+        let expected = if automation < org { ModeSource::OrgDefault } else { ModeSource::AutomationOverride };
+        assert_eq!(decision.source, expected, "{automation} under a locked {org}");
+    }
+}
+
+#[test]
+fn an_explicit_row_makes_danger_approvable_and_says_that_it_was_tightened() {
+    let allowed = rules(None, Some(Mode::Allow));
+    let expected = Decision {
+        mode: Mode::RequireApproval,
+        tightened: vec![Reason::DangerIsNeverAllowed],
+        ..Decision::new(Mode::Allow, ModeSource::OrgDefault, Some(3))
+    };
+    check(Tier::R4, &allowed, &expected);
+    check(Tier::R4, &rules(None, Some(Mode::RequireApproval)), &Decision::new(Mode::RequireApproval, ModeSource::OrgDefault, Some(3)));
+    check(Tier::R4, &rules(None, Some(Mode::Deny)), &Decision::new(Mode::Deny, ModeSource::OrgDefault, Some(3)));
+}
+
+#[test]
+fn what_raised_the_mode_is_named_in_order_and_what_did_not_is_not() {
+    let facts = Facts { tier: Tier::R1, drift: Drift::Structural, asks: Some(Gate::Consent) };
+    let allowed = rules(None, None);
+    let decision = decide(&facts, &allowed);
+    assert_eq!(decision.tightened, [Reason::Drift { drift: Drift::Structural }], "the gate asks for no more than the drift");
+    let red = decide(&facts, &Rules { band: Band::Red, ..allowed });
+    assert_eq!(red.tightened, [Reason::Band { band: Band::Red }]);
+    let black = decide(&facts, &Rules { band: Band::Black, ..allowed });
+    assert_eq!((black.mode, black.tightened), (Mode::Deny, vec![Reason::Band { band: Band::Black }]));
+    let asked = decide(&Facts { drift: Drift::None, ..facts }, &allowed);
+    assert_eq!(asked.tightened, [Reason::Gate { gate: Gate::Consent }]);
+}
+
+fn any_rules() -> impl Strategy<Value = Rules> {
+    let mode = prop::option::of(prop::sample::select(&Mode::ALL[..]));
+    let lock = prop::sample::select(&[Lock::Open, Lock::Locked][..]);
+    (mode.clone(), mode, lock, prop::sample::select(&Band::ALL[..])).prop_map(|(automation, org, lock, band)| Rules {
+        modes: ModeRows { automation: automation.map(|mode| row(mode, 7, Lock::Open)), org: org.map(|mode| row(mode, 3, lock)) },
+        band,
+    })
+}
+
+fn any_facts() -> impl Strategy<Value = Facts> {
+    let asks = prop::option::of(prop::sample::select(&Gate::ALL[..]));
+    (prop::sample::select(&Tier::ALL[..]), prop::sample::select(&Drift::ALL[..]), asks).prop_map(|(tier, drift, asks)| Facts {
+        tier,
+        drift,
+        asks,
+    })
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_looser_than_its_base_and_danger_is_never_allowed(facts in any_facts(), rules in any_rules()) {
+        let decision = decide(&facts, &rules);
+        prop_assert!(decision.mode >= decision.base);
+        prop_assert!(facts.tier != Tier::R4 || decision.mode > Mode::Allow);
+        prop_assert_eq!(decision.mode > decision.base, !decision.tightened.is_empty());
+    }
+
+    #[test]
+    fn drift_never_loosens(facts in any_facts(), rules in any_rules()) {
+        let reviewed = Facts { drift: Drift::None, ..facts };
+        prop_assert!(decide(&facts, &rules).mode >= decide(&reviewed, &rules).mode);
+        prop_assert!(!is_grantable(&decide(&facts, &rules), &facts, &rules) || is_grantable(&decide(&reviewed, &rules), &reviewed, &rules));
+    }
+
+    #[test]
+    fn a_gate_that_asks_never_loosens(facts in any_facts(), rules in any_rules()) {
+        let silent = Facts { asks: None, ..facts };
+        prop_assert!(decide(&facts, &rules).mode >= decide(&silent, &rules).mode);
+    }
+
+    #[test]
+    fn a_stricter_band_or_row_or_a_lock_never_loosens(facts in any_facts(), rules in any_rules(), other in any_rules()) {
+        let decided = decide(&facts, &rules).mode;
+        let banded = Rules { band: rules.band.max(other.band), ..rules };
+        prop_assert!(decide(&facts, &banded).mode >= decided);
+        let mut locked = rules;
+        if let Some(org) = &mut locked.modes.org {
+            org.lock = Lock::Locked;
+        }
+        prop_assert!(decide(&facts, &locked).mode >= decided);
+        let mut stricter = rules;
+        for (ours, theirs) in [(&mut stricter.modes.automation, other.modes.automation), (&mut stricter.modes.org, other.modes.org)] {
+            if let (Some(ours), Some(theirs)) = (ours, theirs) {
+                ours.mode = ours.mode.max(theirs.mode);
+            }
+        }
+        prop_assert!(decide(&facts, &stricter).mode >= decided);
+    }
+
+    #[test]
+    fn a_grant_stands_in_only_where_a_person_is_asked(facts in any_facts(), rules in any_rules()) {
+        let decision = decide(&facts, &rules);
+        if is_grantable(&decision, &facts, &rules) {
+            prop_assert_eq!(decision.mode, Mode::RequireApproval);
+            prop_assert!(facts.tier < Tier::R4 && facts.drift == Drift::None && rules.band < Band::Black);
+        }
+    }
+}
+
+/// Every cell of the table in the docs: a row for each band and tier, a column for each mode, drift and grant.
+#[test]
+fn every_cell_is_what_the_docs_say() {
+    let mut cells = 0;
+    let mut table = DOCS.lines().filter(|line| line.starts_with('|')).map(|line| line.trim_matches('|').split('|').map(str::trim));
+    let columns: Vec<Column> = table.next().unwrap().skip(2).map(Column::parse).collect();
+    assert_eq!(columns.len(), 4 * 2 * 2, "no row and three modes, with and without drift, with and without a grant");
+    for line in table.skip(1) {
+        let words: Vec<_> = line.collect();
+        let (band, tier) = (Band::parse(words[0]).unwrap(), Tier::ALL.into_iter().find(|tier| tier.as_str() == words[1]).unwrap());
+        for (column, expected) in columns.iter().zip(&words[2..]) {
+            for drift in column.drifts {
+                let facts = Facts { tier, drift: *drift, asks: None };
+                let rules = Rules { band, ..rules(None, column.mode) };
+                let decision = decide(&facts, &rules);
+                let found = match decision.mode {
+                    Mode::Allow => "runs",
+                    Mode::RequireApproval if column.has_grant && is_grantable(&decision, &facts, &rules) => "granted",
+                    Mode::RequireApproval => "asks",
+                    Mode::Deny => "no",
+                };
+                assert_eq!(found, *expected, "{band:?} {tier} {column:?}");
+                cells += 1;
+            }
+        }
+    }
+    assert_eq!(cells, Band::ALL.len() * Tier::ALL.len() * 4 * Drift::ALL.len() * 2);
+}
+
+#[derive(Debug)]
+struct Column {
+    mode: Option<Mode>,
+    drifts: &'static [Drift],
+    has_grant: bool,
+}
+
+impl Column {
+    /// Reads `allow`, `allow +drift`, `allow +grant` or `allow +drift +grant`; `unset` is no row.
+    fn parse(text: &str) -> Self {
+        let mut words = text.split(' ');
+        let mode = words.next().unwrap();
+        let rest: Vec<_> = words.collect();
+        Self {
+            mode: (mode != "unset").then(|| Mode::parse(mode).unwrap()),
+            drifts: if rest.contains(&"+drift") { &[Drift::Textual, Drift::Structural] } else { &[Drift::None] },
+            has_grant: rest.contains(&"+grant"),
+        }
+    }
+}
