@@ -24,8 +24,7 @@ use std::path::Path;
 use std::time::Duration;
 use store::Store;
 
-const USAGE: &str = "usage: make bench [ARGS=\"--full\" | ARGS=\"--quick\"]
-  --full   also measures with a million receipts in the file, which takes minutes more
+const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
   --quick  one short repetition of everything: to see that it works, not to quote";
 
 /// How much is measured.
@@ -33,7 +32,6 @@ const USAGE: &str = "usage: make bench [ARGS=\"--full\" | ARGS=\"--quick\"]
 enum Extent {
     Quick,
     Standard,
-    Full,
 }
 
 // One thread for all callers: it leaves the most to the server.
@@ -43,7 +41,6 @@ async fn main() -> Result<()> {
     match arguments.next().as_deref() {
         Some(echo::ARGUMENT) => echo::serve(arguments.next()).await,
         None => run(Extent::Standard).await,
-        Some("--full") => run(Extent::Full).await,
         Some("--quick") => run(Extent::Quick).await,
         Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
     }
@@ -81,15 +78,14 @@ fn plan(extent: Extent) -> Plan {
     let time = |warm_ms, counted_ms| Time { warm: Duration::from_millis(warm_ms), counted: Duration::from_millis(counted_ms) };
     match extent {
         Extent::Quick => Plan { server: time(100, 400), part: time(50, 300), repetitions: 1 },
-        Extent::Standard | Extent::Full => Plan { server: time(300, 1_700), part: time(100, 700), repetitions: 3 },
+        Extent::Standard => Plan { server: time(300, 1_200), part: time(100, 500), repetitions: 5 },
     }
 }
 
 const fn receipt_counts(extent: Extent) -> &'static [u64] {
     match extent {
         Extent::Quick => &[1_000],
-        Extent::Standard => &[1_000, 100_000],
-        Extent::Full => &[1_000, 100_000, 1_000_000],
+        Extent::Standard => &[1_000, 100_000, 1_000_000],
     }
 }
 
@@ -97,8 +93,7 @@ fn said_of(extent: Extent, measured: &[measure::Measured]) -> Vec<String> {
     let mut said = Vec::new();
     match extent {
         Extent::Quick => said.push("One short repetition: these figures show that it runs, and nothing more.".to_owned()),
-        Extent::Standard => said.push("A million receipts are measured with `make bench ARGS=--full`.".to_owned()),
-        Extent::Full => {}
+        Extent::Standard => {}
     }
     for engine in measured.iter().filter(|engine| !engine.counts_database) {
         said.push(format!("{}: its own processes could not be read, so their time is missing on both sides.", engine.engine));

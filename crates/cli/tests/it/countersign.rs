@@ -142,8 +142,8 @@ pub(crate) struct Server {
     pub(crate) url: String,
     /// Shown at the first start only.
     pub(crate) owner_token: Option<String>,
-    child: Child,
-    folder: TempDir,
+    child: Option<Child>,
+    folder: Option<TempDir>,
 }
 
 impl Server {
@@ -151,14 +151,25 @@ impl Server {
         Self::start_in(tempfile::tempdir().unwrap())
     }
 
+    /// With these variables; what it logs can be read with `logged`.
+    pub(crate) fn start_with(variables: &[(&str, &str)]) -> Self {
+        Self::serve(tempfile::tempdir().unwrap(), variables)
+    }
+
     /// Serves what lies in `data` of this folder.
     pub(crate) fn start_in(folder: TempDir) -> Self {
+        Self::serve(folder, &[])
+    }
+
+    fn serve(folder: TempDir, variables: &[(&str, &str)]) -> Self {
         let arguments = ["serve", "--data", "data", "--listen", "127.0.0.1:0"];
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
         let mut child = User::new(folder.path(), "http://127.0.0.1:1", None)
             .command(&arguments)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -173,17 +184,47 @@ impl Server {
                 break;
             }
         }
-        Self { url: url.unwrap_or_else(|| panic!("the server did not say where it is")), owner_token, child, folder }
+        Self {
+            url: url.unwrap_or_else(|| panic!("the server did not say where it is")),
+            owner_token,
+            child: Some(child),
+            folder: Some(folder),
+        }
+    }
+
+    pub(crate) fn logged(&self) -> String {
+        std::fs::read_to_string(self.folder().join("log")).unwrap()
+    }
+
+    /// SIGTERM: asks it to stop.
+    pub(crate) fn terminate(&self) {
+        let id = self.child.as_ref().unwrap().id();
+        let pid = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// Its exit code, once it has ended.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.as_mut().unwrap().wait().unwrap().code()
+    }
+
+    /// Serves the same data, after the first has ended.
+    pub(crate) fn start_again(mut self) -> Self {
+        Self::start_in(self.folder.take().unwrap())
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder.as_ref().unwrap().path()
     }
 
     /// The first owner.
     pub(crate) fn owner(&self) -> User {
         let token = std::fs::read_to_string(self.data().join("owner.token")).unwrap();
-        User::new(self.folder.path(), &self.url, Some(token.trim()))
+        User::new(self.folder(), &self.url, Some(token.trim()))
     }
 
     pub(crate) fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
+        self.folder().join("data")
     }
 
     pub(crate) fn workspace(&self) -> PathBuf {
@@ -193,6 +234,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ended = self.child.kill().and_then(|()| self.child.wait());
+        if let Some(mut child) = self.child.take() {
+            let _ended = child.kill().and_then(|()| child.wait());
+        }
     }
 }

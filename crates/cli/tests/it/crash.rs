@@ -120,6 +120,12 @@ async fn check(owner: &Client, url: &str, told: &Told, upstream: &Upstream, fold
             assert_eq!(upstream.seen.lock().unwrap().get(n), Some(&1), "{when}: {id} succeeded without its effect");
         }
     }
+    // Every effect has its invocation, and none that never asked for it: the intent came first.
+    let asked = effects_asked_for(owner, url).await;
+    for n in upstream.seen.lock().unwrap().keys() {
+        let status = asked.get(n).unwrap_or_else(|| panic!("{when}: effect {n} happened, and nobody asked for it"));
+        assert!(["succeeded", "in_doubt"].contains(&status.as_str()), "{when}: effect {n} happened, and its invocation is `{status}`");
+    }
     for status in ["running", "approved"] {
         let (_, listed) =
             owner.send(url, reqwest::Method::GET, &format!("invocations?status={status}&limit=100"), Value::Null).await.unwrap();
@@ -136,6 +142,23 @@ async fn check(owner: &Client, url: &str, told: &Told, upstream: &Upstream, fold
     }
     let report = verify(owner, url, folder).await;
     assert!(report.ok, "{when}: {report:#?}");
+}
+
+/// The status of every call to the upstream, by the body it was to send.
+async fn effects_asked_for(owner: &Client, url: &str) -> HashMap<String, String> {
+    let (mut asked, mut after) = (HashMap::new(), String::new());
+    loop {
+        let path = format!("invocations?action=http.request&limit=100{after}");
+        let (_, page) = owner.send(url, reqwest::Method::GET, &path, Value::Null).await.unwrap();
+        for item in page["items"].as_array().unwrap() {
+            let word = |value: &Value| value.as_str().unwrap().to_owned();
+            asked.insert(word(&item["params"]["body"]), word(&item["status"]));
+        }
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => return asked,
+        }
+    }
 }
 
 async fn verify(owner: &Client, url: &str, folder: &Path) -> receipt::verify::Report {

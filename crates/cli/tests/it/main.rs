@@ -14,3 +14,4 @@ mod journey;
 mod output;
 mod receipts;
 mod rehearsal;
+mod serving;

@@ -41,7 +41,7 @@ async fn a_stricter_band_asks_or_refuses_and_says_so(kind: Kind) {
         let expected = if action["id"] == "fake.read" { "require_approval" } else { "deny" };
         assert_eq!(action["mode"], expected, "{action}");
     }
-    assert_eq!(server.source.effects(), 1);
+    assert_eq!(server.source.effects(), 2, "one write before, one read in amber");
     server.verify().await;
 }
 

@@ -1,0 +1,118 @@
+//! The server as a process: what it logs and never logs, what it counts, what it refuses before HTTP, how it stops.
+
+use crate::countersign::Server;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Stands in every field a caller can put something secret into.
+const SECRET: &str = "hunter2-4f1d9c77e0a94b63";
+
+#[tokio::test]
+async fn nothing_secret_is_ever_logged() {
+    server::init_process();
+    let server = Server::start_with(&[("COUNTERSIGN_LOG_LEVEL", "trace"), ("COUNTERSIGN_LOG_FORMAT", "json")]);
+    let owner = server.owner();
+    let session = owner.run(&["session", "create", "--json"]).ok().json();
+    let (id, token) = (session["id"].as_str().unwrap(), session["token"].as_str().unwrap());
+    let http = reqwest::Client::new();
+    let url = format!("{}/api/v1/sessions/{id}/actions/invoke", server.url);
+    for body in [
+        json!({ "action": "files.write_text", "params": { "path": "a.txt", "text": SECRET }, "reason": SECRET, "idempotency_key": SECRET }),
+        json!({ "action": "files.read_text", "params": { "path": SECRET } }),
+        json!({ "action": "files.read_text", "params": { "password": SECRET } }),
+        json!({ "action": "http.get", "params": { "url": format!("http://{SECRET}.example/?token={SECRET}") } }),
+        json!({ "action": format!("files.{SECRET}"), "params": {} }),
+    ] {
+        http.post(&url).bearer_auth(token).json(&body).send().await.unwrap();
+    }
+    http.post(&url).bearer_auth(token).body(format!("{{\"{SECRET}\"")).send().await.unwrap();
+    http.post(&url).bearer_auth(SECRET).body("{}").send().await.unwrap();
+    let waiting = owner.run(&["inbox", "-o", "name"]).ok().stdout;
+    owner.run(&["approve", waiting.trim(), "--reason", SECRET]).ok();
+    let logged = server.logged();
+    let lines: Vec<Value> = logged.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
+    assert!(lines.iter().any(|line| line["message"] == "invocation" && line["trace_id"].is_string()), "{logged}");
+    let owner_token = std::fs::read_to_string(server.data().join("owner.token")).unwrap();
+    for secret in [SECRET, token, owner_token.trim()] {
+        let leaks: Vec<_> = logged.lines().filter(|line| line.contains(secret)).collect();
+        assert!(leaks.is_empty(), "{leaks:#?}");
+    }
+}
+
+#[tokio::test]
+async fn what_happens_is_counted() {
+    server::init_process();
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    let held = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait"]).exits(6).stdout;
+    owner.run(&["action", "invoke", "files.write_text", "path=c", "text=d", "--no-wait"]).exits(6);
+    owner.run(&["approve", held.trim()]).ok();
+    let scrape = async || reqwest::get(format!("{}/metrics", server.url)).await.unwrap().text().await.unwrap();
+    let metrics = scrape().await;
+    for expected in [
+        r#"countersign_invocations_total{mode="allow",status="succeeded"} 1"#,
+        r#"countersign_invocations_total{mode="require_approval",status="pending"} 2"#,
+        r#"countersign_invocations_total{mode="require_approval",status="succeeded"} 1"#,
+        "countersign_approval_seconds_count 1",
+        r#"countersign_stage_seconds_count{stage="decide"} 3"#,
+    ] {
+        assert!(metrics.lines().any(|line| line == expected), "{expected} is not in\n{metrics}");
+    }
+    // Measured by a loop that comes around every few seconds.
+    for _ in 0..200 {
+        if scrape().await.lines().any(|line| line == "countersign_pending 1") {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the depth of the queue was never told");
+}
+
+#[test]
+fn headers_that_are_too_large_are_refused_and_the_server_goes_on() {
+    let server = Server::start();
+    let address = server.url.trim_start_matches("http://").to_owned();
+    let answered = |request: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        // It may close before it has read everything.
+        let _closed = stream.write_all(request.as_bytes());
+        let mut answer = String::new();
+        let _reset = stream.read_to_string(&mut answer);
+        answer
+    };
+    let large = format!("GET /healthz HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "x".repeat(64 * 1024));
+    assert!(answered(&large).starts_with("HTTP/1.1 431 "));
+    assert!(answered("this is not HTTP\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    server.owner().run(&["status"]).ok();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn told_to_stop_it_ends_what_runs_and_takes_nothing_new() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = format!("http://{}", upstream.local_addr().unwrap());
+    let variables = [("COUNTERSIGN_HTTP_ALLOWED_HOSTS", host.as_str()), ("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8")];
+    let mut server = Server::start_with(&variables);
+    let owner = server.owner();
+    owner.run(&["mode", "set", "http.request", "allow"]).ok();
+    let params = json!({ "method": "POST", "url": host, "body": "x" }).to_string();
+    let calling = std::thread::spawn({
+        let owner = owner.clone();
+        move || owner.run(&["action", "invoke", "http.request", "--params", &params])
+    });
+    // The effect is under way, and its answer is in our hands.
+    let (mut stream, _) = upstream.accept().unwrap();
+    server.terminate();
+    let refused = owner.run(&["status"]);
+    assert_ne!(refused.code, 0, "the door is closed: {refused:?}");
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").unwrap();
+    calling.join().unwrap().ok();
+    assert_eq!(server.wait(), Some(0));
+    let again = server.start_again();
+    let listed = again.owner().run(&["invocation", "list", "--action", "http.request", "--json"]).ok().json();
+    assert_eq!(listed["items"][0]["status"], "succeeded");
+    assert!(listed["items"][0]["receipt"].is_object());
+}
