@@ -21,6 +21,33 @@ pub struct SetModeRequest {
     pub locked: bool,
 }
 
+/// The org's modes as one file: all of them, and no others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModesFile {
+    pub modes: Vec<ModeLine>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModeLine {
+    pub action: String,
+    pub mode: ModeName,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub locked: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// How many rows a file of modes changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ModesReplacedResponse {
+    pub changed: u64,
+}
+
 /// What a change of modes got as its version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ModeChangeResponse {

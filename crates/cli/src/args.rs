@@ -218,6 +218,7 @@ impl Command {
             Self::Restore(_) => Some("restore"),
             Self::Man(_) => Some("man"),
             Self::Receipt(receipt) => receipt.writes_a_file(),
+            Self::Mode(Mode::Export { .. }) => Some("mode export"),
             Self::Doctor(_)
             | Self::Status
             | Self::Version

@@ -76,7 +76,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(keys::checkpoint))
         .routes(routes!(keys::list))
         .routes(routes!(keys::rotate))
-        .routes(routes!(modes::list))
+        .routes(routes!(modes::list, modes::replace))
         .routes(routes!(modes::set, modes::unset))
         .routes(routes!(spaces::list, spaces::create))
         .routes(routes!(spaces::show, spaces::change))

@@ -31,7 +31,7 @@ pub use events::Event;
 pub use invocations::InvocationFilter;
 pub use keys::{LogKey, MasterKey, Purpose};
 pub use limiter::{MemoryLimiter, RedisLimiter};
-pub use modes::{ModeChange, ModeSetting};
+pub use modes::{ModeChange, ModeSetting, OrgMode};
 pub use orgs::{FirstOrg, Org, SpaceChange};
 pub use receipts::{InclusionProof, StoredEntry};
 pub use sessions::NewSession;

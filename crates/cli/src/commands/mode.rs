@@ -1,13 +1,17 @@
 //! Modes: whether an action runs, waits for a person or is refused. What is not set is inferred from the action's tier.
 
 use super::more;
+use super::part::Part;
 use crate::args::Paging;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Record, Table, Terminal};
+use crate::output::{Cell, Column, Consent, Record, Table, Terminal, read_stdin};
+use crate::style::Tone;
 use api::Page;
-use api::rules::{ModeChangeResponse, ModeName, ModeView, SetModeRequest};
+use api::rules::{ModeChangeResponse, ModeLine, ModeName, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
 use clap::{Subcommand, ValueEnum};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Mode {
@@ -25,6 +29,21 @@ pub(crate) enum Mode {
         /// Automations can only tighten it
         #[arg(long)]
         locked: bool,
+    },
+    /// Write the modes that were set to a file, or to stdout
+    #[command(before_help = "Examples:\n  countersign mode export modes.json\n  countersign mode export - | diff modes.json -")]
+    Export {
+        /// The file to write; - is stdout
+        file: PathBuf,
+    },
+    /// Make the modes those of a file, all of them and no others
+    #[command(before_help = "Examples:\n  countersign mode import modes.json\n  countersign mode import modes.json --dry-run")]
+    Import {
+        /// The file to read; - is stdin
+        file: PathBuf,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
     /// Remove the mode of an action: the inferred one holds again
     #[command(before_help = "Examples:\n  countersign mode unset files.write_text")]
@@ -81,6 +100,8 @@ impl Mode {
                 let answer = client.put::<ModeChangeResponse>(&["modes", &action], &SetModeRequest { mode, locked }).await?;
                 changed(&answer.read, &answer.raw, terminal)?;
             }
+            Self::Export { file } => export(&file, client, terminal).await?,
+            Self::Import { file, yes } => import(&file, yes, client, terminal).await?,
             Self::Unset { action } => {
                 let answer = client.delete::<ModeChangeResponse>(&["modes", &action]).await?;
                 changed(&answer.read, &answer.raw, terminal)?;
@@ -88,6 +109,50 @@ impl Mode {
         }
         Ok(Exit::Ok)
     }
+}
+
+/// A file of modes is a page of text, not a dump.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Sorted by action, so that two exports can be compared line by line.
+async fn export(file: &Path, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+    let mut modes = Vec::new();
+    let mut after = None;
+    loop {
+        let query: Vec<_> = [("limit", "100".to_owned())].into_iter().chain(after.map(|after| ("after", after))).collect();
+        let page = client.get::<Page<ModeView>>(&["modes"], &query).await?.read;
+        let own = page.items.into_iter().filter(|mode| mode.scope == "org");
+        modes.extend(own.map(|mode| ModeLine { action: mode.action, mode: mode.mode, locked: mode.locked }));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let count = modes.len();
+    let text = serde_json::to_string_pretty(&ModesFile { modes }).map_err(|error| Failure::failed(error.to_string()))?;
+    if file == Path::new("-") {
+        return terminal.line(text);
+    }
+    let part = Part::create(file)?;
+    writeln!(part.file(), "{text}").map_err(|error| Failure::file(file, &error))?;
+    part.keep()?;
+    terminal.note(format!("{} {count} modes to {}", Tone::Ok.paint("✓ wrote"), file.display()));
+    Ok(())
+}
+
+async fn import(file: &Path, yes: bool, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+    let text = if file == Path::new("-") {
+        read_stdin(FILE_BYTES_MAX).await?
+    } else {
+        std::fs::read_to_string(file).map_err(|error| Failure::file(file, &error))?
+    };
+    let modes: ModesFile = serde_json::from_str(&text)
+        .map_err(|error| Failure::new(Exit::Invalid, format!("`{}` is not a file of modes: {error}", file.display())))?;
+    let question = format!("replace every mode of the org by the {} in `{}`?", modes.modes.len(), file.display());
+    terminal.consent(&question, Consent::from_flag(yes || client.rehearses())).await?;
+    let answer = client.put::<ModesReplacedResponse>(&["modes"], &modes).await?;
+    let changed = answer.read.changed.to_string();
+    terminal.record(&answer.raw, &Record::new(&changed).with("changed", Cell::text(changed.clone())))
 }
 
 fn changed(change: &ModeChangeResponse, raw: &serde_json::Value, terminal: &mut Terminal) -> Result<(), Failure> {

@@ -102,6 +102,40 @@ fn a_space_is_shown_and_gets_a_band() {
 }
 
 #[test]
+fn modes_travel_as_one_file_and_a_bad_line_changes_nothing() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    owner.run(&["mode", "set", "http.request", "deny", "--locked"]).ok();
+    owner.run(&["mode", "export", "modes.json"]).ok();
+    let exported = owner.run(&["mode", "export", "-"]).ok();
+    let file = std::fs::read_to_string(owner.folder().join("modes.json")).unwrap();
+    assert_eq!(file, exported.stdout);
+    let line = |action: &str, mode: &str| json!({ "action": action, "mode": mode });
+    let locked = json!({ "action": "http.request", "mode": "deny", "locked": true });
+    assert_eq!(exported.json(), json!({ "modes": [line("files.write_text", "allow"), locked] }));
+
+    owner.run(&["mode", "set", "files.write_text", "deny"]).ok();
+    owner.run(&["mode", "set", "files.delete", "allow"]).ok();
+    owner.run(&["mode", "unset", "http.request"]).ok();
+    owner.run(&["mode", "import", "modes.json"]).exits(2);
+    assert_eq!(owner.run(&["mode", "import", "modes.json", "--yes", "--json"]).ok().json(), json!({ "changed": 3 }));
+    assert_eq!(owner.run(&["mode", "export", "-"]).ok().stdout, file);
+    assert_eq!(owner.run(&["mode", "import", "modes.json", "--yes", "--json"]).ok().json(), json!({ "changed": 0 }));
+
+    for bad in [
+        json!({ "modes": [line("files.list", "deny"), line("files.lst", "deny")] }),
+        json!({ "modes": [line("files.list", "deny"), line("files.list", "allow")] }),
+    ] {
+        let refused = owner.run_with_stdin(&["mode", "import", "-", "--yes", "--json"], &bad.to_string()).exits(8);
+        assert_eq!(refused.error()["errors"][0]["pointer"], "/modes/1/action");
+    }
+    owner.run_with_stdin(&["mode", "import", "-", "--yes"], "nonsense").exits(8);
+    assert_eq!(owner.run(&["mode", "export", "-"]).ok().stdout, file);
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
 fn modes_are_set_listed_and_unset() {
     let server = Server::start();
     let owner = server.owner();

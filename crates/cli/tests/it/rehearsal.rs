@@ -58,6 +58,7 @@ fn what_asks_no_server_cannot_be_rehearsed() {
         &["receipt", "export", "all.jsonl"],
         &["receipt", "key", "--out", "all.jsonl"],
         &["receipt", "checkpoint", "--out", "all.jsonl"],
+        &["mode", "export", "all.jsonl"],
         &["logout"],
     ] {
         let ran = owner.run(&[arguments, &["--dry-run"]].concat()).exits(2);

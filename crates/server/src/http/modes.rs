@@ -5,7 +5,8 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
-use api::rules::{ModeChangeResponse, ModeName, ModeView, SetModeRequest};
+use api::problem::FieldError;
+use api::rules::{ModeChangeResponse, ModeName, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -13,7 +14,7 @@ use countersign_core::decision::Lock;
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, Mode};
 use pipeline::Listed;
-use store::ModeChange;
+use store::{ModeChange, OrgMode};
 
 /// Every mode that was set explicitly.
 #[utoipa::path(operation_id = "modes_list", get, path = "/api/v1/modes", tag = "modes", params(PageQuery),
@@ -33,6 +34,39 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
     Ok(Json(Page { items: items.collect(), next: page.next }))
 }
 
+/// Replaces all of the org's modes by those of a file, at once. A line that cannot be used leaves everything as it is.
+#[utoipa::path(operation_id = "modes_replace", put, path = "/api/v1/modes", tag = "modes", request_body = ModesFile,
+    responses((status = 200, body = ModesReplacedResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn replace(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<ModesFile>,
+) -> Result<Json<ModesReplacedResponse>, Refusal> {
+    caller.must(Permission::ManagePolicy)?;
+    let mut rows: Vec<OrgMode> = Vec::with_capacity(body.modes.len());
+    let mut errors = Vec::new();
+    for (at, line) in body.modes.into_iter().enumerate() {
+        let mut wrong = |message: String| errors.push(FieldError { pointer: format!("/modes/{at}/action"), message });
+        match ActionId::parse(&line.action) {
+            Err(error) => wrong(error.to_string()),
+            Ok(action) if rows.iter().any(|row| row.action == action) => wrong(format!("`{action}` stands in the file twice")),
+            Ok(action) if is_missing(&app, &caller, &action).await => wrong(format!("there is no action `{action}`")),
+            Ok(action) => rows.push(OrgMode { action, mode: from_name(line.mode), lock: to_lock(line.locked) }),
+        }
+    }
+    if !errors.is_empty() {
+        let mut refusal = Refusal::new(Code::InvalidRequest, "nothing was changed: some lines cannot be used");
+        refusal.0.errors = errors;
+        return Err(refusal);
+    }
+    let changed = app.store().replace_modes(&caller.principal.org, rows, &caller.principal.id).await?;
+    Ok(Json(ModesReplacedResponse { changed }))
+}
+
+const fn to_lock(locked: bool) -> Lock {
+    if locked { Lock::Locked } else { Lock::Open }
+}
+
 /// Sets the org's mode for an action. Approvals that were asked under the old rules no longer fit.
 #[utoipa::path(operation_id = "modes_set", put, path = "/api/v1/modes/{action}", tag = "modes", params(("action" = String, Path)), request_body = SetModeRequest,
     responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
@@ -42,8 +76,7 @@ pub(super) async fn set(
     Path(action): Path<String>,
     Strict(body): Strict<SetModeRequest>,
 ) -> Result<Json<ModeChangeResponse>, Refusal> {
-    let lock = if body.locked { Lock::Locked } else { Lock::Open };
-    change(&app, &caller, &action, Some(body.mode), lock).await
+    change(&app, &caller, &action, Some(body.mode), to_lock(body.locked)).await
 }
 
 /// Removes the org's mode for an action: the inferred one holds again.

@@ -19,7 +19,41 @@ on_both_engines!(
     a_session_has_at_most_ten_pending,
     many_approvers_at_once_run_it_once,
     deny_and_approve_at_once_have_one_winner,
+    whoever_holds_the_line_hears_how_it_ended,
 );
+
+async fn whoever_holds_the_line_hears_how_it_ended(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    // A call that waits on an open line, and the id it waits under.
+    let calling = async || {
+        let (client, path) = (agent.client.clone(), format!("/api/v1/sessions/{}/actions/invoke?wait=30s", agent.session));
+        let line = tokio::spawn(async move { client.post(&path, json!({ "action": "fake.write", "params": {} })).await });
+        loop {
+            let waiting = server.owner.get("/api/v1/invocations?status=pending").await.ok();
+            if let Some(id) = waiting["items"][0]["id"].as_str() {
+                return (line, id.to_owned());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let (line, id) = calling().await;
+    server.owner.deny(&id, "not today").await.ok();
+    let told = line.await.unwrap();
+    told.problem(403, "denied_by_person");
+    assert_eq!(told.body["detail"], "a person said no: not today");
+
+    let (line, id) = calling().await;
+    server.owner.set_mode("fake.write", "require_approval").await;
+    server.owner.approve(&id).await.problem(409, "policy_mismatch");
+    line.await.unwrap().problem(403, "approval_void");
+
+    let (line, id) = calling().await;
+    server.owner.approve(&id).await.ok();
+    assert_eq!(line.await.unwrap().ok()["invocation"]["status"], "succeeded");
+    assert_eq!(server.source.effects(), 1);
+    server.verify().await;
+}
 
 async fn an_approval_is_single_use(kind: Kind) {
     let server = TestServer::start(kind).await;

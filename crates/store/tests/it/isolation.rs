@@ -129,9 +129,10 @@ const NOT_OF_ONE_ORG: [(&str, &str); 11] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 17] = [
+const WRITES: [&str; 18] = [
     "create_space",
     "change_space",
+    "replace_modes",
     "forget_expired_keys",
     "create_user",
     "disable_user",
@@ -222,6 +223,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.change_space(org, &them.space, banded, &by).await, Ok(None));
     let change = ModeChange { automation: None, action: action(WRITE), mode: None, lock: Lock::Open, by };
     store.change_mode(org, change).await.unwrap();
+    store.replace_modes(org, Vec::new(), &ours.tenant.person()).await.unwrap();
     store.rotate_keys(org).await.unwrap();
     assert!(store.create_space(org, "space of theirs", &ours.tenant.person()).await.unwrap().is_some(), "names are the org's own");
     assert_eq!(snapshot(store, &theirs).await, before);
