@@ -346,6 +346,10 @@ fn told(committed: &Result<(), Error>, writes: usize) -> Result<(), Error> {
     }
 }
 
+fn by_a_bug() -> Error {
+    Error::Unavailable { message: "a write stopped working, by a bug".into() }
+}
+
 impl Columns {
     pub(crate) fn of(row: Row) -> Self {
         Self(row.into_iter())

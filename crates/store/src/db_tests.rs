@@ -194,3 +194,28 @@ async fn a_write_that_awaits_something_else_is_refused_and_holds_nobody_up() {
     assert!(matches!(stuck, Err(Error::Corrupt { .. })), "{stuck:?}");
     assert_eq!(store.check().await, Ok(()));
 }
+
+/// A write with a bug: whoever shares its batch may try again, and the store goes on.
+async fn panicking(store: Opened) {
+    let org = org(&store).await;
+    store.db.write(writing(org.clone(), 0, End::Well)).await.unwrap();
+    let bug: Result<(), Error> = store.db.write(|tx| Box::pin(broken(tx))).await;
+    assert!(matches!(bug, Err(Error::Unavailable { .. })), "{bug:?}");
+    assert_eq!(store.db.write(writing(org.clone(), 1, End::Well)).await, Ok(2));
+    assert_eq!(digests(&store.db, &org).await, ["000", "001"]);
+}
+
+async fn broken(tx: &mut Tx) -> Result<(), Error> {
+    tx.exec("/* every org */ DELETE FROM definitions", &[]).await?;
+    panic!("a bug")
+}
+
+#[tokio::test]
+async fn on_sqlite_a_write_that_panics_leaves_the_store_as_it_was_and_working() {
+    panicking(sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_postgresql_a_write_that_panics_leaves_the_store_as_it_was_and_working() {
+    panicking(postgres().await).await;
+}

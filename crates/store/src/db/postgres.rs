@@ -11,7 +11,8 @@ use crate::Error;
 use crate::seal::Sealing;
 use countersign_core::Timestamp;
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
-use futures_util::TryStreamExt;
+use futures_util::{FutureExt, TryStreamExt};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use time::{DATABASE_TIME, Time};
@@ -392,7 +393,9 @@ impl Life {
                 }
                 Ok(client) => {
                     let mut tx = Tx::new(Connection::Postgres(Writer::new(client, self.patience)), sealing);
-                    let committed = self.commit_batch(&mut tx, &mut queue, &mut batch).await;
+                    let committed = AssertUnwindSafe(self.commit_batch(&mut tx, &mut queue, &mut batch)).catch_unwind().await;
+                    // A bug in one write: its connection is dropped, and everybody in the batch may try again.
+                    let committed = committed.unwrap_or_else(|_panic| Err(super::by_a_bug()));
                     if tx.changes_remembered {
                         self.remembered.forget();
                     }

@@ -7,6 +7,7 @@ use crate::Error;
 use crate::seal::Sealing;
 use countersign_core::{Clock, Timestamp};
 use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -132,7 +133,13 @@ fn write_all(mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>, clock: &dyn 
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(first) = queue.blocking_recv() {
         tx.now = clock.now();
-        let committed = commit_batch(&mut tx, first, &mut queue, &mut batch);
+        let committed = catch_unwind(AssertUnwindSafe(|| commit_batch(&mut tx, first, &mut queue, &mut batch)));
+        // A bug in one write: nothing of its batch is kept, everybody in it may try again, and the next begins anew.
+        let committed = committed.unwrap_or_else(|_panic| {
+            rollback(&mut tx);
+            tx.savepoint = Savepoint::Outside;
+            Err(super::by_a_bug())
+        });
         if committed.is_err() {
             tx.sealing.forget();
         }
