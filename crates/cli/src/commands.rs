@@ -88,7 +88,7 @@ fn start(cli: Cli, terminal: &mut Terminal) -> Result<Exit, Failure> {
     if cli.global.dry_run
         && let Some(name) = cli.command.changes_this_machine()
     {
-        return Err(Failure::usage(format!("`{name}` cannot be rehearsed: it asks no server, it changes this machine")));
+        return Err(Failure::usage(format!("`{name}` cannot be rehearsed: what it changes is on this machine")));
     }
     // Serving is work for every core; asking is not.
     let mut builder = if matches!(cli.command, Command::Serve(_)) {

@@ -39,7 +39,7 @@ fn record(invocation: &InvocationView, entries: &[EntryView], terminal: &Termina
     let mut record = Record::new(&invocation.id)
         .with("invocation", Cell::text(&invocation.id).toned(Tone::Strong))
         .with("action", Cell::text(format!("{} ({} {})", invocation.action, invocation.tier, invocation.class)))
-        .with("status", Cell::status(&invocation.status))
+        .with("status", Cell::status_of(&invocation.status, invocation.dry_run))
         .with("mode", Cell::mode(&invocation.decision.mode))
         .with("cascade", Cell::text(cascade(&invocation.decision)));
     for gate in &invocation.gates {

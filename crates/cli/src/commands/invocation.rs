@@ -67,7 +67,7 @@ impl List {
         for invocation in &answer.read.items {
             table.row([
                 Cell::text(&invocation.id),
-                Cell::status(&invocation.status),
+                Cell::status_of(&invocation.status, invocation.dry_run),
                 Cell::text(&invocation.action),
                 Cell::tier(&invocation.tier),
                 Cell::principal(&invocation.principal),

@@ -136,7 +136,7 @@ async fn export(file: &Path, client: &Client, terminal: &mut Terminal) -> Result
     let part = Part::create(file)?;
     writeln!(part.file(), "{text}").map_err(|error| Failure::file(file, &error))?;
     part.keep()?;
-    terminal.note(format!("{} {count} modes to {}", Tone::Ok.paint("✓ wrote"), file.display()));
+    terminal.note(format!("{} modes to {} ({count})", Tone::Ok.paint("✓ wrote"), file.display()));
     Ok(())
 }
 

@@ -101,7 +101,7 @@ async fn list(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Resu
         table.row([
             Cell::text(&entry.id),
             Cell::text(entry.seq.to_string()),
-            Cell::status(body(entry, "status")),
+            Cell::status_of(body(entry, "status"), is_dry_run(entry)),
             Cell::text(body(entry, "action")),
             Cell::principal(body(entry, "principal")),
             terminal.past(at(entry)),
@@ -124,7 +124,7 @@ async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit
     let record = Record::new(&entry.id)
         .with("id", Cell::text(&entry.id).toned(Tone::Strong))
         .with("entry", Cell::shown(format!("#{}", entry.seq), entry.seq.to_string()))
-        .with("status", Cell::status(body(entry, "status")))
+        .with("status", Cell::status_of(body(entry, "status"), is_dry_run(entry)))
         .with("error", Cell::maybe(pointed("/body/error").filter(|text| !text.is_empty())))
         .with("invocation", Cell::maybe(entry.invocation_id.as_ref()))
         .with("action", Cell::text(body(entry, "action")))
@@ -206,6 +206,10 @@ async fn receipt_id(id: &str, client: &Client) -> Result<String, Failure> {
 
 fn body<'a>(entry: &'a EntryView, field: &str) -> &'a str {
     entry.payload.get("body").and_then(|body| body.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_dry_run(entry: &EntryView) -> bool {
+    entry.payload.pointer("/body/dry_run").and_then(Value::as_bool).unwrap_or_default()
 }
 
 fn at(entry: &EntryView) -> &str {

@@ -53,7 +53,8 @@ impl Show {
 async fn before(invocation: &InvocationView, client: &Client) -> Option<Before> {
     let query = [("action", invocation.action.clone()), ("session", invocation.session_id.clone()), ("limit", "100".to_owned())];
     let page = client.get::<Page<InvocationView>>(&["invocations"], &query).await.ok()?.read;
-    let ended: Vec<_> =
-        page.items.iter().filter(|other| other.id != invocation.id).map(outcome::status).filter(|status| status.is_final()).collect();
+    // A rehearsal says nothing about how it goes.
+    let others = page.items.iter().filter(|other| other.id != invocation.id && !other.dry_run);
+    let ended: Vec<_> = others.map(outcome::status).filter(|status| status.is_final()).collect();
     Some(Before { ended: ended.len(), succeeded: ended.iter().filter(|status| **status == Status::Succeeded).count() })
 }

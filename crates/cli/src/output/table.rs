@@ -50,6 +50,12 @@ impl Cell {
         Self::shown(shown, status).toned(tone)
     }
 
+    /// Of something that was only rehearsed: nobody must take it for an effect.
+    pub(crate) fn status_of(status: &str, is_dry_run: bool) -> Self {
+        let cell = Self::status(status);
+        if is_dry_run { cell.and(" (dry run)") } else { cell }
+    }
+
     pub(crate) fn tier(tier: &str) -> Self {
         let (shown, tone) = style::tier(tier);
         Self::shown(shown, tier).toned(tone)

@@ -43,7 +43,8 @@ impl Export {
                 ),
             );
         }
-        terminal.next(format!("countersign receipt verify {} --key receipt.pem", self.file.display()));
+        let file = self.file.display();
+        terminal.next(format!("countersign receipt key --out receipt.pem && countersign receipt verify {file} --key receipt.pem"));
         Ok(Exit::Ok)
     }
 }

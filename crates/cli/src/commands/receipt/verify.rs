@@ -115,7 +115,8 @@ fn bad(finding: &Finding, report: &Report) -> Failure {
     };
     let holds = match report.entries {
         0 => "nothing before it could be checked".to_owned(),
-        entries => format!("the {entries} entries before it hold"),
+        1 => "one entry was read before it, and holds".to_owned(),
+        entries => format!("{entries} entries were read before it, and hold but for this"),
     };
     Failure::failed(format!("{subject} does not hold: {}", finding.reason))
         .cause(format!("{} (class {}); {holds}", finding.name, finding.class))
