@@ -1,6 +1,7 @@
 //! Actions: what can be done, how, and doing it.
 
 mod invoke;
+pub(super) mod meant;
 mod params;
 mod session;
 
@@ -107,7 +108,10 @@ async fn available(session: Option<&str>, client: &Client) -> Result<Answer<Avai
 }
 
 async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let answer = client.get::<ActionView>(&["actions", id], &[]).await?;
+    let answer = match client.get::<ActionView>(&["actions", id], &[]).await {
+        Ok(answer) => answer,
+        Err(failure) => return Err(meant::with_guess(failure, id, client).await),
+    };
     let action = &answer.read;
     let mode_source = format!(" ({})", action.mode_source.replace('_', " "));
     let dry_run = if action.dry_run_supported { "yes, with --dry-run" } else { "no" };

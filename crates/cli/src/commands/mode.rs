@@ -1,5 +1,6 @@
 //! Modes: whether an action runs, waits for a person or is refused. What is not set is inferred from the action's tier.
 
+use super::action::meant;
 use super::more;
 use super::part::Part;
 use crate::args::Paging;
@@ -97,7 +98,10 @@ impl Mode {
                     Choice::RequireApproval => ModeName::RequireApproval,
                     Choice::Deny => ModeName::Deny,
                 };
-                let answer = client.put::<ModeChangeResponse>(&["modes", &action], &SetModeRequest { mode, locked }).await?;
+                let answer = match client.put::<ModeChangeResponse>(&["modes", &action], &SetModeRequest { mode, locked }).await {
+                    Ok(answer) => answer,
+                    Err(failure) => return Err(meant::with_guess(failure, &action, client).await),
+                };
                 changed(&answer.read, &answer.raw, terminal)?;
             }
             Self::Export { file } => export(&file, client, terminal).await?,

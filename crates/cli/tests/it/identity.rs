@@ -89,6 +89,21 @@ fn a_server_shows_its_owners_token_once() {
 }
 
 #[test]
+fn a_misspelt_action_is_guessed() {
+    let server = Server::start();
+    let owner = server.owner();
+    for arguments in [
+        &["action", "invoke", "files.write_txt", "path=a", "text=b"][..],
+        &["action", "show", "files.write_txt"],
+        &["mode", "set", "files.write_txt", "allow"],
+    ] {
+        let refused = owner.run(arguments).exits(3);
+        assert!(refused.stderr.contains("hint: did you mean `files.write_text`?"), "{}", refused.stderr);
+    }
+    assert!(!owner.run(&["action", "show", "calendar.book"]).exits(3).stderr.contains("did you mean"));
+}
+
+#[test]
 fn a_space_is_shown_and_gets_a_band() {
     let server = Server::start();
     let owner = server.owner();

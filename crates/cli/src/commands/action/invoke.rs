@@ -1,5 +1,6 @@
 //! Asking for an action: sends it, waits for the person where one is needed, and writes the result to stdout.
 
+use super::meant;
 use super::{params, session};
 use crate::client::{Answer, Client};
 use crate::commands::outcome;
@@ -89,7 +90,10 @@ impl Invoke {
         };
         let path = ["sessions", &session, "actions", "invoke"];
         // Rehearsed by the server, which knows what would change.
-        let first = client.post_always::<InvokeResponse>(&path, &request).await?;
+        let first = match client.post_always::<InvokeResponse>(&path, &request).await {
+            Ok(first) => first,
+            Err(failure) => return Err(meant::with_guess(failure, &request.action, client).await),
+        };
         if outcome::is_settled(&first.read.invocation) {
             return ended(&first, terminal);
         }
