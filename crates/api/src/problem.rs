@@ -28,6 +28,15 @@ macro_rules! codes {
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$name => $title),* }
             }
+
+            /// Its page, as Markdown: what `type` of a problem points to. A code without one does not compile.
+            pub const fn page(self) -> &'static str {
+                match self { $(Self::$name => include_str!(concat!("../../../docs/errors/", $text, ".md"))),* }
+            }
+
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == text)
+            }
         }
     };
 }

@@ -9,6 +9,7 @@ mod keys;
 mod listener;
 mod modes;
 mod page;
+mod pages;
 mod problem;
 mod receipts;
 mod sessions;
@@ -92,6 +93,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
 fn router(app: App) -> Router {
     let (api, _) = routes();
     api.route("/api/v1/openapi.json", axum::routing::get(health::openapi))
+        .route("/", axum::routing::get(pages::welcome))
+        .route("/docs/errors/{code}", axum::routing::get(pages::error))
         .route("/healthz", axum::routing::get(health::healthz))
         .route("/readyz", axum::routing::get(health::readyz))
         .route("/metrics", axum::routing::get(health::metrics))

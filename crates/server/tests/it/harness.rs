@@ -56,8 +56,8 @@ pub(crate) struct TestServer {
 /// Someone with a token.
 #[derive(Clone)]
 pub(crate) struct Client {
-    http: reqwest::Client,
-    url: String,
+    pub(crate) http: reqwest::Client,
+    pub(crate) url: String,
     pub(crate) token: String,
 }
 

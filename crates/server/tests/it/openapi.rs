@@ -22,3 +22,20 @@ async fn it_is_served_and_health_needs_no_token() {
     assert_eq!(nobody.get("/readyz").await.status, 200);
     assert_eq!(nobody.get("/metrics").await.status, 200);
 }
+
+#[tokio::test]
+async fn the_address_and_the_type_of_a_problem_lead_somewhere() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    let nobody = server.owner.with_token("");
+    let page = async |path: &str| {
+        let answer = nobody.http.get(format!("{}{path}", nobody.url)).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    assert!(page("/").await.1.contains("/api/v1/openapi.json"));
+    for code in api::Code::ALL {
+        let (status, text) = page(&format!("/docs/errors/{}", code.as_str())).await;
+        assert_eq!(status, 200, "{code:?}");
+        assert!(text.contains(code.title()), "{code:?}");
+    }
+    nobody.get("/docs/errors/nonsense").await.problem(404, "not_found");
+}

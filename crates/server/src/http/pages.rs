@@ -1,0 +1,26 @@
+//! What a person finds who follows a link: the address that was printed, or the `type` of a problem.
+
+use super::problem::Refusal;
+use api::Code;
+use axum::extract::Path;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+
+const MARKDOWN: &str = "text/markdown; charset=utf-8";
+
+/// Where to go from here.
+pub(super) async fn welcome() -> Response {
+    let text = concat!(
+        "Countersign ",
+        env!("CARGO_PKG_VERSION"),
+        "\n\nThe API is described at /api/v1/openapi.json, every error at /docs/errors/<code>.\n",
+        "From a terminal: countersign help\n"
+    );
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+}
+
+/// The page of an error code.
+pub(super) async fn error(Path(code): Path<String>) -> Result<Response, Refusal> {
+    let code = Code::parse(code.trim_end_matches(".md")).ok_or_else(|| Refusal::not_found("error code", &code))?;
+    Ok(([(header::CONTENT_TYPE, MARKDOWN)], code.page()).into_response())
+}
