@@ -201,7 +201,13 @@ impl Failure {
     /// What the server answered; `raw` is its body, kept whole.
     pub(crate) fn of_problem(problem: &Problem, raw: Value) -> Self {
         let fields: Vec<_> = problem.errors.iter().map(at_pointer).collect();
-        let cause = if fields.is_empty() { uncapitalised(&problem.title) } else { fields.join("; ") };
+        // Of what is not there the title would only say again that it is not there.
+        let says_it_all = matches!(problem.code, Code::NotFound | Code::UnknownAction | Code::UnknownSource | Code::UnknownSession);
+        let cause = match (fields.is_empty(), says_it_all) {
+            (false, _) => Some(fields.join("; ")),
+            (true, true) => None,
+            (true, false) => Some(uncapitalised(&problem.title)),
+        };
         let exit = Exit::of_code(problem.code);
         let subject = problem.invocation.as_ref().map(|invocation| &invocation.id).or(problem.invocation_id.as_ref());
         let default_hint = || match (exit, subject) {
@@ -212,7 +218,7 @@ impl Failure {
         Self {
             exit,
             message: problem.detail.clone(),
-            cause: Some(cause),
+            cause,
             hint: problem.hint.clone().or_else(default_hint),
             code: Some(problem.code),
             problem: Some(Box::new(raw)),

@@ -29,7 +29,10 @@ impl Refusal {
     /// The same words for what does not exist and for what belongs to another org.
     pub(super) fn not_found(what: &str, id: &str) -> Self {
         let id: String = id.chars().filter(|character| !character.is_control()).take(80).collect();
-        Self::new(Code::NotFound, format!("there is no {what} `{id}`"))
+        let refusal = Self::new(Code::NotFound, format!("there is no {what} `{id}`"));
+        // What has no list of its own has no hint.
+        let is_listed = ["invocation", "receipt", "session", "space", "token", "user"].contains(&what);
+        if is_listed { refusal.hint(format!("list them with `countersign {what} list`")) } else { refusal }
     }
 
     /// An invocation that ended otherwise than asked for, with its receipt.

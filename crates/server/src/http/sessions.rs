@@ -87,7 +87,7 @@ async fn find_space(app: &App, caller: &Caller, text: &str) -> Result<Space, Ref
         Ok(id) => app.store().find_space(org, &id).await?,
         Err(_) => app.store().find_space_by_name(org, text).await?,
     };
-    found.ok_or_else(|| Refusal::not_found("space", text).hint("list them with `countersign space list`"))
+    found.ok_or_else(|| Refusal::not_found("space", text))
 }
 
 fn view(session: &Session) -> SessionView {
