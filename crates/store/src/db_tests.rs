@@ -219,3 +219,24 @@ async fn on_sqlite_a_write_that_panics_leaves_the_store_as_it_was_and_working() 
 async fn on_postgresql_a_write_that_panics_leaves_the_store_as_it_was_and_working() {
     panicking(postgres().await).await;
 }
+
+/// The first statement of a batch cannot even be prepared: the batch has not begun then, and must still go on.
+async fn broken_first(store: Opened) {
+    let org = org(&store).await;
+    let broken = store.db.write(|tx| Box::pin(async move { tx.exec("SELECT org_id FROM no_such_table", &[]).await }));
+    let others = (0..8).map(|n| store.db.write(writing(org.clone(), n, End::Well)));
+    let (broken, others) = futures_util::future::join(broken, futures_util::future::join_all(others)).await;
+    assert!(matches!(broken, Err(Error::Corrupt { .. })), "{broken:?}");
+    assert_eq!(others, (1..=8).map(Ok).collect::<Vec<_>>());
+    assert_eq!(digests(&store.db, &org).await.len(), 8);
+}
+
+#[tokio::test]
+async fn on_sqlite_a_batch_goes_on_after_a_first_statement_that_does_not_read() {
+    broken_first(sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_postgresql_a_batch_goes_on_after_a_first_statement_that_does_not_read() {
+    broken_first(postgres().await).await;
+}

@@ -77,17 +77,22 @@ pub struct Store {
 impl Store {
     /// Opens the database, brings its schema up to date, and starts the writer.
     pub async fn open(config: Config) -> Result<Self, Error> {
-        let keychain = Arc::new(keys::Keychain::new(config.master, Arc::clone(&config.random)));
-        let db = db::Db::open(&config.engine, config.time, config.patience, seal::Sealing::new(Arc::clone(&keychain))).await?;
-        migrate::migrate(&db).await?;
-        Ok(Self { db, keychain, random: config.random })
+        let store = Self::connect(config).await?;
+        migrate::migrate(&store.db).await?;
+        Ok(store)
     }
 
     /// Like `open`, for who reads beside a server that may be running: another schema than this binary's is refused, not changed.
     pub async fn open_unchanged(config: Config) -> Result<Self, Error> {
+        let store = Self::connect(config).await?;
+        migrate::check(&store.db).await?;
+        Ok(store)
+    }
+
+    async fn connect(config: Config) -> Result<Self, Error> {
         let keychain = Arc::new(keys::Keychain::new(config.master, Arc::clone(&config.random)));
-        let db = db::Db::open(&config.engine, config.time, config.patience, seal::Sealing::new(Arc::clone(&keychain))).await?;
-        migrate::check(&db).await?;
+        let sealing = seal::Sealing::new(Arc::clone(&keychain));
+        let db = db::Db::open(&config.engine, config.time, config.patience, sealing).await?;
         Ok(Self { db, keychain, random: config.random })
     }
 

@@ -13,7 +13,7 @@ use axum::extract::{Path, State};
 use countersign_core::decision::Lock;
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, Mode};
-use pipeline::Listed;
+use pipeline::{Listed, SourceListing};
 use store::{ModeChange, OrgMode};
 
 /// Every mode that was set explicitly.
@@ -43,6 +43,7 @@ pub(super) async fn replace(
     Strict(body): Strict<ModesFile>,
 ) -> Result<Json<ModesReplacedResponse>, Refusal> {
     caller.must(Permission::ManagePolicy)?;
+    let sources = app.pipeline().catalogue().list(&caller.principal.org).await;
     let mut rows: Vec<OrgMode> = Vec::with_capacity(body.modes.len());
     let mut errors = Vec::new();
     for (at, line) in body.modes.into_iter().enumerate() {
@@ -50,7 +51,7 @@ pub(super) async fn replace(
         match ActionId::parse(&line.action) {
             Err(error) => wrong(error.to_string()),
             Ok(action) if rows.iter().any(|row| row.action == action) => wrong(format!("`{action}` stands in the file twice")),
-            Ok(action) if is_missing(&app, &caller, &action).await => wrong(format!("there is no action `{action}`")),
+            Ok(action) if is_missing(&sources, &action) => wrong(format!("there is no action `{action}`")),
             Ok(action) => rows.push(OrgMode { action, mode: from_name(line.mode), lock: to_lock(line.locked) }),
         }
     }
@@ -89,7 +90,7 @@ pub(super) async fn unset(State(app): State<App>, caller: Caller, Path(action): 
 async fn change(app: &App, caller: &Caller, action: &str, mode: Option<ModeName>, lock: Lock) -> Result<Json<ModeChangeResponse>, Refusal> {
     caller.must(Permission::ManagePolicy)?;
     let action = ActionId::parse(action).map_err(|error| Refusal::new(Code::UnknownAction, error.to_string()))?;
-    if mode.is_some() && is_missing(app, caller, &action).await {
+    if mode.is_some() && is_missing(&app.pipeline().catalogue().list(&caller.principal.org).await, &action) {
         return Err(Refusal::new(Code::UnknownAction, format!("there is no action `{action}`"))
             .hint("list what there is with `countersign action list`"));
     }
@@ -100,9 +101,8 @@ async fn change(app: &App, caller: &Caller, action: &str, mode: Option<ModeName>
 
 /// Whether the action is known not to exist: a rule for a misspelt one would protect nothing and look as if it did. A source that
 /// cannot be asked now may still have it.
-async fn is_missing(app: &App, caller: &Caller, action: &ActionId) -> bool {
-    let sources = app.pipeline().catalogue().list(&caller.principal.org).await;
-    match sources.into_iter().find(|source| source.id == action.source()).map(|source| source.listed) {
+fn is_missing(sources: &[SourceListing], action: &ActionId) -> bool {
+    match sources.iter().find(|source| source.id == action.source()).map(|source| &source.listed) {
         Some(Listed::Actions(actions)) => actions.iter().all(|one| one.id != *action),
         Some(Listed::Failed { .. }) => false,
         None => true,

@@ -3,10 +3,13 @@
 
 mod listen;
 mod time;
+mod writer;
+
+pub(super) use writer::Writer;
 
 use super::pulse::Pulse;
 use super::remembered::{Remembered, Trust};
-use super::{Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
+use super::{Connection, QUEUE_MAX, Row, Savepoint, TimeSource, Tx, Val, Write};
 use crate::Error;
 use crate::seal::Sealing;
 use countersign_core::Timestamp;
@@ -54,10 +57,6 @@ type Presence = Arc<tokio::sync::Mutex<Option<ClientWrapper>>>;
 
 /// Every server holds this lock shared; whoever can take it alone is alone.
 const PRESENCE_LOCK: i64 = 7_117_002;
-
-/// The first statement of a batch. Batches of several servers take turns: two that lock the same rows in another order would otherwise
-/// deadlock, and events would be numbered in another order than they are committed.
-const TAKE_TURN: &str = "/* every org */ SELECT 1 FROM (SELECT pg_advisory_xact_lock(7117003)) AS turn";
 
 /// A server that stops answering in its turn loses it, and one that waits too long for its own gives up.
 const WRITER_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '10s'; SET lock_timeout = '10s'";
@@ -149,162 +148,9 @@ impl Postgres {
     }
 }
 
-/// The writer's connection. Words that begin and end savepoints wait for the next statement and travel with it:
-/// a write then costs as many round trips as it has statements that depend on each other.
-pub(super) struct Writer {
-    client: ClientWrapper,
-    words: String,
-    transaction: Transaction,
-    patience: Patience,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Transaction {
-    /// To be begun with the next statement. The turn (see `TAKE_TURN`) comes before any savepoint: going back to one would give
-    /// it up.
-    Wanted,
-    Begun,
-}
-
-impl Writer {
-    fn new(client: ClientWrapper, patience: Patience) -> Self {
-        Self { client, words: String::new(), transaction: Transaction::Wanted, patience }
-    }
-
-    /// To be said before whatever comes next.
-    pub(super) fn say_later(&mut self, words: &str) {
-        if !self.words.is_empty() {
-            self.words.push_str("; ");
-        }
-        self.words.push_str(words);
-    }
-
-    /// Says everything that waits, and this.
-    async fn say(&mut self, words: &str) -> Result<(), Error> {
-        self.say_later(words);
-        let said = std::mem::take(&mut self.words);
-        answer_within(self.patience.write, async { self.client.batch_execute(&said).await.map_err(classify) }).await
-    }
-
-    pub(super) async fn exec(&mut self, sql: &str, params: &[Val]) -> Result<u64, Error> {
-        let statement = self.prepare(sql).await?;
-        let take_turn = self.prepare(TAKE_TURN).await?;
-        let patience = self.patience;
-        let (client, said, transaction) = self.next();
-        after(client, Opening { transaction, take_turn: &take_turn, words: &said, patience }, client.execute_raw(&statement, params)).await
-    }
-
-    async fn prepare(&self, sql: &str) -> Result<tokio_postgres::Statement, Error> {
-        answer_within(self.patience.write, async { self.client.prepare_cached(sql).await.map_err(classify) }).await
-    }
-
-    /// What must be said before the next statement.
-    fn next(&mut self) -> (&ClientWrapper, String, Transaction) {
-        (&self.client, std::mem::take(&mut self.words), std::mem::replace(&mut self.transaction, Transaction::Begun))
-    }
-
-    /// Sends the last statements and the commit together. PostgreSQL runs them in this order, and turns the commit into a
-    /// rollback when one of them failed.
-    async fn commit(&mut self, statements: &[Statement]) -> Result<(), Error> {
-        let mut prepared = Vec::with_capacity(statements.len());
-        for (sql, _) in statements {
-            prepared.push(self.prepare(sql).await?);
-        }
-        let take_turn = self.prepare(TAKE_TURN).await?;
-        let patience = self.patience;
-        let (client, said, transaction) = self.next();
-        let mut sent: Vec<Sent<'_>> = Vec::with_capacity(statements.len() + 4);
-        if transaction == Transaction::Wanted {
-            sent.push(Box::pin(async { client.batch_execute("BEGIN").await.map(|()| 0) }));
-            sent.push(Box::pin(client.execute_raw(&take_turn, std::iter::empty::<Val>())));
-        }
-        if !said.is_empty() {
-            sent.push(Box::pin(async { client.batch_execute(&said).await.map(|()| 0) }));
-        }
-        for (statement, (_, params)) in prepared.iter().zip(statements) {
-            sent.push(Box::pin(client.execute_raw(statement, params)));
-        }
-        sent.push(Box::pin(async { client.batch_execute("COMMIT").await.map(|()| 0) }));
-        let Ok(answers) = tokio::time::timeout(patience.write, in_order(sent)).await else {
-            return Err(Error::CommitUnknown { message: "the database did not answer the commit".into() });
-        };
-        // The first that failed decides. Refused by the database, it was a statement, and the commit became a rollback; anything
-        // else, or the commit itself, leaves open what was kept.
-        let statements = answers.len() - 1;
-        match answers.into_iter().enumerate().find_map(|(at, answer)| answer.err().map(|error| (at, error))) {
-            None => Ok(()),
-            Some((at, error)) if at < statements && error.code().is_some() => Err(classify(error)),
-            Some((_, error)) => Err(Error::CommitUnknown { message: format!("the commit was not answered: {error}") }),
-        }
-    }
-
-    pub(super) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
-        let statement = self.prepare(sql).await?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
-        let take_turn = self.prepare(TAKE_TURN).await?;
-        let patience = self.patience;
-        let (client, said, transaction) = self.next();
-        let opening = Opening { transaction, take_turn: &take_turn, words: &said, patience };
-        after(client, opening, client.query(&statement, &params)).await?.iter().map(values).collect()
-    }
-}
-
-type Sent<'a> = std::pin::Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send + 'a>>;
-
-/// Starts them one after the other, in this order and without waiting between; then waits for each.
-async fn in_order(sent: Vec<Sent<'_>>) -> Vec<Result<u64, tokio_postgres::Error>> {
-    let mut sent: Vec<_> = sent.into_iter().map(futures_util::future::maybe_done).collect();
-    std::future::poll_fn(|context| {
-        for one in &mut sent {
-            let _answered_already = std::pin::Pin::new(one).poll(context);
-        }
-        std::task::Poll::Ready(())
-    })
-    .await;
-    let mut answers = Vec::with_capacity(sent.len());
-    for mut one in sent {
-        std::pin::Pin::new(&mut one).await;
-        answers.extend(std::pin::Pin::new(&mut one).take_output());
-    }
-    answers
-}
-
 async fn answer_within<T>(limit: Duration, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let away = |_| Error::Unavailable { message: format!("the database did not answer within {} seconds", limit.as_secs()) };
     tokio::time::timeout(limit, answer).await.map_err(away)?
-}
-
-/// What travels before a statement.
-struct Opening<'a> {
-    transaction: Transaction,
-    take_turn: &'a tokio_postgres::Statement,
-    words: &'a str,
-    patience: Patience,
-}
-
-/// Sends the opening and the statement together, in this order; the first that fails is the error.
-async fn after<T>(
-    client: &ClientWrapper,
-    opening: Opening<'_>,
-    statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, Error> {
-    let begun = async {
-        match opening.transaction {
-            Transaction::Begun => Ok(()),
-            Transaction::Wanted => {
-                let taken = client.execute_raw(opening.take_turn, std::iter::empty::<Val>());
-                let (begun, taken) = futures_util::future::join(client.batch_execute("BEGIN"), taken).await;
-                begun.and(taken.map(|_| ()))
-            }
-        }
-    };
-    let said = async { if opening.words.is_empty() { Ok(()) } else { client.batch_execute(opening.words).await } };
-    let all = async {
-        let (begun, said, done) = futures_util::future::join3(begun, said, statement).await;
-        begun.and(said).map_err(classify)?;
-        done.map_err(classify)
-    };
-    answer_within(opening.patience.write, all).await
 }
 
 const fn is_away(error: &Error) -> bool {

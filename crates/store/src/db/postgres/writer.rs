@@ -1,0 +1,157 @@
+//! The one connection that writes: what is said on it, in which order, and how a batch ends.
+
+use super::super::{Row, Statement, Val};
+use super::{Patience, answer_within, classify, values};
+use crate::Error;
+use deadpool_postgres::ClientWrapper;
+use tokio_postgres::types::ToSql;
+
+/// The first statement of a batch. Batches of several servers take turns: two that lock the same rows in another order would otherwise
+/// deadlock, and events would be numbered in another order than they are committed.
+const TAKE_TURN: &str = "/* every org */ SELECT 1 FROM (SELECT pg_advisory_xact_lock(7117003)) AS turn";
+
+/// The writer's connection. Words that begin and end savepoints wait for the next statement and travel with it:
+/// a write then costs as many round trips as it has statements that depend on each other.
+pub(in super::super) struct Writer {
+    pub(super) client: ClientWrapper,
+    words: String,
+    transaction: Transaction,
+    patience: Patience,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Transaction {
+    /// To be begun with the next statement. The turn (see `TAKE_TURN`) comes before any savepoint: going back to one would give
+    /// it up.
+    Wanted,
+    Begun,
+}
+
+impl Writer {
+    pub(super) fn new(client: ClientWrapper, patience: Patience) -> Self {
+        Self { client, words: String::new(), transaction: Transaction::Wanted, patience }
+    }
+
+    /// To be said before whatever comes next.
+    pub(in super::super) fn say_later(&mut self, words: &str) {
+        if !self.words.is_empty() {
+            self.words.push_str("; ");
+        }
+        self.words.push_str(words);
+    }
+
+    /// Says everything that waits, and this.
+    pub(super) async fn say(&mut self, words: &str) -> Result<(), Error> {
+        self.say_later(words);
+        let opening = self.opening().await?;
+        answer_within(self.patience.write, async { opening.send(&self.client).await.map_err(classify) }).await
+    }
+
+    pub(in super::super) async fn exec(&mut self, sql: &str, params: &[Val]) -> Result<u64, Error> {
+        let statement = self.prepare(sql).await?;
+        let opening = self.opening().await?;
+        self.after(&opening, self.client.execute_raw(&statement, params)).await
+    }
+
+    pub(in super::super) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
+        let statement = self.prepare(sql).await?;
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
+        let opening = self.opening().await?;
+        self.after(&opening, self.client.query(&statement, &params)).await?.iter().map(values).collect()
+    }
+
+    /// Sends the last statements and the commit together. PostgreSQL runs them in this order, and turns the commit into a
+    /// rollback when one of them failed.
+    pub(super) async fn commit(&mut self, statements: &[Statement]) -> Result<(), Error> {
+        let mut prepared = Vec::with_capacity(statements.len());
+        for (sql, _) in statements {
+            prepared.push(self.prepare(sql).await?);
+        }
+        let opening = self.opening().await?;
+        let client = &self.client;
+        let mut sent: Vec<Sent<'_>> = Vec::with_capacity(statements.len() + 2);
+        sent.push(Box::pin(async { opening.send(client).await.map(|()| 0) }));
+        for (statement, (_, params)) in prepared.iter().zip(statements) {
+            sent.push(Box::pin(client.execute_raw(statement, params)));
+        }
+        sent.push(Box::pin(async { client.batch_execute("COMMIT").await.map(|()| 0) }));
+        let Ok(answers) = tokio::time::timeout(self.patience.write, in_order(sent)).await else {
+            return Err(Error::CommitUnknown { message: "the database did not answer the commit".into() });
+        };
+        // The first that failed decides. Refused by the database, it was a statement, and the commit became a rollback; anything
+        // else, or the commit itself, leaves open what was kept.
+        let statements = answers.len() - 1;
+        match answers.into_iter().enumerate().find_map(|(at, answer)| answer.err().map(|error| (at, error))) {
+            None => Ok(()),
+            Some((at, error)) if at < statements && error.code().is_some() => Err(classify(error)),
+            Some((_, error)) => Err(Error::CommitUnknown { message: format!("the commit was not answered: {error}") }),
+        }
+    }
+
+    async fn prepare(&self, sql: &str) -> Result<tokio_postgres::Statement, Error> {
+        answer_within(self.patience.write, async { self.client.prepare_cached(sql).await.map_err(classify) }).await
+    }
+
+    async fn opening(&mut self) -> Result<Opening, Error> {
+        let take_turn = match self.transaction {
+            Transaction::Begun => None,
+            Transaction::Wanted => Some(self.prepare(TAKE_TURN).await?),
+        };
+        self.transaction = Transaction::Begun;
+        Ok(Opening { take_turn, words: std::mem::take(&mut self.words) })
+    }
+
+    /// Sends the opening and the statement together, in this order; the first that fails is the error.
+    async fn after<T>(&self, opening: &Opening, statement: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Error> {
+        let both = async {
+            let (opened, done) = futures_util::future::join(opening.send(&self.client), statement).await;
+            opened.map_err(classify)?;
+            done.map_err(classify)
+        };
+        answer_within(self.patience.write, both).await
+    }
+}
+
+/// What travels before the next statement.
+struct Opening {
+    /// Present when the transaction is still to be begun.
+    take_turn: Option<tokio_postgres::Statement>,
+    words: String,
+}
+
+impl Opening {
+    /// Everything is sent when this is first looked at; then the answers are waited for.
+    async fn send(&self, client: &ClientWrapper) -> Result<(), tokio_postgres::Error> {
+        let begun = async {
+            let Some(take_turn) = &self.take_turn else {
+                return Ok(());
+            };
+            let taken = client.execute_raw(take_turn, std::iter::empty::<Val>());
+            let (begun, taken) = futures_util::future::join(client.batch_execute("BEGIN"), taken).await;
+            begun.and(taken.map(|_| ()))
+        };
+        let said = async { if self.words.is_empty() { Ok(()) } else { client.batch_execute(&self.words).await } };
+        let (begun, said) = futures_util::future::join(begun, said).await;
+        begun.and(said)
+    }
+}
+
+type Sent<'a> = std::pin::Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send + 'a>>;
+
+/// Starts them one after the other, in this order and without waiting between; then waits for each.
+async fn in_order(sent: Vec<Sent<'_>>) -> Vec<Result<u64, tokio_postgres::Error>> {
+    let mut sent: Vec<_> = sent.into_iter().map(futures_util::future::maybe_done).collect();
+    std::future::poll_fn(|context| {
+        for one in &mut sent {
+            let _answered_already = std::pin::Pin::new(one).poll(context);
+        }
+        std::task::Poll::Ready(())
+    })
+    .await;
+    let mut answers = Vec::with_capacity(sent.len());
+    for mut one in sent {
+        std::pin::Pin::new(&mut one).await;
+        answers.extend(std::pin::Pin::new(&mut one).take_output());
+    }
+    answers
+}
