@@ -279,6 +279,8 @@ const fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Ok => "ok",
         Verdict::NeedsApproval => "needs_approval",
         Verdict::Deny => "deny",
+        Verdict::Quarantine => "quarantine",
+        Verdict::Redacted => "redacted",
         Verdict::NotApplicable => "not_applicable",
     }
 }

@@ -170,6 +170,10 @@ pub enum Verdict {
     /// It may pass if a person says so.
     NeedsApproval,
     Deny,
+    /// Too dangerous to pass on anybody's word in the inbox: it ends, and what it held is kept for review.
+    Quarantine,
+    /// It passes without what must neither leave nor be stored.
+    Redacted,
     /// No rule of this gate exists, so it had nothing to say.
     NotApplicable,
 }
@@ -180,6 +184,15 @@ pub struct GateVerdict {
     pub gate: Gate,
     pub verdict: Verdict,
     pub determining: Vec<String>,
+    /// What went wrong while its rules were evaluated. Any of it is a denial.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+}
+
+impl GateVerdict {
+    pub const fn new(gate: Gate, verdict: Verdict, determining: Vec<String>) -> Self {
+        Self { gate, verdict, determining, errors: Vec::new() }
+    }
 }
 
 #[cfg(test)]

@@ -324,7 +324,8 @@ fn outputs_of(key: &dyn SpaceKey, value: &Value) -> Outputs {
 }
 
 fn to_policy(verdict: &GateVerdict) -> (countersign_core::decision::Gate, PolicyVerdict) {
-    (verdict.gate, PolicyVerdict { verdict: verdict.verdict, determining: verdict.determining.clone() })
+    let GateVerdict { gate, verdict, determining, errors } = verdict;
+    (*gate, PolicyVerdict { verdict: *verdict, determining: determining.clone(), errors: errors.clone() })
 }
 
 /// How a write that may have been kept finds its row: nothing is certain any more.

@@ -24,9 +24,7 @@ pub fn gate(call: &Call) -> Vec<GateVerdict> {
         .map(|gate| match gate {
             Gate::Rbac => rbac(call),
             Gate::Space => space(call),
-            Gate::Abac | Gate::Consent | Gate::Safety | Gate::Redaction => {
-                GateVerdict { gate, verdict: Verdict::NotApplicable, determining: Vec::new() }
-            }
+            Gate::Abac | Gate::Consent | Gate::Safety | Gate::Redaction => GateVerdict::new(gate, Verdict::NotApplicable, Vec::new()),
         })
         .collect()
 }
@@ -35,7 +33,7 @@ pub fn gate(call: &Call) -> Vec<GateVerdict> {
 pub fn denied(verdicts: &[GateVerdict]) -> Option<&GateVerdict> {
     verdicts.iter().find(|verdict| match verdict.verdict {
         Verdict::Deny => true,
-        Verdict::Ok | Verdict::NeedsApproval | Verdict::NotApplicable => false,
+        Verdict::Ok | Verdict::NeedsApproval | Verdict::Quarantine | Verdict::Redacted | Verdict::NotApplicable => false,
     })
 }
 
@@ -54,14 +52,14 @@ fn holds(permission: &str) -> String {
 fn rbac(call: &Call) -> GateVerdict {
     let gate = Gate::Rbac;
     if !call.principal.may(Permission::Invoke) {
-        return GateVerdict { gate, verdict: Verdict::Deny, determining: vec![INVOKE.to_owned()] };
+        return GateVerdict::new(gate, Verdict::Deny, vec![INVOKE.to_owned()]);
     }
     let (held, missing): (Vec<&String>, Vec<&String>) = call.requires.iter().partition(|permission| is_builtin(permission));
     if missing.is_empty() {
         let determining = std::iter::once(INVOKE.to_owned()).chain(held.into_iter().map(|permission| holds(permission))).collect();
-        GateVerdict { gate, verdict: Verdict::Ok, determining }
+        GateVerdict::new(gate, Verdict::Ok, determining)
     } else {
-        GateVerdict { gate, verdict: Verdict::Deny, determining: missing.into_iter().map(|permission| holds(permission)).collect() }
+        GateVerdict::new(gate, Verdict::Deny, missing.into_iter().map(|permission| holds(permission)).collect())
     }
 }
 
@@ -77,7 +75,7 @@ fn space(call: &Call) -> GateVerdict {
         // What cannot be compared cannot be shown to be this space.
         Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_)) => Verdict::Deny,
     };
-    GateVerdict { gate: Gate::Space, verdict, determining: vec![SAME_SPACE.to_owned()] }
+    GateVerdict::new(Gate::Space, verdict, vec![SAME_SPACE.to_owned()])
 }
 
 #[cfg(test)]
@@ -121,7 +119,7 @@ mod tests {
     }
 
     fn check(verdicts: &[GateVerdict], gate: Gate, verdict: Verdict, determining: &[&str]) {
-        let expected = GateVerdict { gate, verdict, determining: determining.iter().map(|&rule| rule.to_owned()).collect() };
+        let expected = GateVerdict::new(gate, verdict, determining.iter().map(|&rule| rule.to_owned()).collect());
         assert_eq!(verdicts.iter().find(|verdict| verdict.gate == gate), Some(&expected));
         if verdict == Verdict::Deny {
             assert_eq!(denied(verdicts), Some(&expected));

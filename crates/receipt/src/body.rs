@@ -161,6 +161,8 @@ pub struct ApprovalBody {
 #[serde(deny_unknown_fields)]
 pub struct PolicyVerdict {
     pub determining: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
     pub verdict: Verdict,
 }
 

@@ -171,7 +171,10 @@ impl Story {
         story.add(Kind::Receipt, &ReceiptBody { principal: PrincipalId::Automation(automation), policy_slice, ..automated });
 
         let mut gated = denied(receipt(9, "files.read_text", Tier::R0, inferred(Mode::Allow), Status::Denied));
-        gated.policy.insert(Gate::Rbac, PolicyVerdict { verdict: Verdict::Deny, determining: vec!["builtin.invoke".to_owned()] });
+        gated.policy.insert(
+            Gate::Rbac,
+            PolicyVerdict { errors: Vec::new(), verdict: Verdict::Deny, determining: vec!["builtin.invoke".to_owned()] },
+        );
         story.add(Kind::Receipt, &gated);
 
         story.add(Kind::Intent, &intent(&receipt(10, "files.write_text", Tier::R2, by_org(Mode::Allow, 1), Status::Running), 1));
@@ -347,8 +350,8 @@ pub(crate) fn policy_slice(automation: Option<(Mode, i64)>, org: Option<(Mode, i
 
 /// A receipt of call `number`, asked for in that second, of something that was tried once.
 pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, status: Status) -> ReceiptBody {
-    let ok = || PolicyVerdict { verdict: Verdict::Ok, determining: vec!["builtin.invoke".to_owned()] };
-    let silent = || PolicyVerdict { verdict: Verdict::NotApplicable, determining: Vec::new() };
+    let ok = || PolicyVerdict { errors: Vec::new(), verdict: Verdict::Ok, determining: vec!["builtin.invoke".to_owned()] };
+    let silent = || PolicyVerdict { errors: Vec::new(), verdict: Verdict::NotApplicable, determining: Vec::new() };
     let session = SessionId::new(second(0), [4; 10]);
     ReceiptBody {
         receipt_id: ReceiptId::new(second(0), [number; 10]),
