@@ -26,3 +26,7 @@ pub fn drift_of(pin: Option<&Pin>, structural: Digest, textual: Digest) -> Drift
         Some(_) => Drift::None,
     }
 }
+
+#[cfg(test)]
+#[path = "drift_tests.rs"]
+mod tests;

@@ -20,6 +20,7 @@ pub use findings::{Finding, Severity};
 pub(crate) use hidden::is_unseen;
 pub(crate) use text::escaped as pointer_step;
 
+use canary::Canaries;
 use countersign_core::Action;
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use findings::Findings;
@@ -56,6 +57,7 @@ pub struct Provenance<'a> {
 
 /// What is dangerous about a call before it is made.
 pub fn scan(action: &Action, params: &Value, provenance: &Provenance) -> Vec<Finding> {
+    let canaries = Canaries::of(provenance.canaries);
     let mut findings = Findings::default();
     hidden::scan(params, &mut findings);
     if reach::may_leave(action) {
@@ -63,10 +65,14 @@ pub fn scan(action: &Action, params: &Value, provenance: &Provenance) -> Vec<Fin
     }
     if reach::may_leave(action) || reach::is_shown(action) {
         link::scan(params, &mut findings);
-        canary::scan(params, provenance.canaries, &mut findings);
+        canary::scan(params, &canaries, &mut findings);
     }
     taint::scan(action, params, provenance, &mut findings);
-    findings.into_vec()
+    let mut findings = findings.into_vec();
+    for finding in &mut findings {
+        canaries.take_out_of(&mut finding.pointer);
+    }
+    findings
 }
 
 /// What is dangerous about what a source returned. The effect has happened: nothing here asks, it labels the session or is
@@ -100,3 +106,7 @@ pub fn verdict(findings: &[Finding]) -> GateVerdict {
     }
     GateVerdict::new(Gate::Safety, verdict, determining)
 }
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;

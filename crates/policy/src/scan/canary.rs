@@ -13,25 +13,24 @@ const CANARY_EGRESS: Rule = Rule {
 /// Shorter canaries are met by chance, above all in what is decoded.
 pub const CANARY_BYTES_MIN: usize = 6;
 
-pub(super) fn scan(params: &Value, canaries: &[String], findings: &mut Findings) {
-    let canaries = Canaries::of(canaries);
+pub(super) fn scan(params: &Value, canaries: &Canaries, findings: &mut Findings) {
     if canaries.0.is_empty() {
         return;
     }
     text::each(params, &mut |path, _, text| {
         if canaries.are_in(text) {
-            findings.add(&CANARY_EGRESS, || canaries.without(path.pointer()));
+            findings.add(&CANARY_EGRESS, || path.pointer());
         }
     });
 }
 
 /// In lower case: capitals are the first thing that changes on the way.
-struct Canaries(Vec<Vec<u8>>);
+pub(super) struct Canaries(Vec<String>);
 
 impl Canaries {
-    fn of(canaries: &[String]) -> Self {
-        let long_enough = canaries.iter().filter(|canary| canary.len() >= CANARY_BYTES_MIN);
-        Self(long_enough.map(|canary| hidden::seen(canary).to_lowercase().into_bytes()).filter(|canary| !canary.is_empty()).collect())
+    pub(super) fn of(canaries: &[String]) -> Self {
+        let seen = canaries.iter().map(|canary| hidden::seen(canary).to_lowercase());
+        Self(seen.filter(|canary| canary.len() >= CANARY_BYTES_MIN).collect())
     }
 
     fn are_in(&self, text: &str) -> bool {
@@ -45,17 +44,16 @@ impl Canaries {
             || runs(&unescaped, is_base64).any(|run| self.in_base64(run))
     }
 
-    /// The pointer up to the first key that is itself one.
-    fn without(&self, mut pointer: String) -> String {
+    /// Leaves of a pointer what comes before the first key that is itself one.
+    pub(super) fn take_out_of(&self, pointer: &mut String) {
         while self.met(pointer.as_bytes()) {
             pointer.truncate(pointer.rfind('/').unwrap_or(0));
         }
-        pointer
     }
 
     fn met(&self, bytes: &[u8]) -> bool {
         let lower = String::from_utf8_lossy(bytes).to_lowercase();
-        self.0.iter().any(|canary| std::str::from_utf8(canary).is_ok_and(|canary| lower.contains(canary)))
+        self.0.iter().any(|canary| lower.contains(canary))
     }
 
     /// What stands before it may have shifted it by a digit.

@@ -217,3 +217,7 @@ const TWINS: [(char, char); 50] = [
     ('ս', 'u'),
     ('ց', 'g'),
 ];
+
+#[cfg(test)]
+#[path = "definition_tests.rs"]
+mod tests;

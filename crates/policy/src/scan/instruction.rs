@@ -148,7 +148,7 @@ const TABLE: &[Row] = &[
     (&FAKE_TURN, r"(?m)^\s{0,3}(?:#{1,4}\s*|\*\*)?(?:system|developer)\s+(?:prompt|message|instructions?|override)(?:\*\*)?\s*:"),
     (
         &FAKE_TURN,
-        r"\n\s*(?:human|user)\s*:[^\n]*\n(?:[^\n]*\n)?\s*assistant\s*:|\n\s*assistant\s*:[^\n]*\n(?:[^\n]*\n)?\s*(?:human|user)\s*:",
+        r"(?m)^\s*(?:human|user)\s*:\s*\S+[ ]\S[^\n]*\n\s*assistant\s*:|^\s*assistant\s*:\s*\S+[ ]\S[^\n]*\n\s*(?:human|user)\s*:",
     ),
     (&FAKE_TURN, r"<(?:important|critical|secret|hidden)>\s"),
 ];

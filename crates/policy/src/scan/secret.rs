@@ -2,7 +2,7 @@
 //! A password in a login and a token in an authorization header ask; the same token in a message does not leave.
 
 use super::findings::{Findings, Rule, Severity};
-use super::text::{self, Path, Step};
+use super::text::{Path, Step};
 use super::words::{self, Sink};
 use crate::redact::MARK;
 use crate::{redact, redact_text};
@@ -19,24 +19,12 @@ const SECRET_AUTHORIZES: Rule = Rule {
     message: "a secret is sent where one is meant to be, such as an authorization header; a person decides whether it may be used here",
 };
 
-/// Finds where the secrets stand that `redact` finds in the whole.
 pub(super) fn scan(params: &Value, findings: &mut Findings) {
-    if redact(params).counts.is_empty() {
-        return;
-    }
-    let mut located = 0;
-    walk(params, Carries::Anything, &mut Path::default(), &mut |path, sent| {
-        located += 1;
-        match sent {
-            Sent::Meant => findings.add(&SECRET_AUTHORIZES, || path.pointer()),
-            Sent::Loose => findings.add(&SECRET_EGRESS, || path.pointer()),
-            Sent::Example => {}
-        }
+    each(params, &mut |path, sent| match sent {
+        Sent::Meant => findings.add(&SECRET_AUTHORIZES, || path.pointer()),
+        Sent::Loose => findings.add(&SECRET_EGRESS, || path.pointer()),
+        Sent::Example => {}
     });
-    // Found by the whole and in no part of it, such as a name and value pair: what is near it says that it is one.
-    if located == 0 {
-        findings.add(&SECRET_AUTHORIZES, String::new);
-    }
 }
 
 /// What the keys above say.
@@ -53,6 +41,19 @@ enum Sent {
     Example,
     Meant,
     Loose,
+}
+
+/// Visits where the secrets stand that `redact` finds in the value.
+fn each<'v>(value: &'v Value, found: &mut dyn FnMut(&Path<'v>, Sent)) {
+    let mut located = false;
+    walk(value, Carries::Anything, &mut Path::default(), &mut |path, sent| {
+        located = true;
+        found(path, sent);
+    });
+    // Found in the whole and in no part of it, such as a name and value pair: what is near it says that it is one.
+    if !located && !redact(value).counts.is_empty() {
+        found(&Path::default(), Sent::Meant);
+    }
 }
 
 fn walk<'v>(value: &'v Value, carries: Carries, path: &mut Path<'v>, found: &mut dyn FnMut(&Path<'v>, Sent)) {
@@ -97,6 +98,11 @@ const BY_SURROUNDINGS: [&str; 4] = [NAMED, "authorization", "cookie", "url_crede
 const IN_URL: [&str; 3] = [NAMED, "url_credentials", "slack_webhook"];
 
 fn judge(text: &str, sink: Option<Sink>) -> Option<Sent> {
+    if let Some(document) = document(text) {
+        let mut worst = None;
+        each(&document, &mut |_, sent| worst = worst.max(Some(sent)));
+        return worst;
+    }
     let counts = redact(&Value::String(text.to_owned())).counts;
     if counts.is_empty() {
         return None;
@@ -105,27 +111,14 @@ fn judge(text: &str, sink: Option<Sink>) -> Option<Sent> {
     if only(&BY_SURROUNDINGS) && !taken(text).into_iter().any(looks_real) {
         return Some(Sent::Example);
     }
-    if let Some(document) = document(text) {
-        return Some(judge_document(&document));
-    }
     let in_url = sink == Some(Sink::Address) && !text.contains(char::is_whitespace) && only(&IN_URL);
     let by_name = only(&[NAMED]) && !is_environment(text);
     Some(if in_url || by_name { Sent::Meant } else { Sent::Loose })
 }
 
-/// JSON in a text, such as the body of a request.
+/// JSON in a text, such as the body of a request: its keys say what its texts are.
 fn document(text: &str) -> Option<Value> {
     text.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str(text).ok()).flatten()
-}
-
-fn judge_document(document: &Value) -> Sent {
-    let mut worst = if redact(document).counts.keys().all(|kind| *kind == NAMED) { Sent::Meant } else { Sent::Loose };
-    text::each(document, &mut |_, _, text| {
-        if is_environment(text) {
-            worst = Sent::Loose;
-        }
-    });
-    worst
 }
 
 /// Whether a line of it is a line of an environment with a secret: nothing authorizes with that.
