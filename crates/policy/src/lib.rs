@@ -10,6 +10,10 @@ pub mod digest;
 
 pub mod redact;
 
+pub mod scan;
+
+pub mod drift;
+
 pub use decide::{Facts, Rules, asking, decide, is_grantable};
 pub use gate::{Call, denied, gate};
 pub use redact::{Redacted, redact, redact_text};

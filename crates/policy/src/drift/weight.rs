@@ -1,0 +1,114 @@
+//! What kind of difference a change makes. It goes down a definition along with the comparison, because the same word is a
+//! keyword in one place and the name of a property in another.
+
+use serde_json::Value;
+use std::fmt;
+
+/// Ordered by what a reviewer has to look at first, last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Weight {
+    /// Words, defaults and examples. Agents obey them.
+    Textual,
+    /// What the action takes or gives.
+    Structural,
+    /// What it may do: its tier, its effects, what it requires, how long it runs and how it is undone.
+    Risk,
+}
+
+impl Weight {
+    pub const ALL: [Self; 3] = [Self::Textual, Self::Structural, Self::Risk];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Textual => "textual",
+            Self::Structural => "structural",
+            Self::Risk => "risk",
+        }
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What the members of a value are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Definition,
+    /// Keywords of JSON Schema.
+    Schema,
+    /// Names, each with a schema.
+    Named,
+    /// Schemas in a list.
+    Listed,
+    /// All of one weight, whatever is in it.
+    All(Weight),
+}
+
+impl Place {
+    pub(super) const fn weight(self) -> Weight {
+        match self {
+            // Two definitions of which one is no object have nothing in common.
+            Self::Definition => Weight::Risk,
+            Self::Schema | Self::Named | Self::Listed => Weight::Structural,
+            Self::All(weight) => weight,
+        }
+    }
+
+    /// Where the member `key` of an object in this place stands; `both` are its values, as far as they exist.
+    pub(super) fn member(self, key: &str, both: [Option<&Value>; 2]) -> Self {
+        let all = |is: fn(&Value) -> bool| both.into_iter().flatten().all(is);
+        match self {
+            Self::Definition => match key {
+                "params_schema" | "result_schema" => Self::Schema,
+                "id" => Self::All(Weight::Structural),
+                "title" | "description" | "version" => Self::All(Weight::Textual),
+                _ => Self::All(Weight::Risk),
+            },
+            Self::Schema if WORDS.contains(&key) => Self::All(Weight::Textual),
+            Self::Schema if NAMED.contains(&key) && all(Value::is_object) => Self::Named,
+            Self::Schema if SCHEMAS.contains(&key) && all(Value::is_object) => Self::Schema,
+            Self::Schema if SCHEMAS.contains(&key) && all(Value::is_array) => Self::Listed,
+            // A value to compare with, or a keyword nobody knows: it counts to the letter.
+            Self::Schema => Self::All(Weight::Structural),
+            Self::Named | Self::Listed => Self::Schema,
+            Self::All(weight) => Self::All(weight),
+        }
+    }
+
+    /// Where the items of an array in this place stand.
+    pub(super) const fn item(self) -> Self {
+        match self {
+            Self::Listed => Self::Schema,
+            Self::Definition | Self::Schema | Self::Named | Self::All(_) => Self::All(self.weight()),
+        }
+    }
+}
+
+/// Keywords the structural digest leaves out.
+const WORDS: [&str; 6] = ["description", "default", "enum", "title", "examples", "$comment"];
+
+/// Keywords whose members are names, each with a schema.
+const NAMED: [&str; 6] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
+
+/// Keywords that hold a schema or a list of schemas.
+const SCHEMAS: [&str; 16] = [
+    "items",
+    "prefixItems",
+    "additionalItems",
+    "unevaluatedItems",
+    "contains",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "propertyNames",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contentSchema",
+];

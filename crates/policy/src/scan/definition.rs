@@ -1,0 +1,223 @@
+//! What a definition says besides what its action does. Agents obey descriptions, so one that gives orders, names other actions
+//! or looks like another is shown to a person before it is used.
+
+use super::findings::{Finding, Findings, Rule, Severity};
+use super::text::{self, Part, Path};
+use super::{hidden, instruction, words};
+use countersign_core::Action;
+use regex::Regex;
+use serde_json::Value;
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock};
+
+const SECRET_PATH: Rule =
+    Rule { id: "safety.secret_path", severity: Severity::Asks, message: "the definition names a file that holds secrets" };
+const OTHER_ACTION: Rule =
+    Rule { id: "safety.other_action", severity: Severity::Asks, message: "the definition speaks about an action of another source" };
+const SHADOWED_NAME: Rule = Rule {
+    id: "safety.shadowed_name",
+    severity: Severity::Asks,
+    message: "an action of another source has the same name; an agent may take one for the other",
+};
+const HOMOGLYPH_NAME: Rule =
+    Rule { id: "safety.homoglyph_name", severity: Severity::Asks, message: "a name looks like another one and is spelt differently" };
+const UNREADABLE: Rule = Rule {
+    id: "safety.unreadable_definition",
+    severity: Severity::Asks,
+    message: "the definition cannot be read as JSON, so it could not be looked at",
+};
+
+/// What a person has to know before the action is first used, and again when its definition changed. Of `others` only those of
+/// other sources count: within a source actions belong together and speak about each other.
+pub fn scan_definition(action: &Action, others: &[Arc<Action>]) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    let Ok(definition) = serde_json::to_value(action) else {
+        findings.add(&UNREADABLE, String::new);
+        return findings.into_vec();
+    };
+    let others: Vec<&Action> = others.iter().map(Arc::as_ref).filter(|other| other.id.source() != action.id.source()).collect();
+    hidden::scan(&definition, &mut findings);
+    words_of(&definition, &mut findings);
+    references(action, &others, &definition, &mut findings);
+    names(action, &others, &mut findings);
+    let mut findings = findings.into_vec();
+    for finding in &mut findings {
+        // A definition is used again and again, so a person looks at what would only label an output.
+        finding.severity = finding.severity.max(Severity::Asks);
+    }
+    findings
+}
+
+fn words_of(definition: &Value, findings: &mut Findings) {
+    text::each(definition, &mut |path, _, text| {
+        for rule in instruction::look(text) {
+            findings.add(rule, || path.pointer());
+        }
+        let names_secret = SECRET_PATHS.as_ref().map_or(true, |paths| paths.is_match(text));
+        if names_secret {
+            findings.add(&SECRET_PATH, || path.pointer());
+        }
+        // A terminal obeys them, and shows nothing.
+        if text.chars().any(|character| character.is_control() && !matches!(character, '\n' | '\r' | '\t')) {
+            findings.add(&hidden::HIDDEN_UNICODE, || path.pointer());
+        }
+    });
+}
+
+static SECRET_PATHS: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"(?i)(?:~|\$HOME|%USERPROFILE%|/home/[\w.-]+|/root|/Users/[\w.-]+)?[/\\]?\.(?:ssh|gnupg|aws|kube|docker|azure)[/\\]",
+        r"|(?:~|\$HOME|/home/[\w.-]+|/root|/Users/[\w.-]+)/\.(?:ssh|gnupg|aws|kube|docker|config|cursor|claude)(?:\W|\z)",
+        r"|\bid_(?:rsa|dsa|ecdsa|ed25519)\b",
+        r"|/etc/(?:passwd|shadow|sudoers)\b|/proc/(?:self|\d+)/environ\b|/var/run/secrets\b|/run/secrets\b",
+        r"|(?:\A|[\s`'\x22(/\\])\.(?:env(?:\.(?:local|production|prod|development|staging))?|netrc|npmrc|pypirc|pgpass|git-credentials|htpasswd|bash_history|zsh_history)(?:[\s`'\x22),;:]|\.?\z|\.\s)",
+        r"|\b(?:claude_desktop_config|mcp_settings)\.json\b|\.cursor[/\\]mcp\.json\b|\bwallet\.dat\b|\blogin\.keychain",
+    ))
+});
+
+/// Fields of names the source has to state; what they say is judged by what they are for.
+const STATED: [&str; 4] = ["id", "requires", "idempotency_key_fields", "version"];
+
+fn references(action: &Action, others: &[&Action], definition: &Value, findings: &mut Findings) {
+    let ids: HashSet<String> = others.iter().flat_map(|other| spellings(other)).collect();
+    let names: HashSet<&str> =
+        others.iter().map(|other| other.id.name()).filter(|name| words::split(name).len() > 1 && *name != action.id.name()).collect();
+    let Value::Object(fields) = definition else { return };
+    for (field, value) in fields.iter().filter(|(field, _)| !STATED.contains(&field.as_str())) {
+        text::each(value, &mut |path: &Path, part, text| {
+            // A name by itself is a name of something here; in a sentence it is somebody else's.
+            let is_sentence = part == Part::Content && text.trim().contains(char::is_whitespace);
+            let speaks = tokens(text).any(|token| ids.contains(token) || (is_sentence && names.contains(token)));
+            if speaks {
+                findings.add(&OTHER_ACTION, || format!("/{field}{}", path.pointer()));
+            }
+        });
+    }
+}
+
+/// As doors spell an id.
+fn spellings(action: &Action) -> [String; 3] {
+    let (source, name) = (action.id.source(), action.id.name());
+    [format!("{source}.{name}"), format!("{source}__{name}"), format!("{source}/{name}")]
+}
+
+fn tokens(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|character: char| !(character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.' | '/')))
+        .map(|token| token.trim_matches(['.', '-', '/']))
+        .filter(|token| !token.is_empty())
+}
+
+fn names(action: &Action, others: &[&Action], findings: &mut Findings) {
+    let pretends = |own: &str, other: &str| own != other && outline(own) == outline(other);
+    if others.iter().any(|other| pretends(action.id.source(), other.id.source()) || pretends(action.id.name(), other.id.name())) {
+        findings.add(&HOMOGLYPH_NAME, || "/id".to_owned());
+    }
+    // `search` and `list` are everywhere; a name of two words is taken from somewhere.
+    if others.iter().any(|other| action.id.name() == other.id.name() && words::split(other.id.name()).len() > 1) {
+        findings.add(&SHADOWED_NAME, || "/id".to_owned());
+    }
+    let differs = |own: &str, other: &str| !own.eq_ignore_ascii_case(other) && pretends(own, other);
+    if mixes_scripts(&action.title) || others.iter().any(|other| differs(&action.title, &other.title)) {
+        findings.add(&HOMOGLYPH_NAME, || "/title".to_owned());
+    }
+    if mixes_scripts(&action.description) {
+        findings.add(&HOMOGLYPH_NAME, || "/description".to_owned());
+    }
+}
+
+/// What is left of a name when what looks alike is one.
+fn outline(name: &str) -> String {
+    let folded: String = name
+        .chars()
+        .filter(|character| !hidden::is_unseen(*character))
+        .map(|character| latin_twin(character).unwrap_or(character))
+        .map(|character| match character.to_ascii_lowercase() {
+            '0' => 'o',
+            '1' | 'i' | '|' => 'l',
+            character => character,
+        })
+        .collect();
+    folded.replace("rn", "m").replace("vv", "w")
+}
+
+/// A word of Latin letters in which every foreign one is the twin of a Latin letter.
+fn mixes_scripts(text: &str) -> bool {
+    text.split(|character: char| !character.is_alphabetic()).any(|word| {
+        let (mut latin, mut twins) = (0, 0);
+        for character in word.chars() {
+            if character.is_ascii() {
+                latin += 1;
+            } else if latin_twin(character).is_some() {
+                twins += 1;
+            } else {
+                return false;
+            }
+        }
+        latin > 0 && twins > 0
+    })
+}
+
+/// The Latin letter that a Cyrillic, Greek, Armenian or full-width one cannot be told from.
+fn latin_twin(character: char) -> Option<char> {
+    if let '\u{ff01}'..='\u{ff5e}' = character {
+        return char::from_u32(u32::from(character) - 0xfee0);
+    }
+    TWINS.iter().find(|(twin, _)| *twin == character).map(|(_, latin)| *latin)
+}
+
+const TWINS: [(char, char); 50] = [
+    ('а', 'a'),
+    ('с', 'c'),
+    ('ԁ', 'd'),
+    ('е', 'e'),
+    ('һ', 'h'),
+    ('і', 'i'),
+    ('ј', 'j'),
+    ('о', 'o'),
+    ('р', 'p'),
+    ('ԛ', 'q'),
+    ('ѕ', 's'),
+    ('ԝ', 'w'),
+    ('х', 'x'),
+    ('у', 'y'),
+    ('А', 'A'),
+    ('В', 'B'),
+    ('С', 'C'),
+    ('Е', 'E'),
+    ('Н', 'H'),
+    ('І', 'I'),
+    ('Ј', 'J'),
+    ('К', 'K'),
+    ('М', 'M'),
+    ('О', 'O'),
+    ('Р', 'P'),
+    ('Ѕ', 'S'),
+    ('Т', 'T'),
+    ('Х', 'X'),
+    ('У', 'Y'),
+    ('Α', 'A'),
+    ('Β', 'B'),
+    ('Ε', 'E'),
+    ('Ζ', 'Z'),
+    ('Η', 'H'),
+    ('Ι', 'I'),
+    ('Κ', 'K'),
+    ('Μ', 'M'),
+    ('Ν', 'N'),
+    ('Ο', 'O'),
+    ('Ρ', 'P'),
+    ('Τ', 'T'),
+    ('Υ', 'Y'),
+    ('Χ', 'X'),
+    ('ο', 'o'),
+    ('ν', 'v'),
+    ('ι', 'i'),
+    ('օ', 'o'),
+    ('ո', 'n'),
+    ('ս', 'u'),
+    ('ց', 'g'),
+];
+
+#[cfg(test)]
+#[path = "definition_tests.rs"]
+mod tests;
