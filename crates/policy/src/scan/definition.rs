@@ -68,10 +68,10 @@ static SECRET_PATHS: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i)(?:~|\$HOME|%USERPROFILE%|/home/[\w.-]+|/root|/Users/[\w.-]+)?[/\\]?\.(?:ssh|gnupg|aws|kube|docker|azure)[/\\]",
         r"|(?:~|\$HOME|/home/[\w.-]+|/root|/Users/[\w.-]+)/\.(?:ssh|gnupg|aws|kube|docker|config|cursor|claude)(?:\W|\z)",
-        r"|\bid_(?:rsa|dsa|ecdsa|ed25519)\b",
-        r"|/etc/(?:passwd|shadow|sudoers)\b|/proc/(?:self|\d+)/environ\b|/var/run/secrets\b|/run/secrets\b",
+        r"|(?-u:\b)id_(?:rsa|dsa|ecdsa|ed25519)(?-u:\b)",
+        r"|/etc/(?:passwd|shadow|sudoers)(?-u:\b)|/proc/(?:self|\d+)/environ(?-u:\b)|/var/run/secrets(?-u:\b)|/run/secrets(?-u:\b)",
         r"|(?:\A|[\s`'\x22(/\\])\.(?:env(?:\.(?:local|production|prod|development|staging))?|netrc|npmrc|pypirc|pgpass|git-credentials|htpasswd|bash_history|zsh_history)(?:[\s`'\x22),;:]|\.?\z|\.\s)",
-        r"|\b(?:claude_desktop_config|mcp_settings)\.json\b|\.cursor[/\\]mcp\.json\b|\bwallet\.dat\b|\blogin\.keychain",
+        r"|(?-u:\b)(?:claude_desktop_config|mcp_settings)\.json(?-u:\b)|\.cursor[/\\]mcp\.json(?-u:\b)|(?-u:\b)wallet\.dat(?-u:\b)|(?-u:\b)login\.keychain",
     ))
 });
 
