@@ -108,7 +108,7 @@ fn tokens(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn names(action: &Action, others: &[&Action], findings: &mut Findings) {
-    let pretends = |own: &str, other: &str| own != other && outline(own) == outline(other);
+    let pretends = |own: &str, other: &str| own != other && ['i', 'l'].into_iter().any(|one| outline(own, one) == outline(other, one));
     if others.iter().any(|other| pretends(action.id.source(), other.id.source()) || pretends(action.id.name(), other.id.name())) {
         findings.add(&HOMOGLYPH_NAME, || "/id".to_owned());
     }
@@ -125,16 +125,16 @@ fn names(action: &Action, others: &[&Action], findings: &mut Findings) {
     }
 }
 
-/// What is left of a name when what looks alike is one.
-fn outline(name: &str) -> String {
+/// What is left of a name when what looks alike is one; `1` and a capital `I` look like more than `one` letter.
+fn outline(name: &str, one: char) -> String {
     let folded: String = name
         .chars()
         .filter(|character| !hidden::is_unseen(*character))
         .map(|character| latin_twin(character).unwrap_or(character))
-        .map(|character| match character.to_ascii_lowercase() {
+        .map(|character| match character {
             '0' => 'o',
-            '1' | 'i' | '|' => 'l',
-            character => character,
+            '1' | 'I' | '|' => one,
+            character => character.to_ascii_lowercase(),
         })
         .collect();
     folded.replace("rn", "m").replace("vv", "w")
