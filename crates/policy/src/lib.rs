@@ -1,6 +1,7 @@
 //! What may be done, decided without IO, clock or randomness: the same facts and rules give the same answer at call time,
 //! at dispatch, in `explain` and in a what-if. Read `gate`, then `decide`; `digest` says what an answer is bound to, and
-//! `redact` what may be kept of a call. Nothing here performs anything.
+//! `redact` what may be kept of a call; `scan` says what is dangerous in it, and `drift` what changed in a definition since a
+//! person reviewed it. Nothing here performs anything.
 
 pub mod gate;
 
@@ -17,6 +18,7 @@ pub mod drift;
 pub use decide::{Facts, Rules, asking, decide, is_grantable};
 pub use gate::{Call, denied, gate};
 pub use redact::{Redacted, redact, redact_text};
+pub use scan::{Finding, Provenance, scan, scan_definition, scan_output};
 
 #[cfg(test)]
 mod digest_tests;

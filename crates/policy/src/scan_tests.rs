@@ -548,38 +548,28 @@ fn a_finding_repeats_nothing_of_what_was_found() {
     }
 }
 
-/// A megabyte of what makes a careless scan slow. There is no clock here: it would not end.
+/// What makes a careless scan slow, by itself and a megabyte of it together. There is no clock here: it would not end.
 #[test]
-fn a_megabyte_of_anything_is_looked_at_once() {
+fn the_work_grows_with_the_size_and_no_faster() {
     let canaries = ["Kanarie-7f3a9c".to_owned()];
     let provenance = Provenance { canaries: &canaries, labels: BTreeMap::from([(String::new(), Label::Web)]), ..Provenance::default() };
-    let megabyte = |piece: &str| piece.repeat(1_000_000 / piece.len());
     let texts = [
-        "a",
-        "![",
-        "[a](",
         "![a](https://x/?",
         "<img ",
-        "](//",
-        "\u{2066}",
-        "\u{200b}",
         "a\u{200b}",
         "\u{1f3f4}\u{e0067}",
-        "\u{fe0f}",
+        "\u{2066}\u{fe0f}",
         "ignore all of the ",
-        "ignore the ",
-        "\nhuman:",
+        "\nhuman: a b",
         "AAAA",
         "%41",
-        "A=b1",
         "\nPASSWORD=",
         "{\"a\":",
-        "\"token\":\"",
-        "0",
-        "~/.",
-        "https://",
     ];
-    for text in texts.map(megabyte) {
+    let texts = texts.map(|piece| piece.repeat(100_000 / piece.len()));
+    let together = texts.concat();
+    assert!(together.len() > 1_000_000);
+    for text in texts.into_iter().chain([together]) {
         let params = json!({ "text": text });
         assert!(scan(&request(), &params, &provenance).len() < 20);
         assert!(scan_output(&params).len() < 20);
@@ -587,6 +577,26 @@ fn a_megabyte_of_anything_is_looked_at_once() {
     let many = |value: Value| json!({ "a".repeat(100_000): vec![value; 20_000] });
     for params in [many(json!("a\u{200b}b")), many(json!({ "to": 1 })), many(json!({ "a\u{200b}b": [1] }))] {
         assert!(scan(&request(), &params, &provenance).len() <= 3 * FINDINGS_PER_RULE_MAX as usize);
+    }
+}
+
+#[test]
+fn every_rule_is_explained_to_users() {
+    let docs = include_str!("../../../docs/concepts/safety-checks.md");
+    for source in [
+        include_str!("scan/hidden.rs"),
+        include_str!("scan/secret.rs"),
+        include_str!("scan/canary.rs"),
+        include_str!("scan/link.rs"),
+        include_str!("scan/taint.rs"),
+        include_str!("scan/instruction.rs"),
+        include_str!("scan/definition.rs"),
+    ] {
+        let ids: Vec<&str> = source.lines().filter_map(|line| line.trim().strip_prefix("id: \"")?.strip_suffix("\",")).collect();
+        assert!(!ids.is_empty());
+        for id in ids {
+            assert!(docs.contains(&format!("| `{id}` |")), "`{id}` is not in the page");
+        }
     }
 }
 

@@ -68,10 +68,10 @@ static SECRET_PATHS: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"(?i)(?:~|\$HOME|%USERPROFILE%|/home/[\w.-]+|/root|/Users/[\w.-]+)?[/\\]?\.(?:ssh|gnupg|aws|kube|docker|azure)[/\\]",
         r"|(?:~|\$HOME|/home/[\w.-]+|/root|/Users/[\w.-]+)/\.(?:ssh|gnupg|aws|kube|docker|config|cursor|claude)(?:\W|\z)",
-        r"|\bid_(?:rsa|dsa|ecdsa|ed25519)\b",
-        r"|/etc/(?:passwd|shadow|sudoers)\b|/proc/(?:self|\d+)/environ\b|/var/run/secrets\b|/run/secrets\b",
+        r"|(?-u:\b)id_(?:rsa|dsa|ecdsa|ed25519)(?-u:\b)",
+        r"|/etc/(?:passwd|shadow|sudoers)(?-u:\b)|/proc/(?:self|\d+)/environ(?-u:\b)|/var/run/secrets(?-u:\b)|/run/secrets(?-u:\b)",
         r"|(?:\A|[\s`'\x22(/\\])\.(?:env(?:\.(?:local|production|prod|development|staging))?|netrc|npmrc|pypirc|pgpass|git-credentials|htpasswd|bash_history|zsh_history)(?:[\s`'\x22),;:]|\.?\z|\.\s)",
-        r"|\b(?:claude_desktop_config|mcp_settings)\.json\b|\.cursor[/\\]mcp\.json\b|\bwallet\.dat\b|\blogin\.keychain",
+        r"|(?-u:\b)(?:claude_desktop_config|mcp_settings)\.json(?-u:\b)|\.cursor[/\\]mcp\.json(?-u:\b)|(?-u:\b)wallet\.dat(?-u:\b)|(?-u:\b)login\.keychain",
     ))
 });
 
@@ -108,7 +108,7 @@ fn tokens(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn names(action: &Action, others: &[&Action], findings: &mut Findings) {
-    let pretends = |own: &str, other: &str| own != other && outline(own) == outline(other);
+    let pretends = |own: &str, other: &str| own != other && ['i', 'l'].into_iter().any(|one| outline(own, one) == outline(other, one));
     if others.iter().any(|other| pretends(action.id.source(), other.id.source()) || pretends(action.id.name(), other.id.name())) {
         findings.add(&HOMOGLYPH_NAME, || "/id".to_owned());
     }
@@ -125,16 +125,16 @@ fn names(action: &Action, others: &[&Action], findings: &mut Findings) {
     }
 }
 
-/// What is left of a name when what looks alike is one.
-fn outline(name: &str) -> String {
+/// What is left of a name when what looks alike is one; `1` and a capital `I` look like more than `one` letter.
+fn outline(name: &str, one: char) -> String {
     let folded: String = name
         .chars()
         .filter(|character| !hidden::is_unseen(*character))
         .map(|character| latin_twin(character).unwrap_or(character))
-        .map(|character| match character.to_ascii_lowercase() {
+        .map(|character| match character {
             '0' => 'o',
-            '1' | 'i' | '|' => 'l',
-            character => character,
+            '1' | 'I' | '|' => one,
+            character => character.to_ascii_lowercase(),
         })
         .collect();
     folded.replace("rn", "m").replace("vv", "w")

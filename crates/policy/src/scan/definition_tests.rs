@@ -132,17 +132,17 @@ fn a_name_that_is_or_looks_like_anothers_is_shown_to_a_person() {
         (titled("evil.create_issue", "Make"), ("safety.shadowed_name", "/id")),
         (titled("g1thub.star", "Star"), ("safety.homoglyph_name", "/id")),
         (titled("evil.create_1ssue", "Make"), ("safety.homoglyph_name", "/id")),
+        (titled("s1ack.star", "Star"), ("safety.homoglyph_name", "/id")),
+        (titled("rnemory.star", "Star"), ("safety.homoglyph_name", "/id")),
+        (titled("evil.star", "Run a query\u{200b}"), ("safety.homoglyph_name", "/title")),
         (titled("evil.star", "Cre\u{430}te issue"), ("safety.homoglyph_name", "/title")),
-        (titled("evil.star", "\u{421}\u{433}eate"), ("safety.homoglyph_name", "/title")),
         (titled("evil.star", "Creat\u{435} issue"), ("safety.homoglyph_name", "/title")),
     ] {
-        if action.title.contains('\u{433}') {
-            // A letter that has no twin is writing, not imitation.
-            check(&action, &realistic(), &[]);
-        } else {
-            check(&action, &realistic(), &[expected]);
-        }
+        check(&action, &realistic(), &[expected]);
     }
+    // A letter that has no twin is writing, not imitation.
+    check(&titled("evil.star", "\u{421}\u{433}eate"), &realistic(), &[]);
+    check(&titled("slaik.star", "Star"), &[Arc::new(titled("slalk.moon", "Moon"))], &[]);
     check(&titled("evil.search", "Search"), &realistic(), &[]);
     check(&titled("github.create_issue_2", "Create another issue"), &realistic(), &[]);
 }
