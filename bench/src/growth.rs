@@ -149,6 +149,7 @@ impl Sample {
             row: Row::Insert,
             event,
             key: KeyFate::Freed,
+            grant: countersign_core::ledger::GrantUse::Kept,
             approval: None,
         }
     }

@@ -64,14 +64,17 @@ fn decide(invocation: &Invocation, key: &Arc<dyn SpaceKey>) -> Result<()> {
     let verdicts = policy::gate(&call);
     anyhow::ensure!(policy::denied(&verdicts).is_none(), "the sampled call is denied");
     let rules = policy::Rules {
+        version: 1,
         modes: ModeRows {
             automation: None,
             org: Some(ModeRow { mode: Mode::Allow, lock: countersign_core::decision::Lock::Open, version: 1 }),
         },
         band: countersign_core::Band::Green,
     };
-    let decision =
-        policy::decide(&policy::Facts { tier: invocation.tier, drift: countersign_core::decision::Drift::None, asks: None }, &rules);
+    let decision = policy::decide(
+        &policy::Facts { tier: invocation.tier, drift: countersign_core::decision::Drift::None, asks: None, stopped: None },
+        &rules,
+    );
     anyhow::ensure!(decision.mode == Mode::Allow, "the sampled call is not allowed");
     black_box((decision, policy::digest::policy_slice(&rules)));
     Ok(())

@@ -32,6 +32,8 @@ pub struct ActionView {
     pub class: String,
     pub mode: String,
     pub mode_source: String,
+    /// `none`, `textual` or `structural`: how it differs from what was reviewed.
+    pub drift: String,
     #[schema(value_type = Object)]
     pub params_schema: Value,
     #[schema(value_type = Object)]

@@ -1,6 +1,7 @@
 //! Sessions, spaces, users and tokens on the wire.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Who the bearer of the token is.
@@ -67,6 +68,9 @@ pub struct ChangeSpaceRequest {
     /// Whether whoever asked, or owns the agent that asked, may also answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_approval: Option<SelfApprovalRule>,
+    /// How many different people must say yes, by tier, such as `{"R3": 2}`; replaces what was set before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quorum: Option<BTreeMap<String, u32>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -92,6 +96,8 @@ pub struct SpaceView {
     /// `green`, `amber`, `red` or `black`.
     pub band: String,
     pub self_approval: SelfApprovalRule,
+    /// How many different people must say yes, by tier; one where a tier is absent.
+    pub quorum: BTreeMap<String, u32>,
     pub created_at: String,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Page;
 use countersign_core::decision::{Gate, Reason, Verdict};
-use countersign_core::invocation::{DeniedBy, Intention};
+use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Intention};
 use countersign_core::{Invocation, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -60,19 +60,111 @@ pub enum ApproveMode {
     /// This invocation only.
     #[default]
     Once,
+    /// This invocation, and the action is `allow` from now on.
+    Always,
+    /// This invocation, and more like it within the bounds of `grant`.
+    Grant,
+}
+
+/// The grant that is given along with an approval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GrantOfferRequest {
+    #[serde(default)]
+    pub scope: GrantScopeName,
+    /// Calls it is good for; without it, any number until it expires.
+    #[serde(default, alias = "maxCalls", skip_serializing_if = "Option::is_none")]
+    pub calls_max: Option<u32>,
+    /// Such as `30m`, `2h` or `7d`; 24 hours when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in: Option<String>,
+}
+
+/// Whose calls a grant is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantScopeName {
+    #[default]
+    Session,
+    Automation,
+    Org,
 }
 
 /// Approves a pending invocation.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApproveRequest {
     #[serde(default)]
     pub mode: ApproveMode,
+    /// With mode `grant` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantOfferRequest>,
+    /// Other params than the ones that were asked for: these are validated, approved and performed instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub params: Option<Value>,
     /// The `binding.digest` that was shown; when it is not the invocation's, nothing is approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// Approves several pending invocations, each once and by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApproveManyRequest {
+    /// At most 100.
+    pub invocations: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What became of each, in the order they were given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ApproveManyResponse {
+    pub results: Vec<ApprovedOne>,
+}
+
+/// What became of one of several: its invocation, or why not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ApprovedOne {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation: Option<Box<InvocationView>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Box<crate::Problem>>,
+}
+
+/// Hides a pending invocation from one's own inbox for a while. Nothing is decided by it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SnoozeRequest {
+    /// Such as `30m` or `2h`; `0s` shows it again.
+    #[serde(rename = "for")]
+    pub time: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SnoozeResponse {
+    pub id: String,
+    pub until: String,
+}
+
+/// Asks for a link that answers one invocation in one's own name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewLinkRequest {
+    /// Such as `10m`; 15 minutes when absent. It also ends with the invocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LinkResponse {
+    /// A path on this server. Whoever holds it can answer this one invocation as you.
+    pub path: String,
+    pub expires_at: String,
 }
 
 /// Denies a pending invocation.
@@ -119,7 +211,7 @@ pub struct InvocationView {
     #[schema(value_type = Option<Object>)]
     pub result: Option<Value>,
     pub error: Option<FailureView>,
-    /// `policy`, `person` or `binding`.
+    /// `policy`, `person`, `binding` or `drift`.
     pub denied_by: Option<Cow<'static, str>>,
     pub reason: Option<String>,
     pub idempotency_key: Option<String>,
@@ -129,8 +221,21 @@ pub struct InvocationView {
     pub digests: DigestsView,
     /// What an approval of it is bound to.
     pub binding: Option<BindingView>,
+    /// When nobody can answer any more; null while a kill switch has stopped the clock.
     pub expires_at: Option<String>,
+    /// A kill switch is on: it stays where it is, and its clock stands still.
+    #[serde(default)]
+    pub clock_stopped: bool,
+    /// Everyone who said yes so far.
+    #[serde(default)]
+    pub approvals: Vec<AnswerView>,
     pub answer: Option<AnswerView>,
+    /// How an approver changed the params.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edit: Option<EditView>,
+    /// The grant that stood in for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant_id: Option<String>,
     pub attempts: u32,
     pub created_at: String,
     pub started_at: Option<String>,
@@ -154,6 +259,9 @@ pub struct DecisionView {
     pub base: Cow<'static, str>,
     pub source: Cow<'static, str>,
     pub modes_version: Option<i64>,
+    /// The version of all the org's rules it was made under.
+    #[serde(default)]
+    pub rules_version: Option<i64>,
     /// Why the mode is stricter than its base.
     pub tightened: Vec<Cow<'static, str>>,
 }
@@ -185,6 +293,30 @@ pub struct AnswerView {
     pub by: String,
     pub at: String,
     pub reason: Option<String>,
+    /// `once`, `always` or `grant`: what a yes does beyond this call.
+    #[serde(default)]
+    pub mode: Cow<'static, str>,
+}
+
+/// What an approver made of the params that were asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EditView {
+    pub by: String,
+    pub at: String,
+    /// Where they differ: RFC 6901 pointers.
+    pub changed: Vec<String>,
+    /// As they were asked for, redacted.
+    #[schema(value_type = Object)]
+    pub proposed_params: Value,
+}
+
+fn answer_view(answer: Answer) -> AnswerView {
+    let mode = match answer.beyond {
+        Beyond::Once => "once",
+        Beyond::Always => "always",
+        Beyond::Grant(_) => "grant",
+    };
+    AnswerView { by: answer.by.to_string(), at: answer.at.to_string(), reason: answer.reason, mode: mode.into() }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -224,6 +356,7 @@ impl From<Invocation> for InvocationView {
                 base: invocation.decision.base.as_str().into(),
                 source: invocation.decision.source.as_str().into(),
                 modes_version: invocation.decision.modes_version,
+                rules_version: invocation.decision.rules_version,
                 tightened: invocation.decision.tightened.iter().map(tightened).collect(),
             },
             gates: invocation
@@ -245,16 +378,20 @@ impl From<Invocation> for InvocationView {
                 .binding
                 .as_ref()
                 .map(|binding| BindingView { digest: binding.digest.to_string(), expires_at: binding.expires_at.to_string() }),
-            expires_at: invocation
-                .binding
-                .as_ref()
-                .filter(|_| invocation.status == Status::Pending)
-                .map(|binding| binding.expires_at.to_string()),
-            answer: invocation.answer.map(|answer| AnswerView {
-                by: answer.by.to_string(),
-                at: answer.at.to_string(),
-                reason: answer.reason,
+            expires_at: match invocation.deadline {
+                Some(Deadline::At(at)) if invocation.status == Status::Pending => Some(at.to_string()),
+                Some(Deadline::At(_) | Deadline::Stopped { .. }) | None => None,
+            },
+            clock_stopped: matches!(invocation.deadline, Some(Deadline::Stopped { .. })) && !invocation.status.is_final(),
+            approvals: invocation.approvals.into_iter().map(answer_view).collect(),
+            answer: invocation.answer.map(answer_view),
+            edit: invocation.edit.map(|edit| EditView {
+                by: edit.by.to_string(),
+                at: edit.at.to_string(),
+                changed: edit.changed,
+                proposed_params: edit.proposed_params,
             }),
+            grant_id: invocation.grant.as_ref().map(ToString::to_string),
             attempts: invocation.attempts,
             created_at: invocation.created_at.to_string(),
             started_at: invocation.started_at.map(|at| at.to_string()),
@@ -271,6 +408,7 @@ const fn denied_by(by: DeniedBy) -> &'static str {
         DeniedBy::Policy => "policy",
         DeniedBy::Person => "person",
         DeniedBy::Binding => "binding",
+        DeniedBy::Drift => "drift",
     }
 }
 
@@ -291,5 +429,6 @@ fn tightened(reason: &Reason) -> Cow<'static, str> {
         Reason::Band { band } => format!("the space is {}", band.as_str()).into(),
         Reason::Drift { drift } => format!("the definition changed since it was reviewed ({})", drift.as_str()).into(),
         Reason::Gate { gate } => format!("gate `{}` asks for a person", gate.as_str()).into(),
+        Reason::Stopped { scope } => format!("a kill switch on `{scope}` is on").into(),
     }
 }

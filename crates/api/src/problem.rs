@@ -56,6 +56,7 @@ codes! {
     NotYourSession = "not_your_session", 403, "The session belongs to someone else";
     DeniedByPolicy = "denied_by_policy", 403, "Policy denied the call";
     DeniedByPerson = "denied_by_person", 403, "A person said no";
+    NotGrantable = "not_grantable", 422, "This cannot be granted beyond one call";
     ApprovalVoid = "approval_void", 403, "The approval no longer fits the call";
     UnknownRoute = "unknown_route", 404, "There is nothing at this address";
     MethodNotAllowed = "method_not_allowed", 405, "The address exists, the method does not";
@@ -72,6 +73,9 @@ codes! {
     DefinitionMismatch = "definition_mismatch", 409, "The action's definition has changed";
     PolicyMismatch = "policy_mismatch", 409, "The rules for the action have changed";
     TupleMismatch = "tuple_mismatch", 409, "The context is not the one it was asked in";
+    Stopped = "stopped", 409, "A kill switch is on";
+    AlreadyApproved = "already_approved", 409, "You have said yes already";
+    GrantEnded = "grant_ended", 409, "The grant is no longer in that state";
     IdempotencyConflict = "idempotency_conflict", 409, "The key was used with other params";
     IdempotencyInFlight = "idempotency_in_flight", 409, "A call under the same key is running";
     InDoubt = "in_doubt", 409, "The effect may have happened";

@@ -1,6 +1,8 @@
-//! Modes on the wire.
+//! Rules on the wire: modes, grants, kill switches, reviews.
 
+use crate::invocation::GrantScopeName;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -67,4 +69,153 @@ pub struct ModeView {
     pub version: i64,
     pub set_by: String,
     pub set_at: String,
+}
+
+/// A grant to be given by a person, or asked for by an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewGrantRequest {
+    /// `files.write_text`, `files.*` or `*`.
+    #[schema(example = "files.write_text")]
+    pub covers: String,
+    #[serde(default)]
+    pub scope: GrantScopeName,
+    /// Whose calls, with scope `session`. An agent asks for its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Whose calls, with scope `automation`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automation_id: Option<String>,
+    /// Only calls made in this space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space_id: Option<String>,
+    /// JSON Schema that the params must fit besides the action's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub condition: Option<Value>,
+    /// Calls it is good for; without it, any number until it expires.
+    #[serde(default, alias = "maxCalls", skip_serializing_if = "Option::is_none")]
+    pub calls_max: Option<u32>,
+    /// Such as `30m`, `2h` or `7d`; 24 hours when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in: Option<String>,
+    /// Why, in the words of who asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GrantView {
+    pub id: String,
+    /// `requested`, `active`, `refused`, `revoked`, `expired` or `used_up`.
+    pub state: String,
+    pub covers: String,
+    /// `session:…`, `automation:…` or `org`.
+    pub scope: String,
+    pub space_id: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    pub condition: Option<Value>,
+    pub calls_max: Option<u32>,
+    pub calls_used: u32,
+    pub reason: Option<String>,
+    pub requested_by: Option<String>,
+    pub given_by: Option<String>,
+    pub given_at: Option<String>,
+    /// The approval it came with.
+    pub invocation_id: Option<String>,
+    pub ended_by: Option<String>,
+    pub ended_at: Option<String>,
+    pub expires_at: String,
+    pub created_at: String,
+}
+
+/// How much a kill switch stops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopName {
+    #[default]
+    Everything,
+    /// What a call would change may still be asked.
+    ExceptDryRuns,
+}
+
+/// Turns a kill switch on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchOnRequest {
+    /// `org`, `space:<id>`, `session:<id>`, `source:<slug>` or `action:<id>`.
+    #[schema(example = "source:http")]
+    pub scope: String,
+    #[serde(default)]
+    pub stop: StopName,
+    pub reason: String,
+}
+
+/// Turns a kill switch off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchOffRequest {
+    pub scope: String,
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SwitchChangedResponse {
+    pub scope: String,
+    pub on: bool,
+    /// Pending invocations whose clock it stopped, or started again.
+    pub clocks: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SwitchView {
+    pub scope: String,
+    pub stop: StopName,
+    pub reason: String,
+    pub set_by: String,
+    pub set_at: String,
+}
+
+/// Says that one stands for an action's definition as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReviewRequest {
+    /// The digest of the whole definition that was shown; when it is not the action's, nothing is reviewed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub textual: Option<String>,
+    /// Lets later changes of words alone pass.
+    #[serde(default)]
+    pub ignore_wording: bool,
+}
+
+/// What was reviewed of an action, and what it is now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReviewView {
+    pub action: String,
+    /// `none`, `textual` or `structural`; null when nobody has reviewed it.
+    pub drift: Option<String>,
+    pub reviewed_by: Option<String>,
+    pub reviewed_at: Option<String>,
+    pub ignores_wording: bool,
+    /// Digests of the definition as it is now; null when the action is gone.
+    pub structural: Option<String>,
+    pub textual: Option<String>,
+    /// When another definition than the reviewed one was first called.
+    pub drifted_at: Option<String>,
+    /// How the definition differs from the reviewed one.
+    pub changes: Vec<DefinitionChange>,
+}
+
+/// One difference between the reviewed definition and the one there is now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DefinitionChange {
+    /// RFC 6901, into the definition.
+    pub pointer: String,
+    /// What a person reads, such as `description changed`.
+    pub summary: String,
+    /// `structural`, `textual` or `risk`.
+    pub weight: String,
+    /// One short line in which everything is visible.
+    pub before: Option<String>,
+    pub after: Option<String>,
 }

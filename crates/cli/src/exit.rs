@@ -101,6 +101,7 @@ impl Exit {
             | Code::InvalidQuery
             | Code::InvalidParams
             | Code::DryRunUnsupported
+            | Code::NotGrantable
             | Code::BodyTooLarge
             | Code::UnsupportedMediaType => Self::Invalid,
             Code::Unauthenticated | Code::TokenExpired | Code::TokenRevoked => Self::NotAuthenticated,
@@ -120,6 +121,9 @@ impl Exit {
             | Code::DefinitionMismatch
             | Code::PolicyMismatch
             | Code::TupleMismatch
+            | Code::Stopped
+            | Code::AlreadyApproved
+            | Code::GrantEnded
             | Code::IdempotencyConflict
             | Code::IdempotencyInFlight
             | Code::NameTaken

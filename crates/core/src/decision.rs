@@ -1,6 +1,7 @@
 //! What policy answered, and everything that made it answer so.
 
 use crate::Band;
+use crate::switch::SwitchScope;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -104,6 +105,8 @@ pub enum Reason {
     Drift { drift: Drift },
     /// A gate lets it pass only with a person's consent.
     Gate { gate: Gate },
+    /// A kill switch is on.
+    Stopped { scope: SwitchScope },
 }
 
 /// A mode with what decided it and why. It can only become stricter after its base.
@@ -114,6 +117,9 @@ pub struct Decision {
     pub mode: Mode,
     /// The version of the mode row that decided; absent when the mode was inferred.
     pub modes_version: Option<i64>,
+    /// The version of all the org's rules it was made under; absent in what was decided before they had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules_version: Option<i64>,
     pub source: ModeSource,
     /// Everything that raised the mode above `base`, in order.
     pub tightened: Vec<Reason>,
@@ -121,7 +127,14 @@ pub struct Decision {
 
 impl Decision {
     pub const fn new(base: Mode, source: ModeSource, modes_version: Option<i64>) -> Self {
-        Self { mode: base, base, source, modes_version, tightened: Vec::new() }
+        Self { mode: base, base, source, modes_version, rules_version: None, tightened: Vec::new() }
+    }
+
+    /// Made under this version of the org's rules.
+    #[must_use]
+    pub const fn under(mut self, rules_version: i64) -> Self {
+        self.rules_version = Some(rules_version);
+        self
     }
 
     /// Raises the mode to `floor` and remembers why. It cannot loosen.

@@ -102,6 +102,10 @@ prefixed_id! {
     LogId = "log_";
     /// A message shown to people inside the product.
     NotificationId = "ntf_";
+    /// A standing permission, or the request for one.
+    GrantId = "grt_";
+    /// A user's leave for one purpose.
+    ConsentId = "cns_";
     /// A saved automation definition.
     AutomationId = "aut_";
 }

@@ -1,7 +1,8 @@
 //! One request to perform one action, with its life.
 
 use crate::decision::{Decision, GateVerdict};
-use crate::{ActionId, Digest, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId};
+use crate::grant::GrantScope;
+use crate::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -114,6 +115,8 @@ pub enum DeniedBy {
     Person,
     /// What the approval was bound to changed before it could be used.
     Binding,
+    /// The definition changed while it waited.
+    Drift,
 }
 
 /// Whether the effect is wanted, or only what it would be.
@@ -153,6 +156,53 @@ pub struct Answer {
     pub by: PrincipalId,
     pub at: Timestamp,
     pub reason: Option<String>,
+    /// What a yes is to do besides letting this one call run.
+    #[serde(default)]
+    pub beyond: Beyond,
+}
+
+/// What an approval does beyond the one call. It takes effect with the call's intent, in the same transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Beyond {
+    /// Nothing.
+    #[default]
+    Once,
+    /// The action is allowed from now on: a mode row.
+    Always,
+    /// More calls like it, up to a bound: a grant.
+    Grant(GrantOffer),
+}
+
+/// The grant an approver gives along.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantOffer {
+    pub scope: GrantScope,
+    pub calls_max: Option<u32>,
+    pub lifetime_seconds: u64,
+}
+
+/// How an approver changed the params before saying yes. The caller's own stay known by their digest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Edit {
+    pub by: PrincipalId,
+    pub at: Timestamp,
+    /// HMAC of the params that were asked for.
+    pub proposed: Digest,
+    /// As they were shown, redacted and bounded.
+    pub proposed_params: Value,
+    /// Where the two differ: RFC 6901 pointers.
+    pub changed: Vec<String>,
+}
+
+/// When nobody can answer any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    At(Timestamp),
+    /// A kill switch has stopped the clock; this much is left.
+    Stopped {
+        left_ms: u64,
+    },
 }
 
 /// Why an invocation did not succeed: a stable code and a sentence.
@@ -196,7 +246,19 @@ pub struct Invocation {
     pub reason: Option<String>,
     pub idempotency_key: Option<String>,
     pub binding: Option<Binding>,
+    /// Kept beside the rest, since it moves while the clock is stopped.
+    #[serde(skip)]
+    pub deadline: Option<Deadline>,
+    /// Everyone who said yes so far, each to the same binding.
+    #[serde(default)]
+    pub approvals: Vec<Answer>,
+    /// The answer that settled it.
     pub answer: Option<Answer>,
+    #[serde(default)]
+    pub edit: Option<Edit>,
+    /// What stood in for a person.
+    #[serde(default)]
+    pub grant: Option<GrantId>,
     pub attempts: u32,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,

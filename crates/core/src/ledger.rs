@@ -1,13 +1,15 @@
 //! What the pipeline asks of the store. Every method is one transaction: it happens whole, durably, or not at all.
 //! Entries given here are signed and chained inside that transaction; the caller never sees a key or a position first.
 
-use crate::decision::Lock;
-use crate::decision::Mode;
+use crate::decision::{Drift, Lock, Mode};
+use crate::grant::GrantTerms;
 use crate::invocation::Answer;
+use crate::switch::Switch;
 use crate::{
-    ActionId, ApprovalId, AutomationId, Digest, EventId, Future, IntentId, Invocation, InvocationId, OrgId, Principal, PrincipalId,
-    ReceiptId, Session, SessionId, Space, SpaceId, Status, Timestamp,
+    ActionId, ApprovalId, AutomationId, Digest, EventId, Future, Grant, GrantId, IntentId, Invocation, InvocationId, OrgId, Principal,
+    PrincipalId, ReceiptId, Session, SessionId, Space, SpaceId, Status, Timestamp,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The store could not do its work.
@@ -100,11 +102,14 @@ pub struct Hold {
     pub reservation: Option<NewReservation>,
     pub event: EventDraft,
     pub pending_max: u32,
+    /// The rules it was decided by must still be the org's.
+    pub rules_version: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
     Pending,
+    RulesChanged,
     TooManyPending { pending: u32 },
     KeyTaken(Reservation),
 }
@@ -117,11 +122,35 @@ pub struct Begin {
     pub row: Row,
     pub intent: EntryDraft,
     pub reservation: Option<NewReservation>,
+    /// The rules it was decided by must still be the org's.
+    pub rules_version: i64,
+    /// What the approvers said it should do besides.
+    pub beyond: Option<BeyondOnce>,
+}
+
+/// What becomes true with the intent of an approved call, and not before.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BeyondOnce {
+    /// Of the automation the call was made for, or of the org.
+    Always {
+        automation: Option<AutomationId>,
+        by: PrincipalId,
+    },
+    Grant {
+        id: GrantId,
+        terms: GrantTerms,
+        lifetime_seconds: u64,
+        by: PrincipalId,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
     Started,
+    /// Somebody changed a rule since: decide again.
+    RulesChanged,
+    /// The grant it relied on is used up, revoked or past its time: decide again.
+    GrantSpent,
     KeyTaken(Reservation),
     /// The row was not in the expected status; this is the one it has.
     Not(Status),
@@ -150,6 +179,16 @@ pub struct Finish {
     pub key: KeyFate,
     /// The answer that ended it, where a person did.
     pub approval: Option<Approval>,
+    pub grant: GrantUse,
+}
+
+/// What becomes of the use of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantUse {
+    /// It is spent, or there was none.
+    Kept,
+    /// The call provably never left: the use is given back.
+    Returned,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,18 +212,40 @@ pub struct Approval {
     pub binding: Digest,
 }
 
-/// Turns `pending` into `approved`.
+/// Counts one person's yes; with the last that is needed `pending` becomes `approved`.
 #[derive(Clone, Debug)]
 pub struct Approve {
     pub org: OrgId,
     pub invocation: InvocationId,
     pub approval: Approval,
+    /// How many different people must say yes.
+    pub needed: u32,
+    /// The approver changed the params first: everyone before has approved something else.
+    pub edited: Option<Edited>,
+    /// Told when it becomes `approved`.
     pub event: EventDraft,
+    /// Told when more people are needed.
+    pub event_counted: EventDraft,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A pending call with other params than it was asked with.
+#[derive(Clone, Debug)]
+pub struct Edited {
+    /// Bound anew.
+    pub invocation: Box<Invocation>,
+    pub sealed_params: Vec<u8>,
+    /// The binding the approver saw.
+    pub shown: Digest,
+}
+
+#[derive(Clone, Debug, PartialEq)]
 pub enum Approved {
-    Approved,
+    /// With everyone who said yes.
+    Approved(Box<Invocation>),
+    /// More people are needed.
+    Counted(Box<Invocation>),
+    /// This person has said yes already.
+    Already,
     Not(Status),
     Expired,
     /// The binding shown to the person is not the row's.
@@ -216,6 +277,36 @@ pub struct ArchivedDefinition {
     pub body: String,
 }
 
+/// The definition of an action that a person reviewed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pin {
+    pub structural: Digest,
+    pub textual: Digest,
+    /// Whether a change of words alone matters.
+    pub wording: Wording,
+    /// The other definition that was seen last, where one was.
+    pub seen: Option<(Digest, Digest)>,
+}
+
+/// Whether an action whose words have changed waits for a review.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wording {
+    #[default]
+    Reviewed,
+    /// A person said that changes of words may pass.
+    Ignored,
+}
+
+/// A definition that is not the reviewed one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewDrift {
+    pub action: ActionId,
+    pub drift: Drift,
+    pub structural: Digest,
+    pub textual: Digest,
+}
+
 /// Everything the pipeline asks of the store.
 pub trait Ledger: Send + Sync {
     /// The database's clock: it alone decides expiry.
@@ -230,6 +321,20 @@ pub trait Ledger: Send + Sync {
         automation: Option<&'a AutomationId>,
         action: &'a ActionId,
     ) -> Future<'a, Result<ModeRows, Error>>;
+    /// Grows with every change of any rule of the org. Read it before the rules: what then changes is noticed.
+    fn rules_version<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>>;
+    /// Every kill switch that is on.
+    fn list_switches<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Switch>>, Error>>;
+    fn find_pin<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Option<Pin>, Error>>;
+    /// A person stands for this definition from here on.
+    fn review<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>>;
+    /// Grants that could stand in for a person now, the narrowest first.
+    fn find_grants<'a>(&'a self, session: &'a Session, action: &'a ActionId) -> Future<'a, Result<Vec<Grant>, Error>>;
+    /// At most 1,000 pending invocations of this action, oldest first.
+    fn list_pending_of<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Vec<Invocation>, Error>>;
+    /// Notes that an action is no longer what was reviewed: its grants are revoked and what waits for it ends, all at once.
+    /// Returns how each of these ended, in their order; nothing happens when the drift is known already.
+    fn drift<'a>(&'a self, org: &'a OrgId, drift: NewDrift, ends: Vec<Arc<Finish>>) -> Future<'a, Result<Vec<Finished>, Error>>;
     fn find_invocation<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Invocation>, Error>>;
     fn find_sealed_params<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>>;
     /// A taken key whose time has not run out.
@@ -255,7 +360,7 @@ pub trait Ledger: Send + Sync {
     fn approve(&self, approve: Approve) -> Future<'_, Result<Approved, Error>>;
     fn begin(&self, begin: Begin) -> Future<'_, Result<Begun, Error>>;
     /// Another attempt of a running invocation: its own intent before its own effect.
-    fn begin_again(&self, invocation: Invocation, intent: EntryDraft) -> Future<'_, Result<Begun, Error>>;
+    fn begin_again(&self, invocation: Invocation, intent: EntryDraft, rules_version: i64) -> Future<'_, Result<Begun, Error>>;
     /// `running` becomes `in_doubt`: the effect may have happened. Its key stays taken.
     fn doubt(&self, invocation: Invocation, event: EventDraft) -> Future<'_, Result<Finished, Error>>;
     /// Shared with whoever asks, who tries again when the store was away.

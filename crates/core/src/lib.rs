@@ -5,6 +5,7 @@
 pub mod action;
 pub mod decision;
 pub mod digest;
+pub mod grant;
 pub mod id;
 pub mod invocation;
 pub mod json;
@@ -17,13 +18,16 @@ pub mod principal;
 pub mod secret;
 pub mod session;
 pub mod source;
+pub mod switch;
 pub mod time;
 
 pub use action::{Action, ActionId, SourceId, Tier};
 pub use decision::{Decision, Mode};
 pub use digest::Digest;
+pub use grant::Grant;
 pub use id::{
-    ApprovalId, AutomationId, EventId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, SessionId, SpaceId, TokenId, UserId,
+    ApprovalId, AutomationId, ConsentId, EventId, GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, SessionId,
+    SpaceId, TokenId, UserId,
 };
 pub use invocation::{Invocation, Status};
 pub use principal::{Principal, PrincipalId};

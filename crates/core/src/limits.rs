@@ -6,6 +6,22 @@ pub const PENDING_PER_SESSION_MAX: u32 = 10;
 pub const APPROVAL_INTERACTIVE_SECONDS: u64 = 5 * 60;
 /// How long a person has to answer a call nobody is waiting for; then it is `expired`.
 pub const APPROVAL_UNATTENDED_SECONDS: u64 = 24 * 60 * 60;
+/// How long a grant lives when nobody says; then it allows nothing more.
+pub const GRANT_SECONDS_DEFAULT: u64 = 24 * 60 * 60;
+/// The longest a grant may live; a longer one is refused with `invalid_request`.
+pub const GRANT_SECONDS_MAX: u64 = 90 * 24 * 60 * 60;
+/// How long an agent's request for a grant waits for a person; then it is `expired`.
+pub const GRANT_REQUEST_SECONDS: u64 = 24 * 60 * 60;
+/// Bytes of a grant's condition; a larger one is refused with `invalid_request`.
+pub const GRANT_CONDITION_BYTES_MAX: usize = 16 * 1024;
+/// Open requests for grants of one session; the next is refused with `too_many_pending`.
+pub const GRANT_REQUESTS_PER_SESSION_MAX: usize = 10;
+/// Times a call is decided again because a rule changed meanwhile; then it is refused with `store_unavailable`, and retrying is safe.
+pub const DECISIONS_MAX: u32 = 20;
+/// Invocations answered with one request; more are refused with `invalid_request`.
+pub const BULK_ANSWERS_MAX: usize = 100;
+/// The longest a link that answers one invocation may live; it also ends with the invocation.
+pub const LINK_SECONDS_MAX: u64 = 24 * 60 * 60;
 /// Invocations a session may start in a minute; the next is refused with `rate_limited` and the time to wait.
 pub const INVOCATIONS_PER_MINUTE_MAX: u32 = 60;
 /// Bytes of a stored result; a larger one is pruned structurally and marked `_truncated`.

@@ -1,7 +1,8 @@
 //! Where calls come from: a session inside a space inside an org.
 
-use crate::{AutomationId, OrgId, PrincipalId, SessionId, SpaceId, Timestamp, UserId};
+use crate::{AutomationId, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Whether a person sits at the other end; decides how long an approval may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,5 +95,32 @@ pub struct Space {
     pub name: String,
     pub band: Band,
     pub self_approval: SelfApproval,
+    /// How many people must say yes.
+    pub quorum: Quorum,
     pub created_at: Timestamp,
+}
+
+/// How many different people must say yes to a call, by its tier. One where nothing is said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Quorum(BTreeMap<Tier, u32>);
+
+impl Quorum {
+    /// People needed at most; more would leave a small org stuck for ever.
+    pub const PEOPLE_MAX: u32 = 10;
+
+    /// `None` when a number is not between 1 and `PEOPLE_MAX`.
+    pub fn new(by_tier: BTreeMap<Tier, u32>) -> Option<Self> {
+        let fits = by_tier.values().all(|people| (1..=Self::PEOPLE_MAX).contains(people));
+        // One is what holds anyway: said or not, it is the same rule.
+        fits.then(|| Self(by_tier.into_iter().filter(|(_, people)| *people > 1).collect()))
+    }
+
+    pub fn of(&self, tier: Tier) -> u32 {
+        self.0.get(&tier).copied().unwrap_or(1)
+    }
+
+    pub const fn by_tier(&self) -> &BTreeMap<Tier, u32> {
+        &self.0
+    }
 }

@@ -4,7 +4,7 @@ use crate::stage::Stage;
 use crate::{Error, Pipeline, Request};
 use countersign_core::limiter::Admission;
 use countersign_core::principal::Permission;
-use countersign_core::{Invocation, InvocationId, Principal, PrincipalId, Session, Space, Timestamp};
+use countersign_core::{Digest, Invocation, InvocationId, Principal, PrincipalId, Session, Space, Timestamp};
 use serde_json::Value;
 
 /// A request that may be looked at. It has its id from here on.
@@ -13,7 +13,11 @@ pub(crate) struct Admitted {
     pub(crate) created_at: Timestamp,
     pub(crate) session: Session,
     pub(crate) space: Space,
+    /// Read before any rule was: what changes after it is noticed when the intent is written.
+    pub(crate) rules_version: i64,
     pub(crate) request: Request,
+    /// HMAC of the params as they were first sent, where they have changed since.
+    pub(crate) raw: Option<Digest>,
 }
 
 impl Pipeline {
@@ -24,10 +28,19 @@ impl Pipeline {
             Admission::Admitted => {}
             Admission::Refused { retry_after_ms } => return Err(Error::RateLimited { session: session.id, retry_after_ms }),
         }
+        let rules_version = self.ledger().rules_version(&session.org).await?;
         let space = self.space_of(&session).await?;
         let created_at = self.now();
         let id = InvocationId::new(created_at, self.random_bytes());
-        Ok(Admitted { id, created_at, session, space, request })
+        Ok(Admitted { id, created_at, session, space, rules_version, request, raw: None })
+    }
+
+    /// The same call, to be decided by the rules as they are now. It was counted when it came in.
+    pub(crate) async fn admit_again(&self, admitted: Admitted) -> Result<Admitted, Error> {
+        let rules_version = self.ledger().rules_version(&admitted.session.org).await?;
+        let session = self.session_of(&admitted.request.principal, &admitted.session.id).await?;
+        let space = self.space_of(&session).await?;
+        Ok(Admitted { rules_version, session, space, ..admitted })
     }
 
     /// The space of a session, as it is now: what it tolerates decides.
@@ -55,12 +68,15 @@ impl Pipeline {
 
 impl Admitted {
     /// A held invocation that enters the walk again after its answer. It was admitted and counted when it was first asked for.
-    pub(crate) fn again(held: &Invocation, principal: Principal, session: Session, space: Space, params: Value) -> Self {
+    pub(crate) fn again(held: &Invocation, live: Live, params: Value) -> Self {
+        let Live { principal, session, space, rules_version } = live;
         Self {
             id: held.id.clone(),
             created_at: held.created_at,
             session,
             space,
+            rules_version,
+            raw: Some(held.digests.raw),
             request: Request {
                 principal,
                 session: held.session.clone(),
@@ -74,6 +90,14 @@ impl Admitted {
             },
         }
     }
+}
+
+/// Who and where a held call comes from, as that is now.
+pub(crate) struct Live {
+    pub(crate) principal: Principal,
+    pub(crate) session: Session,
+    pub(crate) space: Space,
+    pub(crate) rules_version: i64,
 }
 
 /// An agent invokes in its one session, everyone else in sessions they created.

@@ -1,62 +1,104 @@
 //! A person's answer to a pending invocation. Approval is bound to the exact call, single use, and runs it at once.
 
+mod edit;
+
 use crate::record::{Ending, conflict_with};
 use crate::{Conflict, Error, Outcome, ParamError, Pipeline};
-use countersign_core::invocation::{Answer, DeniedBy, Failure};
-use countersign_core::ledger::{Approval, Approve, Approved, Row};
+use countersign_core::action::Class;
+use countersign_core::decision::Reason;
+use countersign_core::grant::GrantScope;
+use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Failure, GrantOffer};
+use countersign_core::ledger::{Approval, Approve, Approved, EventDraft, Row};
 use countersign_core::limits::REASON_CHARS_MAX;
 use countersign_core::principal::Permission;
-use countersign_core::session::SelfApproval;
-use countersign_core::{ApprovalId, Digest, Invocation, InvocationId, Principal, PrincipalId, Status};
+use countersign_core::session::{SelfApproval, Space};
+use countersign_core::{ApprovalId, Band, Digest, Invocation, InvocationId, Principal, PrincipalId, Status, Tier};
+use serde_json::Value;
+
+/// A person's yes.
+#[derive(Clone, Debug, Default)]
+pub struct Yes {
+    /// The binding the person saw, when the door sends it along.
+    pub shown: Option<Digest>,
+    pub reason: Option<String>,
+    pub beyond: BeyondAsked,
+    /// Other params than the ones that were asked for.
+    pub params: Option<Value>,
+}
+
+/// What a yes is to do beyond this one call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum BeyondAsked {
+    #[default]
+    Once,
+    Always,
+    Grant {
+        to: GrantFor,
+        calls_max: Option<u32>,
+        lifetime_seconds: u64,
+    },
+}
+
+/// Whose later calls a grant is for, seen from the call that is approved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantFor {
+    Session,
+    Automation,
+    Org,
+}
 
 impl Pipeline {
-    /// Approves this one invocation and runs it. `shown` is the binding the person saw, when the door sends it along.
-    pub async fn approve(
-        &self,
-        principal: &Principal,
-        id: &InvocationId,
-        shown: Option<Digest>,
-        reason: Option<String>,
-    ) -> Result<Outcome, Error> {
+    /// Approves this one invocation; with the last yes that is needed it runs.
+    pub async fn approve(&self, principal: &Principal, id: &InvocationId, yes: Yes) -> Result<Outcome, Error> {
         let (pipeline, principal, id) = (self.clone(), principal.clone(), id.clone());
         // An approver who goes away after the answer is durable does not stop what they approved.
-        self.survive(async move { pipeline.approve_and_run(&principal, &id, shown, reason).await }).await
+        self.survive(async move { pipeline.approve_and_run(&principal, &id, yes).await }).await
     }
 
-    async fn approve_and_run(
-        &self,
-        principal: &Principal,
-        id: &InvocationId,
-        shown: Option<Digest>,
-        reason: Option<String>,
-    ) -> Result<Outcome, Error> {
-        bounded(reason.as_deref())?;
-        let pending = self.answerable(principal, id).await?;
-        let approval = self.approval(principal, &pending, shown, reason, Verdict::Approve)?;
+    async fn approve_and_run(&self, principal: &Principal, id: &InvocationId, yes: Yes) -> Result<Outcome, Error> {
+        bounded(yes.reason.as_deref())?;
+        let Answerable { invocation: pending, space } = self.answerable(principal, id).await?;
+        let conflict = |conflict| Err(Error::Conflict { invocation: id.clone(), conflict });
+        if matches!(pending.deadline, Some(Deadline::Stopped { .. })) {
+            return conflict(Conflict::Stopped);
+        }
+        let beyond = self.beyond_of(&pending, &space, yes.beyond).await?;
+        let edited = match yes.params {
+            Some(params) => self.edit(principal, &pending, yes.shown, params).await?,
+            None => None,
+        };
+        let shown = edited.as_ref().map_or(yes.shown, edit::bound_to);
+        let approval = self.approval(principal, &pending, shown, yes.reason, Verdict::Approve(beyond))?;
         let approve = Approve {
             org: pending.org.clone(),
             invocation: id.clone(),
+            needed: needed(&space, &pending, edited.is_some()),
             event: self.event(&pending, Status::Approved),
+            event_counted: EventDraft { name: "invocation.approval_counted", ..self.event(&pending, Status::Pending) },
             approval: approval.clone(),
+            edited,
         };
-        let conflict = |conflict| Err(Error::Conflict { invocation: id.clone(), conflict });
-        match self.ledger().approve(approve).await? {
-            Approved::Approved => {}
+        let approved = match self.ledger().approve(approve).await? {
+            Approved::Approved(approved) => approved,
+            Approved::Counted(pending) => {
+                self.inner.waiters.wake(id);
+                return Ok(Outcome::Pending(pending));
+            }
             Approved::Missing => return Err(Error::UnknownInvocation { invocation: id.to_string() }),
             Approved::Not(status) => return conflict(conflict_with(status)),
+            Approved::Already => return conflict(Conflict::AlreadyApproved),
             Approved::OtherBinding => return conflict(Conflict::ArgsMismatch),
             Approved::Expired => {
                 self.expire(pending, Status::Pending).await?;
                 return conflict(Conflict::Expired);
             }
-        }
-        let waited = approval.answer.at.millis_since(pending.created_at);
+        };
+        let waited = approval.answer.at.millis_since(approved.created_at);
         metrics::histogram!("countersign_approval_seconds").record(waited as f64 / 1_000.0);
         self.inner.waiters.wake(id);
-        let approved = Invocation { status: Status::Approved, answer: Some(approval.answer), ..pending };
-        match self.resume(approved.clone()).await {
+        match self.resume(Invocation::clone(&approved)).await {
             // The answer is kept; the sweep takes the call up once the store is back.
-            Err(Error::Store(_)) => Ok(Outcome::Pending(Box::new(approved))),
+            Err(Error::Store(_)) => Ok(Outcome::Pending(approved)),
             settled => settled,
         }
     }
@@ -64,9 +106,9 @@ impl Pipeline {
     /// Says no. The reason reaches whoever asked.
     pub async fn deny(&self, principal: &Principal, id: &InvocationId, reason: Option<String>) -> Result<Invocation, Error> {
         bounded(reason.as_deref())?;
-        let pending = self.answerable(principal, id).await?;
+        let Answerable { invocation: pending, .. } = self.answerable(principal, id).await?;
         let now = self.ledger().now().await?;
-        if pending.binding.as_ref().is_some_and(|binding| binding.expires_at <= now) {
+        if matches!(pending.deadline, Some(Deadline::At(at)) if at <= now) {
             self.expire(pending, Status::Pending).await?;
             return Err(Error::Conflict { invocation: id.clone(), conflict: Conflict::Expired });
         }
@@ -89,7 +131,8 @@ impl Pipeline {
         }
     }
 
-    async fn answerable(&self, principal: &Principal, id: &InvocationId) -> Result<Invocation, Error> {
+    /// What this person may answer: it waits, and they are not who asked where that matters.
+    async fn answerable(&self, principal: &Principal, id: &InvocationId) -> Result<Answerable, Error> {
         if !principal.may(Permission::Approve) {
             return Err(Error::MayNotApprove);
         }
@@ -102,7 +145,43 @@ impl Pipeline {
         if space.self_approval == SelfApproval::Refused && is_own(principal, &invocation) {
             return Err(Error::SelfApproval { invocation: id.clone() });
         }
-        Ok(invocation)
+        Ok(Answerable { invocation, space })
+    }
+
+    /// What the approver gives beyond this call, if that can be given at all.
+    async fn beyond_of(&self, pending: &Invocation, space: &Space, asked: BeyondAsked) -> Result<Beyond, Error> {
+        let refused = |reason| Err(Error::NotGrantable { invocation: pending.id.clone(), reason });
+        let is_drifted = pending.decision.tightened.iter().any(|reason| matches!(reason, Reason::Drift { .. }));
+        if asked == BeyondAsked::Once {
+            return Ok(Beyond::Once);
+        }
+        if pending.tier.class() == Class::Danger {
+            return refused("what destroys is approved one call at a time");
+        }
+        if is_drifted {
+            return refused("its definition has changed since it was reviewed; review it first");
+        }
+        if space.band == Band::Black {
+            return refused("in a black space every call is approved by itself");
+        }
+        match asked {
+            BeyondAsked::Once => Ok(Beyond::Once),
+            BeyondAsked::Always => Ok(Beyond::Always),
+            BeyondAsked::Grant { to, calls_max, lifetime_seconds } => {
+                let scope = match to {
+                    GrantFor::Org => GrantScope::Org,
+                    GrantFor::Session => GrantScope::Session(pending.session.clone()),
+                    GrantFor::Automation => {
+                        let session = self.ledger().find_session(&pending.org, &pending.session).await?;
+                        match session.and_then(|session| session.automation) {
+                            Some(automation) => GrantScope::Automation(automation),
+                            None => return refused("it was not made for an automation"),
+                        }
+                    }
+                };
+                Ok(Beyond::Grant(GrantOffer { scope, calls_max, lifetime_seconds }))
+            }
+        }
     }
 
     fn approval(
@@ -117,19 +196,34 @@ impl Pipeline {
         let binding =
             shown.or(bound).ok_or_else(|| Error::Internal { message: format!("pending `{}` is bound to nothing", pending.id) })?;
         let at = self.now();
+        let (approves, beyond) = match verdict {
+            Verdict::Approve(beyond) => (true, beyond),
+            Verdict::Deny => (false, Beyond::Once),
+        };
         Ok(Approval {
             id: ApprovalId::new(at, self.random_bytes()),
-            answer: Answer { by: principal.id.clone(), at, reason: reason.as_deref().map(policy::redact_text) },
-            approves: matches!(verdict, Verdict::Approve),
+            answer: Answer { by: principal.id.clone(), at, reason: reason.as_deref().map(policy::redact_text), beyond },
+            approves,
             binding,
         })
     }
 }
 
-#[derive(Clone, Copy)]
 enum Verdict {
-    Approve,
+    Approve(Beyond),
     Deny,
+}
+
+/// A pending invocation that this person may answer.
+struct Answerable {
+    invocation: Invocation,
+    space: Space,
+}
+
+/// How many people must say yes. Whoever changes what destroys is not the only one to approve it.
+fn needed(space: &Space, pending: &Invocation, is_edited: bool) -> u32 {
+    let quorum = space.quorum.of(pending.tier);
+    if is_edited && pending.tier == Tier::R4 { quorum.max(2) } else { quorum }
 }
 
 /// A reason is a sentence, not a document: it is kept and shown.

@@ -119,17 +119,26 @@ impl Definition {
     }
 }
 
-/// SECURITY: patterns run on a linear-time engine and references are resolved inside the schema only, since schemas come from strangers.
 fn compile(action: &Action, schema: &serde_json::Value) -> Result<Validator, source::Error> {
+    compile_condition(schema).map_err(|error| source::Error::Failed {
+        code: "definition_invalid",
+        message: format!("the schema of action `{}` does not compile: {error}", action.id),
+    })
+}
+
+/// Whether this is a schema that params can be held against.
+pub fn check_condition(schema: &serde_json::Value) -> Result<(), String> {
+    compile_condition(schema).map(|_| ())
+}
+
+/// SECURITY: patterns run on a linear-time engine and references are resolved inside the schema only, since schemas come from strangers.
+pub(crate) fn compile_condition(schema: &serde_json::Value) -> Result<Validator, String> {
     jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
         .should_validate_formats(true)
         .with_pattern_options(PatternOptions::regex())
         .build(schema)
-        .map_err(|error| source::Error::Failed {
-            code: "definition_invalid",
-            message: format!("the schema of action `{}` does not compile: {error}", action.id),
-        })
+        .map_err(|error| error.to_string())
 }
 
 async fn list_of(source: &dyn Source, org: &OrgId) -> Result<Vec<Arc<Action>>, source::Error> {

@@ -1,12 +1,16 @@
 //! Stage 5: run now, ask a person, or refuse. The only place, with `hold`, that clears a call to run.
 
+use crate::admit::Admitted;
 use crate::gate::Gated;
+use crate::grant::Fitting;
 use crate::hold::Redeemed;
 use crate::stage::Stage;
 use crate::{Error, Pipeline};
-use countersign_core::decision::Drift;
+use countersign_core::decision::{Drift, Reason};
 use countersign_core::invocation::{Failure, Intention};
-use countersign_core::{Decision, Digest, Mode, Tier};
+use countersign_core::switch::{Stop, SwitchScope};
+use countersign_core::{Action, Band, Decision, Digest, GrantId, Mode, OrgId, Session, Space, Tier};
+use std::sync::Arc;
 
 /// What policy answered.
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
@@ -20,13 +24,20 @@ pub(crate) enum Decided {
 
 /// An invocation that policy, or a person, has cleared to run. `execute` accepts nothing else.
 ///
-/// Fields are private to this file. `decide` builds one on `allow`; `hold::resume` builds one by handing in a `Redeemed`
-/// approval, which only `hold.rs` can make. There is no third way that compiles.
+/// Fields are private to this file. `decide` builds one on `allow` or with a grant that `grant.rs` found to fit; `hold::resume`
+/// builds one by handing in a `Redeemed` approval, which only `hold.rs` can make. There is no other way that compiles.
 pub(crate) struct Cleared {
     gated: Gated,
     decision: Decision,
     policy_slice: Digest,
-    approval: Option<Redeemed>,
+    by: Clearance,
+}
+
+/// What gave leave.
+enum Clearance {
+    Policy,
+    Grant(Fitting),
+    Person(Redeemed),
 }
 
 /// A call that policy refused.
@@ -53,11 +64,15 @@ pub(crate) struct PreviewOnly {
 
 impl Cleared {
     fn by_policy(gated: Gated, decision: Decision, policy_slice: Digest) -> Self {
-        Self { gated, decision, policy_slice, approval: None }
+        Self { gated, decision, policy_slice, by: Clearance::Policy }
+    }
+
+    fn by_grant(gated: Gated, decision: Decision, policy_slice: Digest, grant: Fitting) -> Self {
+        Self { gated, decision, policy_slice, by: Clearance::Grant(grant) }
     }
 
     pub(crate) fn by_person(gated: Gated, decision: Decision, policy_slice: Digest, approval: Redeemed) -> Self {
-        Self { gated, decision, policy_slice, approval: Some(approval) }
+        Self { gated, decision, policy_slice, by: Clearance::Person(approval) }
     }
 
     pub(crate) const fn gated(&self) -> &Gated {
@@ -73,14 +88,29 @@ impl Cleared {
     }
 
     pub(crate) const fn approval(&self) -> Option<&Redeemed> {
-        self.approval.as_ref()
+        match &self.by {
+            Clearance::Person(redeemed) => Some(redeemed),
+            Clearance::Policy | Clearance::Grant(_) => None,
+        }
+    }
+
+    pub(crate) const fn grant(&self) -> Option<&GrantId> {
+        match &self.by {
+            Clearance::Grant(fitting) => Some(fitting.id()),
+            Clearance::Policy | Clearance::Person(_) => None,
+        }
+    }
+
+    /// The rules changed before it could be used: what it was made of goes back to be decided again.
+    pub(crate) fn undecided(self) -> Admitted {
+        self.gated.validated.resolved.admitted
     }
 }
 
 impl Pipeline {
     pub(crate) async fn decide(&self, gated: Gated) -> Result<Decided, Error> {
         let _timed = self.timed(Stage::Decide);
-        let (decision, policy_slice) = self.mode_of(&gated).await?;
+        let Moded { decision, policy_slice, is_grantable } = self.mode_of(&gated).await?;
         let intention = gated.validated.resolved.admitted.request.intention;
         if intention == Intention::DryRun
             && let Some(failure) = self.reads_too_much(&gated).await?
@@ -89,13 +119,16 @@ impl Pipeline {
         }
         Ok(match (decision.mode, intention) {
             (Mode::Deny, _) => {
-                let failure = Failure { code: "denied_by_mode".into(), message: denial_of(&gated, &decision) };
+                let failure = denial_of(&gated, &decision);
                 Decided::Denied(Box::new(Denied { gated, decision, policy_slice, failure }))
             }
             (Mode::Allow | Mode::RequireApproval, Intention::DryRun) => {
                 Decided::Preview(Box::new(PreviewOnly { gated, decision, policy_slice }))
             }
-            (Mode::RequireApproval, Intention::Effect) => Decided::Pending(Box::new(Pending { gated, decision, policy_slice })),
+            (Mode::RequireApproval, Intention::Effect) => match self.fitting_grant(&gated, is_grantable).await? {
+                Some(grant) => Decided::Cleared(Cleared::by_grant(gated, decision, policy_slice, grant)),
+                None => Decided::Pending(Box::new(Pending { gated, decision, policy_slice })),
+            },
             (Mode::Allow, Intention::Effect) => Decided::Cleared(Cleared::by_policy(gated, decision, policy_slice)),
         })
     }
@@ -112,8 +145,9 @@ impl Pipeline {
         let modes = self.ledger().find_modes(&session.org, session.automation.as_ref(), read).await?;
         // An action that is not there cannot be allowed.
         let tier = found.map_or(Tier::R4, |(_, definition)| definition.action.tier);
-        let facts = policy::Facts { tier, drift: Drift::None, asks: None };
-        let mode = policy::decide(&facts, &policy::Rules { modes, band: resolved.admitted.space.band }).mode;
+        let facts = policy::Facts { tier, drift: Drift::None, asks: None, stopped: None };
+        let rules = policy::Rules { version: resolved.admitted.rules_version, modes, band: resolved.admitted.space.band };
+        let mode = policy::decide(&facts, &rules).mode;
         Ok((mode != Mode::Allow).then(|| Failure {
             code: "denied_by_mode".into(),
             message: format!("a dry run of `{}` shows what `{read}` reads, and that is `{mode}`", resolved.action().id),
@@ -122,22 +156,92 @@ impl Pipeline {
 
     /// A gate said no. The mode is still resolved, so that the receipt shows the whole decision.
     pub(crate) async fn refuse(&self, gated: Gated, failure: Failure) -> Result<Box<Denied>, Error> {
-        let (decision, policy_slice) = self.mode_of(&gated).await?;
+        let Moded { decision, policy_slice, .. } = self.mode_of(&gated).await?;
         Ok(Box::new(Denied { gated, decision, policy_slice, failure }))
     }
 
     /// The decision, and the digest of the rules that made it.
-    pub(crate) async fn mode_of(&self, gated: &Gated) -> Result<(Decision, Digest), Error> {
+    pub(crate) async fn mode_of(&self, gated: &Gated) -> Result<Moded, Error> {
         let resolved = &gated.validated.resolved;
-        let session = &resolved.admitted.session;
-        let modes = self.ledger().find_modes(&session.org, session.automation.as_ref(), &resolved.action().id).await?;
-        let rules = policy::Rules { modes, band: resolved.admitted.space.band };
-        let facts = policy::Facts { tier: resolved.action().tier, drift: Drift::None, asks: policy::asking(&gated.gates) };
-        Ok((policy::decide(&facts, &rules), policy::digest::policy_slice(&rules)))
+        let Admitted { session, space, request, rules_version, .. } = &resolved.admitted;
+        let action = &resolved.action().id;
+        let modes = self.ledger().find_modes(&session.org, session.automation.as_ref(), action).await?;
+        let switches = self.ledger().list_switches(&session.org).await?;
+        let stopped = switches.iter().find(|switch| {
+            let spared = switch.stop == Stop::ExceptDryRuns && request.intention == Intention::DryRun;
+            !spared && switch.scope.covers(&session.space, &session.id, action)
+        });
+        let rules = policy::Rules { version: *rules_version, modes, band: space.band };
+        let facts = policy::Facts {
+            tier: resolved.action().tier,
+            drift: resolved.drift,
+            asks: policy::asking(&gated.gates),
+            stopped: stopped.map(|switch| switch.scope.clone()),
+        };
+        let decision = policy::decide(&facts, &rules);
+        let is_grantable = policy::is_grantable(&decision, &facts, &rules);
+        Ok(Moded { policy_slice: policy::digest::policy_slice(&rules), decision, is_grantable })
     }
 }
 
-fn denial_of(gated: &Gated, decision: &Decision) -> String {
+/// How an action stands in a place, before anybody calls it.
+pub struct Standing {
+    pub decision: Decision,
+    pub drift: Drift,
+}
+
+impl Pipeline {
+    /// The mode an action has now: for a session, or for anybody in a green space.
+    pub async fn standing(&self, org: &OrgId, session: Option<(&Session, &Space)>, action: &Arc<Action>) -> Result<Standing, Error> {
+        let version = self.ledger().rules_version(org).await?;
+        let automation = session.and_then(|(session, _)| session.automation.as_ref());
+        let modes = self.ledger().find_modes(org, automation, &action.id).await?;
+        let drift = self.drift_seen(org, action).await?;
+        let switches = self.ledger().list_switches(org).await?;
+        let covers = |scope: &SwitchScope| match session {
+            Some((session, _)) => scope.covers(&session.space, &session.id, &action.id),
+            None => match scope {
+                SwitchScope::Org => true,
+                SwitchScope::Source(source) => source.as_str() == action.id.source(),
+                SwitchScope::Action(stopped) => *stopped == action.id,
+                SwitchScope::Space(_) | SwitchScope::Session(_) => false,
+            },
+        };
+        let stopped = switches.iter().find(|switch| covers(&switch.scope)).map(|switch| switch.scope.clone());
+        let rules = policy::Rules { version, modes, band: session.map_or(Band::Green, |(_, space)| space.band) };
+        let decision = policy::decide(&policy::Facts { tier: action.tier, drift, asks: None, stopped }, &rules);
+        Ok(Standing { decision, drift })
+    }
+}
+
+/// What the rules make of a call.
+pub(crate) struct Moded {
+    pub(crate) decision: Decision,
+    pub(crate) policy_slice: Digest,
+    /// Whether a grant may stand in for a person.
+    pub(crate) is_grantable: bool,
+}
+
+impl Moded {
+    /// The kill switch that keeps it from running, if one does.
+    pub(crate) fn stopped(&self) -> Option<&SwitchScope> {
+        stopped_by(&self.decision)
+    }
+}
+
+fn stopped_by(decision: &Decision) -> Option<&SwitchScope> {
+    decision.tightened.iter().find_map(|reason| match reason {
+        Reason::Stopped { scope } => Some(scope),
+        Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Drift { .. } | Reason::Gate { .. } => None,
+    })
+}
+
+fn denial_of(gated: &Gated, decision: &Decision) -> Failure {
     let action = gated.validated.resolved.action();
-    format!("action `{}` ({}) is denied: mode `{}` from `{}`", action.id, action.tier, decision.mode, decision.source.as_str())
+    if let Some(scope) = stopped_by(decision) {
+        return Failure { code: "stopped".into(), message: format!("a kill switch on `{scope}` is on: nothing it covers is executed") };
+    }
+    let message =
+        format!("action `{}` ({}) is denied: mode `{}` from `{}`", action.id, action.tier, decision.mode, decision.source.as_str());
+    Failure { code: "denied_by_mode".into(), message }
 }

@@ -25,6 +25,10 @@ pub enum Conflict {
     DefinitionMismatch,
     PolicyMismatch,
     TupleMismatch,
+    /// A kill switch is on: the queue is kept, nothing runs.
+    Stopped,
+    /// The same person has said yes already; others are needed.
+    AlreadyApproved,
 }
 
 impl Conflict {
@@ -38,6 +42,8 @@ impl Conflict {
             Self::DefinitionMismatch => "definition_mismatch",
             Self::PolicyMismatch => "policy_mismatch",
             Self::TupleMismatch => "tuple_mismatch",
+            Self::Stopped => "stopped",
+            Self::AlreadyApproved => "already_approved",
         }
     }
 
@@ -51,6 +57,8 @@ impl Conflict {
             Self::DefinitionMismatch => "the action's definition has changed since; start anew after a review",
             Self::PolicyMismatch => "the rules for this action have changed since; start anew",
             Self::TupleMismatch => "principal, session, space or source is not the one it was asked for; use the original context",
+            Self::Stopped => "a kill switch is on; it stays in the queue and its clock stands still, answer again once the switch is off",
+            Self::AlreadyApproved => "you have said yes already, and more people are needed; ask someone else",
         }
     }
 }
@@ -81,6 +89,8 @@ pub enum Error {
     MayNotApprove,
     #[error("you may not answer `{invocation}`: whoever asked, or owns the agent that asked, does not approve in this space")]
     SelfApproval { invocation: InvocationId },
+    #[error("`{invocation}` cannot be granted beyond this one call: {reason}")]
+    NotGrantable { invocation: InvocationId, reason: &'static str },
     #[error("`{invocation}`: {}", conflict.message())]
     Conflict { invocation: InvocationId, conflict: Conflict },
     #[error("action `{action}` cannot say what it would change, so it has no dry run")]
@@ -95,4 +105,11 @@ pub enum Error {
     /// A bug: logged in full, told as little as possible.
     #[error("{message}")]
     Internal { message: String },
+}
+
+impl Error {
+    /// Nothing was done; whoever changes rules so often will stop.
+    pub(crate) fn rules_keep_changing() -> Self {
+        Self::Store(ledger::Error::Unavailable { message: "the rules keep changing while the call is decided".to_owned() })
+    }
 }

@@ -1,6 +1,7 @@
 //! Stage 8: the effect. Intent first, durably; then the source, bounded in time; then what is known of the outcome.
 //! The only file that calls a source.
 
+use crate::admit::Admitted;
 use crate::catalogue::Definition;
 use crate::decide::{Cleared, PreviewOnly};
 use crate::gate::Gated;
@@ -10,12 +11,13 @@ use crate::replay::Taken;
 use crate::stage::Stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::action::Class;
-use countersign_core::invocation::{Failure, Intention};
+use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
+use countersign_core::invocation::{Beyond, Failure, Intention};
 use countersign_core::keyring::SpaceKey;
-use countersign_core::ledger::{Begin, Begun, EntryDraft, EntryId, Finished, NewReservation, Row};
+use countersign_core::ledger::{Begin, Begun, BeyondOnce, EntryDraft, EntryId, Finished, NewReservation, Row};
 use countersign_core::limits::{CALL_TIMEOUT_MS, IDEMPOTENCY_SECONDS, RECORD_RETRY_SECONDS};
 use countersign_core::source::{self, AfterError, CallContext, Output};
-use countersign_core::{Digest, IntentId, Invocation, InvocationId, Status, ledger};
+use countersign_core::{Digest, GrantId, IntentId, Invocation, InvocationId, Status, ledger};
 use futures_util::FutureExt;
 use receipt::body::{ApprovalBody, DefinitionDigests, IntentBody};
 use serde_json::Value;
@@ -32,6 +34,8 @@ pub(crate) enum Executed {
     Elsewhere(Taken),
     /// The approval could not be used any more.
     Void(Box<Void>),
+    /// A rule changed, or the grant was used up: nothing has happened, and it is decided again.
+    RulesChanged(Box<Admitted>),
 }
 
 /// A call that the source answered, one way or the other.
@@ -60,10 +64,12 @@ impl Pipeline {
         let mut invocation = cleared.gated().to_invocation(Status::Running, cleared.decision());
         invocation.attempts = 1;
         invocation.started_at = Some(self.now());
+        invocation.grant = cleared.grant().cloned();
         let row = if needs_intent(&cleared) {
             match self.begin(&cleared, &mut invocation).await? {
                 Started::Row(row) => row,
                 Started::Not(executed) => return Ok(executed),
+                Started::Undecided => return Ok(Executed::RulesChanged(Box::new(cleared.undecided()))),
             }
         } else {
             Row::Insert
@@ -107,12 +113,13 @@ impl Pipeline {
             invocation.attempts += 1;
             if *row != Row::Insert {
                 let intent = self.intent(cleared, invocation)?;
-                let begun = self.ledger().begin_again(invocation.clone(), intent).await;
+                let begun = self.ledger().begin_again(invocation.clone(), intent, rules_version(cleared)).await;
                 match begun {
                     Ok(Begun::Started) => {}
                     Err(ledger::Error::CommitUnknown { .. }) if self.is_at_attempt(invocation).await => {}
                     // Without its own intent there is no other try: what the last one answered is the outcome.
-                    Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_)) | Err(_) => {
+                    Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) | Begun::RulesChanged | Begun::GrantSpent)
+                    | Err(_) => {
                         invocation.attempts -= 1;
                         return Ok(answer);
                     }
@@ -172,7 +179,14 @@ impl Pipeline {
         }
         let expires_at = invocation.created_at.plus_seconds(IDEMPOTENCY_SECONDS);
         let reservation = invocation.idempotency_key.clone().filter(|_| row == Row::Insert).map(|key| NewReservation { key, expires_at });
-        let begin = Begin { invocation: invocation.clone(), row, intent: self.intent(cleared, invocation)?, reservation };
+        let begin = Begin {
+            invocation: invocation.clone(),
+            row,
+            intent: self.intent(cleared, invocation)?,
+            reservation,
+            rules_version: rules_version(cleared),
+            beyond: self.beyond(cleared, invocation),
+        };
         let void = |conflict| Started::Not(Executed::Void(Box::new(Void { invocation: invocation.clone(), conflict })));
         let begun = self.ledger().begin(begin).await;
         if matches!(begun, Err(ledger::Error::CommitUnknown { .. })) {
@@ -180,6 +194,7 @@ impl Pipeline {
         }
         Ok(match begun? {
             Begun::Started => Started::Row(Row::Begun),
+            Begun::RulesChanged | Begun::GrantSpent => Started::Undecided,
             Begun::KeyTaken(reservation) => Started::Not(Executed::Elsewhere(Taken::by(invocation, reservation))),
             Begun::Expired => void(Conflict::Expired),
             Begun::Not(_) | Begun::Missing => void(Conflict::Consumed),
@@ -209,8 +224,37 @@ impl Pipeline {
         let held = self.ledger().find_invocation(&invocation.org, &invocation.id).await?;
         let held = held.ok_or_else(|| Error::UnknownInvocation { invocation: invocation.id.to_string() })?;
         invocation.answer = held.answer;
+        invocation.approvals = held.approvals;
+        invocation.edit = held.edit;
         invocation.binding = held.binding;
         Ok(())
+    }
+
+    /// What the approvers said it should do beyond this one call. It takes all of them to say the same.
+    fn beyond(&self, cleared: &Cleared, invocation: &Invocation) -> Option<BeyondOnce> {
+        cleared.approval()?;
+        let last = invocation.approvals.last()?;
+        if invocation.approvals.iter().any(|approval| approval.beyond != last.beyond) {
+            return None;
+        }
+        let resolved = &cleared.gated().validated.resolved;
+        match &last.beyond {
+            Beyond::Once => None,
+            Beyond::Always => Some(BeyondOnce::Always { automation: resolved.admitted.session.automation.clone(), by: last.by.clone() }),
+            Beyond::Grant(offer) => Some(BeyondOnce::Grant {
+                id: GrantId::new(self.now(), self.random_bytes()),
+                terms: GrantTerms {
+                    scope: offer.scope.clone(),
+                    space: Some(invocation.space.clone()).filter(|_| offer.scope != GrantScope::Org),
+                    covers: Covers::only(&invocation.action),
+                    condition: None,
+                    calls_max: offer.calls_max,
+                    definition: Some(GrantedDefinition { structural: invocation.digests.structural, textual: invocation.digests.textual }),
+                },
+                lifetime_seconds: offer.lifetime_seconds,
+                by: last.by.clone(),
+            }),
+        }
     }
 
     fn intent(&self, cleared: &Cleared, invocation: &Invocation) -> Result<EntryDraft, Error> {
@@ -228,6 +272,7 @@ impl Pipeline {
             raw: invocation.digests.raw,
             decision: invocation.decision.clone(),
             approval: approval_body(cleared),
+            grant: cleared.grant().cloned(),
             idempotency_key: cleared.gated().validated.idempotency_digest(),
             profile: cleared.gated().validated.resolved.action().profile.as_str().to_owned(),
             trace_id: invocation.trace_id.clone(),
@@ -342,12 +387,20 @@ fn approval_body(cleared: &Cleared) -> Option<ApprovalBody> {
 enum Started {
     Row(Row),
     Not(Executed),
+    Undecided,
 }
 
 /// Reads that spend nothing can simply be made again: they need no intent. Everything else does.
 fn needs_intent(cleared: &Cleared) -> bool {
     let validated = &cleared.gated().validated;
-    validated.resolved.action().tier.class() != Class::Read || cleared.approval().is_some() || validated.idempotency_key.is_some()
+    validated.resolved.action().tier.class() != Class::Read
+        || cleared.approval().is_some()
+        || cleared.grant().is_some()
+        || validated.idempotency_key.is_some()
+}
+
+const fn rules_version(cleared: &Cleared) -> i64 {
+    cleared.gated().validated.resolved.admitted.rules_version
 }
 
 /// Marks an invocation as being walked in this process, for as long as it is.

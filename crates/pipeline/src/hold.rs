@@ -1,8 +1,9 @@
 //! Stage 7: the call waits for a person, bound to exactly what the person will see.
 //! After the answer `resume` derives everything again; what no longer matches does not run.
 
-use crate::admit::Admitted;
-use crate::decide::{Cleared, Pending};
+use crate::Walked;
+use crate::admit::{Admitted, Live};
+use crate::decide::{Cleared, Moded, Pending};
 use crate::gate::{Gated, Gates};
 use crate::record::Ending;
 use crate::replay::Taken;
@@ -12,9 +13,9 @@ pub(crate) use redeemed::Redeemed;
 
 use crate::stage::Stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
-use countersign_core::invocation::{Binding, DeniedBy, Failure};
+use countersign_core::invocation::{Binding, Deadline, DeniedBy, Failure};
 use countersign_core::ledger::{EventDraft, Held, Hold, NewReservation, Row};
-use countersign_core::limits::IDEMPOTENCY_SECONDS;
+use countersign_core::limits::{DECISIONS_MAX, IDEMPOTENCY_SECONDS};
 use countersign_core::{
     ActionId, Decision, Digest, Invocation, InvocationId, Mode, PrincipalId, SessionId, SpaceId, Status, Tier, Timestamp, json,
 };
@@ -23,7 +24,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 impl Pipeline {
-    pub(crate) async fn hold(&self, pending: Box<Pending>) -> Result<Outcome, Error> {
+    pub(crate) async fn hold(&self, pending: Box<Pending>) -> Result<Walked, Error> {
         let _timed = self.timed(Stage::Hold);
         let Pending { gated, decision, policy_slice } = *pending;
         let session = &gated.validated.resolved.admitted.session;
@@ -32,7 +33,9 @@ impl Pipeline {
         let bound = bound(&gated, &decision, policy_slice, Digest::new(self.random_bytes()), expires_at);
         let mut invocation = gated.to_invocation(Status::Pending, &decision);
         invocation.binding = Some(to_binding(&bound)?);
+        invocation.deadline = Some(Deadline::At(expires_at));
         let hold = Hold {
+            rules_version: gated.validated.resolved.admitted.rules_version,
             sealed_params: seal_params(&gated)?,
             reservation: invocation
                 .idempotency_key
@@ -45,19 +48,31 @@ impl Pipeline {
         match self.ledger().hold(hold).await? {
             Held::Pending => {
                 self.count(&invocation);
-                Ok(Outcome::Pending(Box::new(invocation)))
+                Ok(Walked::Outcome(Outcome::Pending(Box::new(invocation))))
             }
+            Held::RulesChanged => Ok(Walked::RulesChanged(Box::new(gated.validated.resolved.admitted))),
             Held::TooManyPending { pending } => Err(Error::TooManyPending { session: invocation.session, pending }),
-            Held::KeyTaken(reservation) => self.attach(Taken::by(&invocation, reservation)).await,
+            Held::KeyTaken(reservation) => self.attach(Taken::by(&invocation, reservation)).await.map(Walked::Outcome),
         }
     }
 
     /// Runs an approved invocation, if everything its approval is bound to is still so.
     pub(crate) async fn resume(&self, approved: Invocation) -> Result<Outcome, Error> {
-        match self.derive_again(&approved).await? {
-            Derived::Same(cleared) => self.perform(*cleared).await,
-            Derived::Different(conflict) => self.void(approved, conflict).await,
+        for _ in 0..DECISIONS_MAX {
+            let cleared = match self.derive_again(&approved).await? {
+                Derived::Same(cleared) => cleared,
+                // It keeps its approval, and is taken up once the switch is off.
+                Derived::Different(Conflict::Stopped) => {
+                    return Err(Error::Conflict { invocation: approved.id, conflict: Conflict::Stopped });
+                }
+                Derived::Different(conflict) => return self.void(approved, conflict).await,
+            };
+            match self.perform(*cleared).await? {
+                Walked::Outcome(outcome) => return Ok(outcome),
+                Walked::RulesChanged(_) => {}
+            }
         }
+        Err(Error::rules_keep_changing())
     }
 
     async fn derive_again(&self, approved: &Invocation) -> Result<Derived, Error> {
@@ -66,15 +81,11 @@ impl Pipeline {
             .as_ref()
             .and_then(|binding| serde_json::from_value(binding.facts.clone()).ok())
             .ok_or_else(|| Error::Internal { message: format!("`{}` is approved but bound to nothing", approved.id) })?;
-        let principal = self.ledger().find_principal(&approved.org, &approved.principal).await?;
-        let session = self.ledger().find_session(&approved.org, &approved.session).await?.filter(|session| session.ended_at.is_none());
-        let (Some(principal), Some(session)) = (principal, session) else {
+        let Some(live) = self.live(approved).await? else {
             return Ok(Derived::Different(Conflict::TupleMismatch));
         };
         let params = self.open_params(approved).await?;
-        let space = self.space_of(&session).await?;
-        let admitted = Admitted::again(approved, principal, session, space, params);
-        let validated = match self.resolve(admitted).await {
+        let validated = match self.resolve(Admitted::again(approved, live, params)).await {
             Ok(resolved) => self.validate(resolved).await,
             Err(error) => Err(error),
         };
@@ -86,7 +97,11 @@ impl Pipeline {
         let Gates::Passed(gated) = self.gate(validated) else {
             return Ok(Derived::Different(Conflict::PolicyMismatch));
         };
-        let (decision, policy_slice) = self.mode_of(&gated).await?;
+        let moded = self.mode_of(&gated).await?;
+        if moded.stopped().is_some() {
+            return Ok(Derived::Different(Conflict::Stopped));
+        }
+        let Moded { decision, policy_slice, .. } = moded;
         if decision.mode == Mode::Deny {
             return Ok(Derived::Different(Conflict::PolicyMismatch));
         }
@@ -94,12 +109,24 @@ impl Pipeline {
         if let Some(mismatch) = mismatch(&held, &live) {
             return Ok(Derived::Different(conflict_of(mismatch)));
         }
-        let approvers = approved.answer.iter().map(|answer| answer.by.clone()).collect();
+        let approvers = approved.approvals.iter().map(|approval| approval.by.clone()).collect();
         let redeemed = Redeemed::new(approvers, binding(&live));
         Ok(Derived::Same(Box::new(Cleared::by_person(gated, decision, policy_slice, redeemed))))
     }
 
-    async fn open_params(&self, approved: &Invocation) -> Result<Value, Error> {
+    /// Who and where a held call comes from, as that is now; `None` when they can no longer act.
+    pub(crate) async fn live(&self, held: &Invocation) -> Result<Option<Live>, Error> {
+        let rules_version = self.ledger().rules_version(&held.org).await?;
+        let principal = self.ledger().find_principal(&held.org, &held.principal).await?;
+        let session = self.ledger().find_session(&held.org, &held.session).await?.filter(|session| session.ended_at.is_none());
+        let (Some(principal), Some(session)) = (principal, session) else {
+            return Ok(None);
+        };
+        let space = self.space_of(&session).await?;
+        Ok(Some(Live { principal, session, space, rules_version }))
+    }
+
+    pub(crate) async fn open_params(&self, approved: &Invocation) -> Result<Value, Error> {
         let missing = || Error::Internal { message: format!("the params of `{}` are gone or do not open", approved.id) };
         let sealed = self.ledger().find_sealed_params(&approved.org, &approved.id).await?.ok_or_else(missing)?;
         let key = self.inner.keyring.space_key(&approved.org, &approved.space).await?;
@@ -119,7 +146,9 @@ impl Pipeline {
             | Conflict::ArgsMismatch
             | Conflict::DefinitionMismatch
             | Conflict::PolicyMismatch
-            | Conflict::TupleMismatch => (Status::Denied, Some(DeniedBy::Binding), Row::From(Status::Approved)),
+            | Conflict::TupleMismatch
+            | Conflict::Stopped
+            | Conflict::AlreadyApproved => (Status::Denied, Some(DeniedBy::Binding), Row::From(Status::Approved)),
         };
         self.record_ending(Ending::unexecuted(approved, status, by, failure, row)).await?;
         Err(Error::Conflict { invocation: id, conflict })
@@ -183,7 +212,7 @@ enum Derived {
     Different(Conflict),
 }
 
-fn bound(gated: &Gated, decision: &Decision, policy_slice: Digest, nonce: Digest, expires_at: Timestamp) -> Bound {
+pub(crate) fn bound(gated: &Gated, decision: &Decision, policy_slice: Digest, nonce: Digest, expires_at: Timestamp) -> Bound {
     let resolved = &gated.validated.resolved;
     let (session, request, action) = (&resolved.admitted.session, &resolved.admitted.request, resolved.action());
     Bound {
@@ -210,12 +239,12 @@ fn bound(gated: &Gated, decision: &Decision, policy_slice: Digest, nonce: Digest
     }
 }
 
-fn to_binding(bound: &Bound) -> Result<Binding, Error> {
+pub(crate) fn to_binding(bound: &Bound) -> Result<Binding, Error> {
     let facts = serde_json::to_value(bound).map_err(|error| Error::Internal { message: error.to_string() })?;
     Ok(Binding { digest: binding(bound), nonce: bound.nonce, expires_at: bound.expires_at, facts })
 }
 
-fn seal_params(gated: &Gated) -> Result<Vec<u8>, Error> {
+pub(crate) fn seal_params(gated: &Gated) -> Result<Vec<u8>, Error> {
     let admitted = &gated.validated.resolved.admitted;
     let canonical = json::canonical(&admitted.request.params).map_err(|error| Error::Internal { message: error.to_string() })?;
     Ok(gated.validated.key.seal(&params_context(admitted.id.as_str()), canonical.as_bytes()))

@@ -14,19 +14,26 @@ mod verify;
 mod record;
 
 mod answer;
+mod drift;
 mod recover;
 mod request;
 mod catalogue;
+mod grant;
 mod survive;
 mod waiters;
 mod truncate;
 mod stage;
 mod error;
 
-pub use catalogue::{Catalogue, Listed, SourceListing};
+pub use answer::{BeyondAsked, GrantFor, Yes};
+pub use catalogue::{Catalogue, Listed, SourceListing, check_condition};
+pub use decide::Standing;
+pub use drift::{DefinitionNow, Reviewed};
 pub use error::{Conflict, Error, ParamError};
 pub use request::{Outcome, Ports, Request, Settings};
 
+use admit::Admitted;
+use countersign_core::limits::DECISIONS_MAX;
 use decide::{Cleared, Decided};
 use execute::Executed;
 use gate::Gates;
@@ -48,32 +55,54 @@ impl Pipeline {
         self.survive(Box::pin(async move { pipeline.walk(request).await })).await
     }
 
+    /// A rule may change between the decision and the intent: then the call is decided again, by the new rules.
     async fn walk(&self, request: Request) -> Result<Outcome, Error> {
-        let admitted = self.admit(request).await?;
+        let mut admitted = self.admit(request).await?;
+        for _ in 0..DECISIONS_MAX {
+            match self.walk_once(admitted).await? {
+                Walked::Outcome(outcome) => return Ok(outcome),
+                Walked::RulesChanged(again) => admitted = self.admit_again(*again).await?,
+            }
+        }
+        Err(Error::rules_keep_changing())
+    }
+
+    async fn walk_once(&self, admitted: Admitted) -> Result<Walked, Error> {
         let resolved = self.resolve(admitted).await?;
         let validated = self.validate(resolved).await?;
         let gated = match self.gate(validated) {
             Gates::Passed(gated) => gated,
-            Gates::Denied(gated, failure) => return self.record_denial(self.refuse(*gated, failure).await?).await,
+            Gates::Denied(gated, failure) => {
+                return self.record_denial(self.refuse(*gated, failure).await?).await.map(Walked::Outcome);
+            }
         };
         let decided = self.decide(gated).await?;
         // A denied call is always fresh: an earlier success never answers for it.
         match self.replay(decided).await? {
-            Replay::Earlier(outcome) => Ok(outcome),
-            Replay::Fresh(Decided::Denied(denied)) => self.record_denial(denied).await,
+            Replay::Earlier(outcome) => Ok(Walked::Outcome(outcome)),
+            Replay::Fresh(Decided::Denied(denied)) => self.record_denial(denied).await.map(Walked::Outcome),
             Replay::Fresh(Decided::Pending(pending)) => self.hold(pending).await,
-            Replay::Fresh(Decided::Preview(preview)) => self.dry_run(preview).await,
+            Replay::Fresh(Decided::Preview(preview)) => self.dry_run(preview).await.map(Walked::Outcome),
             Replay::Fresh(Decided::Cleared(cleared)) => self.perform(cleared).await,
         }
     }
 
     /// The rest of the walk; `hold::resume` enters here after a person's answer.
-    async fn perform(&self, cleared: Cleared) -> Result<Outcome, Error> {
-        match self.execute(cleared).await? {
+    async fn perform(&self, cleared: Cleared) -> Result<Walked, Error> {
+        let outcome = match self.execute(cleared).await? {
             Executed::Done(done) => self.record(self.verify(*done)).await,
             Executed::InDoubt(invocation) => Ok(Outcome::InDoubt(invocation)),
             Executed::Void(void) => self.record_void(void).await,
             Executed::Elsewhere(taken) => self.attach(taken).await,
-        }
+            Executed::RulesChanged(again) => return Ok(Walked::RulesChanged(again)),
+        };
+        outcome.map(Walked::Outcome)
     }
+}
+
+/// How far a walk got.
+enum Walked {
+    Outcome(Outcome),
+    /// Nothing has happened yet; the rest of the walk begins anew.
+    RulesChanged(Box<Admitted>),
 }

@@ -11,11 +11,13 @@ use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::decision::GateVerdict;
 use countersign_core::invocation::{DeniedBy, Failure, Intention, ReceiptRef};
 use countersign_core::keyring::SpaceKey;
-use countersign_core::ledger::{Approval, EntryDraft, EntryId, Finish, Finished, KeyFate, Row};
+use countersign_core::ledger::{Approval, EntryDraft, EntryId, Finish, Finished, GrantUse, KeyFate, Row};
 use countersign_core::limits::{CALL_TIMEOUT_MS, RECORD_RETRY_SECONDS, RESULT_STORED_BYTES_MAX};
 use countersign_core::{Digest, Invocation, ReceiptId, Status, json};
 use policy::digest::Bound;
-use receipt::body::{ApprovalBody, Cost, DefinitionDigests, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification};
+use receipt::body::{
+    ApprovalBody, Cost, DefinitionDigests, EditBody, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification,
+};
 use reward::{Execution, Measured, Weights};
 use serde_json::Value;
 use std::sync::Arc;
@@ -38,6 +40,7 @@ pub(crate) struct Ending {
     quality_thousandths: u32,
     timeout_ms: u64,
     key_fate: KeyFate,
+    grant_use: GrantUse,
     /// Recovery leaves the invocation alone until its outcome is recorded.
     walking: Option<Walking>,
 }
@@ -64,6 +67,7 @@ impl Ending {
             quality_thousandths: 0,
             timeout_ms: CALL_TIMEOUT_MS,
             key_fate: KeyFate::Freed,
+            grant_use: GrantUse::Kept,
             walking: None,
         }
     }
@@ -93,6 +97,7 @@ impl Pipeline {
         let Done { definition, mut invocation, row, answer, policy_slice, approval, key, idempotency, walking } = done;
         let mut result = None;
         let (mut outputs, mut evidence, mut quality_thousandths) = (None, None, 0);
+        let mut grant_use = GrantUse::Kept;
         match answer {
             Ok(output) => {
                 outputs = Some(outputs_of(&*key, &output.value));
@@ -106,6 +111,10 @@ impl Pipeline {
                 result = Some(safe);
             }
             Err(error) => {
+                // What never left has used nothing.
+                if error.is_transient() && invocation.grant.is_some() {
+                    grant_use = GrantUse::Returned;
+                }
                 invocation.status = Status::Failed;
                 invocation.failure = Some(Failure { code: error.code().into(), message: policy::redact_text(&error.to_string()) });
             }
@@ -132,6 +141,7 @@ impl Pipeline {
             timeout_ms: definition.action.timeout_ms,
             // A failure the source vouches for had no effect; a result that does not fit means one may have happened.
             key_fate: if succeeded || invocation.result.is_some() { KeyFate::Answers } else { KeyFate::Freed },
+            grant_use,
             invocation,
         };
         let invocation = self.record_ending(ending).await?;
@@ -142,21 +152,32 @@ impl Pipeline {
     pub(crate) async fn record_ending(&self, mut ending: Ending) -> Result<Invocation, Error> {
         let _timed = self.timed(Stage::Record);
         let id = ReceiptId::new(self.now(), self.random_bytes());
+        let walking = ending.walking.take();
+        let finish = self.finish_as(&id, ending)?;
+        let (mut invocation, seq) = self.write_ending(finish, &id, walking).await?;
+        invocation.receipt = Some(ReceiptRef { id, seq });
+        self.count(&invocation);
+        self.inner.waiters.wake(&invocation.id);
+        Ok(invocation)
+    }
+
+    /// What ends it, with its receipt.
+    pub(crate) fn finish_of(&self, ending: Ending) -> Result<Arc<Finish>, Error> {
+        self.finish_as(&ReceiptId::new(self.now(), self.random_bytes()), ending)
+    }
+
+    fn finish_as(&self, id: &ReceiptId, mut ending: Ending) -> Result<Arc<Finish>, Error> {
         ending.invocation.ended_at.get_or_insert_with(|| self.now());
-        let body = receipt_body(&id, &ending)?;
-        let finish = Arc::new(Finish {
+        let body = receipt_body(id, &ending)?;
+        Ok(Arc::new(Finish {
             row: ending.row,
             receipt: EntryDraft { id: EntryId::Receipt(id.clone()), body },
             event: self.event(&ending.invocation, ending.invocation.status),
             key: ending.key_fate,
             approval: ending.answered,
+            grant: ending.grant_use,
             invocation: ending.invocation,
-        });
-        let (mut invocation, seq) = self.write_ending(finish, &id, ending.walking).await?;
-        invocation.receipt = Some(ReceiptRef { id, seq });
-        self.count(&invocation);
-        self.inner.waiters.wake(&invocation.id);
-        Ok(invocation)
+        }))
     }
 
     /// Tries a few times, since the effect has happened; then goes on trying behind the caller's back.
@@ -313,6 +334,9 @@ fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
             latency: parts.latency,
         },
         supersedes: None,
+        grant: invocation.grant.clone(),
+        grant_returned: ending.grant_use == GrantUse::Returned,
+        edit: invocation.edit.as_ref().map(|edit| EditBody { by: edit.by.clone(), changed: edit.changed.clone(), proposed: edit.proposed }),
     };
     body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })
 }

@@ -1,7 +1,7 @@
 //! What a crash, a restart or the clock leaves behind: expired, stale or interrupted invocations, brought to an honest state.
 
 use crate::{Error, Pipeline};
-use countersign_core::invocation::Failure;
+use countersign_core::invocation::{Deadline, Failure};
 use countersign_core::ledger::Finished;
 use countersign_core::limits::RUNNING_SECONDS_MAX;
 use countersign_core::{Invocation, Status};
@@ -64,7 +64,9 @@ impl Pipeline {
             }
             for approved in self.ledger().list_in_status(&org, Status::Approved).await? {
                 let since = approved.answer.as_ref().map_or(approved.created_at, |answer| answer.at);
-                if which == Which::All || since.plus_seconds(APPROVED_SECONDS) <= now {
+                // While a kill switch is on it waits with its clock stopped.
+                let is_stopped = matches!(approved.deadline, Some(Deadline::Stopped { .. }));
+                if !is_stopped && (which == Which::All || since.plus_seconds(APPROVED_SECONDS) <= now) {
                     self.take_up(approved);
                 }
             }

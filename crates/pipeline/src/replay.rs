@@ -104,7 +104,8 @@ impl Pipeline {
         if held.session != session.id || held.principal != request.principal.id || held.action != gated.validated.resolved.action().id {
             return conflict(Conflict::TupleMismatch);
         }
-        if held.digests.raw != live.raw || held.digests.params != live.params {
+        // As it was sent: an approver may have changed the params since.
+        if held.digests.raw != live.raw {
             return conflict(Conflict::ArgsMismatch);
         }
         if held.digests.structural != live.structural || held.digests.textual != live.textual {

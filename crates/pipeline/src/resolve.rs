@@ -4,6 +4,7 @@ use crate::admit::Admitted;
 use crate::catalogue::Definition;
 use crate::stage::Stage;
 use crate::{Error, Pipeline};
+use countersign_core::decision::Drift;
 use countersign_core::ledger::ArchivedDefinition;
 use countersign_core::source::Source;
 use countersign_core::{Action, ActionId};
@@ -14,6 +15,8 @@ pub(crate) struct Resolved {
     pub(crate) admitted: Admitted,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) definition: Arc<Definition>,
+    /// How the definition differs from the one a person reviewed.
+    pub(crate) drift: Drift,
 }
 
 impl Resolved {
@@ -23,20 +26,20 @@ impl Resolved {
 }
 
 impl Pipeline {
-    pub(crate) async fn resolve(&self, admitted: Admitted) -> Result<Resolved, Error> {
+    pub(crate) async fn resolve(&self, mut admitted: Admitted) -> Result<Resolved, Error> {
         let _timed = self.timed(Stage::Resolve);
         let unknown = || Error::UnknownAction { action: admitted.request.action.chars().take(160).collect() };
         let id = ActionId::parse(&admitted.request.action).map_err(|_| unknown())?;
-        let org = &admitted.session.org;
-        let found = self.inner.catalogue.find(org, &id).await;
+        let found = self.inner.catalogue.find(&admitted.session.org, &id).await;
         let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
         let (source, definition) = found.ok_or_else(unknown)?;
-        self.archive(org, &definition).await?;
-        Ok(Resolved { admitted, source, definition })
+        self.archive(&admitted.session.org, &definition).await?;
+        let drift = self.drift_of(&mut admitted, &definition).await?;
+        Ok(Resolved { admitted, source, definition, drift })
     }
 
     /// Whoever verifies a receipt later finds the definition it was checked against.
-    async fn archive(&self, org: &countersign_core::OrgId, definition: &Definition) -> Result<(), Error> {
+    pub(crate) async fn archive(&self, org: &countersign_core::OrgId, definition: &Definition) -> Result<(), Error> {
         let key = (org.clone(), definition.textual);
         if self.inner.catalogue.is_archived(&key) {
             return Ok(());

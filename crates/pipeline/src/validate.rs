@@ -34,7 +34,7 @@ impl Pipeline {
         let canonical = json::canonical(&resolved.admitted.request.params)
             .map_err(|error| invalid(&resolved, "", &format!("the params have no canonical form: {error}")))?;
         let digests = Digests {
-            raw: key.digest("raw", canonical.as_bytes()),
+            raw: resolved.admitted.raw.unwrap_or_else(|| key.digest("raw", canonical.as_bytes())),
             params: key.digest("params", canonical.as_bytes()),
             structural: resolved.definition.structural,
             textual: resolved.definition.textual,

@@ -3,20 +3,25 @@
 use countersign_core::action::Class;
 use countersign_core::decision::{Drift, Gate, GateVerdict, Lock, ModeSource, Reason, Verdict};
 use countersign_core::ledger::{ModeRow, ModeRows};
+use countersign_core::switch::SwitchScope;
 use countersign_core::{Band, Decision, Mode, Tier};
 
 /// What is known of the call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub tier: Tier,
     pub drift: Drift,
     /// The first gate that lets the call pass only with a person.
     pub asks: Option<Gate>,
+    /// What a kill switch that covers the call covers.
+    pub stopped: Option<SwitchScope>,
 }
 
 /// What the org has set for the action: everything a request for it sees, and nothing about other actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
+    /// Of all the org's rules.
+    pub version: i64,
     pub modes: ModeRows,
     /// Of the space the call is made in.
     pub band: Band,
@@ -24,7 +29,7 @@ pub struct Rules {
 
 /// Decides the mode and keeps why. Nothing after the base can loosen it.
 pub fn decide(facts: &Facts, rules: &Rules) -> Decision {
-    let mut decision = base(facts, rules);
+    let mut decision = base(facts, rules).under(rules.version);
     if facts.tier.class() == Class::Danger {
         decision = decision.at_least(Mode::RequireApproval, Reason::DangerIsNeverAllowed);
     }
@@ -35,7 +40,10 @@ pub fn decide(facts: &Facts, rules: &Rules) -> Decision {
     if let Some(gate) = facts.asks {
         decision = decision.at_least(Mode::RequireApproval, Reason::Gate { gate });
     }
-    decision
+    match &facts.stopped {
+        Some(scope) => decision.at_least(Mode::Deny, Reason::Stopped { scope: scope.clone() }),
+        None => decision,
+    }
 }
 
 /// Whether a grant may stand in for the person this decision asks for. It never beats a denial, a drift or a black band, and

@@ -11,15 +11,15 @@ fn row(mode: Mode, version: i64, lock: Lock) -> ModeRow {
 
 fn rules(automation: Option<Mode>, org: Option<Mode>) -> Rules {
     let modes = ModeRows { automation: automation.map(|mode| row(mode, 7, Lock::Open)), org: org.map(|mode| row(mode, 3, Lock::Open)) };
-    Rules { modes, band: Band::Green }
+    Rules { version: 9, modes, band: Band::Green }
 }
 
 fn facts(tier: Tier) -> Facts {
-    Facts { tier, drift: Drift::None, asks: None }
+    Facts { tier, drift: Drift::None, asks: None, stopped: None }
 }
 
 fn check(tier: Tier, rules: &Rules, expected: &Decision) {
-    assert_eq!(&decide(&facts(tier), rules), expected, "{tier} {rules:?}");
+    assert_eq!(decide(&facts(tier), rules), expected.clone().under(9), "{tier} {rules:?}");
 }
 
 /// No row, and a row of every mode.
@@ -57,7 +57,7 @@ fn the_automation_comes_before_the_org_and_the_row_that_decided_is_named() {
 fn under_a_locked_row_an_automation_can_only_tighten() {
     for (automation, org) in Mode::ALL.into_iter().flat_map(|automation| Mode::ALL.map(|org| (automation, org))) {
         let modes = ModeRows { automation: Some(row(automation, 7, Lock::Open)), org: Some(row(org, 3, Lock::Locked)) };
-        let decision = decide(&facts(Tier::R2), &Rules { modes, band: Band::Green });
+        let decision = decide(&facts(Tier::R2), &Rules { version: 9, modes, band: Band::Green });
         assert_eq!(decision.mode, automation.max(org));
         let expected = if automation < org { ModeSource::OrgDefault } else { ModeSource::AutomationOverride };
         assert_eq!(decision.source, expected, "{automation} under a locked {org}");
@@ -79,7 +79,7 @@ fn an_explicit_row_makes_danger_approvable_and_says_that_it_was_tightened() {
 
 #[test]
 fn what_raised_the_mode_is_named_in_order_and_what_did_not_is_not() {
-    let facts = Facts { tier: Tier::R1, drift: Drift::Structural, asks: Some(Gate::Consent) };
+    let facts = Facts { tier: Tier::R1, drift: Drift::Structural, asks: Some(Gate::Consent), stopped: None };
     let allowed = rules(None, None);
     let decision = decide(&facts, &allowed);
     assert_eq!(decision.tightened, [Reason::Drift { drift: Drift::Structural }], "the gate asks for no more than the drift");
@@ -87,7 +87,7 @@ fn what_raised_the_mode_is_named_in_order_and_what_did_not_is_not() {
     assert_eq!(red.tightened, [Reason::Band { band: Band::Red }]);
     let black = decide(&facts, &Rules { band: Band::Black, ..allowed });
     assert_eq!((black.mode, black.tightened), (Mode::Deny, vec![Reason::Band { band: Band::Black }]));
-    let asked = decide(&Facts { drift: Drift::None, ..facts }, &allowed);
+    let asked = decide(&Facts { drift: Drift::None, ..facts.clone() }, &allowed);
     assert_eq!(asked.tightened, [Reason::Gate { gate: Gate::Consent }]);
 }
 
@@ -95,6 +95,7 @@ fn any_rules() -> impl Strategy<Value = Rules> {
     let mode = prop::option::of(prop::sample::select(&Mode::ALL[..]));
     let lock = prop::sample::select(&[Lock::Open, Lock::Locked][..]);
     (mode.clone(), mode, lock, prop::sample::select(&Band::ALL[..])).prop_map(|(automation, org, lock, band)| Rules {
+        version: 9,
         modes: ModeRows { automation: automation.map(|mode| row(mode, 7, Lock::Open)), org: org.map(|mode| row(mode, 3, lock)) },
         band,
     })
@@ -102,11 +103,8 @@ fn any_rules() -> impl Strategy<Value = Rules> {
 
 fn any_facts() -> impl Strategy<Value = Facts> {
     let asks = prop::option::of(prop::sample::select(&Gate::ALL[..]));
-    (prop::sample::select(&Tier::ALL[..]), prop::sample::select(&Drift::ALL[..]), asks).prop_map(|(tier, drift, asks)| Facts {
-        tier,
-        drift,
-        asks,
-    })
+    (prop::sample::select(&Tier::ALL[..]), prop::sample::select(&Drift::ALL[..]), asks, any::<bool>())
+        .prop_map(|(tier, drift, asks, stopped)| Facts { tier, drift, asks, stopped: stopped.then_some(SwitchScope::Org) })
 }
 
 proptest! {
@@ -120,14 +118,20 @@ proptest! {
 
     #[test]
     fn drift_never_loosens(facts in any_facts(), rules in any_rules()) {
-        let reviewed = Facts { drift: Drift::None, ..facts };
+        let reviewed = Facts { drift: Drift::None, ..facts.clone() };
         prop_assert!(decide(&facts, &rules).mode >= decide(&reviewed, &rules).mode);
         prop_assert!(!is_grantable(&decide(&facts, &rules), &facts, &rules) || is_grantable(&decide(&reviewed, &rules), &reviewed, &rules));
     }
 
     #[test]
+    fn a_kill_switch_stops_whatever_it_covers(facts in any_facts(), rules in any_rules()) {
+        let stopped = Facts { stopped: Some(SwitchScope::Org), ..facts };
+        prop_assert_eq!(decide(&stopped, &rules).mode, Mode::Deny);
+    }
+
+    #[test]
     fn a_gate_that_asks_never_loosens(facts in any_facts(), rules in any_rules()) {
-        let silent = Facts { asks: None, ..facts };
+        let silent = Facts { asks: None, ..facts.clone() };
         prop_assert!(decide(&facts, &rules).mode >= decide(&silent, &rules).mode);
     }
 
@@ -172,7 +176,7 @@ fn every_cell_is_what_the_docs_say() {
         let (band, tier) = (Band::parse(words[0]).unwrap(), Tier::ALL.into_iter().find(|tier| tier.as_str() == words[1]).unwrap());
         for (column, expected) in columns.iter().zip(&words[2..]) {
             for drift in column.drifts {
-                let facts = Facts { tier, drift: *drift, asks: None };
+                let facts = Facts { tier, drift: *drift, asks: None, stopped: None };
                 let rules = Rules { band, ..rules(None, column.mode) };
                 let decision = decide(&facts, &rules);
                 let found = match decision.mode {

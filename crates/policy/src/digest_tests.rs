@@ -191,7 +191,7 @@ fn a_digest_is_sha_256_of_the_canonical_text_that_is_archived() {
     assert_eq!(textual_body(&action), strict::canonical(&action).unwrap());
     assert_eq!(textual(&action), sha256(&strict::canonical(&action).unwrap()));
     let org = ModeRow { mode: Mode::Allow, lock: Lock::Locked, version: 3 };
-    let rules = Rules { modes: ModeRows { automation: None, org: Some(org) }, band: Band::Red };
+    let rules = Rules { version: 3, modes: ModeRows { automation: None, org: Some(org) }, band: Band::Red };
     assert_eq!(
         policy_slice_body(&rules),
         r#"{"automation":null,"band":"red","org":{"lock":"locked","mode":"allow","version":"3"},"rules":"builtin/v2"}"#
@@ -214,7 +214,7 @@ fn every_change_of_a_row_the_action_sees_changes_its_slice() {
         ModeRows { automation: None, org: row(Mode::Allow, 9_007_199_254_740_993) },
     ]
     .into_iter()
-    .flat_map(|modes| Band::ALL.map(|band| policy_slice(&Rules { modes, band })))
+    .flat_map(|modes| Band::ALL.map(|band| policy_slice(&Rules { version: 3, modes, band })))
     .collect();
     let distinct: std::collections::BTreeSet<_> = slices.iter().collect();
     assert_eq!(distinct.len(), slices.len());

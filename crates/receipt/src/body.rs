@@ -1,18 +1,23 @@
 //! What the entries say. Every body is written in full, absent values as `null`, and holds no float:
-//! its canonical text is what receipts promise for years, so a new field is a new payload type.
+//! its canonical text is what receipts promise for years. A field that came later is left out where it says nothing, so that
+//! what was signed before it still reads.
 //! Fields stand in canonical order, so that writing one in canonical form has nothing to sort.
 
 use crate::{Error, key::PublicKey};
-use countersign_core::decision::{Gate, Lock, Verdict};
+use countersign_core::decision::{Drift, Gate, Lock, Verdict};
+use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
 use countersign_core::invocation::DeniedBy;
-use countersign_core::session::SelfApproval;
+use countersign_core::ledger::Wording;
+use countersign_core::session::{Quorum, SelfApproval};
+use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, Decision, Digest, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier, Timestamp,
-    UserId, json,
+    ActionId, Band, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier,
+    Timestamp, UserId, json,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 
 /// A public key as base64 of its 32 bytes; text, because a verifier must also be able to read a bad one.
@@ -69,9 +74,94 @@ pub struct SpaceBody {
     pub band: Band,
     pub by: PrincipalId,
     pub name: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub quorum: Quorum,
     pub self_approval: SelfApproval,
     pub space: SpaceId,
     pub version: i64,
+}
+
+/// A change of a rule that is neither a mode nor a space.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleBody {
+    /// Absent where Countersign itself noticed something.
+    pub by: Option<PrincipalId>,
+    pub change: RuleChange,
+    pub version: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "rule", rename_all = "snake_case")]
+pub enum RuleChange {
+    /// A grant from here on.
+    GrantGiven {
+        grant: GrantId,
+        terms: Terms,
+        expires_at: Timestamp,
+        invocation_id: Option<InvocationId>,
+        requested_by: Option<PrincipalId>,
+    },
+    GrantRevoked {
+        grant: GrantId,
+    },
+    /// Nothing this covers is executed from here on.
+    SwitchedOn {
+        scope: SwitchScope,
+        stop: Stop,
+        reason: String,
+    },
+    SwitchedOff {
+        scope: SwitchScope,
+        reason: String,
+    },
+    /// A person looked at this definition and stands for it.
+    Reviewed {
+        action: ActionId,
+        structural: Digest,
+        textual: Digest,
+        wording: Wording,
+    },
+    /// The definition is no longer the reviewed one.
+    Drifted {
+        action: ActionId,
+        drift: Drift,
+        structural: Digest,
+        textual: Digest,
+    },
+}
+
+/// What a grant allows, without the words of its condition: those may be sensitive, and have a digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Terms {
+    pub calls_max: Option<u32>,
+    pub condition: Option<Digest>,
+    pub covers: Covers,
+    pub definition: Option<GrantedDefinition>,
+    pub scope: GrantScope,
+    pub space: Option<SpaceId>,
+}
+
+impl Terms {
+    pub fn of(terms: &GrantTerms) -> Self {
+        let condition = terms.condition.as_ref().map(|condition| {
+            let text = json::canonical(condition).unwrap_or_else(|_| condition.to_string());
+            Digest::new(Sha256::digest(text).into())
+        });
+        Self {
+            calls_max: terms.calls_max,
+            condition,
+            covers: terms.covers.clone(),
+            definition: terms.definition,
+            scope: terms.scope.clone(),
+            space: terms.space.clone(),
+        }
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// An effect about to start.
@@ -84,6 +174,9 @@ pub struct IntentBody {
     pub attempt: u32,
     pub decision: Decision,
     pub definition: DefinitionDigests,
+    /// What stood in for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantId>,
     pub idempotency_key: Option<Digest>,
     pub intent_id: IntentId,
     pub invocation_id: InvocationId,
@@ -111,9 +204,17 @@ pub struct ReceiptBody {
     pub definition: DefinitionDigests,
     pub denied_by: Option<DeniedBy>,
     pub dry_run: bool,
+    /// How an approver changed the params.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edit: Option<EditBody>,
     /// A stable code, never a message: messages may quote what must not be kept.
     pub error: Option<String>,
     pub evidence: Option<Digest>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantId>,
+    /// The call never left, so its use of the grant was given back.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub grant_returned: bool,
     pub idempotency_key: Option<Digest>,
     pub invocation_id: InvocationId,
     pub outputs: Option<Outputs>,
@@ -154,6 +255,17 @@ pub struct DefinitionDigests {
 pub struct ApprovalBody {
     pub approvers: Vec<PrincipalId>,
     pub binding: Digest,
+}
+
+/// An approver's change of the params: what was asked for, and where it differs from what ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EditBody {
+    pub by: PrincipalId,
+    /// RFC 6901 pointers.
+    pub changed: Vec<String>,
+    /// HMAC of the params as they were asked for.
+    pub proposed: Digest,
 }
 
 /// What one gate said and the rules that made it.
@@ -253,6 +365,16 @@ impl SpaceBody {
     }
 }
 
+impl RuleBody {
+    pub fn to_canonical(&self) -> Result<String, Error> {
+        to_canonical(self)
+    }
+
+    pub fn read(body: &Value) -> Result<Self, Error> {
+        read(body)
+    }
+}
+
 impl IntentBody {
     pub fn to_canonical(&self) -> Result<String, Error> {
         to_canonical(self)
@@ -303,6 +425,7 @@ mod tests {
                 Kind::Key => KeyBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Mode => ModeBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Space => SpaceBody::read(&draft.body).and_then(|body| body.to_canonical()),
+                Kind::Rule => RuleBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Intent => IntentBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Receipt => ReceiptBody::read(&draft.body).and_then(|body| body.to_canonical()),
             };

@@ -21,6 +21,8 @@ pub enum Kind {
     Mode,
     /// A space that was made or changed.
     Space,
+    /// A change of any other rule: grants, switches, reviews, policies, consents.
+    Rule,
     /// An effect about to start.
     Intent,
     /// The end of an invocation.
@@ -28,13 +30,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Self; 5] = [Self::Key, Self::Mode, Self::Space, Self::Intent, Self::Receipt];
+    pub const ALL: [Self; 6] = [Self::Key, Self::Mode, Self::Space, Self::Rule, Self::Intent, Self::Receipt];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Key => "key",
             Self::Mode => "mode",
             Self::Space => "space",
+            Self::Rule => "rule",
             Self::Intent => "intent",
             Self::Receipt => "receipt",
         }

@@ -394,6 +394,9 @@ pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, 
         trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
         reward: Reward { scalar_millionths: 720_000, success: 1_000_000, quality: 500_000, cost: 480_000, latency: 120_000 },
         supersedes: None,
+        grant: None,
+        grant_returned: false,
+        edit: None,
     }
 }
 
@@ -420,6 +423,7 @@ pub(crate) fn intent(receipt: &ReceiptBody, attempt: u32) -> IntentBody {
         raw: receipt.raw,
         decision: receipt.decision.clone(),
         approval: receipt.approval.clone(),
+        grant: receipt.grant.clone(),
         idempotency_key: receipt.idempotency_key,
         profile: receipt.sandbox.profile.clone(),
         trace_id: receipt.trace_id.clone(),

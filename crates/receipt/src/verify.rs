@@ -14,6 +14,8 @@ mod decisions;
 
 mod outcomes;
 
+mod standing;
+
 mod definitions;
 
 mod events;
@@ -21,9 +23,9 @@ mod events;
 mod checkpoints;
 
 use crate::Error;
-use crate::body::{IntentBody, KeyBody, ModeBody, ReceiptBody, SpaceBody};
+use crate::body::{IntentBody, KeyBody, ModeBody, ReceiptBody, RuleBody, SpaceBody};
 use crate::bundle::{Detail, Line, Opening, Tally, VERSION};
-use crate::entry::{Entry, Kind};
+use crate::entry::{Entry, Header, Kind};
 use crate::envelope::Envelope;
 use crate::key::PublicKey;
 use chain::Chain;
@@ -36,6 +38,7 @@ use keys::Keys;
 use outcomes::Outcomes;
 use serde::Deserialize as _;
 use serde_json::Value;
+use standing::Standing;
 use std::fmt::Display;
 
 pub use report::{Class, Finding, Head, Report};
@@ -60,6 +63,7 @@ struct Verifier {
     keys: Keys,
     rules: Rules,
     outcomes: Outcomes,
+    standing: Standing,
     definitions: Definitions,
     events: Events,
     checkpoints: Checkpoints,
@@ -75,6 +79,7 @@ impl Verifier {
             keys: Keys::new(pinned.clone()),
             rules: Rules::default(),
             outcomes: Outcomes::default(),
+            standing: Standing::default(),
             definitions: Definitions::default(),
             events: Events::default(),
             report: Report::default(),
@@ -125,21 +130,28 @@ impl Verifier {
         let seq = entry.header.seq;
         match entry.header.kind {
             Kind::Key => self.keys.announce(seq, &KeyBody::read(&entry.body).map_err(shape)?)?,
-            Kind::Mode | Kind::Space | Kind::Intent | Kind::Receipt if seq == 0 => {
+            Kind::Mode | Kind::Space | Kind::Rule | Kind::Intent | Kind::Receipt if seq == 0 => {
                 return Err(Finding::new(Class::WrongKey, "the log does not begin with the keys that sign it"));
             }
             Kind::Mode => self.rules.set_mode(entry.header.at, ModeBody::read(&entry.body).map_err(shape)?)?,
             Kind::Space => self.rules.set_space(entry.header.at, SpaceBody::read(&entry.body).map_err(shape)?)?,
-            Kind::Intent => self.intent(seq, &IntentBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Rule => {
+                let body = RuleBody::read(&entry.body).map_err(shape)?;
+                self.rules.count(entry.header.at, body.version)?;
+                self.standing.change(body.change)?;
+            }
+            Kind::Intent => self.intent(&entry.header, &IntentBody::read(&entry.body).map_err(shape)?)?,
             Kind::Receipt => self.receipt(seq, &ReceiptBody::read(&entry.body).map_err(shape)?)?,
         }
         self.chain.append(&entry.header, &payload);
         Ok(())
     }
 
-    fn intent(&mut self, seq: u64, intent: &IntentBody) -> Result<(), Finding> {
+    fn intent(&mut self, header: &Header, intent: &IntentBody) -> Result<(), Finding> {
+        let seq = header.seq;
         self.rules.rederive(&Claim::of_intent(intent))?;
         self.outcomes.intend(seq, intent)?;
+        self.standing.allows(header.at, intent)?;
         self.definitions.need(seq, &intent.definition, &intent.action, intent.tier);
         self.report.intents += 1;
         Ok(())
@@ -149,6 +161,7 @@ impl Verifier {
         self.outcomes.conclude(receipt)?;
         self.rules.rederive(&Claim::of_receipt(receipt))?;
         self.outcomes.same_right(receipt)?;
+        self.standing.settle(receipt)?;
         self.definitions.need(seq, &receipt.definition, &receipt.action, receipt.tier);
         self.events.expect(seq, receipt);
         self.report.receipts += 1;

@@ -3,17 +3,21 @@
 mod actions;
 mod body;
 mod caller;
+mod grants;
 mod health;
 mod invocations;
 mod keys;
+mod links;
 mod listener;
 mod modes;
 mod page;
 mod pages;
 mod problem;
 mod receipts;
+mod reviews;
 mod sessions;
 mod spaces;
+mod switches;
 mod tokens;
 mod trace;
 mod users;
@@ -69,6 +73,9 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(invocations::show))
         .routes(routes!(invocations::approve))
         .routes(routes!(invocations::deny))
+        .routes(routes!(invocations::approve_many))
+        .routes(routes!(invocations::snooze))
+        .routes(routes!(links::create))
         .routes(routes!(invocations::entries))
         .routes(routes!(receipts::list))
         .routes(routes!(receipts::export))
@@ -79,6 +86,15 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(keys::rotate))
         .routes(routes!(modes::list, modes::replace))
         .routes(routes!(modes::set, modes::unset))
+        .routes(routes!(grants::list, grants::create))
+        .routes(routes!(grants::show, grants::revoke))
+        .routes(routes!(grants::approve))
+        .routes(routes!(grants::refuse))
+        .routes(routes!(switches::list))
+        .routes(routes!(switches::on))
+        .routes(routes!(switches::off))
+        .routes(routes!(reviews::list))
+        .routes(routes!(reviews::show, reviews::review))
         .routes(routes!(spaces::list, spaces::create))
         .routes(routes!(spaces::show, spaces::change))
         .routes(routes!(users::list, users::create))
@@ -95,6 +111,7 @@ fn router(app: App) -> Router {
     api.route("/api/v1/openapi.json", axum::routing::get(health::openapi))
         .route("/", axum::routing::get(pages::welcome))
         .route("/docs/errors/{code}", axum::routing::get(pages::error))
+        .route("/answer/{link}", axum::routing::get(links::show).post(links::answer))
         .route("/healthz", axum::routing::get(health::healthz))
         .route("/readyz", axum::routing::get(health::readyz))
         .route("/metrics", axum::routing::get(health::metrics))

@@ -40,6 +40,9 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             if is_time_to_forget && let Err(error) = store.forget_expired_keys(&org.id).await {
                 tracing::warn!(%error, "expired idempotency keys could not be removed; they are tried again");
             }
+            if let Err(error) = store.expire_grants(&org.id).await {
+                tracing::warn!(%error, "grants past their time could not be marked; they allow nothing, and are tried again");
+            }
             pending += store.count_in_status(&org.id, Status::Pending).await.unwrap_or_default();
         }
         metrics::gauge!("countersign_pending").set(pending as f64);

@@ -2,7 +2,7 @@
 
 use crate::db::{Columns, Row, Tx, Val, vals};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::invocation::ReceiptRef;
+use countersign_core::invocation::{Deadline, ReceiptRef};
 use countersign_core::{ActionId, Invocation, InvocationId, OrgId, ReceiptId, SessionId, Status};
 
 macro_rules! insert_invocation {
@@ -15,7 +15,7 @@ macro_rules! insert_invocation {
 /// What every query that ends in `read_invocation` begins with.
 macro_rules! select_invocation {
     () => {
-        "SELECT body, receipt_id, receipt_seq FROM invocations WHERE org_id = $1"
+        "SELECT body, receipt_id, receipt_seq, expires_at, time_left FROM invocations WHERE org_id = $1"
     };
 }
 pub(crate) use select_invocation;
@@ -60,6 +60,16 @@ impl Store {
         let sql = format!("SELECT count(*) FROM invocations WHERE org_id = $1 AND status = $2{}", among_open(status));
         let rows = self.db.read(&sql, &vals![org.as_str(), status.as_str()]).await?;
         rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int()).map(|count| count as u64)
+    }
+}
+
+impl Store {
+    /// At most `limit` pending invocations of an action, oldest first.
+    pub(crate) async fn pending_of(&self, org: &OrgId, action: &ActionId, limit: i64) -> Result<Vec<Invocation>, Error> {
+        let open = among_open(Status::Pending);
+        let sql = format!("{} AND status = 'pending'{open} AND action = $2 ORDER BY id LIMIT $3", select_invocation!());
+        let rows = self.db.read(&sql, &vals![org.as_str(), action.as_str(), limit]).await?;
+        rows.into_iter().map(read_invocation).collect()
     }
 }
 
@@ -169,6 +179,15 @@ pub(crate) async fn update(tx: &mut Tx, row: InvocationRow<'_>, from: Status, se
     Ok(if tx.exec(sql, &params).await? == 1 { Updated::Done } else { Updated::NotFound })
 }
 
+/// Writes a pending row bound to other params.
+pub(crate) async fn rebind(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: Vec<u8>) -> Result<Updated, Error> {
+    let sql = "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, sealed_params = $7
+               WHERE org_id = $5 AND id = $6 AND status || '' = 'pending'";
+    let mut params = row.into_changes();
+    params.push(sealed_params.into());
+    Ok(if tx.exec(sql, &params).await? == 1 { Updated::Done } else { Updated::NotFound })
+}
+
 /// Ends a running row at the end of the batch, on PostgreSQL: a round trip saved for every write. If the row is not running after
 /// all, the division fails and the batch with it; whoever is told so tries again with `update`.
 pub(crate) fn update_later(tx: &mut Tx, row: InvocationRow<'_>) {
@@ -204,6 +223,9 @@ pub(crate) fn read_invocation(row: Row) -> Result<Invocation, Error> {
     if let Some((id, seq)) = receipt.zip(columns.int_or_null()?) {
         invocation.receipt = Some(ReceiptRef { id, seq: seq as u64 });
     }
+    let expires_at = columns.time_or_null()?.map(Deadline::At);
+    let stopped = columns.int_or_null()?.map(|left| Deadline::Stopped { left_ms: u64::try_from(left / 1_000).unwrap_or(0) });
+    invocation.deadline = expires_at.or(stopped);
     Ok(invocation)
 }
 

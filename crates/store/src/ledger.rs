@@ -2,19 +2,22 @@
 
 use crate::db::{Columns, Row as DbRow, Tx, vals};
 use crate::events::insert_event;
+use crate::grants::{self, Given, Used};
 use crate::invocations::{
-    Inserted, InvocationRow, SealedParams, Updated, among_open, insert, insert_later, lock, read_invocation, select_invocation, to_body,
-    update, update_later,
+    Inserted, InvocationRow, SealedParams, Updated, among_open, insert, insert_later, lock, read_invocation, rebind, select_invocation,
+    to_body, update, update_later,
 };
-use crate::{Error, Store, seal};
-use countersign_core::invocation::ReceiptRef;
+use crate::{Error, ModeChange, Store, modes, seal};
+use countersign_core::decision::Lock;
+use countersign_core::invocation::{Deadline, ReceiptRef};
 use countersign_core::ledger::{
-    Approval, Approve, Approved, ArchivedDefinition, Begin, Begun, EntryDraft, EntryId, EventDraft, Finish, Finished, Held, Hold, KeyFate,
-    Ledger, ModeRows, NewReservation, Reservation, Row,
+    Approval, Approve, Approved, ArchivedDefinition, Begin, Begun, BeyondOnce, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse,
+    Held, Hold, KeyFate, Ledger, ModeRows, NewDrift, NewReservation, Pin, Reservation, Row,
 };
+use countersign_core::switch::Switch;
 use countersign_core::{
-    ActionId, AutomationId, Digest, Future, Invocation, InvocationId, OrgId, Principal, PrincipalId, Session, SessionId, Space, SpaceId,
-    Status, Timestamp,
+    ActionId, AutomationId, Digest, Future, Grant, Invocation, InvocationId, Mode, OrgId, Principal, PrincipalId, Session, SessionId,
+    Space, SpaceId, Status, Timestamp,
 };
 use receipt::entry::Kind;
 use std::sync::Arc;
@@ -24,6 +27,9 @@ const FORGOTTEN_AT_ONCE: i64 = 1_000;
 
 /// Invocations a background loop takes at a time; it comes back for more.
 const SWEEP_ROWS: i64 = 100;
+
+/// Pending invocations that end in the write that notes a drift. Any beyond them are void by their binding.
+const DRIFTED_ROWS: i64 = 1_000;
 
 impl Ledger for Store {
     fn now(&self) -> Future<'_, Result<Timestamp, Error>> {
@@ -53,6 +59,34 @@ impl Ledger for Store {
         action: &'a ActionId,
     ) -> Future<'a, Result<ModeRows, Error>> {
         Box::pin(self.mode_rows(org, automation, action))
+    }
+
+    fn rules_version<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>> {
+        Box::pin(self.rules_version_now(org))
+    }
+
+    fn list_switches<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Switch>>, Error>> {
+        Box::pin(Self::list_switches(self, org))
+    }
+
+    fn find_pin<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Option<Pin>, Error>> {
+        Box::pin(async move { Ok(self.find_review(org, action).await?.map(|review| review.pin)) })
+    }
+
+    fn review<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>> {
+        Box::pin(self.pin(org, action, pin, by))
+    }
+
+    fn find_grants<'a>(&'a self, session: &'a Session, action: &'a ActionId) -> Future<'a, Result<Vec<Grant>, Error>> {
+        Box::pin(self.candidates(session, action))
+    }
+
+    fn list_pending_of<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Vec<Invocation>, Error>> {
+        Box::pin(self.pending_of(org, action, DRIFTED_ROWS))
+    }
+
+    fn drift<'a>(&'a self, org: &'a OrgId, drift: NewDrift, ends: Vec<Arc<Finish>>) -> Future<'a, Result<Vec<Finished>, Error>> {
+        Box::pin(self.note_drift(org, drift, ends))
     }
 
     fn find_invocation<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Invocation>, Error>> {
@@ -146,13 +180,17 @@ impl Ledger for Store {
         Box::pin(async move {
             // Made here and not in the write: writes run one at a time, callers do not.
             let body = to_body(&begin.invocation)?;
-            self.db.write(move |tx| Box::pin(begin_in(tx, begin, body))).await
+            let store = self.clone();
+            self.db.write(move |tx| Box::pin(async move { begin_in(&store, tx, begin, body).await })).await
         })
     }
 
-    fn begin_again(&self, invocation: Invocation, intent: EntryDraft) -> Future<'_, Result<Begun, Error>> {
+    fn begin_again(&self, invocation: Invocation, intent: EntryDraft, rules_version: i64) -> Future<'_, Result<Begun, Error>> {
         Box::pin(self.db.write(move |tx| {
             Box::pin(async move {
+                if seal::rules_version(tx, &invocation.org).await? != rules_version {
+                    return Ok(Begun::RulesChanged);
+                }
                 if update(tx, InvocationRow::open(&invocation)?, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
                     return Ok(status_of(tx, &invocation).await?.map_or(Begun::Missing, Begun::Not));
                 }
@@ -187,6 +225,9 @@ impl Ledger for Store {
 
 async fn hold_in(tx: &mut Tx, hold: Hold) -> Result<Held, Error> {
     let invocation = &hold.invocation;
+    if seal::rules_version(tx, &invocation.org).await? != hold.rules_version {
+        return Ok(Held::RulesChanged);
+    }
     // Locking the session makes the count exact when several servers hold at once.
     tx.query_locked("SELECT id FROM sessions WHERE org_id = $1 AND id = $2", &vals![invocation.org.as_str(), invocation.session.as_str()])
         .await?;
@@ -224,27 +265,60 @@ async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved, Error> {
     let Some(binding) = row.binding.clone() else {
         return Err(Error::Corrupt { message: format!("pending invocation `{}` is bound to nothing", row.id) });
     };
-    if binding.expires_at <= tx.now() {
+    if has_passed(&row, tx.now()) {
         return Ok(Approved::Expired);
     }
-    if binding.digest != approve.approval.binding {
-        return Ok(Approved::OtherBinding);
+    let sealed_params = match approve.edited {
+        None if binding.digest != approve.approval.binding => return Ok(Approved::OtherBinding),
+        None => None,
+        Some(edited) if binding.digest != edited.shown => return Ok(Approved::OtherBinding),
+        // Everyone before has approved something else.
+        Some(edited) => {
+            row = Invocation { approvals: Vec::new(), deadline: row.deadline, ..*edited.invocation };
+            Some(edited.sealed_params)
+        }
+    };
+    let answer = &approve.approval.answer;
+    if row.approvals.iter().any(|earlier| earlier.by == answer.by) {
+        return Ok(Approved::Already);
     }
-    row.status = Status::Approved;
-    row.answer = Some(approve.approval.answer.clone());
-    must(update(tx, InvocationRow::open(&row)?, Status::Pending, SealedParams::Keep).await?, &row)?;
+    row.approvals.push(answer.clone());
+    let is_enough = row.approvals.len() >= approve.needed as usize;
+    if is_enough {
+        row.status = Status::Approved;
+        row.answer = Some(answer.clone());
+    }
+    let changed = InvocationRow::open(&row)?;
+    let updated = match sealed_params {
+        Some(sealed_params) => rebind(tx, changed, sealed_params).await?,
+        None => update(tx, changed, Status::Pending, SealedParams::Keep).await?,
+    };
+    must(updated, &row)?;
     insert_approval(tx, &row, &approve.approval);
-    insert_event(tx, &approve.org, &approve.event, None);
-    Ok(Approved::Approved)
+    insert_event(tx, &approve.org, if is_enough { &approve.event } else { &approve.event_counted }, None);
+    let row = Box::new(row);
+    Ok(if is_enough { Approved::Approved(row) } else { Approved::Counted(row) })
 }
 
-async fn begin_in(tx: &mut Tx, begin: Begin, body: String) -> Result<Begun, Error> {
+async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Result<Begun, Error> {
     let invocation = &begin.invocation;
+    // What it was decided by is what is in force now, or it is decided again.
+    if seal::rules_version(tx, &invocation.org).await? != begin.rules_version {
+        return Ok(Begun::RulesChanged);
+    }
+    if let Some(grant) = &invocation.grant
+        && grants::use_in(tx, &invocation.org, grant).await? == Used::Spent
+    {
+        return Ok(Begun::GrantSpent);
+    }
     let row = InvocationRow::begun(invocation, body);
     match (&begin.row, &begin.reservation) {
         (Row::Insert, None) => insert_later(tx, row),
         (Row::Insert | Row::InsertAgain, reservation) => {
             if let Some(taken) = reserve(tx, invocation, reservation.as_ref()).await? {
+                if let Some(grant) = &invocation.grant {
+                    grants::return_in(tx, &invocation.org, grant).await?;
+                }
                 return Ok(Begun::KeyTaken(taken));
             }
             if insert(tx, row, None).await? == Inserted::Already {
@@ -255,7 +329,7 @@ async fn begin_in(tx: &mut Tx, begin: Begin, body: String) -> Result<Begun, Erro
         (Row::From(from) | Row::ExpiredFrom(from), _) => match lock(tx, &invocation.org, &invocation.id).await? {
             None => return Ok(Begun::Missing),
             Some(held) if held.status != *from => return Ok(Begun::Not(held.status)),
-            Some(held) if held.binding.as_ref().is_some_and(|binding| binding.expires_at <= tx.now()) => return Ok(Begun::Expired),
+            Some(held) if has_passed(&held, tx.now()) => return Ok(Begun::Expired),
             Some(_) => {
                 legal(invocation, *from)?;
                 must(update(tx, row, *from, SealedParams::Keep).await?, invocation)?;
@@ -264,10 +338,22 @@ async fn begin_in(tx: &mut Tx, begin: Begin, body: String) -> Result<Begun, Erro
     }
     start_attempt(tx, invocation);
     append(tx, invocation, &begin.intent).await?;
+    match begin.beyond {
+        None => {}
+        Some(BeyondOnce::Always { automation, by }) => {
+            let (action, mode) = (invocation.action.clone(), Some(Mode::Allow));
+            let change = ModeChange { automation, action, mode, lock: Lock::Open, by };
+            modes::change_in(store, tx, &invocation.org, change).await?;
+        }
+        Some(BeyondOnce::Grant { id, terms, lifetime_seconds, by }) => {
+            let given = Given { id, terms, lifetime_seconds, by, invocation: Some(invocation.id.clone()) };
+            grants::give_in(store, tx, &invocation.org, given).await?;
+        }
+    }
     Ok(Begun::Started)
 }
 
-async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Result<Finished, Error> {
+pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Result<Finished, Error> {
     let invocation = &finish.invocation;
     let EntryId::Receipt(receipt_id) = &finish.receipt.id else {
         return Err(Error::Corrupt { message: "an invocation ends with a receipt, nothing else".into() });
@@ -315,13 +401,24 @@ async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Result<Finishe
     if let Some(approval) = &finish.approval {
         insert_approval(tx, invocation, approval);
     }
+    if let (GrantUse::Returned, Some(grant)) = (finish.grant, &invocation.grant) {
+        grants::return_in(tx, &invocation.org, grant).await?;
+    }
     insert_event(tx, &invocation.org, &finish.event, Some(receipt_id));
     Ok(Finished::Recorded { seq })
 }
 
 async fn has_expired(tx: &mut Tx, invocation: &Invocation) -> Result<bool, Error> {
     let held = lock(tx, &invocation.org, &invocation.id).await?;
-    Ok(held.and_then(|held| held.binding).is_some_and(|binding| binding.expires_at <= tx.now()))
+    Ok(held.is_some_and(|held| has_passed(&held, tx.now())))
+}
+
+/// Whether nobody can answer any more. A stopped clock does not run out.
+fn has_passed(held: &Invocation, now: Timestamp) -> bool {
+    match held.deadline {
+        Some(Deadline::At(at)) => at <= now,
+        Some(Deadline::Stopped { .. }) | None => false,
+    }
 }
 
 /// Says why there was no row to be finished.

@@ -8,6 +8,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("../migrations/0001_foundation.sql")),
     (2, include_str!("../migrations/0002_receipt_place.sql")),
     (3, include_str!("../migrations/0003_bands_and_locks.sql")),
+    (4, include_str!("../migrations/0004_standing_rules.sql")),
 ];
 
 /// Applies what is missing. A database of a newer version, or one whose applied files differ, is refused untouched.

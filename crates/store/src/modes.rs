@@ -2,7 +2,6 @@
 
 use crate::db::{Columns, Row, Tx, vals};
 use crate::events::insert_event;
-use crate::orgs::next_rules_version;
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::decision::Lock;
 use countersign_core::ledger::{EventDraft, ModeRow, ModeRows};
@@ -98,9 +97,9 @@ impl Store {
     }
 }
 
-async fn change_in(store: &Store, tx: &mut Tx, org: &OrgId, change: ModeChange) -> Result<i64, Error> {
+pub(crate) async fn change_in(store: &Store, tx: &mut Tx, org: &OrgId, change: ModeChange) -> Result<i64, Error> {
     let scope = scope(change.automation.as_ref());
-    let version = next_rules_version(tx, org).await?;
+    let version = seal::next_rules_version(tx, org).await?;
     match change.mode {
         Some(mode) => {
             tx.exec(

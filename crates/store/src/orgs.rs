@@ -7,7 +7,7 @@ use crate::tokens::{TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::ledger::EventDraft;
 use countersign_core::principal::Role;
-use countersign_core::session::{Band, SelfApproval, Space};
+use countersign_core::session::{Band, Quorum, SelfApproval, Space};
 use countersign_core::{EventId, LogId, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
 use receipt::body::{KeyBody, KeyText, SpaceBody};
 use receipt::entry::Kind;
@@ -22,15 +22,16 @@ pub struct Org {
 
 macro_rules! select_space {
     () => {
-        "SELECT org_id, id, name, band, self_approval, created_at FROM spaces WHERE org_id = $1"
+        "SELECT org_id, id, name, band, self_approval, quorum, created_at FROM spaces WHERE org_id = $1"
     };
 }
 
 /// A change of a space; what is absent stays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpaceChange {
     pub band: Option<Band>,
     pub self_approval: Option<SelfApproval>,
+    pub quorum: Option<Quorum>,
 }
 
 /// What the first start creates.
@@ -140,12 +141,19 @@ impl Store {
                     let after = Space {
                         band: change.band.unwrap_or(before.band),
                         self_approval: change.self_approval.unwrap_or(before.self_approval),
+                        quorum: change.quorum.unwrap_or_else(|| before.quorum.clone()),
                         ..before.clone()
                     };
                     if after != before {
                         tx.exec(
-                            "UPDATE spaces SET band = $1, self_approval = $2 WHERE org_id = $3 AND id = $4",
-                            &vals![after.band.as_str(), self_approval_word(after.self_approval), org.as_str(), space.as_str()],
+                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3 WHERE org_id = $4 AND id = $5",
+                            &vals![
+                                after.band.as_str(),
+                                self_approval_word(after.self_approval),
+                                quorum_text(&after.quorum)?,
+                                org.as_str(),
+                                space.as_str()
+                            ],
                         )
                         .await?;
                         record_space(&store, tx, &after, by, "space.changed").await?;
@@ -159,23 +167,22 @@ impl Store {
 
 /// Signs the space as it is now into the log, and tells of it.
 async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId, event: &'static str) -> Result<(), Error> {
-    let version = next_rules_version(tx, &space.org).await?;
-    let body =
-        SpaceBody { band: space.band, by, name: space.name.clone(), self_approval: space.self_approval, space: space.id.clone(), version };
+    let version = seal::next_rules_version(tx, &space.org).await?;
+    let body = SpaceBody {
+        band: space.band,
+        by,
+        name: space.name.clone(),
+        quorum: space.quorum.clone(),
+        self_approval: space.self_approval,
+        space: space.id.clone(),
+        version,
+    };
     let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
     let entry_id = format!("space_{version}");
     seal::append(tx, &space.org, seal::Draft { kind: Kind::Space, id: &entry_id, invocation: None, body: &body }).await?;
     let id = EventId::new(tx.now(), random_bytes(&*store.random));
     insert_event(tx, &space.org, &EventDraft { id, name: event, key: space.id.to_string(), body }, None);
     Ok(())
-}
-
-/// Counts a change of a rule; the number orders it among all others of the org.
-pub(crate) async fn next_rules_version(tx: &mut Tx, org: &OrgId) -> Result<i64, Error> {
-    let sql = "UPDATE orgs SET rules_version = rules_version + 1 WHERE org_id = $1 RETURNING rules_version";
-    let rows = tx.query(sql, &vals![org.as_str()]).await?;
-    let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("org `{org}` is missing") })?;
-    Columns::of(row).int()
 }
 
 async fn start_log(store: &Store, tx: &mut Tx, org: &OrgId) -> Result<(), Error> {
@@ -200,7 +207,15 @@ async fn start_log(store: &Store, tx: &mut Tx, org: &OrgId) -> Result<(), Error>
 async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Result<Space, Error> {
     let created_at = tx.now();
     let id = SpaceId::new(created_at, random_bytes(&*store.random));
-    let space = Space { id, org: org.clone(), name: name.to_owned(), band: Band::Green, self_approval: SelfApproval::Allowed, created_at };
+    let space = Space {
+        id,
+        org: org.clone(),
+        name: name.to_owned(),
+        band: Band::Green,
+        self_approval: SelfApproval::Allowed,
+        quorum: Quorum::default(),
+        created_at,
+    };
     tx.exec(
         "INSERT INTO spaces (org_id, id, name, band, self_approval, sealed_key, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
         &vals![
@@ -230,8 +245,13 @@ fn read_space(row: Row) -> Result<Space, Error> {
         name: columns.text()?,
         band: columns.parsed(Band::parse)?,
         self_approval: columns.parsed(parse_self_approval)?,
+        quorum: columns.parsed(|text| serde_json::from_str(text).ok())?,
         created_at: columns.time()?,
     })
+}
+
+fn quorum_text(quorum: &Quorum) -> Result<String, Error> {
+    serde_json::to_string(quorum).map_err(|error| Error::Corrupt { message: error.to_string() })
 }
 
 const fn self_approval_word(rule: SelfApproval) -> &'static str {

@@ -35,6 +35,8 @@ struct Head {
     /// The size at the last checkpoint.
     checkpointed: u64,
     at: Timestamp,
+    /// Of the org's rules: known here because every write that begins an effect compares it.
+    rules_version: i64,
     changed: bool,
 }
 
@@ -164,6 +166,22 @@ pub(crate) async fn change_keys(tx: &mut Tx, org: &OrgId, key_id: &str, checkpoi
     Ok(())
 }
 
+/// The version of the org's rules, as of this write.
+pub(crate) async fn rules_version(tx: &mut Tx, org: &OrgId) -> Result<i64, Error> {
+    Ok(head_of(tx, org).await?.rules_version)
+}
+
+/// Counts a change of a rule; the number orders it among all others of the org.
+pub(crate) async fn next_rules_version(tx: &mut Tx, org: &OrgId) -> Result<i64, Error> {
+    let mut head = head_of(tx, org).await?;
+    tx.sealing.undo.push((org.clone(), head.clone()));
+    head.rules_version += 1;
+    let version = head.rules_version;
+    tx.sealing.heads.insert(org.clone(), head);
+    tx.exec("UPDATE orgs SET rules_version = $1 WHERE org_id = $2", &vals![version, org.as_str()]).await?;
+    Ok(version)
+}
+
 /// The size the log will have when this batch commits.
 pub(crate) async fn size(tx: &mut Tx, org: &OrgId) -> Result<u64, Error> {
     Ok(head_of(tx, org).await?.frontier.size())
@@ -200,7 +218,9 @@ async fn head_of(tx: &mut Tx, org: &OrgId) -> Result<Head, Error> {
     }
     let rows = tx
         .query_for_batch(
-            "SELECT log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at FROM logs WHERE org_id = $1",
+            "SELECT log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at,
+               (SELECT rules_version FROM orgs WHERE orgs.org_id = logs.org_id)
+             FROM logs WHERE org_id = $1",
             &vals![org.as_str()],
         )
         .await?;
@@ -215,10 +235,11 @@ async fn head_of(tx: &mut Tx, org: &OrgId) -> Result<Head, Error> {
     let checkpoint_key_id = columns.text()?;
     let checkpointed = columns.int()? as u64;
     let at = columns.time()?;
+    let rules_version = columns.int()?;
     let keychain = Arc::clone(&tx.sealing.keychain);
     let key = keychain.signing_key(tx, org, &key_id).await?;
     let checkpoint_key = keychain.signing_key(tx, org, &checkpoint_key_id).await?;
-    let head = Head { log, prev, frontier, key, checkpoint_key, checkpointed, at, changed: false };
+    let head = Head { log, prev, frontier, key, checkpoint_key, checkpointed, at, rules_version, changed: false };
     tx.sealing.heads.insert(org.clone(), head.clone());
     Ok(head)
 }

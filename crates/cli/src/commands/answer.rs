@@ -59,7 +59,7 @@ impl Approve {
             self.confirmed(&shown, terminal).await?;
         }
         let binding = shown.binding.map(|binding| binding.digest);
-        let request = ApproveRequest { mode: ApproveMode::Once, binding, reason: self.reason.clone() };
+        let request = ApproveRequest { mode: ApproveMode::Once, binding, reason: self.reason.clone(), ..ApproveRequest::default() };
         let Answer { read, raw } = client.post::<InvokeResponse>(&["invocations", id, "approve"], &request).await?;
         Ok((read.invocation, raw))
     }

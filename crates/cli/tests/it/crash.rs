@@ -230,6 +230,8 @@ async fn crash_into_a_full_disk_and_go_on_without_a_restart() {
     while ready.try_clone().unwrap().send().await.unwrap().status().as_u16() == 200 {
         green += 1;
         assert!(green < 200, "health never turned red");
+        // After a write that went through it knows for a second that writes do; one that fails makes it look again.
+        owner.send(&process.url, reqwest::Method::POST, &path, list.clone()).await.unwrap();
     }
     assert_eq!(owner.http.get(format!("{}/healthz", process.url)).send().await.unwrap().status().as_u16(), 200, "the process lives");
 

@@ -1,12 +1,13 @@
 //! Whether a decision follows from what the log itself says: the mode rows and the band in force while the call lived, the tier,
 //! nothing else. The decision and the digest of the rules behind it must both be those of one and the same moment.
-//! What only tightens (a drift, a gate that asked for a person) is believed: nobody gains by claiming it.
+//! What only tightens (a drift, a gate that asked for a person, a kill switch) is believed: nobody gains by claiming it.
 
 use super::asked::{asked_at, born_at};
 use super::{Class, Finding};
 use crate::body::{IntentBody, ModeBody, ReceiptBody, SpaceBody};
 use countersign_core::action::Class as TierClass;
 use countersign_core::decision::{Drift, Gate, Lock, ModeSource, Reason};
+use countersign_core::switch::SwitchScope;
 use countersign_core::{ActionId, Band, Decision, Digest, Mode, PrincipalId, SpaceId, Tier, Timestamp, json};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -32,6 +33,10 @@ pub(super) struct Rules {
     /// Of the last change of any rule.
     version: Option<i64>,
     last_change_at: Timestamp,
+    /// The last changes of any rule: each put an end to the version before it.
+    replaced: VecDeque<(i64, Timestamp)>,
+    /// Whether an entry so far has said by which version of the rules it was decided.
+    names_rules: bool,
 }
 
 /// The rows of one action.
@@ -84,25 +89,35 @@ pub(super) struct Claim<'a> {
     /// An intent does not carry it.
     policy_slice: Option<Digest>,
     asked_at: Timestamp,
+    moment: When,
+}
+
+/// When the rules that a decision names must have been the org's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// Where its entry stands.
+    Now,
+    /// At some time since the call came in.
+    SinceAsked,
 }
 
 impl<'a> Claim<'a> {
     pub(super) fn of_intent(intent: &'a IntentBody) -> Self {
         let IntentBody { decision, tier, action, space, principal, invocation_id, .. } = intent;
-        Self { decision, tier: *tier, action, space, principal, policy_slice: None, asked_at: born_at(invocation_id) }
+        Self { decision, tier: *tier, action, space, principal, policy_slice: None, asked_at: born_at(invocation_id), moment: When::Now }
     }
 
     pub(super) fn of_receipt(receipt: &'a ReceiptBody) -> Self {
         let ReceiptBody { decision, tier, action, space, principal, invocation_id, policy_slice, .. } = receipt;
         // The later of the two: a long life claimed by one of them alone does not bring back an old mode.
         let asked_at = asked_at(receipt).max(born_at(invocation_id));
-        Self { decision, tier: *tier, action, space, principal, policy_slice: Some(*policy_slice), asked_at }
+        Self { decision, tier: *tier, action, space, principal, policy_slice: Some(*policy_slice), asked_at, moment: When::SinceAsked }
     }
 
     fn drift(&self) -> Drift {
         let drifted = self.decision.tightened.iter().find_map(|reason| match reason {
             Reason::Drift { drift } => Some(*drift),
-            Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Gate { .. } => None,
+            Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Gate { .. } | Reason::Stopped { .. } => None,
         });
         drifted.unwrap_or_default()
     }
@@ -110,7 +125,14 @@ impl<'a> Claim<'a> {
     fn asks(&self) -> Option<Gate> {
         self.decision.tightened.iter().find_map(|reason| match reason {
             Reason::Gate { gate } => Some(*gate),
-            Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Drift { .. } => None,
+            Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Drift { .. } | Reason::Stopped { .. } => None,
+        })
+    }
+
+    fn stopped(&self) -> Option<&SwitchScope> {
+        self.decision.tightened.iter().find_map(|reason| match reason {
+            Reason::Stopped { scope } => Some(scope),
+            Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Drift { .. } | Reason::Gate { .. } => None,
         })
     }
 }
@@ -139,17 +161,67 @@ impl Rules {
         Ok(())
     }
 
+    /// Notes that some other rule changed.
+    pub(super) fn count(&mut self, at: Timestamp, version: i64) -> Result<(), Finding> {
+        self.change(at, version).map(|_| ())
+    }
+
     fn change(&mut self, at: Timestamp, version: i64) -> Result<Timestamp, Finding> {
         if self.version.is_some_and(|last| version <= last) {
             return Err(differs(format!("a rule gets version {version}, which does not come after the last change")));
         }
         self.version = Some(version);
         self.last_change_at = self.last_change_at.max(at);
+        keep(&mut self.replaced, (version, self.last_change_at));
         Ok(self.last_change_at)
     }
 
+    /// Decides again, from the rules the entry names or, where it names none, from those of each moment the call lived.
+    pub(super) fn rederive(&mut self, claim: &Claim<'_>) -> Result<(), Finding> {
+        match claim.decision.rules_version {
+            Some(version) => {
+                self.names_rules = true;
+                self.in_force_at(claim, version)?;
+                self.rederive_at(claim, version)
+            }
+            None if self.names_rules => Err(differs("it does not say by which rules, although entries before it do".to_owned())),
+            None => self.rederive_between(claim),
+        }
+    }
+
+    /// That these were the org's rules: for an effect about to start still, for an end when the call came in or later.
+    fn in_force_at(&self, claim: &Claim<'_>, version: i64) -> Result<(), Finding> {
+        let now = self.version.unwrap_or(0);
+        let replaced_at = self.replaced.iter().find(|(later, _)| *later > version).map(|(_, at)| *at);
+        let is_in_force = match claim.moment {
+            When::Now => version == now,
+            When::SinceAsked => {
+                let from = claim.asked_at.as_micros().saturating_sub(CLOCKS_APART_SECONDS * 1_000_000);
+                version <= now && replaced_at.is_none_or(|at| at.as_micros() >= from)
+            }
+        };
+        if is_in_force {
+            return Ok(());
+        }
+        Err(differs(format!("it was decided by version {version} of the rules, which was not in force; the last is {now}")))
+    }
+
+    fn rederive_at(&self, claim: &Claim<'_>, version: i64) -> Result<(), Finding> {
+        let (no_rows, green) = (Rows::default(), Banded::default());
+        let rows = self.actions.get(claim.action).unwrap_or(&no_rows);
+        let banded = self.spaces.get(claim.space).unwrap_or(&green);
+        let mut moment = Moment { in_force: &rows.in_force, undone: HashMap::new(), band: banded.in_force };
+        for change in rows.changes.iter().rev().take_while(|change| change.version > version) {
+            moment.undone.insert(&change.before.scope, change.before.row);
+        }
+        for change in banded.changes.iter().rev().take_while(|change| change.version > version) {
+            moment.band = change.before;
+        }
+        moment.bears(claim).or_differs(claim)
+    }
+
     /// Decides again, from the rules of now and of each moment back to when the call came in, and compares.
-    pub(super) fn rederive(&self, claim: &Claim<'_>) -> Result<(), Finding> {
+    fn rederive_between(&self, claim: &Claim<'_>) -> Result<(), Finding> {
         let (no_rows, green) = (Rows::default(), Banded::default());
         let rows = self.actions.get(claim.action).unwrap_or(&no_rows);
         let banded = self.spaces.get(claim.space).unwrap_or(&green);
@@ -173,11 +245,17 @@ impl Rules {
             }
             found = found.max(moment.bears(claim));
         }
+        found.or_differs(claim)
+    }
+}
+
+impl Found {
+    fn or_differs(self, claim: &Claim<'_>) -> Result<(), Finding> {
         let Claim { decision, tier, action, .. } = claim;
-        match found {
-            Found::Same => Ok(()),
-            Found::OtherSlice => Err(differs(format!("the rules for `{action}` make this decision, but not this `policy_slice`"))),
-            Found::OtherDecision => Err(differs(format!(
+        match self {
+            Self::Same => Ok(()),
+            Self::OtherSlice => Err(differs(format!("the rules for `{action}` make this decision, but not this `policy_slice`"))),
+            Self::OtherDecision => Err(differs(format!(
                 "no rule in force while the call lived makes `{action}` at {tier} `{}` by {} as recorded",
                 decision.mode,
                 decision.source.as_str()
@@ -186,7 +264,7 @@ impl Rules {
     }
 }
 
-fn keep<B>(changes: &mut VecDeque<Change<B>>, change: Change<B>) {
+fn keep<C>(changes: &mut VecDeque<C>, change: C) {
     changes.push_back(change);
     if changes.len() > CHANGES_KEPT {
         changes.pop_front();
@@ -243,7 +321,12 @@ struct Seen {
 }
 
 fn found(claim: &Claim<'_>, seen: &Seen) -> Found {
-    if decide(claim.tier, claim.drift(), claim.asks(), seen) != *claim.decision {
+    let decision = Decision { rules_version: claim.decision.rules_version, ..decide(claim.tier, claim.drift(), claim.asks(), seen) };
+    let decision = match claim.stopped() {
+        Some(scope) => decision.at_least(Mode::Deny, Reason::Stopped { scope: scope.clone() }),
+        None => decision,
+    };
+    if decision != *claim.decision {
         return Found::OtherDecision;
     }
     match claim.policy_slice {
@@ -325,7 +408,7 @@ fn differs(reason: String) -> Finding {
 mod tests {
     use super::*;
     use crate::story::second;
-    use countersign_core::session::SelfApproval;
+    use countersign_core::session::{Quorum, SelfApproval};
     use countersign_core::{AutomationId, UserId};
     use proptest::prelude::*;
 
@@ -370,7 +453,15 @@ mod tests {
 
     fn banded(band: Band, version: i64) -> SpaceBody {
         let by = PrincipalId::User(UserId::new(second(0), [2; 10]));
-        SpaceBody { band, by, name: "main".to_owned(), self_approval: SelfApproval::Allowed, space: space(), version }
+        SpaceBody {
+            band,
+            by,
+            name: "main".to_owned(),
+            self_approval: SelfApproval::Allowed,
+            space: space(),
+            version,
+            quorum: Quorum::default(),
+        }
     }
 
     #[test]
@@ -382,7 +473,7 @@ mod tests {
         }
         assert_eq!(rules.actions[&action()].changes.len(), CHANGES_KEPT);
         let (action, space, principal) = (action(), space(), automation());
-        let follows = |version: i64| {
+        let mut follows = |version: i64| {
             let decision = Decision::new(Mode::Allow, ModeSource::OrgDefault, Some(version));
             let claim = Claim {
                 decision: &decision,
@@ -392,6 +483,7 @@ mod tests {
                 principal: &principal,
                 policy_slice: None,
                 asked_at: second(0),
+                moment: When::SinceAsked,
             };
             rules.rederive(&claim).is_ok()
         };
@@ -450,6 +542,7 @@ mod tests {
                 principal: &principal,
                 policy_slice: slice,
                 asked_at: second(asked_at),
+                moment: When::SinceAsked,
             };
             prop_assert_eq!(rules.rederive(&claim).is_ok(), expected);
         }
@@ -481,6 +574,7 @@ mod tests {
                 principal: &principal,
                 policy_slice: None,
                 asked_at: second(0),
+                moment: When::SinceAsked,
             };
             assert_eq!(Rules::default().rederive(&claim).is_ok(), expected, "{decision:?}");
         };

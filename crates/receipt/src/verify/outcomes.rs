@@ -8,7 +8,8 @@ use super::{Class, Finding};
 use crate::body::{ApprovalBody, DefinitionDigests, IntentBody, ReceiptBody};
 use countersign_core::decision::Verdict;
 use countersign_core::{
-    ActionId, Decision, Digest, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SpaceId, Status, Tier, Timestamp, json, limits,
+    ActionId, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SpaceId, Status, Tier, Timestamp, json,
+    limits,
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -59,6 +60,7 @@ struct Call<'a> {
 struct Right<'a> {
     decision: &'a Decision,
     approval: Option<&'a ApprovalBody>,
+    grant: Option<&'a GrantId>,
 }
 
 /// The call an idempotency key answers for.
@@ -72,7 +74,7 @@ impl Outcomes {
         if !self.intents.insert(intent.intent_id.clone()) {
             return Err(Finding::new(Class::Duplicate, format!("intent `{}` stands in the log already", intent.intent_id)));
         }
-        permitted(&intent.decision, intent.approval.as_ref())?;
+        permitted(&intent.decision, intent.approval.as_ref(), intent.grant.as_ref())?;
         let life = self.invocations.entry(intent.invocation_id.clone()).or_default();
         if let Some(receipt) = &life.receipt {
             return Err(unpaired(format!("an effect is announced after receipt `{receipt}` ended its invocation")));
@@ -208,7 +210,7 @@ impl Announced {
         if right == self.right {
             return Ok(());
         }
-        Err(refused(format!("the intent at seq {} announced it with another decision or approval", self.seq)))
+        Err(refused(format!("the intent at seq {} announced it with another decision, approval or grant", self.seq)))
     }
 }
 
@@ -250,11 +252,11 @@ impl<'a> Call<'a> {
 
 impl<'a> Right<'a> {
     const fn of_intent(intent: &'a IntentBody) -> Self {
-        Self { decision: &intent.decision, approval: intent.approval.as_ref() }
+        Self { decision: &intent.decision, approval: intent.approval.as_ref(), grant: intent.grant.as_ref() }
     }
 
     const fn of_receipt(receipt: &'a ReceiptBody) -> Self {
-        Self { decision: &receipt.decision, approval: receipt.approval.as_ref() }
+        Self { decision: &receipt.decision, approval: receipt.approval.as_ref(), grant: receipt.grant.as_ref() }
     }
 
     fn digest(&self) -> Result<Digest, Finding> {
@@ -279,12 +281,14 @@ fn not_refused(receipt: &ReceiptBody) -> Result<(), Finding> {
     if receipt.decision.mode == Mode::RequireApproval && (receipt.dry_run || receipt.replayed) {
         return Ok(());
     }
-    permitted(&receipt.decision, receipt.approval.as_ref())
+    permitted(&receipt.decision, receipt.approval.as_ref(), receipt.grant.as_ref())
 }
 
-fn permitted(decision: &Decision, approval: Option<&ApprovalBody>) -> Result<(), Finding> {
+/// Whether a grant allowed it is another question, asked of the grant.
+fn permitted(decision: &Decision, approval: Option<&ApprovalBody>, grant: Option<&GrantId>) -> Result<(), Finding> {
     match decision.mode {
         Mode::Allow => Ok(()),
+        Mode::RequireApproval if grant.is_some() => Ok(()),
         Mode::RequireApproval if approval.is_some_and(|approval| !approval.approvers.is_empty()) => Ok(()),
         Mode::RequireApproval => Err(refused("nobody approved it")),
         Mode::Deny => Err(refused("the mode was `deny`")),
@@ -311,7 +315,7 @@ const fn may_have_run(receipt: &ReceiptBody) -> bool {
 
 /// Only a read that nobody approved and that takes no key can simply be made again, and is not announced.
 fn needs_intent(receipt: &ReceiptBody) -> bool {
-    receipt.tier >= Tier::R2 || receipt.approval.is_some() || receipt.idempotency_key.is_some()
+    receipt.tier >= Tier::R2 || receipt.approval.is_some() || receipt.grant.is_some() || receipt.idempotency_key.is_some()
 }
 
 fn answer_key(receipt: &ReceiptBody) -> Option<(SpaceId, ActionId, Digest)> {

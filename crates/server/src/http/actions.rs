@@ -8,11 +8,10 @@ use api::{Code, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::action::{Action, Preview, Reversibility};
-use countersign_core::decision::Drift;
-use countersign_core::ledger::Ledger;
 use countersign_core::principal::Permission;
-use countersign_core::{AutomationId, Band, OrgId};
-use pipeline::Listed;
+use countersign_core::{OrgId, Session, Space};
+use pipeline::{Listed, Standing};
+use std::sync::Arc;
 
 /// What this session may invoke, source by source, with the mode each action has for it now.
 #[utoipa::path(operation_id = "actions_available", get, path = "/api/v1/sessions/{session}/actions/available", tag = "actions", params(("session" = String, Path)),
@@ -25,7 +24,7 @@ pub(super) async fn available(
     let session = caller.readable_session(&app, &session).await?;
     let space = app.store().find_space(&session.org, &session.space).await?;
     let space = space.ok_or_else(|| Refusal::new(Code::Internal, "the session is in no space"))?;
-    Ok(Json(listing(&app, &session.org, session.automation.as_ref(), space.band).await?))
+    Ok(Json(listing(&app, &session.org, Some((&session, &space))).await?))
 }
 
 /// How to use a source.
@@ -45,7 +44,7 @@ pub(super) async fn session_guide(
 #[utoipa::path(operation_id = "actions_list", get, path = "/api/v1/actions", tag = "actions", responses((status = 200, body = AvailableResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<AvailableResponse>, Refusal> {
     caller.must(Permission::Read)?;
-    Ok(Json(listing(&app, &caller.principal.org, None, Band::Green).await?))
+    Ok(Json(listing(&app, &caller.principal.org, None).await?))
 }
 
 /// One action.
@@ -53,7 +52,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
     responses((status = 200, body = ActionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ActionView>, Refusal> {
     caller.must(Permission::ReadSession)?;
-    let listed = listing(&app, &caller.principal.org, None, Band::Green).await?;
+    let listed = listing(&app, &caller.principal.org, None).await?;
     let found = listed.sources.into_iter().flat_map(|source| source.actions).find(|one| one.id == action);
     let unknown =
         || Refusal::new(Code::UnknownAction, "there is no such action").hint("list what you may call with `countersign action list`");
@@ -75,7 +74,7 @@ async fn guide_of(app: &App, caller: &Caller, source: String) -> Result<Json<Gui
     }
 }
 
-async fn listing(app: &App, org: &OrgId, automation: Option<&AutomationId>, band: Band) -> Result<AvailableResponse, Refusal> {
+async fn listing(app: &App, org: &OrgId, session: Option<(&Session, &Space)>) -> Result<AvailableResponse, Refusal> {
     let mut sources = Vec::new();
     for source in app.pipeline().catalogue().list(org).await {
         let (actions, error) = match source.listed {
@@ -84,17 +83,17 @@ async fn listing(app: &App, org: &OrgId, automation: Option<&AutomationId>, band
         };
         let mut views = Vec::with_capacity(actions.len());
         for action in actions {
-            views.push(view(app, org, automation, band, &action).await?);
+            views.push(view(app, org, session, &action).await?);
         }
         sources.push(SourceView { id: source.id, title: source.title, actions: views, error });
     }
     Ok(AvailableResponse { sources })
 }
 
-async fn view(app: &App, org: &OrgId, automation: Option<&AutomationId>, band: Band, action: &Action) -> Result<ActionView, Refusal> {
-    let modes = app.store().find_modes(org, automation, &action.id).await?;
-    let decision = policy::decide(&policy::Facts { tier: action.tier, drift: Drift::None, asks: None }, &policy::Rules { modes, band });
+async fn view(app: &App, org: &OrgId, session: Option<(&Session, &Space)>, action: &Arc<Action>) -> Result<ActionView, Refusal> {
+    let Standing { decision, drift } = app.pipeline().standing(org, session, action).await?;
     Ok(ActionView {
+        drift: drift.as_str().into(),
         id: action.id.to_string(),
         title: action.title.clone(),
         description: action.description.clone(),

@@ -2,11 +2,14 @@
 
 use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
-use super::page::{Asked, PageQuery, WaitQuery, page_request};
+use super::page::{Asked, PageQuery, WaitQuery, page_request, seconds_of};
 use super::problem::Refusal;
 use super::receipts::entry_view;
 use crate::App;
-use api::invocation::{ApproveRequest, DenyRequest, DenyResponse, InvocationView, InvokeRequest, InvokeResponse};
+use api::invocation::{
+    ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApprovedOne, DenyRequest, DenyResponse, GrantOfferRequest,
+    GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, SnoozeRequest, SnoozeResponse,
+};
 use api::receipt::EntryView;
 use api::{Code, Page, Problem};
 use axum::Json;
@@ -14,9 +17,10 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::invocation::Intention;
+use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
 use countersign_core::principal::Permission;
-use countersign_core::{ActionId, Digest, Invocation, InvocationId, SessionId, Status};
-use pipeline::{Outcome, Request};
+use countersign_core::{ActionId, Digest, Invocation, InvocationId, PrincipalId, SessionId, Status};
+use pipeline::{BeyondAsked, GrantFor, Outcome, Request, Yes};
 use serde::Deserialize;
 use std::time::Duration;
 use store::InvocationFilter;
@@ -141,6 +145,8 @@ pub(super) struct ListQuery {
     status: Option<String>,
     action: Option<String>,
     session: Option<String>,
+    /// Leaves out what the caller has snoozed.
+    awake: Option<bool>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -162,7 +168,11 @@ pub(super) async fn list(
         action: query.action.as_deref().map(|text| wanted(text, "action", |text| ActionId::parse(text).ok())).transpose()?,
     };
     let request = page_request(query.limit, query.after)?;
-    let page = app.store().list_invocations(&caller.principal.org, &filter, &request).await?;
+    let mut page = app.store().list_invocations(&caller.principal.org, &filter, &request).await?;
+    if let (Some(true), PrincipalId::User(user)) = (query.awake, &caller.principal.id) {
+        let snoozed = app.store().list_snoozes(&caller.principal.org, user).await?;
+        page.items.retain(|invocation| !snoozed.contains_key(&invocation.id));
+    }
     Ok(Json(Page { items: page.items.into_iter().map(InvocationView::from).collect(), next: page.next }))
 }
 
@@ -222,9 +232,91 @@ pub(super) async fn entries(
     Ok(Json(Page { items: entries.iter().map(entry_view).collect::<Result<_, _>>()?, next: None }))
 }
 
+/// Approves several pending invocations, each once and by itself: one that cannot be does not keep the others from it.
+#[utoipa::path(operation_id = "invocations_approve_many", post, path = "/api/v1/invocations/approve", tag = "invocations", request_body = ApproveManyRequest,
+    responses((status = 200, body = ApproveManyResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn approve_many(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<ApproveManyRequest>,
+) -> Result<Json<ApproveManyResponse>, Refusal> {
+    must_approve(&caller)?;
+    if !(1..=BULK_ANSWERS_MAX).contains(&body.invocations.len()) {
+        return Err(Refusal::new(Code::InvalidRequest, format!("`invocations` must name 1 to {BULK_ANSWERS_MAX}")));
+    }
+    let mut results = Vec::with_capacity(body.invocations.len());
+    for text in body.invocations {
+        let yes = Yes { reason: body.reason.clone(), ..Yes::default() };
+        let outcome = match parse_id(&text) {
+            Ok(id) => app.pipeline().approve(&caller.principal, &id, yes).await.map_err(Refusal::from),
+            Err(refusal) => Err(refusal),
+        };
+        results.push(match outcome {
+            Ok(outcome) => ApprovedOne { id: text, invocation: Some(Box::new(outcome.invocation().clone().into())), problem: None },
+            Err(refusal) => ApprovedOne { id: text, invocation: None, problem: Some(refusal.0) },
+        });
+    }
+    Ok(Json(ApproveManyResponse { results }))
+}
+
+/// Hides a pending invocation from one's own inbox for a while. It decides nothing, and the clock goes on.
+#[utoipa::path(operation_id = "invocations_snooze", post, path = "/api/v1/invocations/{invocation}/snooze", tag = "invocations", params(("invocation" = String, Path)),
+    request_body = SnoozeRequest,
+    responses((status = 200, body = SnoozeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn snooze(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    Strict(body): Strict<SnoozeRequest>,
+) -> Result<Json<SnoozeResponse>, Refusal> {
+    let PrincipalId::User(user) = &caller.principal.id else {
+        return Err(Refusal::new(Code::Forbidden, "only people have an inbox"));
+    };
+    let found = readable(&app, &caller, &invocation).await?;
+    if found.status != Status::Pending {
+        return Err(pipeline::Error::Conflict { invocation: found.id, conflict: pipeline::Conflict::Ended }.into());
+    }
+    let seconds = seconds_of("for", &body.time, APPROVAL_UNATTENDED_SECONDS)?;
+    let until = app.store().now().await?.plus_seconds(seconds);
+    app.store().snooze(&found.org, &found.id, user, until).await?;
+    Ok(Json(SnoozeResponse { id: found.id.to_string(), until: until.to_string() }))
+}
+
 async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: ApproveRequest) -> Result<Response, Refusal> {
     let shown = body.binding.as_deref().map(|text| Digest::parse(text).ok_or_else(bad_binding)).transpose()?;
-    answer(app.pipeline().approve(&caller.principal, id, shown, body.reason).await?)
+    let beyond = match (body.mode, body.grant) {
+        (ApproveMode::Once, None) => BeyondAsked::Once,
+        (ApproveMode::Always, None) => {
+            caller.must(Permission::ManagePolicy)?;
+            BeyondAsked::Always
+        }
+        (ApproveMode::Grant, grant) => grant_asked(grant.unwrap_or_default())?,
+        (ApproveMode::Once | ApproveMode::Always, Some(_)) => {
+            return Err(Refusal::new(Code::InvalidRequest, "`grant` is for mode `grant` only"));
+        }
+    };
+    let yes = Yes { shown, reason: body.reason, beyond, params: body.params };
+    answer(app.pipeline().approve(&caller.principal, id, yes).await?)
+}
+
+fn grant_asked(grant: GrantOfferRequest) -> Result<BeyondAsked, Refusal> {
+    let wrong = |message| Err(Refusal::new(Code::InvalidRequest, message));
+    let lifetime_seconds = match &grant.expires_in {
+        Some(text) => seconds_of("expires_in", text, GRANT_SECONDS_MAX)?,
+        None => GRANT_SECONDS_DEFAULT,
+    };
+    if lifetime_seconds == 0 {
+        return wrong("`expires_in` must be longer than nothing");
+    }
+    if grant.calls_max == Some(0) {
+        return wrong("`calls_max` must be at least 1");
+    }
+    let to = match grant.scope {
+        GrantScopeName::Session => GrantFor::Session,
+        GrantScopeName::Automation => GrantFor::Automation,
+        GrantScopeName::Org => GrantFor::Org,
+    };
+    Ok(BeyondAsked::Grant { to, calls_max: grant.calls_max, lifetime_seconds })
 }
 
 async fn deny_one(app: &App, caller: &Caller, id: &InvocationId, body: DenyRequest) -> Result<Json<DenyResponse>, Refusal> {
@@ -286,7 +378,10 @@ fn as_outcome(invocation: Invocation) -> Outcome {
 fn answer(outcome: Outcome) -> Result<Response, Refusal> {
     let (invocation, result, replayed) = match outcome {
         Outcome::Pending(invocation) => {
-            let message = format!("`{}` waits for a person", invocation.id);
+            let message = match invocation.approvals.len() {
+                0 => format!("`{}` waits for a person", invocation.id),
+                people => format!("`{}` waits for more people; {people} said yes", invocation.id),
+            };
             let body = InvokeResponse { invocation: (*invocation).into(), result: None, message: Some(message), replayed: false };
             return written(StatusCode::ACCEPTED, &body);
         }

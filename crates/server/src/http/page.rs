@@ -72,3 +72,22 @@ impl WaitQuery {
         }
     }
 }
+
+/// Reads a time such as `90s`, `30m`, `2h` or `7d`, at most `max_seconds`.
+pub(super) fn seconds_of(name: &str, text: &str, max_seconds: u64) -> Result<u64, Refusal> {
+    let unit = |suffix: char| match suffix {
+        's' => Some(1),
+        'm' => Some(60),
+        'h' => Some(60 * 60),
+        'd' => Some(24 * 60 * 60),
+        _ => None,
+    };
+    let seconds = text.chars().last().and_then(|suffix| {
+        let number = text[..text.len() - suffix.len_utf8()].parse::<u64>().ok()?;
+        number.checked_mul(unit(suffix)?)
+    });
+    seconds.filter(|seconds| *seconds <= max_seconds).ok_or_else(|| {
+        let message = format!("`{name}` must be a time such as `30m`, `2h` or `7d`, at most {} hours", max_seconds / 3_600);
+        Refusal::new(Code::InvalidRequest, message)
+    })
+}

@@ -31,7 +31,7 @@ impl Refusal {
         let id: String = id.chars().filter(|character| !character.is_control()).take(80).collect();
         let refusal = Self::new(Code::NotFound, format!("there is no {what} `{id}`"));
         // What has no list of its own has no hint.
-        let is_listed = ["invocation", "receipt", "session", "space", "token", "user"].contains(&what);
+        let is_listed = ["grant", "invocation", "receipt", "session", "space", "token", "user"].contains(&what);
         if is_listed { refusal.hint(format!("list them with `countersign {what} list`")) } else { refusal }
     }
 
@@ -52,6 +52,7 @@ impl Refusal {
         let code = match invocation.denied_by {
             Some(DeniedBy::Person) => Code::DeniedByPerson,
             Some(DeniedBy::Binding) => Code::ApprovalVoid,
+            Some(DeniedBy::Drift) => Code::DefinitionMismatch,
             Some(DeniedBy::Policy) | None => Code::DeniedByPolicy,
         };
         Self::ended(code, invocation)
@@ -103,6 +104,8 @@ impl From<pipeline::Error> for Refusal {
             E::IdempotencyInFlight { invocation } => about(Self::new(Code::IdempotencyInFlight, detail), &invocation),
             E::MayNotApprove => Self::new(Code::MayNotApprove, detail),
             E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to answer"),
+            E::NotGrantable { invocation, .. } => about(Self::new(Code::NotGrantable, detail), &invocation)
+                .hint(format!("approve this one call with `countersign approve {invocation}`")),
             E::Conflict { invocation, conflict } => about(Self::new(conflict_code(conflict), detail), &invocation)
                 .hint(format!("see how it ended with `countersign show {invocation}`")),
             E::DryRunUnsupported { .. } => Self::new(Code::DryRunUnsupported, detail),
@@ -135,6 +138,8 @@ const fn conflict_code(conflict: Conflict) -> Code {
         Conflict::DefinitionMismatch => Code::DefinitionMismatch,
         Conflict::PolicyMismatch => Code::PolicyMismatch,
         Conflict::TupleMismatch => Code::TupleMismatch,
+        Conflict::Stopped => Code::Stopped,
+        Conflict::AlreadyApproved => Code::AlreadyApproved,
     }
 }
 

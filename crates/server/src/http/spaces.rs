@@ -11,8 +11,9 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::principal::Permission;
-use countersign_core::session::SelfApproval;
-use countersign_core::{Band, Space, SpaceId};
+use countersign_core::session::{Quorum, SelfApproval};
+use countersign_core::{Band, Space, SpaceId, Tier};
+use std::collections::BTreeMap;
 use store::SpaceChange;
 
 /// Spaces of the org.
@@ -64,11 +65,19 @@ pub(super) async fn change(
     let unknown = || Refusal::not_found("space", &space);
     let id = SpaceId::parse(&space).map_err(|_| unknown())?;
     if body == ChangeSpaceRequest::default() {
-        return Err(Refusal::new(Code::InvalidRequest, "nothing is to be changed").hint("give `band` or `self_approval`"));
+        return Err(Refusal::new(Code::InvalidRequest, "nothing is to be changed").hint("give `band`, `self_approval` or `quorum`"));
     }
-    let change = SpaceChange { band: body.band.map(to_band), self_approval: body.self_approval.map(to_rule) };
+    let quorum = body.quorum.map(to_quorum).transpose()?;
+    let change = SpaceChange { band: body.band.map(to_band), self_approval: body.self_approval.map(to_rule), quorum };
     let changed = app.store().change_space(&caller.principal.org, &id, change, &caller.principal.id).await?;
     Ok(Json(view(&changed.ok_or_else(unknown)?)))
+}
+
+fn to_quorum(by_tier: BTreeMap<String, u32>) -> Result<Quorum, Refusal> {
+    let wrong = |message: String| Refusal::new(Code::InvalidRequest, message);
+    let tier = |text: String| Tier::parse(&text).ok_or_else(|| wrong(format!("`quorum` names `{text}`, which is no tier: use R0 to R4")));
+    let by_tier = by_tier.into_iter().map(|(text, people)| tier(text).map(|tier| (tier, people))).collect::<Result<_, _>>()?;
+    Quorum::new(by_tier).ok_or_else(|| wrong(format!("a quorum is 1 to {} people", Quorum::PEOPLE_MAX)))
 }
 
 const fn to_band(name: BandName) -> Band {
@@ -105,6 +114,7 @@ fn view(space: &Space) -> SpaceView {
             SelfApproval::Allowed => SelfApprovalRule::Allowed,
             SelfApproval::Refused => SelfApprovalRule::Refused,
         },
+        quorum: space.quorum.by_tier().iter().map(|(tier, people)| (tier.to_string(), *people)).collect(),
         created_at: space.created_at.to_string(),
     }
 }

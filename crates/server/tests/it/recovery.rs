@@ -1,7 +1,7 @@
 //! A crash at any instant loses nothing and repeats nothing silently.
 
 use crate::harness::{Kind, TestServer, on_both_engines};
-use countersign_core::invocation::Answer;
+use countersign_core::invocation::{Answer, Beyond};
 use countersign_core::ledger::{Approval, Approve, Approved, EventDraft, Ledger};
 use countersign_core::source::Output;
 use countersign_core::{ApprovalId, EventId, InvocationId, PrincipalId, Random, UserId, limits, random_bytes};
@@ -26,13 +26,14 @@ async fn approve_without_running(server: &TestServer, id: &str) {
     let draw = || random_bytes::<10>(&random as &dyn Random);
     let approval = Approval {
         id: ApprovalId::new(now, draw()),
-        answer: Answer { by: PrincipalId::User(UserId::new(now, draw())), at: now, reason: None },
+        answer: Answer { by: PrincipalId::User(UserId::new(now, draw())), at: now, reason: None, beyond: Beyond::Once },
         approves: true,
         binding: row.binding.unwrap().digest,
     };
     let event = EventDraft { id: EventId::new(now, draw()), name: "invocation.approved", key: id.to_string(), body: "{}".into() };
-    let approve = Approve { org: server.org.clone(), invocation: id, approval, event };
-    assert_eq!(server.store.approve(approve).await.unwrap(), Approved::Approved);
+    let event_counted = EventDraft { id: EventId::new(now, draw()), ..event.clone() };
+    let approve = Approve { org: server.org.clone(), invocation: id, approval, needed: 1, edited: None, event, event_counted };
+    assert!(matches!(server.store.approve(approve).await.unwrap(), Approved::Approved(_)));
 }
 
 async fn what_was_running_is_in_doubt_after_a_restart(kind: Kind) {

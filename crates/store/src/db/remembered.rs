@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ANSWERS_MAX: usize = 10_000;
 
 /// The tables remembered answers are read from.
-const TABLES: [&str; 6] = ["orgs", "spaces", "users", "sessions", "tokens", "modes"];
+const TABLES: [&str; 8] = ["orgs", "spaces", "users", "sessions", "tokens", "modes", "switches", "pins"];
 
 /// Whether a statement that changes rows may change a remembered answer. The table is among its first words.
 pub(super) fn changes_remembered(sql: &str) -> bool {

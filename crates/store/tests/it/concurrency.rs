@@ -130,7 +130,7 @@ async fn a_session_never_gets_more_pending_calls_than_it_may(kind: Kind) {
         match hold.await.unwrap() {
             Held::Pending => held += 1,
             Held::TooManyPending { pending } => assert_eq!(pending, 10),
-            Held::KeyTaken(taken) => panic!("{taken:?}"),
+            other @ (Held::KeyTaken(_) | Held::RulesChanged) => panic!("{other:?}"),
         }
     }
     assert_eq!((held, world.store.count_in_status(&tenant.org, Status::Pending).await), (10, Ok(10)));
@@ -151,7 +151,7 @@ async fn an_approval_is_used_by_one_of_many(kind: Kind) {
         match begin.await.unwrap() {
             Begun::Started => started += 1,
             Begun::Not(status) => assert_eq!(status, Status::Running),
-            other @ (Begun::KeyTaken(_) | Begun::Expired | Begun::Missing) => panic!("{other:?}"),
+            other @ (Begun::KeyTaken(_) | Begun::Expired | Begun::Missing | Begun::RulesChanged | Begun::GrantSpent) => panic!("{other:?}"),
         }
     }
     assert_eq!(started, 1);

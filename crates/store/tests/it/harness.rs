@@ -1,10 +1,10 @@
 //! A store with tenants in it, and everything an invocation's life is made of, ready to be handed to the ledger.
 
 use countersign_core::decision::ModeSource;
-use countersign_core::invocation::{Answer, Binding, Digests, Intention};
+use countersign_core::invocation::{Answer, Beyond, Binding, Deadline, Digests, Intention};
 use countersign_core::ledger::{
-    Approval, Approve, ArchivedDefinition, Begin, Begun, EntryDraft, EntryId, EventDraft, Finish, Finished, Hold, KeyFate, Ledger,
-    NewReservation, Row,
+    Approval, Approve, ArchivedDefinition, Begin, Begun, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse, Hold, KeyFate,
+    Ledger, NewReservation, Row,
 };
 use countersign_core::session::{Attendance, Session};
 use countersign_core::{
@@ -196,10 +196,11 @@ impl Tenant {
         let expires_at = self.clock.now().plus_seconds(300);
         let digest = sha256(invocation.id.as_str());
         invocation.binding = Some(Binding { digest, nonce: sha256("nonce"), expires_at, facts: json!({}) });
+        invocation.deadline = Some(Deadline::At(expires_at));
         invocation
     }
 
-    fn calling(&self, action: &str, status: Status) -> Invocation {
+    pub(crate) fn calling(&self, action: &str, status: Status) -> Invocation {
         let (action, tier, mode) = (ActionId::parse(action).unwrap(), tier(action), mode(action));
         let textual = definition(action.as_str()).digest;
         Invocation {
@@ -224,7 +225,11 @@ impl Tenant {
             reason: None,
             idempotency_key: None,
             binding: None,
+            deadline: None,
+            approvals: Vec::new(),
             answer: None,
+            edit: None,
+            grant: None,
             attempts: 0,
             created_at: self.clock.now(),
             started_at: None,
@@ -241,18 +246,25 @@ impl Tenant {
             reservation: self.reservation(invocation),
             event: self.event(invocation, Status::Pending),
             pending_max: 10,
+            rules_version: 0,
         }
     }
 
     pub(crate) fn approve(&self, invocation: &Invocation) -> Approve {
         let approval = self.approval(invocation);
         let event = self.event(invocation, Status::Approved);
-        Approve { org: self.org.clone(), invocation: invocation.id.clone(), approval, event }
+        let event_counted = self.event(invocation, Status::Pending);
+        Approve { org: self.org.clone(), invocation: invocation.id.clone(), approval, needed: 1, edited: None, event, event_counted }
     }
 
     pub(crate) fn approval(&self, invocation: &Invocation) -> Approval {
         let binding = invocation.binding.as_ref().map_or(sha256("none"), |binding| binding.digest);
-        let answer = Answer { by: PrincipalId::User(self.owner.clone()), at: self.clock.now(), reason: Some("looks right".into()) };
+        let answer = Answer {
+            by: PrincipalId::User(self.owner.clone()),
+            at: self.clock.now(),
+            reason: Some("looks right".into()),
+            beyond: Beyond::Once,
+        };
         Approval { id: self.draw(ApprovalId::new), answer, approves: true, binding }
     }
 
@@ -262,7 +274,14 @@ impl Tenant {
         running.status = Status::Running;
         running.attempts = 1;
         running.started_at = Some(self.clock.now());
-        Begin { intent: self.intent(&running), reservation: self.reservation(invocation), invocation: running, row }
+        Begin {
+            intent: self.intent(&running),
+            reservation: self.reservation(invocation),
+            invocation: running,
+            row,
+            rules_version: 0,
+            beyond: None,
+        }
     }
 
     /// The end of a call; its receipt is built to verify.
@@ -272,7 +291,15 @@ impl Tenant {
         ended.ended_at = Some(self.clock.now());
         ended.result = (status == Status::Succeeded).then(|| json!({ "done": true }));
         let key = if status == Status::Succeeded { KeyFate::Answers } else { KeyFate::Freed };
-        Finish { receipt: self.receipt(&ended), event: self.event(&ended, status), invocation: ended, row, key, approval: None }
+        Finish {
+            receipt: self.receipt(&ended),
+            event: self.event(&ended, status),
+            invocation: ended,
+            row,
+            key,
+            approval: None,
+            grant: GrantUse::Kept,
+        }
     }
 
     pub(crate) fn event(&self, invocation: &Invocation, status: Status) -> EventDraft {
@@ -294,6 +321,7 @@ impl Tenant {
             raw: invocation.digests.raw,
             decision: invocation.decision.clone(),
             approval: approved(invocation),
+            grant: invocation.grant.clone(),
             idempotency_key: invocation.idempotency_key.as_deref().map(sha256),
             profile: "in_process".into(),
             trace_id: invocation.trace_id.clone(),
@@ -345,6 +373,9 @@ impl Tenant {
             trace_id: invocation.trace_id.clone(),
             reward: Reward { scalar_millionths: 0, success: 0, quality: 0, cost: 0, latency: 0 },
             supersedes: None,
+            grant: invocation.grant.clone(),
+            grant_returned: false,
+            edit: None,
         };
         EntryDraft { id: EntryId::Receipt(id), body: body.to_canonical().unwrap() }
     }
@@ -386,7 +417,7 @@ impl Tenant {
     /// A call a person said yes to, as its row says it.
     pub(crate) async fn approved(&self, store: &Store) -> Invocation {
         let invocation = self.pending(store).await;
-        assert_eq!(store.approve(self.approve(&invocation)).await.unwrap(), countersign_core::ledger::Approved::Approved);
+        assert!(matches!(store.approve(self.approve(&invocation)).await.unwrap(), countersign_core::ledger::Approved::Approved(_)));
         store.find_invocation(&self.org, &invocation.id).await.unwrap().unwrap()
     }
 }

@@ -1,14 +1,18 @@
 //! Nothing is ever read across orgs. What a function may be asked with is every id of the other org; nothing may come back.
 
 use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engines};
-use countersign_core::decision::Lock;
+use countersign_core::decision::{Drift, Lock};
+use countersign_core::grant::{Covers, GrantScope, GrantTerms};
 use countersign_core::keyring::Keyring;
-use countersign_core::ledger::{Approved, Begun, Finished, Ledger, Row};
+use countersign_core::ledger::{Approved, Begin, Begun, Finished, Ledger, NewDrift, Pin, Row, Wording};
 use countersign_core::notification::{Notification, Notifier};
-use countersign_core::{ActionId, Band, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId, Status};
+use countersign_core::switch::{Stop, SwitchScope};
+use countersign_core::{
+    ActionId, Band, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId, Session, Status,
+};
 use std::collections::BTreeSet;
 use std::path::Path;
-use store::{InvocationFilter, ModeChange, SpaceChange, Store};
+use store::{GrantFilter, InvocationFilter, ModeChange, NewGrant, SpaceChange, Store};
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
 
@@ -20,6 +24,8 @@ struct Full {
     ended: Invocation,
     receipt: ReceiptId,
     notification: NotificationId,
+    grant: GrantId,
+    request: GrantId,
 }
 
 const KEY: &str = "order-7";
@@ -45,11 +51,34 @@ async fn full(world: &World, name: &str) -> Full {
         created_at: store.now().await.unwrap(),
     };
     store.deliver(&notification).await.unwrap();
+    let by = tenant.person();
+    let grant = store.give_grant(&tenant.org, new_grant(&tenant), &by).await.unwrap().id;
+    let request = store.request_grant(&tenant.org, new_grant(&tenant), &by).await.unwrap().id;
+    store.switch_on(&tenant.org, switched(&tenant), Stop::Everything, name, &by).await.unwrap();
+    let pin = Pin { structural: digest(1), textual: digest(2), wording: Wording::Reviewed, seen: None };
+    store.review(&tenant.org, &action(READ), pin, &by).await.unwrap();
+    let until = store.now().await.unwrap().plus_seconds(60);
+    store.snooze(&tenant.org, &keyed.id, &tenant.owner, until).await.unwrap();
     store.checkpoint(&tenant.org).await.unwrap();
     // Warm: what was opened once must not be handed to the next who asks.
     store.space_key(&tenant.org, &tenant.space).await.unwrap();
     let receipt = ended.receipt.clone().unwrap().id;
-    Full { pending: keyed, running, ended, receipt, notification: notification.id, tenant }
+    Full { pending: keyed, running, ended, receipt, notification: notification.id, grant, request, tenant }
+}
+
+fn new_grant(tenant: &Tenant) -> NewGrant {
+    let scope = GrantScope::Session(tenant.session.id.clone());
+    let covers = Covers::parse(WRITE).unwrap();
+    let terms = GrantTerms { scope, space: None, covers, condition: None, calls_max: Some(2), definition: None };
+    NewGrant { terms, lifetime_seconds: 3_600, reason: None }
+}
+
+fn switched(tenant: &Tenant) -> SwitchScope {
+    SwitchScope::Space(tenant.space.clone())
+}
+
+fn digest(byte: u8) -> Digest {
+    Digest::new([byte; 32])
 }
 
 fn action(text: &str) -> ActionId {
@@ -82,12 +111,23 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_principal: store.find_principal(org, &user).await.unwrap();
         find_principal: store.find_principal(org, &service).await.unwrap();
         find_reservation: store.find_reservation(org, &theirs.tenant.space, &theirs.pending.action, KEY).await.unwrap();
+        find_grant: store.find_grant(org, &theirs.grant).await.unwrap();
+        find_grants: store.find_grants(&Session { org: org.clone(), ..theirs.tenant.session.clone() }, &action(WRITE)).await.unwrap();
+        find_pin: store.find_pin(org, &action(READ)).await.unwrap();
+        find_review: store.find_review(org, &action(READ)).await.unwrap();
+        find_definition: store.find_definition(org, digest(2)).await.unwrap();
         find_modes: store.find_modes(org, None, &action(READ)).await.unwrap();
         list_entries_of: store.list_entries_of(org, &theirs.ended.id).await.unwrap();
         list_invocations: store.list_invocations(org, &filter, &all).await.unwrap();
         list_invocations: store.list_invocations(org, &InvocationFilter::default(), &all).await.unwrap();
         list_in_status: store.list_in_status(org, Status::Running).await.unwrap();
         list_expired: store.list_expired(org, Status::Pending).await.unwrap();
+        list_pending_of: store.list_pending_of(org, &action(WRITE)).await.unwrap();
+        list_grants: store.list_grants(org, &GrantFilter::default(), &all).await.unwrap();
+        list_switches: store.list_switches(org).await.unwrap();
+        list_reviews: store.list_reviews(org, &all).await.unwrap();
+        list_snoozes: store.list_snoozes(org, &theirs.tenant.owner).await.unwrap();
+        rules_version: store.rules_version(org).await.unwrap();
         list_receipts: store.list_receipts(org, &all).await.unwrap();
         list_sessions: store.list_sessions(org, &all).await.unwrap();
         list_spaces: store.list_spaces(org, &all).await.unwrap();
@@ -129,11 +169,22 @@ const NOT_OF_ONE_ORG: [(&str, &str); 11] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 18] = [
+const WRITES: [&str; 29] = [
     "create_space",
     "change_space",
     "replace_modes",
     "forget_expired_keys",
+    "give_grant",
+    "request_grant",
+    "approve_grant",
+    "refuse_grant",
+    "revoke_grant",
+    "expire_grants",
+    "switch_on",
+    "switch_off",
+    "review",
+    "drift",
+    "snooze",
     "create_user",
     "disable_user",
     "create_session",
@@ -191,6 +242,8 @@ async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
         theirs.ended.id.as_str(),
         theirs.receipt.as_str(),
         theirs.notification.as_str(),
+        theirs.grant.as_str(),
+        theirs.request.as_str(),
     ]
     .map(str::to_owned)
     .into();
@@ -209,9 +262,14 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let mut approve = ours.tenant.approve(&theirs.pending);
     approve.approval.binding = theirs.pending.binding.as_ref().unwrap().digest;
     assert_eq!(store.approve(approve).await, Ok(Approved::Missing));
-    assert_eq!(store.begin(ours.tenant.begin(&claimed(&theirs.pending), Row::From(Status::Pending))).await, Ok(Begun::Missing));
+    let rules_version = store.rules_version(org).await.unwrap();
+    let begin = Begin { rules_version, ..ours.tenant.begin(&claimed(&theirs.pending), Row::From(Status::Pending)) };
+    assert_eq!(store.begin(begin).await, Ok(Begun::Missing));
     let running = claimed(&theirs.running);
-    assert_eq!(store.begin_again(running.clone(), ours.tenant.intent(&running)).await, Ok(Begun::Missing));
+    assert_eq!(store.begin_again(running.clone(), ours.tenant.intent(&running), rules_version).await, Ok(Begun::Missing));
+    let granted = Invocation { grant: Some(theirs.grant.clone()), ..ours.tenant.calling(WRITE, Status::Running) };
+    let begin = Begin { rules_version, ..ours.tenant.begin(&granted, Row::Insert) };
+    assert_eq!(store.begin(begin).await, Ok(Begun::GrantSpent), "another org's grant allows nothing");
     assert_eq!(store.doubt(running.clone(), ours.tenant.event(&running, Status::InDoubt)).await, Ok(Finished::Missing));
     let finish = ours.tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
     assert_eq!(store.finish(finish.into()).await, Ok(Finished::Missing));
@@ -219,8 +277,20 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.revoke_token(org, &them.agent_token_id).await, Ok(None));
     assert_eq!(store.disable_user(org, &them.owner).await, Ok(None));
     let by = PrincipalId::User(ours.tenant.owner.clone());
-    let banded = SpaceChange { band: Some(Band::Black), self_approval: None };
+    let banded = SpaceChange { band: Some(Band::Black), ..SpaceChange::default() };
     assert_eq!(store.change_space(org, &them.space, banded, &by).await, Ok(None));
+    assert_eq!(store.approve_grant(org, &theirs.request, &by).await, Ok(None));
+    assert_eq!(store.refuse_grant(org, &theirs.request, &by).await, Ok(None));
+    assert_eq!(store.revoke_grant(org, &theirs.grant, &by).await, Ok(None));
+    assert_eq!(store.switch_on(org, switched(them), Stop::Everything, "theirs", &by).await, Ok(0));
+    assert_eq!(store.switch_off(org, switched(them), "theirs", &by).await, Ok(Some(0)));
+    store.snooze(org, &theirs.pending.id, &them.owner, store.now().await.unwrap()).await.unwrap();
+    let drift = NewDrift { action: action(READ), drift: Drift::Textual, structural: digest(1), textual: digest(9) };
+    let ends = vec![ours.tenant.finish(&claimed(&theirs.pending), Row::From(Status::Pending), Status::Denied).into()];
+    assert_eq!(store.drift(org, drift, ends).await, Ok(vec![Finished::Missing]));
+    let pin = Pin { structural: digest(1), textual: digest(9), wording: Wording::Ignored, seen: None };
+    store.review(org, &action(READ), pin, &by).await.unwrap();
+    assert_eq!(store.expire_grants(org).await, Ok(0));
     let change = ModeChange { automation: None, action: action(WRITE), mode: None, lock: Lock::Open, by };
     store.change_mode(org, change).await.unwrap();
     store.replace_modes(org, Vec::new(), &ours.tenant.person()).await.unwrap();

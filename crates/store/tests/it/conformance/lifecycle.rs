@@ -45,9 +45,11 @@ async fn a_call_is_held_approved_begun_and_finished(kind: Kind) {
     assert_eq!(store.find_sealed_params(&tenant.org, &asked.id).await, Ok(Some(b"sealed".to_vec())));
 
     let approve = tenant.approve(&asked);
-    assert_eq!(store.approve(approve.clone()).await, Ok(Approved::Approved));
+    assert!(matches!(store.approve(approve.clone()).await, Ok(Approved::Approved(_))));
     let approved = row(store, &asked).await;
-    assert_eq!(approved, Invocation { status: Status::Approved, answer: Some(approve.approval.answer), ..asked.clone() });
+    let answer = approve.approval.answer;
+    let approvals = vec![answer.clone()];
+    assert_eq!(approved, Invocation { status: Status::Approved, answer: Some(answer), approvals, ..asked.clone() });
     assert_eq!(store.count_in_status(&tenant.org, Status::Pending).await, Ok(0));
 
     let begin = tenant.begin(&approved, Row::From(Status::Approved));
@@ -156,13 +158,13 @@ async fn every_further_attempt_has_its_own_intent(kind: Kind) {
     let mut running = tenant.running(store).await;
     for attempt in 2..=3 {
         running.attempts = attempt;
-        assert_eq!(store.begin_again(running.clone(), tenant.intent(&running)).await, Ok(Begun::Started));
+        assert_eq!(store.begin_again(running.clone(), tenant.intent(&running), 0).await, Ok(Begun::Started));
         assert_eq!(row(store, &running).await.attempts, attempt);
     }
     let missing = tenant.reading();
-    assert_eq!(store.begin_again(missing.clone(), tenant.intent(&missing)).await, Ok(Begun::Missing));
+    assert_eq!(store.begin_again(missing.clone(), tenant.intent(&missing), 0).await, Ok(Begun::Missing));
     store.finish(tenant.finish(&running, Row::From(Status::Running), Status::Failed).into()).await.unwrap();
-    assert_eq!(store.begin_again(running.clone(), tenant.intent(&running)).await, Ok(Begun::Not(Status::Failed)));
+    assert_eq!(store.begin_again(running.clone(), tenant.intent(&running), 0).await, Ok(Begun::Not(Status::Failed)));
     let report = world.verify(&tenant).await;
     assert_eq!((report.intents, report.receipts), (3, 1));
 }

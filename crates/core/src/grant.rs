@@ -1,0 +1,229 @@
+//! A standing permission: what stands in for a person's approval, where, for what, how often and until when.
+
+use crate::{ActionId, AutomationId, Digest, GrantId, InvocationId, PrincipalId, SessionId, SourceId, SpaceId, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+/// Whose calls a grant is for. Ordered: the narrowest comes first and is used first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GrantScope {
+    Session(SessionId),
+    Automation(AutomationId),
+    Org,
+}
+
+impl GrantScope {
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Session(_) => "session",
+            Self::Automation(_) => "automation",
+            Self::Org => "org",
+        }
+    }
+
+    /// Reads what `Display` prints.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.split_once(':') {
+            None => (text == "org").then_some(Self::Org),
+            Some(("session", id)) => SessionId::parse(id).ok().map(Self::Session),
+            Some(("automation", id)) => AutomationId::parse(id).ok().map(Self::Automation),
+            Some(_) => None,
+        }
+    }
+}
+
+/// `session:ses_…`, `automation:aut_…`, `org`.
+impl fmt::Display for GrantScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(id) => write!(f, "session:{id}"),
+            Self::Automation(id) => write!(f, "automation:{id}"),
+            Self::Org => f.write_str("org"),
+        }
+    }
+}
+
+impl Serialize for GrantScope {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for GrantScope {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("`{text}` is not the scope of a grant")))
+    }
+}
+
+/// Which actions a grant is for: a source or all of them, and a name or all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Covers {
+    source: Option<SourceId>,
+    name: Option<String>,
+}
+
+/// What stands for all sources, or all names.
+const ANY: &str = "*";
+
+impl Covers {
+    /// Reads `files.write_text`, `files.*`, `*.send` and `*` (the same as `*.*`).
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == ANY {
+            return Some(Self { source: None, name: None });
+        }
+        let (source, name) = text.split_once('.')?;
+        let source = if source == ANY { None } else { Some(SourceId::parse(source).ok()?) };
+        // Any source will do to see whether the name is one.
+        let name = if name == ANY { None } else { Some(ActionId::parse(&format!("x.{name}")).ok()?.name().to_owned()) };
+        Some(Self { source, name })
+    }
+
+    /// Only this action.
+    pub fn only(action: &ActionId) -> Self {
+        Self { source: SourceId::parse(action.source()).ok(), name: Some(action.name().to_owned()) }
+    }
+
+    pub fn source(&self) -> &str {
+        self.source.as_ref().map_or(ANY, SourceId::as_str)
+    }
+
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(ANY)
+    }
+
+    /// The one action it names, if it names one.
+    pub fn action(&self) -> Option<ActionId> {
+        let (source, name) = (self.source.as_ref()?, self.name.as_ref()?);
+        ActionId::parse(&format!("{source}.{name}")).ok()
+    }
+
+    pub fn includes(&self, action: &ActionId) -> bool {
+        self.source.as_ref().is_none_or(|source| source.as_str() == action.source())
+            && self.name.as_ref().is_none_or(|name| name == action.name())
+    }
+}
+
+impl fmt::Display for Covers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.source(), self.name())
+    }
+}
+
+impl Serialize for Covers {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Covers {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("`{text}` names no actions")))
+    }
+}
+
+/// What a grant allows. What is absent is not limited.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantTerms {
+    pub scope: GrantScope,
+    /// Only calls made in this space.
+    pub space: Option<SpaceId>,
+    pub covers: Covers,
+    /// JSON Schema 2020-12 that the params must fit besides the action's own.
+    pub condition: Option<Value>,
+    pub calls_max: Option<u32>,
+    /// The definition it was given for, where it covers one action: another one is not covered.
+    pub definition: Option<GrantedDefinition>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantedDefinition {
+    pub structural: Digest,
+    pub textual: Digest,
+}
+
+/// Where a grant is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantState {
+    /// An agent asks for it; it allows nothing.
+    Requested,
+    Active,
+    /// A person said no to the request.
+    Refused,
+    Revoked,
+    /// Its time has run out, as a request or as a grant.
+    Expired,
+}
+
+impl GrantState {
+    pub const ALL: [Self; 5] = [Self::Requested, Self::Active, Self::Refused, Self::Revoked, Self::Expired];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Requested => "requested",
+            Self::Active => "active",
+            Self::Refused => "refused",
+            Self::Revoked => "revoked",
+            Self::Expired => "expired",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+}
+
+/// A grant, or the request for one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grant {
+    pub id: GrantId,
+    pub terms: GrantTerms,
+    pub state: GrantState,
+    pub used: u32,
+    /// Who asked for it, where an agent did.
+    pub requested_by: Option<PrincipalId>,
+    pub reason: Option<String>,
+    /// How long it is to live from the moment it is given; kept for a request.
+    pub lifetime_seconds: u64,
+    pub given_by: Option<PrincipalId>,
+    pub given_at: Option<Timestamp>,
+    /// The approval it came with.
+    pub invocation: Option<InvocationId>,
+    pub ended_by: Option<PrincipalId>,
+    pub ended_at: Option<Timestamp>,
+    pub expires_at: Timestamp,
+    pub created_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_covered_reads_back_and_includes_what_it_says() {
+        let write = ActionId::parse("files.write_text").unwrap();
+        for (text, printed, includes) in [
+            ("files.write_text", "files.write_text", true),
+            ("files.*", "files.*", true),
+            ("*.write_text", "*.write_text", true),
+            ("*", "*.*", true),
+            ("*.*", "*.*", true),
+            ("files.delete", "files.delete", false),
+            ("http.*", "http.*", false),
+            ("files.write", "files.write", false),
+        ] {
+            let covers = Covers::parse(text).unwrap();
+            assert_eq!((covers.to_string().as_str(), covers.includes(&write)), (printed, includes), "{text}");
+        }
+        for bad in ["", ".", "files", "files.", "**", "fi*.x", "files.wri*", "FILES.x", "*.", ".x", "files.**"] {
+            assert_eq!(Covers::parse(bad), None, "{bad}");
+        }
+        assert_eq!(Covers::only(&write).action(), Some(write));
+        assert_eq!(Covers::parse("files.*").unwrap().action(), None);
+    }
+}

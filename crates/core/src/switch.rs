@@ -1,0 +1,132 @@
+//! The kill switch: nothing it covers is executed, what waits is kept, and its clocks stand still.
+
+use crate::{ActionId, PrincipalId, SessionId, SourceId, SpaceId, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What a switch stops.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SwitchScope {
+    Org,
+    Space(SpaceId),
+    /// One agent's, or one person's, working context.
+    Session(SessionId),
+    Source(SourceId),
+    Action(ActionId),
+}
+
+impl SwitchScope {
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Org => "org",
+            Self::Space(_) => "space",
+            Self::Session(_) => "session",
+            Self::Source(_) => "source",
+            Self::Action(_) => "action",
+        }
+    }
+
+    /// Reads what `Display` prints.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.split_once(':') {
+            None => (text == "org").then_some(Self::Org),
+            Some(("space", id)) => SpaceId::parse(id).ok().map(Self::Space),
+            Some(("session", id)) => SessionId::parse(id).ok().map(Self::Session),
+            Some(("source", id)) => SourceId::parse(id).ok().map(Self::Source),
+            Some(("action", id)) => ActionId::parse(id).ok().map(Self::Action),
+            Some(_) => None,
+        }
+    }
+
+    pub fn covers(&self, space: &SpaceId, session: &SessionId, action: &ActionId) -> bool {
+        match self {
+            Self::Org => true,
+            Self::Space(stopped) => stopped == space,
+            Self::Session(stopped) => stopped == session,
+            Self::Source(stopped) => stopped.as_str() == action.source(),
+            Self::Action(stopped) => stopped == action,
+        }
+    }
+}
+
+/// `org`, `space:spc_…`, `session:ses_…`, `source:files`, `action:files.write_text`.
+impl fmt::Display for SwitchScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Org => f.write_str("org"),
+            Self::Space(id) => write!(f, "space:{id}"),
+            Self::Session(id) => write!(f, "session:{id}"),
+            Self::Source(id) => write!(f, "source:{id}"),
+            Self::Action(id) => write!(f, "action:{id}"),
+        }
+    }
+}
+
+impl Serialize for SwitchScope {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for SwitchScope {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("`{text}` is not what a kill switch covers")))
+    }
+}
+
+/// How much a switch stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    Everything,
+    /// What a call would change may still be asked.
+    ExceptDryRuns,
+}
+
+impl Stop {
+    pub const ALL: [Self; 2] = [Self::Everything, Self::ExceptDryRuns];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Everything => "everything",
+            Self::ExceptDryRuns => "except_dry_runs",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stop| stop.as_str() == text)
+    }
+}
+
+/// A switch that is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    pub scope: SwitchScope,
+    pub stop: Stop,
+    pub reason: String,
+    pub set_by: PrincipalId,
+    pub set_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_reads_back_as_it_was_printed() {
+        let at = Timestamp::from_micros(0);
+        for scope in [
+            SwitchScope::Org,
+            SwitchScope::Space(SpaceId::new(at, [1; 10])),
+            SwitchScope::Session(SessionId::new(at, [2; 10])),
+            SwitchScope::Source(SourceId::parse("files").unwrap()),
+            SwitchScope::Action(ActionId::parse("files.write_text").unwrap()),
+        ] {
+            assert_eq!(SwitchScope::parse(&scope.to_string()), Some(scope));
+        }
+        for bad in ["", "all", "space:", "space:x", "source:", "source:A", "action:files", "org:", "user:usr_1"] {
+            assert_eq!(SwitchScope::parse(bad), None, "{bad}");
+        }
+    }
+}

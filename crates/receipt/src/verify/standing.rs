@@ -1,0 +1,132 @@
+//! Whether what stood in for a person was there to stand in, and whether anything that ran had been stopped.
+//! A grant must have been given before its use, cover the call, and not be used more often than it says.
+
+use super::{Class, Finding};
+use crate::body::{IntentBody, ReceiptBody, RuleChange, Terms};
+use countersign_core::action::Class as TierClass;
+use countersign_core::grant::GrantScope;
+use countersign_core::switch::SwitchScope;
+use countersign_core::{ActionId, GrantId, PrincipalId, SessionId, SpaceId, Timestamp};
+use std::collections::HashMap;
+
+#[derive(Default)]
+pub(super) struct Standing {
+    grants: HashMap<GrantId, Given>,
+    switches: Vec<SwitchScope>,
+}
+
+struct Given {
+    terms: Terms,
+    expires_at: Timestamp,
+    used: u32,
+    is_revoked: bool,
+}
+
+impl Standing {
+    pub(super) fn change(&mut self, change: RuleChange) -> Result<(), Finding> {
+        match change {
+            RuleChange::GrantGiven { grant, terms, expires_at, .. } => {
+                if self.grants.contains_key(&grant) {
+                    return Err(Finding::new(Class::Duplicate, format!("grant `{grant}` was given already")));
+                }
+                self.grants.insert(grant, Given { terms, expires_at, used: 0, is_revoked: false });
+            }
+            RuleChange::GrantRevoked { grant } => {
+                if let Some(given) = self.grants.get_mut(&grant) {
+                    given.is_revoked = true;
+                }
+            }
+            RuleChange::SwitchedOn { scope, .. } => {
+                self.switches.retain(|on| *on != scope);
+                self.switches.push(scope);
+            }
+            RuleChange::SwitchedOff { scope, .. } => self.switches.retain(|on| *on != scope),
+            RuleChange::Reviewed { .. } | RuleChange::Drifted { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// That an effect about to start is not stopped, and that its grant, if it has one, is good for it.
+    pub(super) fn allows(&mut self, at: Timestamp, intent: &IntentBody) -> Result<(), Finding> {
+        if let Some(stopped) = self.switches.iter().find(|scope| stops(scope, intent)) {
+            return Err(refused(format!("a kill switch on `{stopped}` was on")));
+        }
+        // A second try of the same call is no second use.
+        let (Some(id), 1) = (&intent.grant, intent.attempt) else { return Ok(()) };
+        let given = self.grants.get_mut(id).ok_or_else(|| refused(format!("grant `{id}` was never given")))?;
+        if let Some(why) = given.unfit(at, intent) {
+            return Err(refused(format!("grant `{id}` {why}")));
+        }
+        given.used += 1;
+        Ok(())
+    }
+
+    /// Gives a use back where the receipt says that the call never left.
+    pub(super) fn settle(&mut self, receipt: &ReceiptBody) -> Result<(), Finding> {
+        if !receipt.grant_returned {
+            return Ok(());
+        }
+        let used = receipt.grant.as_ref().and_then(|id| self.grants.get_mut(id)).filter(|given| given.used > 0);
+        let given = used.ok_or_else(|| refused("it gives back a use that no grant had".to_owned()))?;
+        given.used -= 1;
+        Ok(())
+    }
+}
+
+impl Given {
+    /// Why it is not good for this call, if it is not.
+    fn unfit(&self, at: Timestamp, intent: &IntentBody) -> Option<&'static str> {
+        let Self { terms, expires_at, used, is_revoked } = self;
+        if *is_revoked {
+            Some("had been revoked")
+        } else if *expires_at <= at {
+            Some("was past its time")
+        } else if terms.calls_max.is_some_and(|most| *used >= most) {
+            Some("was used up")
+        } else if !terms.covers.includes(&intent.action) || terms.space.as_ref().is_some_and(|space| *space != intent.space) {
+            Some("does not cover the call")
+        } else if !is_of(&terms.scope, &intent.principal) {
+            Some("was given to somebody else")
+        } else if terms
+            .definition
+            .is_some_and(|one| (one.structural, one.textual) != (intent.definition.structural, intent.definition.textual))
+        {
+            Some("was given for another definition")
+        } else if intent.tier.class() == TierClass::Danger {
+            Some("cannot cover what destroys")
+        } else {
+            None
+        }
+    }
+}
+
+/// An intent does not name its session; an agent is known by it.
+fn is_of(scope: &GrantScope, principal: &PrincipalId) -> bool {
+    match (scope, principal) {
+        (GrantScope::Session(session), PrincipalId::Agent(own)) => session == own,
+        (GrantScope::Automation(automation), PrincipalId::Automation(own)) => automation == own,
+        (GrantScope::Org | GrantScope::Session(_) | GrantScope::Automation(_), _) => true,
+    }
+}
+
+fn stops(scope: &SwitchScope, intent: &IntentBody) -> bool {
+    let IntentBody { space, action, principal, .. } = intent;
+    match principal {
+        PrincipalId::Agent(session) => scope.covers(space, session, action),
+        PrincipalId::User(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => covers_unnamed(scope, space, action),
+    }
+}
+
+/// Whether it covers a call whose session the entry does not name.
+fn covers_unnamed(scope: &SwitchScope, space: &SpaceId, action: &ActionId) -> bool {
+    match scope {
+        SwitchScope::Session(_) => false,
+        SwitchScope::Org | SwitchScope::Space(_) | SwitchScope::Source(_) | SwitchScope::Action(_) => {
+            scope.covers(space, &SessionId::new(Timestamp::default(), [0; 10]), action)
+        }
+    }
+}
+
+fn refused(reason: String) -> Finding {
+    Finding::new(Class::EffectDespiteDenial, reason)
+}

@@ -1,0 +1,188 @@
+//! Links that answer one invocation in one person's name, for a message on a phone. Signed under the key of the invocation's
+//! space, bound to what the person would see, and over when the invocation is answered.
+
+use super::body::OrEmpty;
+use super::caller::Caller;
+use super::page::seconds_of;
+use super::problem::Refusal;
+use crate::App;
+use api::invocation::{LinkResponse, NewLinkRequest};
+use api::{Code, Problem};
+use axum::Json;
+use axum::extract::{Path, RawForm, State};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use countersign_core::keyring::Keyring;
+use countersign_core::ledger::Ledger;
+use countersign_core::limits::LINK_SECONDS_MAX;
+use countersign_core::principal::Permission;
+use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, PrincipalId, Status, Timestamp, UserId};
+use pipeline::{Outcome, Yes};
+
+/// How long a link lives when nobody says.
+const LINK_SECONDS: u64 = 15 * 60;
+
+/// Makes a link that answers this one invocation as you. Whoever holds it can use it, once, until it ends.
+#[utoipa::path(operation_id = "invocations_link", post, path = "/api/v1/invocations/{invocation}/link", tag = "invocations", params(("invocation" = String, Path)),
+    request_body = NewLinkRequest,
+    responses((status = 200, body = LinkResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    OrEmpty(body): OrEmpty<NewLinkRequest>,
+) -> Result<Json<LinkResponse>, Refusal> {
+    let (PrincipalId::User(user), true) = (&caller.principal.id, caller.principal.may(Permission::Approve)) else {
+        return Err(pipeline::Error::MayNotApprove.into());
+    };
+    let unknown = || Refusal::not_found("invocation", &invocation);
+    let id = InvocationId::parse(&invocation).map_err(|_| unknown())?;
+    let found = app.store().find_invocation(&caller.principal.org, &id).await?.ok_or_else(unknown)?;
+    if found.status != Status::Pending {
+        return Err(pipeline::Error::Conflict { invocation: id, conflict: pipeline::Conflict::Ended }.into());
+    }
+    let seconds = body.expires_in.as_deref().map_or(Ok(LINK_SECONDS), |text| seconds_of("expires_in", text, LINK_SECONDS_MAX))?;
+    let link =
+        Link { org: found.org.clone(), invocation: id, user: user.clone(), expires_at: app.store().now().await?.plus_seconds(seconds) };
+    let mac = link.mac(&app, &found).await?;
+    Ok(Json(LinkResponse { path: format!("/answer/{}", link.text(mac)), expires_at: link.expires_at.to_string() }))
+}
+
+/// What the link is about, with two buttons.
+pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Response {
+    match open(&app, &link).await {
+        Ok(Opened { invocation, .. }) if invocation.status == Status::Pending => page(StatusCode::OK, &question(&invocation)),
+        Ok(Opened { invocation, .. }) => page(StatusCode::OK, &ended(&invocation)),
+        Err(refusal) => told(&refusal),
+    }
+}
+
+/// The answer, as a form sends it.
+pub(super) async fn answer(State(app): State<App>, Path(link): Path<String>, RawForm(form): RawForm) -> Response {
+    let opened = match open(&app, &link).await {
+        Ok(opened) => opened,
+        Err(refusal) => return told(&refusal),
+    };
+    let field = |name: &str| url::form_urlencoded::parse(&form).find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
+    let reason = field("reason").filter(|reason| !reason.trim().is_empty());
+    let Opened { invocation, principal, binding } = opened;
+    let answered = match field("answer").as_deref() {
+        Some("approve") => {
+            let yes = Yes { shown: Some(binding), reason, ..Yes::default() };
+            app.pipeline().approve(&principal, &invocation.id, yes).await.map(|outcome| match outcome {
+                Outcome::Ended { invocation, .. }
+                | Outcome::Replayed(invocation)
+                | Outcome::Pending(invocation)
+                | Outcome::InDoubt(invocation) => *invocation,
+            })
+        }
+        Some("deny") => app.pipeline().deny(&principal, &invocation.id, reason).await,
+        _ => return told(&Refusal::new(Code::InvalidRequest, "`answer` must be `approve` or `deny`")),
+    };
+    match answered {
+        Ok(invocation) => page(StatusCode::OK, &ended(&invocation)),
+        Err(error) => told(&Refusal::from(error)),
+    }
+}
+
+struct Link {
+    org: OrgId,
+    invocation: InvocationId,
+    user: UserId,
+    expires_at: Timestamp,
+}
+
+/// A link that is good, and what it is good for.
+struct Opened {
+    invocation: Invocation,
+    principal: Principal,
+    /// What the person was shown when the link was made.
+    binding: Digest,
+}
+
+impl Link {
+    fn parse(text: &str) -> Option<(Self, Digest)> {
+        let mut parts = text.split('.');
+        let org = OrgId::parse(parts.next()?).ok()?;
+        let invocation = InvocationId::parse(parts.next()?).ok()?;
+        let user = UserId::parse(parts.next()?).ok()?;
+        let expires_at = Timestamp::from_micros(parts.next()?.parse().ok()?);
+        let mac = Digest::parse(parts.next()?)?;
+        parts.next().is_none().then_some((Self { org, invocation, user, expires_at }, mac))
+    }
+
+    fn text(&self, mac: Digest) -> String {
+        format!("{}.{}.{}.{}.{mac}", self.org, self.invocation, self.user, self.expires_at.as_micros())
+    }
+
+    /// Over everything in it, and what the invocation is bound to: edited since, it is another question.
+    async fn mac(&self, app: &App, invocation: &Invocation) -> Result<Digest, Refusal> {
+        let key = app.store().space_key(&self.org, &invocation.space).await?;
+        let binding = invocation.binding.as_ref().map(|binding| binding.digest.to_string()).unwrap_or_default();
+        let signed = format!("{} {} {} {} {binding}", self.org, self.invocation, self.user, self.expires_at.as_micros());
+        Ok(key.digest("answer_link", signed.as_bytes()))
+    }
+}
+
+/// SECURITY: every way in which a link is not good sounds the same, until its signature was checked.
+async fn open(app: &App, text: &str) -> Result<Opened, Refusal> {
+    let bad = || Refusal::new(Code::NotFound, "this link is not valid, or what it is about has changed").hint("open your inbox instead");
+    let (link, mac) = Link::parse(text).ok_or_else(bad)?;
+    let invocation = app.store().find_invocation(&link.org, &link.invocation).await?.ok_or_else(bad)?;
+    if !link.mac(app, &invocation).await?.matches(&mac) {
+        return Err(bad());
+    }
+    if link.expires_at <= app.store().now().await? {
+        return Err(Refusal::new(Code::Expired, "this link's time has run out").hint("open your inbox instead"));
+    }
+    let principal = app.store().find_principal(&link.org, &PrincipalId::User(link.user)).await?.ok_or_else(bad)?;
+    let binding = invocation.binding.as_ref().map(|binding| binding.digest).ok_or_else(bad)?;
+    Ok(Opened { invocation, principal, binding })
+}
+
+fn question(invocation: &Invocation) -> String {
+    let params = serde_json::to_string_pretty(&invocation.params).unwrap_or_default();
+    let why = invocation.reason.as_deref().map(|reason| format!("<p>“{}”</p>", escaped(reason))).unwrap_or_default();
+    format!(
+        "<h1>{action}</h1><p>{principal} asks · {tier} · {id}</p>{why}<pre>{params}</pre>\
+         <form method=\"post\"><label>Reason <input name=\"reason\" maxlength=\"2000\"></label>\
+         <p><button name=\"answer\" value=\"approve\">Approve once</button> <button name=\"answer\" value=\"deny\">Deny</button></p></form>",
+        action = escaped(invocation.action.as_str()),
+        principal = escaped(&invocation.principal.to_string()),
+        tier = invocation.tier,
+        id = invocation.id,
+        params = escaped(&params),
+    )
+}
+
+fn ended(invocation: &Invocation) -> String {
+    let failure = invocation.failure.as_ref().map(|failure| format!("<p>{}</p>", escaped(&failure.message))).unwrap_or_default();
+    format!("<h1>{}</h1><p>{} is <b>{}</b>.</p>{failure}", escaped(invocation.action.as_str()), invocation.id, invocation.status)
+}
+
+fn told(refusal: &Refusal) -> Response {
+    let hint = refusal.0.hint.as_deref().map(|hint| format!("<p>{}</p>", escaped(hint))).unwrap_or_default();
+    let status = StatusCode::from_u16(refusal.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    page(status, &format!("<h1>{}</h1><p>{}</p>{hint}", escaped(&refusal.0.title), escaped(&refusal.0.detail)))
+}
+
+/// SECURITY: nothing is loaded and nothing runs; the address, which is a secret, is told to nobody.
+fn page(status: StatusCode, body: &str) -> Response {
+    let style = "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:2rem auto;padding:0 1rem}\
+                 h1{font-size:1.25rem}pre{background:#f4f4f5;padding:.75rem;overflow:auto;border-radius:.5rem}\
+                 button{font:inherit;padding:.5rem 1rem}input{font:inherit;width:100%;box-sizing:border-box;padding:.4rem}";
+    let text = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <title>Countersign</title><style>{style}</style>{body}</html>"
+    );
+    let headers = [
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    (status, headers, Html(text)).into_response()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+}

@@ -1,0 +1,134 @@
+//! Reviews: which definitions people stand for, and what has changed since.
+
+use super::body::OrEmpty;
+use super::caller::Caller;
+use super::page::{Asked, PageQuery};
+use super::problem::Refusal;
+use crate::App;
+use api::rules::{DefinitionChange, ReviewRequest, ReviewView};
+use api::{Code, Page, Problem};
+use axum::Json;
+use axum::extract::{Path, State};
+use countersign_core::decision::Drift;
+use countersign_core::ledger::Wording;
+use countersign_core::principal::Permission;
+use countersign_core::{ActionId, Digest, OrgId};
+use pipeline::{DefinitionNow, Reviewed};
+use store::Review;
+
+/// Every reviewed action, with what has changed since its review.
+#[utoipa::path(operation_id = "reviews_list", get, path = "/api/v1/reviews", tag = "reviews", params(PageQuery),
+    responses((status = 200, body = Page<ReviewView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<Page<ReviewView>>, Refusal> {
+    caller.must(Permission::Read)?;
+    let page = app.store().list_reviews(&caller.principal.org, &query.request()?).await?;
+    let mut items = Vec::with_capacity(page.items.len());
+    for review in page.items {
+        let now = app.pipeline().definition_of(&caller.principal.org, &review.action).await.ok().flatten();
+        items.push(view(&app, &caller.principal.org, &review.action.clone(), Some(review), now).await?);
+    }
+    Ok(Json(Page { items, next: page.next }))
+}
+
+/// What was reviewed of an action, and how it differs from what it is now.
+#[utoipa::path(operation_id = "reviews_show", get, path = "/api/v1/reviews/{action}", tag = "reviews", params(("action" = String, Path)),
+    responses((status = 200, body = ReviewView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ReviewView>, Refusal> {
+    caller.must(Permission::Read)?;
+    let id = ActionId::parse(&action).map_err(|_| unknown(&action))?;
+    shown(&app, &caller.principal.org, &id).await
+}
+
+/// Stands for an action's definition as it is now. Whatever differs from it later is held for a person.
+#[utoipa::path(operation_id = "reviews_create", post, path = "/api/v1/reviews/{action}", tag = "reviews", params(("action" = String, Path)), request_body = ReviewRequest,
+    responses((status = 200, body = ReviewView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn review(
+    State(app): State<App>,
+    caller: Caller,
+    Path(action): Path<String>,
+    OrEmpty(body): OrEmpty<ReviewRequest>,
+) -> Result<Json<ReviewView>, Refusal> {
+    caller.must(Permission::ManagePolicy)?;
+    // A review is a person's word.
+    if !caller.principal.may(Permission::Approve) {
+        return Err(Refusal::new(Code::Forbidden, "only a person reviews a definition"));
+    }
+    let id = ActionId::parse(&action).map_err(|_| unknown(&action))?;
+    let bad = || Refusal::new(Code::InvalidRequest, "`textual` is not 64 hex characters").hint("send the digest that was shown");
+    let seen = body.textual.as_deref().map(|text| Digest::parse(text).ok_or_else(bad)).transpose()?;
+    let wording = if body.ignore_wording { Wording::Ignored } else { Wording::Reviewed };
+    match app.pipeline().review(&caller.principal, &id, seen, wording).await? {
+        Reviewed::Done => shown(&app, &caller.principal.org, &id).await,
+        Reviewed::OtherDefinition => {
+            Err(Refusal::new(Code::DefinitionMismatch, format!("`{id}` is not what was shown any more; nothing was reviewed"))
+                .hint(format!("look at it again with `countersign action review {id}`")))
+        }
+    }
+}
+
+async fn shown(app: &App, org: &OrgId, action: &ActionId) -> Result<Json<ReviewView>, Refusal> {
+    let review = app.store().find_review(org, action).await?;
+    let now = app.pipeline().definition_of(org, action).await?;
+    if review.is_none() && now.is_none() {
+        return Err(unknown(action.as_str()));
+    }
+    Ok(Json(view(app, org, action, review, now).await?))
+}
+
+fn unknown(action: &str) -> Refusal {
+    let action: String = action.chars().filter(|character| !character.is_control()).take(160).collect();
+    Refusal::new(Code::UnknownAction, format!("there is no action `{action}`")).hint("list what there is with `countersign action list`")
+}
+
+async fn view(
+    app: &App,
+    org: &OrgId,
+    action: &ActionId,
+    review: Option<Review>,
+    now: Option<DefinitionNow>,
+) -> Result<ReviewView, Refusal> {
+    let mut changes = Vec::new();
+    let mut drift = None;
+    if let (Some(review), Some(now)) = (&review, &now) {
+        drift = Some(now.drift_from(&review.pin));
+        if review.pin.textual != now.textual
+            && let Some(before) = app.store().find_definition(org, review.pin.textual).await?
+        {
+            changes = differences(&before, &now.text);
+        }
+    }
+    Ok(ReviewView {
+        action: action.to_string(),
+        drift: drift.map(|drift: Drift| drift.as_str().to_owned()),
+        reviewed_by: review.as_ref().map(|review| review.reviewed_by.to_string()),
+        reviewed_at: review.as_ref().map(|review| review.reviewed_at.to_string()),
+        ignores_wording: review.as_ref().is_some_and(|review| review.pin.wording == Wording::Ignored),
+        structural: now.as_ref().map(|now| now.structural.to_string()),
+        textual: now.as_ref().map(|now| now.textual.to_string()),
+        drifted_at: review.as_ref().and_then(|review| review.seen_at).map(|at| at.to_string()),
+        changes,
+    })
+}
+
+fn differences(before: &str, after: &str) -> Vec<DefinitionChange> {
+    let (Ok(before), Ok(after)) = (serde_json::from_str(before), serde_json::from_str(after)) else {
+        return Vec::new();
+    };
+    policy::drift::semantic_diff(&before, &after)
+        .into_iter()
+        .map(|change| {
+            let (before, after) = change.texts();
+            DefinitionChange {
+                summary: change.to_string(),
+                weight: change.weight.as_str().to_owned(),
+                before,
+                after,
+                pointer: change.pointer,
+            }
+        })
+        .collect()
+}

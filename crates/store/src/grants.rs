@@ -1,0 +1,404 @@
+//! Grants: given by a person, asked for by an agent, used in the very transaction that records the intent.
+
+use crate::db::{Columns, Row, Tx, Val, vals};
+use crate::rules::{self, Told};
+use crate::{Error, Page, PageRequest, Store, page};
+use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition};
+use countersign_core::limits::GRANT_REQUEST_SECONDS;
+use countersign_core::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, Session, SessionId, SpaceId, random_bytes};
+use receipt::body::{RuleChange, Terms};
+
+/// Grants that can stand in for one call, at most.
+const CANDIDATES_MAX: i64 = 50;
+
+/// Grants that one sweep ends.
+const SWEPT_AT_ONCE: i64 = 100;
+
+macro_rules! select_grant {
+    () => {
+        "SELECT id, scope, space_id, source, name, condition, calls_max, used, structural, textual, state, requested_by, reason,
+           lifetime_seconds, given_by, given_at, invocation_id, ended_by, ended_at, expires_at, created_at
+         FROM grants WHERE org_id = $1"
+    };
+}
+
+/// A grant to be given, or to be asked for.
+#[derive(Clone, Debug)]
+pub struct NewGrant {
+    pub terms: GrantTerms,
+    pub lifetime_seconds: u64,
+    pub reason: Option<String>,
+}
+
+/// Which grants are wanted; all that is given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GrantFilter {
+    pub state: Option<GrantState>,
+    /// Those an agent of this session can use or has asked for.
+    pub session: Option<SessionId>,
+}
+
+/// What became of a grant that was to be answered or revoked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GrantChanged {
+    Done(Box<Grant>),
+    /// It is in another state.
+    Not(GrantState),
+}
+
+impl Store {
+    /// Gives a grant.
+    pub async fn give_grant(&self, org: &OrgId, grant: NewGrant, by: &PrincipalId) -> Result<Grant, Error> {
+        let (store, org, by) = (self.clone(), org.clone(), by.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let id = GrantId::new(tx.now(), random_bytes(&*store.random));
+                    give_in(
+                        &store,
+                        tx,
+                        &org,
+                        Given { id, terms: grant.terms, lifetime_seconds: grant.lifetime_seconds, by, invocation: None },
+                    )
+                    .await
+                })
+            })
+            .await
+    }
+
+    /// Keeps an agent's request for a grant. It allows nothing until a person gives it.
+    pub async fn request_grant(&self, org: &OrgId, grant: NewGrant, by: &PrincipalId) -> Result<Grant, Error> {
+        let (store, org, by) = (self.clone(), org.clone(), by.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let now = tx.now();
+                    let asked = Grant {
+                        id: GrantId::new(now, random_bytes(&*store.random)),
+                        terms: grant.terms,
+                        state: GrantState::Requested,
+                        used: 0,
+                        requested_by: Some(by),
+                        reason: grant.reason,
+                        lifetime_seconds: grant.lifetime_seconds,
+                        given_by: None,
+                        given_at: None,
+                        invocation: None,
+                        ended_by: None,
+                        ended_at: None,
+                        expires_at: now.plus_seconds(GRANT_REQUEST_SECONDS),
+                        created_at: now,
+                    };
+                    insert(tx, &org, &asked).await?;
+                    tell(&store, tx, &org, &asked, "grant.requested");
+                    Ok(asked)
+                })
+            })
+            .await
+    }
+
+    /// Turns a request into a grant; `None` when there is no such grant.
+    pub async fn approve_grant(&self, org: &OrgId, grant: &GrantId, by: &PrincipalId) -> Result<Option<GrantChanged>, Error> {
+        self.change_grant(org, grant, by, GrantState::Requested, GrantState::Active).await
+    }
+
+    pub async fn refuse_grant(&self, org: &OrgId, grant: &GrantId, by: &PrincipalId) -> Result<Option<GrantChanged>, Error> {
+        self.change_grant(org, grant, by, GrantState::Requested, GrantState::Refused).await
+    }
+
+    pub async fn revoke_grant(&self, org: &OrgId, grant: &GrantId, by: &PrincipalId) -> Result<Option<GrantChanged>, Error> {
+        self.change_grant(org, grant, by, GrantState::Active, GrantState::Revoked).await
+    }
+
+    async fn change_grant(
+        &self,
+        org: &OrgId,
+        grant: &GrantId,
+        by: &PrincipalId,
+        from: GrantState,
+        to: GrantState,
+    ) -> Result<Option<GrantChanged>, Error> {
+        let (store, org, grant, by) = (self.clone(), org.clone(), grant.clone(), by.clone());
+        self.db.write(move |tx| Box::pin(async move { change_in(&store, tx, &org, &grant, Some(by), from, to).await })).await
+    }
+
+    pub async fn find_grant(&self, org: &OrgId, grant: &GrantId) -> Result<Option<Grant>, Error> {
+        let rows = self.db.read(concat!(select_grant!(), " AND id = $2"), &vals![org.as_str(), grant.as_str()]).await?;
+        rows.into_iter().next().map(read_grant).transpose()
+    }
+
+    /// Newest first.
+    pub async fn list_grants(&self, org: &OrgId, filter: &GrantFilter, request: &PageRequest) -> Result<Page<Grant>, Error> {
+        let mut sql = String::from(concat!(select_grant!(), " AND id < $2"));
+        let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~")].to_vec();
+        if let Some(state) = filter.state {
+            params.push(Val::from(state.as_str()));
+            sql.push_str(&format!(" AND state = ${}", params.len()));
+        }
+        if let Some(session) = &filter.session {
+            params.push(Val::from(GrantScope::Session(session.clone()).to_string()));
+            params.push(Val::from(PrincipalId::Agent(session.clone()).to_string()));
+            let own = params.len();
+            sql.push_str(&format!(" AND (scope IN ('org', ${}) OR requested_by = ${own})", own - 1));
+        }
+        params.push(Val::from(i64::from(request.limit) + 1));
+        sql.push_str(&format!(" ORDER BY id DESC LIMIT ${}", params.len()));
+        let rows = self.db.read(&sql, &params).await?;
+        let grants = rows.into_iter().map(read_grant).collect::<Result<Vec<_>, _>>()?;
+        Ok(page(grants, request.limit, |grant| grant.id.to_string()))
+    }
+
+    /// Ends requests and grants that are past their time, a bounded number at a time. None of them allowed anything any more.
+    pub async fn expire_grants(&self, org: &OrgId) -> Result<u64, Error> {
+        let sql = concat!(select_grant!(), " AND state IN ('requested', 'active') AND expires_at <= $2 ORDER BY expires_at LIMIT $3");
+        // Nearly always there is nothing to end, and then nothing to write.
+        let now = self.db.now().await?;
+        if self.db.read(sql, &vals![org.as_str(), now, 1_i64]).await?.is_empty() {
+            return Ok(0);
+        }
+        let (store, org) = (self.clone(), org.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let rows = tx.query(sql, &vals![org.as_str(), tx.now(), SWEPT_AT_ONCE]).await?;
+                    let grants = rows.into_iter().map(read_grant).collect::<Result<Vec<_>, _>>()?;
+                    for grant in &grants {
+                        end_in(tx, &org, grant, None, GrantState::Expired).await?;
+                        tell(&store, tx, &org, grant, "grant.expired");
+                    }
+                    Ok(grants.len() as u64)
+                })
+            })
+            .await
+    }
+
+    /// Grants that could stand in for a person now, the narrowest first.
+    pub(crate) async fn candidates(&self, session: &Session, action: &ActionId) -> Result<Vec<Grant>, Error> {
+        let now = self.db.now().await?;
+        let automation = session.automation.clone().map(GrantScope::Automation);
+        let sql = concat!(
+            select_grant!(),
+            " AND state = 'active' AND state IN ('requested', 'active') AND expires_at > $2 AND (calls_max IS NULL OR used < calls_max)
+              AND scope IN ('org', $3, $4) AND (space_id IS NULL OR space_id = $5) AND source IN ('*', $6) AND name IN ('*', $7)
+              ORDER BY expires_at LIMIT $8"
+        );
+        let params = vals![
+            session.org.as_str(),
+            now,
+            GrantScope::Session(session.id.clone()).to_string(),
+            automation.map(|scope| scope.to_string()).unwrap_or_default(),
+            session.space.as_str(),
+            action.source(),
+            action.name(),
+            CANDIDATES_MAX
+        ];
+        let rows = self.db.read(sql, &params).await?;
+        let mut grants = rows.into_iter().map(read_grant).collect::<Result<Vec<_>, _>>()?;
+        // The narrowest is used up first; of two alike the one that ends sooner.
+        grants.sort_by_key(|grant| (grant.terms.scope.clone(), grant.terms.covers.action().is_none(), grant.expires_at));
+        Ok(grants)
+    }
+}
+
+/// A grant about to be given.
+pub(crate) struct Given {
+    pub(crate) id: GrantId,
+    pub(crate) terms: GrantTerms,
+    pub(crate) lifetime_seconds: u64,
+    pub(crate) by: PrincipalId,
+    pub(crate) invocation: Option<InvocationId>,
+}
+
+pub(crate) async fn give_in(store: &Store, tx: &mut Tx, org: &OrgId, given: Given) -> Result<Grant, Error> {
+    let now = tx.now();
+    let grant = Grant {
+        id: given.id,
+        terms: given.terms,
+        state: GrantState::Active,
+        used: 0,
+        requested_by: None,
+        reason: None,
+        lifetime_seconds: given.lifetime_seconds,
+        given_by: Some(given.by),
+        given_at: Some(now),
+        invocation: given.invocation,
+        ended_by: None,
+        ended_at: None,
+        expires_at: now.plus_seconds(given.lifetime_seconds),
+        created_at: now,
+    };
+    insert(tx, org, &grant).await?;
+    record_given(store, tx, org, &grant).await?;
+    Ok(grant)
+}
+
+async fn record_given(store: &Store, tx: &mut Tx, org: &OrgId, grant: &Grant) -> Result<(), Error> {
+    let change = RuleChange::GrantGiven {
+        grant: grant.id.clone(),
+        terms: Terms::of(&grant.terms),
+        expires_at: grant.expires_at,
+        invocation_id: grant.invocation.clone(),
+        requested_by: grant.requested_by.clone(),
+    };
+    let told = Told { name: "grant.given", key: grant.id.to_string() };
+    rules::record(store, tx, org, grant.given_by.clone(), change, told).await.map(|_| ())
+}
+
+async fn change_in(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    id: &GrantId,
+    by: Option<PrincipalId>,
+    from: GrantState,
+    to: GrantState,
+) -> Result<Option<GrantChanged>, Error> {
+    let rows = tx.query_locked(concat!(select_grant!(), " AND id = $2"), &vals![org.as_str(), id.as_str()]).await?;
+    let Some(mut grant) = rows.into_iter().next().map(read_grant).transpose()? else {
+        return Ok(None);
+    };
+    // The sweep is late at most: what is past its time is past it.
+    let state = if grant.expires_at <= tx.now() && grant.state == from { GrantState::Expired } else { grant.state };
+    if state != from {
+        return Ok(Some(GrantChanged::Not(state)));
+    }
+    match to {
+        GrantState::Active => {
+            let now = tx.now();
+            grant.state = to;
+            (grant.given_by, grant.given_at) = (by, Some(now));
+            grant.expires_at = now.plus_seconds(grant.lifetime_seconds);
+            let given_by = grant.given_by.as_ref().map(ToString::to_string);
+            tx.exec(
+                "UPDATE grants SET state = 'active', given_by = $1, given_at = $2, expires_at = $3 WHERE org_id = $4 AND id = $5",
+                &vals![given_by, now, grant.expires_at, org.as_str(), id.as_str()],
+            )
+            .await?;
+            record_given(store, tx, org, &grant).await?;
+        }
+        GrantState::Revoked => {
+            end_in(tx, org, &grant, by.as_ref(), to).await?;
+            let told = Told { name: "grant.revoked", key: id.to_string() };
+            rules::record(store, tx, org, by.clone(), RuleChange::GrantRevoked { grant: id.clone() }, told).await?;
+            (grant.state, grant.ended_by, grant.ended_at) = (to, by, Some(tx.now()));
+        }
+        GrantState::Requested | GrantState::Refused | GrantState::Expired => {
+            end_in(tx, org, &grant, by.as_ref(), to).await?;
+            tell(store, tx, org, &grant, "grant.refused");
+            (grant.state, grant.ended_by, grant.ended_at) = (to, by, Some(tx.now()));
+        }
+    }
+    Ok(Some(GrantChanged::Done(Box::new(grant))))
+}
+
+async fn end_in(tx: &mut Tx, org: &OrgId, grant: &Grant, by: Option<&PrincipalId>, state: GrantState) -> Result<(), Error> {
+    let params = vals![state.as_str(), by.map(ToString::to_string), tx.now(), org.as_str(), grant.id.as_str()];
+    tx.exec("UPDATE grants SET state = $1, ended_by = $2, ended_at = $3 WHERE org_id = $4 AND id = $5", &params).await.map(|_| ())
+}
+
+/// Uses a grant once, if it still allows it.
+pub(crate) async fn use_in(tx: &mut Tx, org: &OrgId, grant: &GrantId) -> Result<Used, Error> {
+    let used = tx
+        .exec(
+            "UPDATE grants SET used = used + 1
+             WHERE org_id = $1 AND id = $2 AND state = 'active' AND expires_at > $3 AND (calls_max IS NULL OR used < calls_max)",
+            &vals![org.as_str(), grant.as_str(), tx.now()],
+        )
+        .await?;
+    Ok(if used == 1 { Used::Once } else { Used::Spent })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Used {
+    Once,
+    Spent,
+}
+
+/// Gives a use back: the call never left.
+pub(crate) async fn return_in(tx: &mut Tx, org: &OrgId, grant: &GrantId) -> Result<(), Error> {
+    let sql = "UPDATE grants SET used = used - 1 WHERE org_id = $1 AND id = $2 AND used > 0";
+    tx.exec(sql, &vals![org.as_str(), grant.as_str()]).await.map(|_| ())
+}
+
+/// Revokes every grant that names this one action: it is not what it was given for.
+pub(crate) async fn revoke_for_in(store: &Store, tx: &mut Tx, org: &OrgId, action: &ActionId) -> Result<(), Error> {
+    let sql = concat!(select_grant!(), " AND source = $2 AND name = $3 AND state = 'active' ORDER BY id");
+    let rows = tx.query_locked(sql, &vals![org.as_str(), action.source(), action.name()]).await?;
+    for grant in rows.into_iter().map(read_grant).collect::<Result<Vec<_>, _>>()? {
+        change_in(store, tx, org, &grant.id, None, GrantState::Active, GrantState::Revoked).await?;
+    }
+    Ok(())
+}
+
+fn tell(store: &Store, tx: &mut Tx, org: &OrgId, grant: &Grant, name: &'static str) {
+    let id = countersign_core::EventId::new(tx.now(), random_bytes(&*store.random));
+    let body = serde_json::json!({ "grant": grant.id, "covers": grant.terms.covers, "scope": grant.terms.scope });
+    let event = countersign_core::ledger::EventDraft { id, name, key: grant.id.to_string(), body: body.to_string() };
+    crate::events::insert_event(tx, org, &event, None);
+}
+
+async fn insert(tx: &mut Tx, org: &OrgId, grant: &Grant) -> Result<(), Error> {
+    let terms = &grant.terms;
+    let params = vals![
+        org.as_str(),
+        grant.id.as_str(),
+        terms.scope.to_string(),
+        terms.space.as_ref().map(SpaceId::as_str),
+        terms.covers.source(),
+        terms.covers.name(),
+        terms.condition.as_ref().map(ToString::to_string),
+        terms.calls_max.map(i64::from),
+        i64::from(grant.used),
+        terms.definition.map(|definition| definition.structural.to_string()),
+        terms.definition.map(|definition| definition.textual.to_string()),
+        grant.state.as_str(),
+        grant.requested_by.as_ref().map(ToString::to_string),
+        grant.reason.as_deref(),
+        i64::try_from(grant.lifetime_seconds).unwrap_or(i64::MAX),
+        grant.given_by.as_ref().map(ToString::to_string),
+        grant.given_at,
+        grant.invocation.as_ref().map(InvocationId::as_str),
+        grant.expires_at,
+        grant.created_at
+    ];
+    tx.exec(
+        "INSERT INTO grants (org_id, id, scope, space_id, source, name, condition, calls_max, used, structural, textual, state,
+           requested_by, reason, lifetime_seconds, given_by, given_at, invocation_id, expires_at, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
+        &params,
+    )
+    .await
+    .map(|_| ())
+}
+
+fn read_grant(row: Row) -> Result<Grant, Error> {
+    let mut columns = Columns::of(row);
+    let id = columns.parsed(|text| GrantId::parse(text).ok())?;
+    let scope = columns.parsed(GrantScope::parse)?;
+    let space = columns.parsed_or_null(|text| SpaceId::parse(text).ok())?;
+    let (source, name) = (columns.text()?, columns.text()?);
+    let unreadable = |what: &str| Error::Corrupt { message: format!("the {what} of grant `{id}` does not read") };
+    let covers = Covers::parse(&format!("{source}.{name}")).ok_or_else(|| unreadable("actions"))?;
+    let condition = columns.parsed_or_null(|text| serde_json::from_str(text).ok())?;
+    let calls_max = columns.int_or_null()?.and_then(|calls| u32::try_from(calls).ok());
+    let used = u32::try_from(columns.int()?).unwrap_or(u32::MAX);
+    let structural = columns.parsed_or_null(Digest::parse)?;
+    let textual = columns.parsed_or_null(Digest::parse)?;
+    let definition = structural.zip(textual).map(|(structural, textual)| GrantedDefinition { structural, textual });
+    Ok(Grant {
+        terms: GrantTerms { scope, space, covers, condition, calls_max, definition },
+        used,
+        state: columns.parsed(GrantState::parse)?,
+        requested_by: columns.parsed_or_null(PrincipalId::parse)?,
+        reason: columns.text_or_null()?,
+        lifetime_seconds: columns.int()? as u64,
+        given_by: columns.parsed_or_null(PrincipalId::parse)?,
+        given_at: columns.time_or_null()?,
+        invocation: columns.parsed_or_null(|text| InvocationId::parse(text).ok())?,
+        ended_by: columns.parsed_or_null(PrincipalId::parse)?,
+        ended_at: columns.time_or_null()?,
+        expires_at: columns.time()?,
+        created_at: columns.time()?,
+        id,
+    })
+}

@@ -1,0 +1,141 @@
+//! Which definition of an action a person reviewed, and whether another one was seen since.
+
+use crate::db::{Columns, Row, Tx, vals};
+use crate::ledger::finish_in;
+use crate::rules::{self, Told};
+use crate::{Error, Page, PageRequest, Store, grants, page};
+use countersign_core::ledger::{Finish, Finished, NewDrift, Pin, Wording};
+use countersign_core::{ActionId, Digest, OrgId, PrincipalId, Timestamp};
+use receipt::body::RuleChange;
+use std::sync::Arc;
+
+macro_rules! select_pin {
+    () => {
+        "SELECT action, structural, textual, wording, seen_structural, seen_textual, reviewed_by, reviewed_at, seen_at
+         FROM pins WHERE org_id = $1"
+    };
+}
+
+/// A reviewed definition as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Review {
+    pub action: ActionId,
+    pub pin: Pin,
+    pub reviewed_by: PrincipalId,
+    pub reviewed_at: Timestamp,
+    /// When the other definition was first seen.
+    pub seen_at: Option<Timestamp>,
+}
+
+impl Store {
+    /// A person stands for this definition from here on. What differs from it later is drift.
+    pub(crate) async fn pin(&self, org: &OrgId, action: &ActionId, pin: Pin, by: &PrincipalId) -> Result<(), Error> {
+        let (store, org, action, by) = (self.clone(), org.clone(), action.clone(), by.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let Pin { structural, textual, wording, .. } = pin;
+                    tx.exec(
+                        "INSERT INTO pins (org_id, action, structural, textual, wording, reviewed_by, reviewed_at)
+                         VALUES ($1, $2, $3, $4, $5, $6, $7)
+                         ON CONFLICT (org_id, action) DO UPDATE
+                         SET structural = excluded.structural, textual = excluded.textual, wording = excluded.wording,
+                             reviewed_by = excluded.reviewed_by, reviewed_at = excluded.reviewed_at,
+                             seen_structural = NULL, seen_textual = NULL, seen_at = NULL",
+                        &vals![
+                            org.as_str(),
+                            action.as_str(),
+                            structural.to_string(),
+                            textual.to_string(),
+                            wording_word(wording),
+                            by.to_string(),
+                            tx.now()
+                        ],
+                    )
+                    .await?;
+                    let told = Told { name: "action.reviewed", key: action.to_string() };
+                    let change = RuleChange::Reviewed { action, structural, textual, wording };
+                    rules::record(&store, tx, &org, Some(by), change, told).await.map(|_| ())
+                })
+            })
+            .await
+    }
+
+    pub async fn find_review(&self, org: &OrgId, action: &ActionId) -> Result<Option<Review>, Error> {
+        let sql = concat!(select_pin!(), " AND action = $2");
+        let only = |rows: Vec<Row>| rows.into_iter().next().map(read_review).transpose();
+        let review = self.db.read_remembered(sql, &vals![org.as_str(), action.as_str()], only).await?;
+        Ok(Option::clone(&review))
+    }
+
+    /// A definition that was archived under this digest.
+    pub async fn find_definition(&self, org: &OrgId, digest: Digest) -> Result<Option<String>, Error> {
+        let sql = "SELECT body FROM definitions WHERE org_id = $1 AND digest = $2";
+        let rows = self.db.read(sql, &vals![org.as_str(), digest.to_string()]).await?;
+        rows.into_iter().next().map(|row| Columns::of(row).text()).transpose()
+    }
+
+    /// Every reviewed action, by name.
+    pub async fn list_reviews(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Review>, Error> {
+        let sql = concat!(select_pin!(), " AND action > $2 ORDER BY action LIMIT $3");
+        let after = request.after.as_deref().unwrap_or_default();
+        let rows = self.db.read(sql, &vals![org.as_str(), after, i64::from(request.limit) + 1]).await?;
+        let reviews = rows.into_iter().map(read_review).collect::<Result<Vec<_>, _>>()?;
+        Ok(page(reviews, request.limit, |review| review.action.to_string()))
+    }
+
+    pub(crate) async fn note_drift(&self, org: &OrgId, drift: NewDrift, ends: Vec<Arc<Finish>>) -> Result<Vec<Finished>, Error> {
+        let (store, org) = (self.clone(), org.clone());
+        self.db.write(move |tx| Box::pin(async move { drift_in(&store, tx, &org, drift, &ends).await })).await
+    }
+}
+
+async fn drift_in(store: &Store, tx: &mut Tx, org: &OrgId, drift: NewDrift, ends: &[Arc<Finish>]) -> Result<Vec<Finished>, Error> {
+    let NewDrift { action, drift, structural, textual } = drift;
+    let noted = tx
+        .exec(
+            "UPDATE pins SET seen_structural = $1, seen_textual = $2, seen_at = $3
+             WHERE org_id = $4 AND action = $5 AND (seen_structural IS NULL OR seen_structural <> $1 OR seen_textual <> $2)",
+            &vals![structural.to_string(), textual.to_string(), tx.now(), org.as_str(), action.as_str()],
+        )
+        .await?;
+    if noted == 0 {
+        return Ok(Vec::new());
+    }
+    let mut ended = Vec::with_capacity(ends.len());
+    for finish in ends {
+        let body = crate::invocations::to_body(&finish.invocation)?;
+        ended.push(finish_in(tx, finish, body).await?);
+    }
+    grants::revoke_for_in(store, tx, org, &action).await?;
+    let told = Told { name: "action.drifted", key: action.to_string() };
+    let change = RuleChange::Drifted { action, drift, structural, textual };
+    rules::record(store, tx, org, None, change, told).await?;
+    Ok(ended)
+}
+
+const fn wording_word(wording: Wording) -> &'static str {
+    match wording {
+        Wording::Reviewed => "reviewed",
+        Wording::Ignored => "ignored",
+    }
+}
+
+fn parse_wording(text: &str) -> Option<Wording> {
+    [Wording::Reviewed, Wording::Ignored].into_iter().find(|wording| wording_word(*wording) == text)
+}
+
+fn read_review(row: Row) -> Result<Review, Error> {
+    let mut columns = Columns::of(row);
+    let action = columns.parsed(|text| ActionId::parse(text).ok())?;
+    let (structural, textual) = (columns.parsed(Digest::parse)?, columns.parsed(Digest::parse)?);
+    let wording = columns.parsed(parse_wording)?;
+    let seen = columns.parsed_or_null(Digest::parse)?.zip(columns.parsed_or_null(Digest::parse)?);
+    Ok(Review {
+        action,
+        pin: Pin { structural, textual, wording, seen },
+        reviewed_by: columns.parsed(PrincipalId::parse)?,
+        reviewed_at: columns.time()?,
+        seen_at: columns.time_or_null()?,
+    })
+}
