@@ -1,8 +1,12 @@
 //! What may be done, decided without IO, clock or randomness: the same facts and rules give the same answer at call time,
-//! at dispatch, in `explain` and in a what-if. Read `gate`, then `decide`; `digest` says what an answer is bound to, and
-//! `redact` what may be kept of a call. Nothing here performs anything.
+//! at dispatch, in `explain` and in a what-if. Read `gate`, then `decide`; `cedar` holds an org's own policies, `digest` says
+//! what an answer is bound to, and `redact` what may be kept of a call. Nothing here performs anything.
+
+pub mod call;
 
 pub mod gate;
+
+pub mod cedar;
 
 pub mod decide;
 
@@ -10,11 +14,15 @@ pub mod digest;
 
 pub mod redact;
 
+pub use call::{Approval, Call};
+pub use cedar::{Policies, PolicyProblem, PolicyTexts};
 pub use decide::{Facts, Rules, asking, decide, is_grantable};
-pub use gate::{Call, denied, gate};
+pub use gate::{denied, gate};
 pub use redact::{Redacted, redact, redact_text};
 
 #[cfg(test)]
 mod digest_tests;
 #[cfg(test)]
 mod redact_tests;
+#[cfg(test)]
+mod fixtures;

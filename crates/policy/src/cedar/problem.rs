@@ -1,0 +1,62 @@
+//! What is wrong with a policy, and where.
+
+use countersign_core::decision::Gate;
+use miette::Diagnostic;
+use serde::{Deserialize, Serialize};
+
+/// Why an org's policies are not accepted: one thing to mend, at its place in the text of its gate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyProblem {
+    pub gate: Gate,
+    /// The policy's `@id`, where it is known.
+    pub id: Option<String>,
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+    pub message: String,
+}
+
+impl PolicyProblem {
+    /// A problem at a byte of the gate's text.
+    pub(super) fn at(gate: Gate, id: Option<&str>, text: &str, offset: usize, message: impl Into<String>) -> Self {
+        let (line, column) = position(text, offset);
+        Self { gate, id: id.map(str::to_owned), line, column, message: message.into() }
+    }
+
+    /// What Cedar found, where it says it is, or at `fallback` where it does not say.
+    pub(super) fn found(gate: Gate, id: Option<&str>, text: &str, fallback: usize, found: &dyn Diagnostic) -> Self {
+        let offset = found.labels().and_then(|mut labels| labels.next()).map_or(fallback, |label| label.offset());
+        let mut message = found.to_string();
+        // The id stands beside the message.
+        if let Some(rest) = id.and_then(|id| message.strip_prefix(&format!("for policy `{id}`, "))) {
+            message = rest.to_owned();
+        }
+        if let Some(help) = found.help() {
+            message = format!("{message}: {help}");
+        }
+        Self::at(gate, id, text, offset, message)
+    }
+}
+
+/// Line and column of a byte; a byte inside a character is that character's.
+fn position(text: &str, offset: usize) -> (u32, u32) {
+    let before = text.get(..text.floor_char_boundary(offset)).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let count = |characters: usize| u32::try_from(characters).unwrap_or(u32::MAX).saturating_add(1);
+    (count(before.matches('\n').count()), count(before.chars().count() - before[..line_start].chars().count()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_are_counted_from_one_in_characters() {
+        let text = "ab\nçd\r\n\nx";
+        for (offset, expected) in [(0, (1, 1)), (2, (1, 3)), (3, (2, 1)), (4, (2, 1)), (5, (2, 2)), (8, (3, 1)), (9, (4, 1)), (99, (4, 2))]
+        {
+            assert_eq!(position(text, offset), expected, "{offset}");
+        }
+    }
+}
