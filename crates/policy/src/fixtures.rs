@@ -87,7 +87,7 @@ pub(crate) fn approval() -> Approval {
 }
 
 /// A call that owns its facts: an agent writes a file in a green space at midnight, and people could be asked.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scene {
     pub(crate) principal: Principal,
     pub(crate) action: Arc<Action>,

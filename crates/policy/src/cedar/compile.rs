@@ -2,10 +2,11 @@
 
 use super::index::{Policies, Rule};
 use super::{BUILTIN, GATES, PolicyProblem, PolicyTexts, bounds, schema};
-use cedar_policy::{Policy, PolicyId, PolicySet, Schema, ValidationMode, ValidationWarning, Validator};
+use cedar_policy::{Policy, PolicyId, PolicySet, Schema, ValidationError, ValidationMode, ValidationWarning, Validator};
 use countersign_core::Action;
 use countersign_core::decision::Gate;
 use countersign_core::limits::{POLICIES_MAX, POLICY_ID_CHARS_MAX};
+use miette::Diagnostic;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -37,7 +38,8 @@ fn finish(rules: [Vec<Rule>; 4], mut problems: Vec<PolicyProblem>) -> Result<Pol
         return Policies::new(rules).map_err(|error| vec![PolicyProblem::found(Gate::Rbac, None, "", 0, &error)]);
     }
     problems.sort_by(|a, b| (a.gate, a.line, a.column, &a.message).cmp(&(b.gate, b.line, b.column, &b.message)));
-    problems.dedup();
+    // One place is wrong in one way: the rest follows from it.
+    problems.dedup_by(|next, kept| (next.gate, next.line, next.column, &next.id) == (kept.gate, kept.line, kept.column, &kept.id));
     Err(problems)
 }
 
@@ -75,7 +77,7 @@ fn read(texts: &PolicyTexts) -> ([Vec<Rule>; 4], Vec<PolicyProblem>) {
 fn parse(gate: Gate, text: &str) -> Result<Vec<Policy>, Vec<PolicyProblem>> {
     bounds::check(gate, text).map_err(|problem| vec![problem])?;
     let set: PolicySet = text.parse().map_err(|errors: cedar_policy::ParseErrors| {
-        errors.iter().map(|error| PolicyProblem::found(gate, None, text, 0, error)).collect::<Vec<_>>()
+        errors.iter().map(|error| PolicyProblem::found(gate, None, text, 0, error).advised(error)).collect::<Vec<_>>()
     })?;
     let templates = set.templates().map(|template| {
         let start = template.as_ref().loc().map_or(0, |place| place.start());
@@ -127,15 +129,24 @@ fn invalid(validator: &Validator, gate: Gate, text: &str, rules: &[Rule]) -> Vec
         Ok(set) => set,
         Err(error) => return vec![PolicyProblem::found(gate, None, text, 0, &error)],
     };
-    let start = |id: &str| rules.iter().find(|rule| rule.id == id).map_or(0, |rule| rule.start);
-    let problem = |id: &PolicyId, found: &dyn miette::Diagnostic| {
+    let problem = |id: &PolicyId, found: &dyn Diagnostic| {
         let id: &str = id.as_ref();
-        PolicyProblem::found(gate, Some(id), text, start(id), found)
+        let start = rules.iter().find(|rule| rule.id == id).map_or(0, |rule| rule.start);
+        PolicyProblem::found(gate, Some(id), text, start, found)
     };
     let result = validator.validate(&set, ValidationMode::Strict);
-    let errors = result.validation_errors().map(|error| problem(error.policy_id(), error));
-    let warnings = result.validation_warnings().filter(|warning| is_refused(warning));
-    errors.chain(warnings.map(|warning| problem(warning.policy_id(), warning))).collect()
+    let mut wrong = HashSet::new();
+    let mut problems = Vec::new();
+    for error in result.validation_errors() {
+        wrong.insert(error.policy_id());
+        let problem = problem(error.policy_id(), error);
+        // Cedar's guess at a misspelt action is rarely near.
+        problems.push(if matches!(error, ValidationError::UnrecognizedActionId(_)) { problem } else { problem.advised(error) });
+    }
+    for warning in result.validation_warnings().filter(|warning| is_refused(warning) && !wrong.contains(warning.policy_id())) {
+        problems.push(problem(warning.policy_id(), warning));
+    }
+    problems
 }
 
 /// Whether Cedar's doubt is enough: a policy that never applies, or that reads otherwise than it is.

@@ -27,16 +27,25 @@ impl PolicyProblem {
     /// What Cedar found, where it says it is, or at `fallback` where it does not say.
     pub(super) fn found(gate: Gate, id: Option<&str>, text: &str, fallback: usize, found: &dyn Diagnostic) -> Self {
         let offset = found.labels().and_then(|mut labels| labels.next()).map_or(fallback, |label| label.offset());
-        let mut message = found.to_string();
+        let message = found.to_string();
         // The id stands beside the message.
-        if let Some(rest) = id.and_then(|id| message.strip_prefix(&format!("for policy `{id}`, "))) {
-            message = rest.to_owned();
-        }
-        if let Some(help) = found.help() {
-            message = format!("{message}: {help}");
-        }
-        Self::at(gate, id, text, offset, message)
+        let message = id.and_then(|id| message.strip_prefix(&format!("for policy `{id}`, "))).unwrap_or(&message);
+        Self::at(gate, id, text, offset, without_action(message))
     }
+
+    /// The same, with Cedar's advice.
+    pub(super) fn advised(mut self, found: &dyn Diagnostic) -> Self {
+        if let Some(help) = found.help() {
+            self.message = format!("{}: {help}", self.message);
+        }
+        self
+    }
+}
+
+/// Cedar checks a policy once for every action it is about and names that one, though all calls have the same facts.
+fn without_action(message: &str) -> String {
+    let named = message.split_once(" in context for ").and_then(|(what, rest)| rest.split_once(" not found").map(|(_, end)| (what, end)));
+    named.map_or_else(|| message.to_owned(), |(what, end)| format!("{what} of the context not found{end}"))
 }
 
 /// Line and column of a byte; a byte inside a character is that character's.
