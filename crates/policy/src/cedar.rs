@@ -38,3 +38,5 @@ mod ask_tests;
 mod compile_tests;
 #[cfg(test)]
 mod property_tests;
+#[cfg(test)]
+mod docs_tests;

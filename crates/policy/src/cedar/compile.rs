@@ -35,7 +35,7 @@ pub fn load(texts: &PolicyTexts) -> Result<Policies, Vec<PolicyProblem>> {
 
 fn finish(rules: [Vec<Rule>; 4], mut problems: Vec<PolicyProblem>) -> Result<Policies, Vec<PolicyProblem>> {
     if problems.is_empty() {
-        return Policies::new(rules).map_err(|error| vec![PolicyProblem::found(Gate::Rbac, None, "", 0, &error)]);
+        return Policies::new(rules).map_err(|error| vec![PolicyProblem::found(Gate::Rbac, None, "", 0, &*error)]);
     }
     problems.sort_by(|a, b| (a.gate, a.line, a.column, &a.message).cmp(&(b.gate, b.line, b.column, &b.message)));
     // One place is wrong in one way: the rest follows from it.

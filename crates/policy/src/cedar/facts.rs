@@ -22,8 +22,8 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    pub(super) fn new() -> Result<Self, ParseErrors> {
-        let name = |noun: &str| format!("{NAMESPACE}::{noun}").parse::<EntityTypeName>();
+    pub(super) fn new() -> Result<Self, Box<ParseErrors>> {
+        let name = |noun: &str| format!("{NAMESPACE}::{noun}").parse::<EntityTypeName>().map_err(Box::new);
         Ok(Self {
             action: name("Action")?,
             role: name("Role")?,
@@ -72,7 +72,7 @@ impl Vocabulary {
     }
 
     /// What is known of the call, with an approval or without.
-    pub(super) fn context(&self, call: &Call, approval: Option<&Approval>) -> Result<Context, ContextCreationError> {
+    pub(super) fn context(&self, call: &Call, approval: Option<&Approval>) -> Result<Context, Box<ContextCreationError>> {
         let cross_space = match call.reach() {
             Reach::Here => false,
             Reach::Elsewhere | Reach::Unknown => true,
@@ -96,7 +96,7 @@ impl Vocabulary {
             }
             None => None,
         };
-        Context::from_pairs(facts.into_iter().chain(approval).map(|(name, value)| (name.to_owned(), value)))
+        Context::from_pairs(facts.into_iter().chain(approval).map(|(name, value)| (name.to_owned(), value))).map_err(Box::new)
     }
 
     fn user(&self, id: &UserId) -> RestrictedExpression {

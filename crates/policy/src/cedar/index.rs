@@ -66,7 +66,7 @@ const BASELINE_RBAC: &str = "permit (principal, action, resource) when { princip
 const BASELINE: &str = "permit (principal, action, resource);";
 
 impl Policies {
-    pub(super) fn new(rules: [Vec<Rule>; 4]) -> Result<Self, ParseErrors> {
+    pub(super) fn new(rules: [Vec<Rule>; 4]) -> Result<Self, Box<ParseErrors>> {
         let vocabulary = Vocabulary::new()?;
         let id = PolicyId::new(format!("{BUILTIN}baseline"));
         let rbac = Policy::parse(Some(id.clone()), BASELINE_RBAC)?;
@@ -120,7 +120,7 @@ impl Policies {
             if found.is_empty() {
                 return None;
             }
-            let set = || Arc::new(self.gates[gate].set(&found).map_err(|error| error.to_string()));
+            let set = || Arc::new(self.gates[gate].set(&found));
             Some(Arc::clone(seen.sets.entry((gate, found.clone())).or_insert_with(set)))
         });
         Slice { tier: action.tier, effects: action.effects.clone(), action: Entity::new_no_attrs(uid, groups), sets, text }
@@ -163,9 +163,9 @@ impl Rules {
         named.chain(&self.any).copied().collect()
     }
 
-    fn set(&self, found: &BTreeSet<usize>) -> Result<PolicySet, cedar_policy::PolicySetError> {
+    fn set(&self, found: &BTreeSet<usize>) -> Result<PolicySet, String> {
         let rules = found.iter().filter_map(|&index| self.rules.get(index));
-        PolicySet::from_policies(rules.map(|rule| &rule.policy).chain([&self.baseline]).cloned())
+        PolicySet::from_policies(rules.map(|rule| &rule.policy).chain([&self.baseline]).cloned()).map_err(|error| error.to_string())
     }
 }
 

@@ -50,10 +50,14 @@ fn without_action(message: &str) -> String {
 
 /// Line and column of a byte; a byte inside a character is that character's.
 fn position(text: &str, offset: usize) -> (u32, u32) {
-    let before = text.get(..text.floor_char_boundary(offset)).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let count = |characters: usize| u32::try_from(characters).unwrap_or(u32::MAX).saturating_add(1);
-    (count(before.matches('\n').count()), count(before.chars().count() - before[..line_start].chars().count()))
+    let (mut line, mut column) = (1, 1);
+    for (start, character) in text.char_indices() {
+        if start + character.len_utf8() > offset {
+            break;
+        }
+        (line, column) = if character == '\n' { (line + 1, 1) } else { (line, column + 1) };
+    }
+    (line, column)
 }
 
 #[cfg(test)]
