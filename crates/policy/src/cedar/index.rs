@@ -114,14 +114,10 @@ impl Policies {
         let groups: HashSet<EntityUid> = groups(action).map(|group| self.vocabulary.action(&group)).collect();
         let found: [BTreeSet<usize>; 4] = std::array::from_fn(|gate| self.gates[gate].concerning(&uid, &groups));
         let text = self.text(&found);
-        let mut gate = 0..;
-        let sets = found.map(|found| {
-            let gate = gate.next().unwrap_or_default();
-            if found.is_empty() {
-                return None;
-            }
-            let set = || Arc::new(self.gates[gate].set(&found));
-            Some(Arc::clone(seen.sets.entry((gate, found.clone())).or_insert_with(set)))
+        let sets = std::array::from_fn(|gate| {
+            let key = (gate, found[gate].clone());
+            let set = || Arc::new(self.gates[gate].set(&found[gate]));
+            (!found[gate].is_empty()).then(|| Arc::clone(seen.sets.entry(key).or_insert_with(set)))
         });
         Slice { tier: action.tier, effects: action.effects.clone(), action: Entity::new_no_attrs(uid, groups), sets, text }
     }

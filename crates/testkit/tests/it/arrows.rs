@@ -63,7 +63,11 @@ const RESERVED: &[Reserved] = &[
     },
     Reserved { packages: &["clap", "anyhow", "comfy-table"], to: &["cli"], because: "only the command line talks to a terminal" },
     Reserved { packages: &["getrandom", "rand"], to: &["server"], because: "randomness is a port, filled in where everything is composed" },
-    Reserved { packages: &["cedar-policy", "miette"], to: &["policy"], because: "only policy knows which language policies are written in" },
+    Reserved {
+        packages: &["cedar-policy", "miette"],
+        to: &["policy"],
+        because: "only policy knows which language policies are written in",
+    },
     Reserved { packages: &["jsonschema"], to: &["pipeline", "automation"], because: "params are validated in one place" },
 ];
 
