@@ -38,8 +38,7 @@ struct Asked<'a> {
 impl<'a> Asked<'a> {
     fn new(vocabulary: &'a Vocabulary, call: &'a Call<'a>, slice: &'a Slice) -> Result<Self, String> {
         let entities = vocabulary.entities(call).map_err(|error| error.to_string())?;
-        let entities =
-            Entities::from_entities(entities.into_iter().chain([slice.action.clone()]), None).map_err(|error| error.to_string())?;
+        let entities = slice.entities.clone()?.add_entities(entities, None).map_err(|error| error.to_string())?;
         let as_is = request(vocabulary, call, slice, call.approval)?;
         Ok(Self { vocabulary, call, slice, entities, as_is, authorizer: Authorizer::new() })
     }

@@ -4,7 +4,7 @@
 use super::facts::Vocabulary;
 use super::schema::groups;
 use super::{BUILTIN, GATES};
-use cedar_policy::{ActionConstraint, Entity, EntityUid, ParseErrors, Policy, PolicyId, PolicySet};
+use cedar_policy::{ActionConstraint, Entities, Entity, EntityUid, ParseErrors, Policy, PolicyId, PolicySet};
 use countersign_core::action::Effect;
 use countersign_core::{Action, ActionId, Tier};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -55,6 +55,8 @@ pub(super) struct Slice {
     effects: Vec<Effect>,
     /// The action with the groups it is in.
     pub(super) action: Entity,
+    /// The same, with its place in the hierarchy worked out: the dearest part of a call's facts, and the same for all calls.
+    pub(super) entities: Result<Entities, String>,
     /// Per gate; absent where no policy of the org concerns the action.
     pub(super) sets: [Option<Set>; 4],
     text: Option<String>,
@@ -119,7 +121,9 @@ impl Policies {
             let set = || Arc::new(self.gates[gate].set(&found[gate]));
             (!found[gate].is_empty()).then(|| Arc::clone(seen.sets.entry(key).or_insert_with(set)))
         });
-        Slice { tier: action.tier, effects: action.effects.clone(), action: Entity::new_no_attrs(uid, groups), sets, text }
+        let entity = Entity::new_no_attrs(uid, groups);
+        let entities = Entities::from_entities([entity.clone()], None).map_err(|error| error.to_string());
+        Slice { tier: action.tier, effects: action.effects.clone(), action: entity, entities, sets, text }
     }
 
     fn text(&self, found: &[BTreeSet<usize>; 4]) -> Option<String> {
