@@ -1,6 +1,7 @@
 //! From texts to policies: read, named, and checked against the words there are. What is refused names its place.
 
 use super::index::{Policies, Rule};
+use super::schema::groups;
 use super::{BUILTIN, GATES, PolicyProblem, PolicyTexts, bounds, schema};
 use cedar_policy::{Policy, PolicyId, PolicySet, Schema, ValidationError, ValidationMode, ValidationWarning, Validator};
 use countersign_core::Action;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 /// A policy that could never apply is refused too: it would protect nothing.
 pub fn compile(texts: &PolicyTexts, actions: &[Arc<Action>]) -> Result<Policies, Vec<PolicyProblem>> {
     let (rules, mut problems) = read(texts);
-    match Schema::from_cedarschema_str(&schema(actions)) {
+    match Schema::from_cedarschema_str(&schema(&distinct(actions, &rules))) {
         Ok((schema, _)) => {
             let validator = Validator::new(schema);
             for (gate, rules) in GATES.into_iter().zip(&rules) {
@@ -121,6 +122,16 @@ fn name(gate: Gate, text: &str, policy: &Policy, ids: &mut HashSet<String>) -> R
 /// Bytes of the policy in its text, annotations included.
 fn place(policy: &Policy) -> std::ops::Range<usize> {
     policy.as_ref().loc().map_or(0..0, |place| place.start()..place.end())
+}
+
+/// The actions a check must look at: those the policies name, and one of each kind of the others. Actions in the same groups
+/// that no policy names cannot be told apart, and a check takes time for each.
+fn distinct(actions: &[Arc<Action>], rules: &[Vec<Rule>; 4]) -> Vec<Arc<Action>> {
+    let literals = rules.iter().flatten().flat_map(|rule| rule.policy.entity_literals());
+    let named: HashSet<String> = literals.map(|literal| literal.id().unescaped().to_owned()).collect();
+    let mut kinds = HashSet::new();
+    let is_distinct = |action: &&Arc<Action>| named.contains(action.id.as_str()) || kinds.insert(groups(action).collect::<Vec<_>>());
+    actions.iter().filter(is_distinct).cloned().collect()
 }
 
 /// What cannot be evaluated, or never applies, among the policies of a gate.

@@ -2,6 +2,7 @@ use super::*;
 use crate::fixtures::{action, actions, named, only};
 use cedar_policy::Schema;
 use countersign_core::Tier;
+use countersign_core::action::Effect;
 use countersign_core::limits::{POLICIES_MAX, POLICY_ID_CHARS_MAX, POLICY_TEXT_BYTES_MAX};
 
 /// One line of a valid text, to stand before what is wrong.
@@ -209,4 +210,23 @@ fn texts_read_back_and_absent_ones_are_empty() {
     assert!(serde_json::from_str::<PolicyTexts>(r#"{"safety":""}"#).is_err());
     assert_eq!(texts.text_of(Gate::Abac), Some(FINE));
     assert_eq!((texts.text_of(Gate::Safety), texts.text_of(Gate::Redaction)), (None, None));
+}
+
+#[test]
+fn a_check_looks_at_every_action_a_policy_names_and_at_every_kind_of_the_others() {
+    let mut many: Vec<_> = (0..300).map(|n| action(&format!("files.extra_{n}"), Tier::R2, &[Effect::FilesystemWrite], &[])).collect();
+    many.extend(actions());
+    let policy = |scope: &str, condition: &str| format!("@id(\"a\") forbid (principal, action{scope}, resource) {condition};");
+    let writes = "when { action in Countersign::Action::\"source:files\" } unless { action == Countersign::Action::\"files.write_text\" }";
+    for (text, is_accepted) in [
+        // Another R2 action of the source makes it possible, and without one it is not.
+        (policy(" in Countersign::Action::\"tier:R2\"", writes), true),
+        (policy(" == Countersign::Action::\"files.extra_299\"", "when { context.drifted }"), true),
+        (policy(" == Countersign::Action::\"files.extra_300\"", "when { context.drifted }"), false),
+        (policy("", "when { action == Countersign::Action::\"files.extra_300\" }"), false),
+        (policy(" in Countersign::Action::\"tier:R2\"", "when { action in Countersign::Action::\"source:http\" }"), false),
+    ] {
+        assert_eq!(compile(&only(Gate::Abac, &text), &many).is_ok(), is_accepted, "{text}");
+    }
+    assert!(compile(&only(Gate::Abac, &policy(" in Countersign::Action::\"tier:R2\"", writes)), &actions()).is_err());
 }
