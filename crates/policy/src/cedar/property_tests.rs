@@ -136,6 +136,9 @@ fn every_draft_is_a_valid_policy() {
 }
 
 proptest! {
+    // Each case reads policies anew, which takes a while without optimisation.
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
     #[test]
     fn a_forbid_never_loosens_any_gate(
         scene in scene(),
