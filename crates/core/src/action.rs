@@ -56,6 +56,8 @@ impl fmt::Display for Tier {
 }
 
 impl Class {
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Danger];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -160,6 +162,19 @@ pub enum Effect {
     FilesystemWrite,
     NetworkCall,
     DeviceNotification,
+}
+
+impl Effect {
+    pub const ALL: [Self; 4] = [Self::FilesystemRead, Self::FilesystemWrite, Self::NetworkCall, Self::DeviceNotification];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::FilesystemRead => "filesystem_read",
+            Self::FilesystemWrite => "filesystem_write",
+            Self::NetworkCall => "network_call",
+            Self::DeviceNotification => "device_notification",
+        }
+    }
 }
 
 /// Whether the effect can be taken back, known before it happens.

@@ -4,10 +4,12 @@
 use crate::decision::{Drift, Lock, Mode};
 use crate::grant::GrantTerms;
 use crate::invocation::Answer;
+use crate::policies::PoliciesInForce;
+use crate::quarantine::{Caught, Quarantine, QuarantineState};
 use crate::switch::Switch;
 use crate::{
-    ActionId, ApprovalId, AutomationId, Digest, EventId, Future, Grant, GrantId, IntentId, Invocation, InvocationId, OrgId, Principal,
-    PrincipalId, ReceiptId, Session, SessionId, Space, SpaceId, Status, Timestamp,
+    ActionId, ApprovalId, AutomationId, Band, Digest, EventId, Future, Grant, GrantId, IntentId, Invocation, InvocationId, OrgId,
+    Principal, PrincipalId, ReceiptId, Session, SessionId, Space, SpaceId, Status, Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -180,6 +182,16 @@ pub struct Finish {
     /// The answer that ended it, where a person did.
     pub approval: Option<Approval>,
     pub grant: GrantUse,
+    /// What the call held, where it was too dangerous to run.
+    pub quarantine: Option<NewQuarantine>,
+}
+
+/// What a quarantined call held, to be kept for review.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewQuarantine {
+    pub sealed_params: Vec<u8>,
+    pub caught: Vec<Caught>,
+    pub lifetime_seconds: u64,
 }
 
 /// What becomes of the use of a grant.
@@ -307,6 +319,26 @@ pub struct NewDrift {
     pub textual: Digest,
 }
 
+/// A person's word on a quarantine.
+#[derive(Clone, Debug)]
+pub struct Settling {
+    pub invocation: InvocationId,
+    /// `Released` or `Discarded`.
+    pub state: QuarantineState,
+    pub reason: String,
+    pub by: PrincipalId,
+    /// The new invocation a release starts.
+    pub released_as: Option<InvocationId>,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    Done(Box<Quarantine>),
+    /// It is no longer held.
+    Not(QuarantineState),
+}
+
 /// Everything the pipeline asks of the store.
 pub trait Ledger: Send + Sync {
     /// The database's clock: it alone decides expiry.
@@ -326,6 +358,24 @@ pub trait Ledger: Send + Sync {
     /// Every kill switch that is on.
     fn list_switches<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Switch>>, Error>>;
     fn find_pin<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Option<Pin>, Error>>;
+    /// The org's policies in force.
+    fn find_policies<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<PoliciesInForce>, Error>>;
+    /// The purposes this person has given leave for in this space, now.
+    fn find_purposes<'a>(&'a self, org: &'a OrgId, user: &'a UserId, space: &'a SpaceId) -> Future<'a, Result<Vec<String>, Error>>;
+    /// Whether this action may reach from the space into the other, named as the params name it.
+    fn is_crossing<'a>(&'a self, org: &'a OrgId, from: &'a SpaceId, to: &'a str, action: &'a ActionId) -> Future<'a, Result<bool, Error>>;
+    /// The most dangerous band this person, and whoever acts for them, may act in.
+    fn find_max_band<'a>(&'a self, org: &'a OrgId, user: &'a UserId) -> Future<'a, Result<Band, Error>>;
+    /// Everyone who may say yes.
+    fn list_approvers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<UserId>>, Error>>;
+    /// What the session has come to hold.
+    fn find_labels<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Arc<Vec<String>>, Error>>;
+    fn label_session<'a>(&'a self, org: &'a OrgId, session: &'a SessionId, label: &'static str) -> Future<'a, Result<(), Error>>;
+    fn find_quarantine<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Quarantine>, Error>>;
+    /// What a quarantined call held; `None` once it was discarded or its time ran out.
+    fn find_quarantined<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>>;
+    /// Ends a quarantine with a person's word; `None` when there is no such quarantine.
+    fn settle_quarantine<'a>(&'a self, org: &'a OrgId, settling: Settling) -> Future<'a, Result<Option<Settled>, Error>>;
     /// A person stands for this definition from here on.
     fn review<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>>;
     /// Grants that could stand in for a person now, the narrowest first.

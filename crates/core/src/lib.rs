@@ -3,6 +3,7 @@
 //! Start with `invocation`, then `decision`, then the ports `source` and `ledger`.
 
 pub mod action;
+pub mod consent;
 pub mod decision;
 pub mod digest;
 pub mod grant;
@@ -14,7 +15,9 @@ pub mod ledger;
 pub mod limiter;
 pub mod limits;
 pub mod notification;
+pub mod policies;
 pub mod principal;
+pub mod quarantine;
 pub mod secret;
 pub mod session;
 pub mod source;

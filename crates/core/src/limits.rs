@@ -114,3 +114,13 @@ pub const RUNNING_SECONDS_MAX: u64 = 150;
 pub const IDEMPOTENCY_WAIT_SECONDS: u64 = 35;
 /// Background tries to record an outcome that could not be stored, one a second; then the next start finds it `in_doubt`.
 pub const RECORD_RETRY_SECONDS: u64 = 600;
+/// Bytes of an org's policies for one gate; a longer text is refused with the place it begins at.
+pub const POLICY_TEXT_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of one policy; a longer one is refused, because reading a chain of conditions takes stack for every link.
+pub const POLICY_BYTES_MAX: usize = 16 * 1024;
+/// Brackets, or `if`s, inside one another in a policy; more are refused, because each level takes stack.
+pub const POLICY_DEPTH_MAX: usize = 24;
+/// Policies of an org over all gates; more are refused.
+pub const POLICIES_MAX: usize = 2_000;
+/// Characters of a policy's id, which every receipt it determines repeats; a longer one is refused.
+pub const POLICY_ID_CHARS_MAX: usize = 96;

@@ -1,9 +1,13 @@
 //! What may be done, decided without IO, clock or randomness: the same facts and rules give the same answer at call time,
-//! at dispatch, in `explain` and in a what-if. Read `gate`, then `decide`; `digest` says what an answer is bound to, and
-//! `redact` what may be kept of a call; `scan` says what is dangerous in it, and `drift` what changed in a definition since a
-//! person reviewed it. Nothing here performs anything.
+//! at dispatch, in `explain` and in a what-if. Read `gate`, then `decide`; `cedar` holds an org's own policies, `digest` says
+//! what an answer is bound to, and `redact` what may be kept of a call; `scan` says what is dangerous in it, and `drift` what
+//! changed in a definition since a person reviewed it. Nothing here performs anything.
+
+pub mod call;
 
 pub mod gate;
+
+pub mod cedar;
 
 pub mod decide;
 
@@ -15,8 +19,10 @@ pub mod scan;
 
 pub mod drift;
 
+pub use call::{Approval, Call};
+pub use cedar::{Policies, PolicyProblem, PolicyTexts};
 pub use decide::{Facts, Rules, asking, decide, is_grantable};
-pub use gate::{Call, denied, gate};
+pub use gate::{denied, gate};
 pub use redact::{Redacted, redact, redact_text};
 pub use scan::{Finding, Provenance, scan, scan_definition, scan_output};
 
@@ -24,3 +30,5 @@ pub use scan::{Finding, Provenance, scan, scan_definition, scan_output};
 mod digest_tests;
 #[cfg(test)]
 mod redact_tests;
+#[cfg(test)]
+mod fixtures;

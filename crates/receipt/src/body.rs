@@ -8,11 +8,12 @@ use countersign_core::decision::{Drift, Gate, Lock, Verdict};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::ledger::Wording;
+use countersign_core::quarantine::QuarantineState;
 use countersign_core::session::{Quorum, SelfApproval};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier,
-    Timestamp, UserId, json,
+    ActionId, Band, ConsentId, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status,
+    Tier, Timestamp, UserId, json,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -129,6 +130,42 @@ pub enum RuleChange {
         structural: Digest,
         textual: Digest,
     },
+    /// The org's policies from here on, each gate's by the SHA-256 of its text.
+    PoliciesSet {
+        digests: BTreeMap<Gate, Digest>,
+    },
+    ConsentGiven {
+        consent: ConsentId,
+        purpose: String,
+        space: Option<SpaceId>,
+        expires_at: Option<Timestamp>,
+    },
+    ConsentWithdrawn {
+        consent: ConsentId,
+    },
+    /// An action may reach from one space into another.
+    CrossingAllowed {
+        action: ActionId,
+        from: SpaceId,
+        to: SpaceId,
+    },
+    CrossingForbidden {
+        action: ActionId,
+        from: SpaceId,
+        to: SpaceId,
+    },
+    /// The most dangerous band a person, and whoever acts for them, may act in.
+    BandLimited {
+        user: UserId,
+        max_band: Band,
+    },
+    /// What a person made of a quarantined call.
+    QuarantineSettled {
+        invocation_id: InvocationId,
+        state: QuarantineState,
+        reason: String,
+        released_as: Option<InvocationId>,
+    },
 }
 
 /// What a grant allows, without the words of its condition: those may be sensitive, and have a digest.
@@ -220,11 +257,17 @@ pub struct ReceiptBody {
     pub outputs: Option<Outputs>,
     pub owner: Option<UserId>,
     pub params: Digest,
+    /// SHA-256 of the org's own policies that concern the action.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies: Option<Digest>,
     pub policy: BTreeMap<Gate, PolicyVerdict>,
     pub policy_slice: Digest,
     pub principal: PrincipalId,
     pub raw: Digest,
     pub receipt_id: ReceiptId,
+    /// How much of each kind was taken out of the params before the source saw them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub redacted: BTreeMap<String, u32>,
     pub repair: Option<Remedy>,
     pub replayed: bool,
     pub reward: Reward,

@@ -395,6 +395,8 @@ pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, 
         reward: Reward { scalar_millionths: 720_000, success: 1_000_000, quality: 500_000, cost: 480_000, latency: 120_000 },
         supersedes: None,
         grant: None,
+        policies: None,
+        redacted: Default::default(),
         grant_returned: false,
         edit: None,
     }

@@ -7,17 +7,19 @@ use crate::invocations::{
     Inserted, InvocationRow, SealedParams, Updated, among_open, insert, insert_later, lock, read_invocation, rebind, select_invocation,
     to_body, update, update_later,
 };
-use crate::{Error, ModeChange, Store, modes, seal};
+use crate::{Error, ModeChange, Store, modes, quarantines, seal};
 use countersign_core::decision::Lock;
 use countersign_core::invocation::{Deadline, ReceiptRef};
 use countersign_core::ledger::{
     Approval, Approve, Approved, ArchivedDefinition, Begin, Begun, BeyondOnce, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse,
-    Held, Hold, KeyFate, Ledger, ModeRows, NewDrift, NewReservation, Pin, Reservation, Row,
+    Held, Hold, KeyFate, Ledger, ModeRows, NewDrift, NewReservation, Pin, Reservation, Row, Settled, Settling,
 };
+use countersign_core::policies::PoliciesInForce;
+use countersign_core::quarantine::Quarantine;
 use countersign_core::switch::Switch;
 use countersign_core::{
-    ActionId, AutomationId, Digest, Future, Grant, Invocation, InvocationId, Mode, OrgId, Principal, PrincipalId, Session, SessionId,
-    Space, SpaceId, Status, Timestamp,
+    ActionId, AutomationId, Band, Digest, Future, Grant, Invocation, InvocationId, Mode, OrgId, Principal, PrincipalId, Session, SessionId,
+    Space, SpaceId, Status, Timestamp, UserId,
 };
 use receipt::entry::Kind;
 use std::sync::Arc;
@@ -71,6 +73,46 @@ impl Ledger for Store {
 
     fn find_pin<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Option<Pin>, Error>> {
         Box::pin(async move { Ok(self.find_review(org, action).await?.map(|review| review.pin)) })
+    }
+
+    fn find_policies<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<PoliciesInForce>, Error>> {
+        Box::pin(Self::find_policies(self, org))
+    }
+
+    fn find_purposes<'a>(&'a self, org: &'a OrgId, user: &'a UserId, space: &'a SpaceId) -> Future<'a, Result<Vec<String>, Error>> {
+        Box::pin(self.list_purposes(org, user, space))
+    }
+
+    fn is_crossing<'a>(&'a self, org: &'a OrgId, from: &'a SpaceId, to: &'a str, action: &'a ActionId) -> Future<'a, Result<bool, Error>> {
+        Box::pin(self.has_crossing(org, from, to, action))
+    }
+
+    fn find_max_band<'a>(&'a self, org: &'a OrgId, user: &'a UserId) -> Future<'a, Result<Band, Error>> {
+        Box::pin(self.max_band_of(org, user))
+    }
+
+    fn list_approvers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<UserId>>, Error>> {
+        Box::pin(self.approvers(org))
+    }
+
+    fn find_labels<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Arc<Vec<String>>, Error>> {
+        Box::pin(self.labels_of(org, session))
+    }
+
+    fn label_session<'a>(&'a self, org: &'a OrgId, session: &'a SessionId, label: &'static str) -> Future<'a, Result<(), Error>> {
+        Box::pin(self.label(org, session, label))
+    }
+
+    fn find_quarantine<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Quarantine>, Error>> {
+        Box::pin(Self::find_quarantine(self, org, invocation))
+    }
+
+    fn find_quarantined<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>> {
+        Box::pin(self.sealed_quarantine(org, invocation))
+    }
+
+    fn settle_quarantine<'a>(&'a self, org: &'a OrgId, settling: Settling) -> Future<'a, Result<Option<Settled>, Error>> {
+        Box::pin(self.settle(org, settling))
     }
 
     fn review<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>> {
@@ -400,6 +442,9 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
     }
     if let Some(approval) = &finish.approval {
         insert_approval(tx, invocation, approval);
+    }
+    if let Some(quarantine) = &finish.quarantine {
+        quarantines::insert_in(tx, invocation, quarantine).await?;
     }
     if let (GrantUse::Returned, Some(grant)) = (finish.grant, &invocation.grant) {
         grants::return_in(tx, &invocation.org, grant).await?;

@@ -5,6 +5,7 @@ use crate::tokens::{NewToken, TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::session::{Attendance, Session};
 use countersign_core::{AutomationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
+use std::sync::Arc;
 
 /// A session to be created.
 #[derive(Clone, Debug)]
@@ -73,6 +74,30 @@ impl Store {
         let only = |rows: Vec<Row>| rows.into_iter().next().map(read_session).transpose();
         let session = self.db.read_remembered(sql, &vals![org.as_str(), session.as_str()], only).await?;
         Ok(Option::clone(&session))
+    }
+
+    /// What the session has come to hold.
+    pub(crate) async fn labels_of(&self, org: &OrgId, session: &SessionId) -> Result<Arc<Vec<String>>, Error> {
+        let sql = "SELECT label FROM session_labels WHERE org_id = $1 AND session_id = $2 ORDER BY label";
+        let parse = |rows: Vec<Row>| rows.into_iter().map(|row| Columns::of(row).text()).collect();
+        self.db.read_remembered(sql, &vals![org.as_str(), session.as_str()], parse).await
+    }
+
+    pub(crate) async fn label(&self, org: &OrgId, session: &SessionId, label: &'static str) -> Result<(), Error> {
+        let (org, session) = (org.clone(), session.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    tx.exec(
+                        "INSERT INTO session_labels (org_id, session_id, label, at) VALUES ($1, $2, $3, $4)
+                         ON CONFLICT (org_id, session_id, label) DO NOTHING",
+                        &vals![org.as_str(), session.as_str(), label, tx.now()],
+                    )
+                    .await
+                    .map(|_| ())
+                })
+            })
+            .await
     }
 
     /// Newest first.

@@ -41,7 +41,15 @@ impl Standing {
                 self.switches.push(scope);
             }
             RuleChange::SwitchedOff { scope, .. } => self.switches.retain(|on| *on != scope),
-            RuleChange::Reviewed { .. } | RuleChange::Drifted { .. } => {}
+            RuleChange::Reviewed { .. }
+            | RuleChange::Drifted { .. }
+            | RuleChange::PoliciesSet { .. }
+            | RuleChange::ConsentGiven { .. }
+            | RuleChange::ConsentWithdrawn { .. }
+            | RuleChange::CrossingAllowed { .. }
+            | RuleChange::CrossingForbidden { .. }
+            | RuleChange::BandLimited { .. }
+            | RuleChange::QuarantineSettled { .. } => {}
         }
         Ok(())
     }

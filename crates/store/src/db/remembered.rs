@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ANSWERS_MAX: usize = 10_000;
 
 /// The tables remembered answers are read from.
-const TABLES: [&str; 8] = ["orgs", "spaces", "users", "sessions", "tokens", "modes", "switches", "pins"];
+const TABLES: [&str; 12] =
+    ["orgs", "spaces", "users", "sessions", "tokens", "modes", "switches", "pins", "policies", "consents", "crossings", "session_labels"];
 
 /// Whether a statement that changes rows may change a remembered answer. The table is among its first words.
 pub(super) fn changes_remembered(sql: &str) -> bool {

@@ -63,6 +63,11 @@ const RESERVED: &[Reserved] = &[
     },
     Reserved { packages: &["clap", "anyhow", "comfy-table"], to: &["cli"], because: "only the command line talks to a terminal" },
     Reserved { packages: &["getrandom", "rand"], to: &["server"], because: "randomness is a port, filled in where everything is composed" },
+    Reserved {
+        packages: &["cedar-policy", "miette"],
+        to: &["policy"],
+        because: "only policy knows which language policies are written in",
+    },
     Reserved { packages: &["jsonschema"], to: &["pipeline", "automation"], because: "params are validated in one place" },
 ];
 
@@ -236,6 +241,7 @@ fn every_forbidden_arrow_is_noticed_with_its_sentence() {
         ("server", "clap", "only the command line talks to a terminal"),
         ("store", "anyhow", "only the command line talks to a terminal"),
         ("store", "getrandom", "randomness is a port, filled in where everything is composed"),
+        ("pipeline", "cedar-policy", "only policy knows which language policies are written in"),
         ("server", "jsonschema", "params are validated in one place"),
     ] {
         let name = format!("{PREFIX}{from}");

@@ -1,0 +1,63 @@
+//! What was too dangerous to run: the call has ended, and what it held is kept, sealed, until an admin releases or discards it.
+
+use crate::{ActionId, InvocationId, PrincipalId, SessionId, SpaceId, Timestamp, UserId};
+use serde::{Deserialize, Serialize};
+
+/// Why something was quarantined; never the content itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Caught {
+    pub rule: String,
+    /// RFC 6901, into the params.
+    pub pointer: String,
+    pub message: String,
+}
+
+/// Where a quarantine is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuarantineState {
+    Held,
+    Released,
+    Discarded,
+    /// Nobody looked in time; what it held is gone.
+    Expired,
+}
+
+impl QuarantineState {
+    pub const ALL: [Self; 4] = [Self::Held, Self::Released, Self::Discarded, Self::Expired];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Released => "released",
+            Self::Discarded => "discarded",
+            Self::Expired => "expired",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+}
+
+/// A quarantined call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantine {
+    /// The invocation that ended so.
+    pub invocation: InvocationId,
+    pub space: SpaceId,
+    pub session: SessionId,
+    pub action: ActionId,
+    pub principal: PrincipalId,
+    pub owner: Option<UserId>,
+    pub caught: Vec<Caught>,
+    pub state: QuarantineState,
+    pub settled_by: Option<PrincipalId>,
+    pub settled_at: Option<Timestamp>,
+    pub reason: Option<String>,
+    /// The new invocation a release started.
+    pub released_as: Option<InvocationId>,
+    pub expires_at: Timestamp,
+    pub created_at: Timestamp,
+}

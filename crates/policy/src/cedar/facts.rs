@@ -1,0 +1,139 @@
+//! A call as Cedar sees it: who, what, where, and what is known of it. Every text of a caller's becomes a value, never source.
+
+use super::schema::NAMESPACE;
+use crate::call::{Approval, Call, Reach};
+use cedar_policy::{
+    Context, ContextCreationError, Entity, EntityAttrEvaluationError, EntityId, EntityTypeName, EntityUid, ParseErrors,
+    RestrictedExpression,
+};
+use countersign_core::decision::Drift;
+use countersign_core::{Band, PrincipalId, Tier, Timestamp, UserId};
+use std::collections::{HashMap, HashSet};
+
+/// The names of what policies speak about, read once.
+pub(super) struct Vocabulary {
+    action: EntityTypeName,
+    role: EntityTypeName,
+    space: EntityTypeName,
+    user: EntityTypeName,
+    agent: EntityTypeName,
+    automation: EntityTypeName,
+    service: EntityTypeName,
+}
+
+impl Vocabulary {
+    pub(super) fn new() -> Result<Self, Box<ParseErrors>> {
+        let name = |noun: &str| format!("{NAMESPACE}::{noun}").parse::<EntityTypeName>().map_err(Box::new);
+        Ok(Self {
+            action: name("Action")?,
+            role: name("Role")?,
+            space: name("Space")?,
+            user: name("User")?,
+            agent: name("Agent")?,
+            automation: name("Automation")?,
+            service: name("Service")?,
+        })
+    }
+
+    /// An action, or a group of them.
+    pub(super) fn action(&self, id: &str) -> EntityUid {
+        uid(&self.action, id)
+    }
+
+    pub(super) fn space(&self, call: &Call) -> EntityUid {
+        uid(&self.space, call.space.id.as_str())
+    }
+
+    pub(super) fn principal(&self, call: &Call) -> EntityUid {
+        match &call.principal.id {
+            PrincipalId::User(id) => uid(&self.user, id.as_str()),
+            PrincipalId::Agent(id) => uid(&self.agent, id.as_str()),
+            PrincipalId::Service(id) => uid(&self.service, id.as_str()),
+            PrincipalId::Automation(id) => uid(&self.automation, id.as_str()),
+        }
+    }
+
+    /// Who acts and where. Of the person behind an agent only the id is known: a policy that asks for more errs, and denies.
+    pub(super) fn entities(&self, call: &Call) -> Result<[Entity; 2], Box<EntityAttrEvaluationError>> {
+        let (held, _) = call.requirements();
+        let mut attributes = HashMap::with_capacity(3);
+        attributes.insert("permissions".to_owned(), strings(held));
+        attributes.insert("max_band".to_owned(), RestrictedExpression::new_long(band(call.max_band)));
+        match (&call.principal.id, &call.principal.owner) {
+            (PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_), Some(owner)) => {
+                attributes.insert("owner".to_owned(), self.user(owner));
+            }
+            (PrincipalId::User(_), _) | (_, None) => {}
+        }
+        let roles: HashSet<EntityUid> = call.principal.role.iter().map(|role| uid(&self.role, role.as_str())).collect();
+        let band = RestrictedExpression::new_long(band(call.space.band));
+        let space = HashMap::from([("band".to_owned(), band)]);
+        Ok([Entity::new(self.principal(call), attributes, roles)?, Entity::new(self.space(call), space, HashSet::new())?])
+    }
+
+    /// What is known of the call, with an approval or without.
+    pub(super) fn context(&self, call: &Call, approval: Option<&Approval>) -> Result<Context, Box<ContextCreationError>> {
+        let cross_space = match call.reach() {
+            Reach::Here => false,
+            Reach::Elsewhere | Reach::Unknown => true,
+        };
+        let facts = [
+            ("requires", strings(&call.action.requires)),
+            ("consents", strings(call.consents)),
+            ("purpose", RestrictedExpression::new_string(format!("action:{}", call.action.id))),
+            ("now", datetime(call.now)),
+            ("tier", RestrictedExpression::new_long(tier(call.action.tier))),
+            ("cross_space", RestrictedExpression::new_bool(cross_space)),
+            ("drifted", RestrictedExpression::new_bool(call.drift != Drift::None)),
+            ("labels", strings(call.labels)),
+        ];
+        let approval = match approval {
+            Some(approval) => {
+                let by = RestrictedExpression::new_set(approval.by.iter().map(|user| self.user(user)));
+                let fields = [("by".to_owned(), by), ("expires".to_owned(), datetime(approval.expires))];
+                // Two fields of one name are the only way this fails.
+                RestrictedExpression::new_record(fields).ok().map(|approval| ("approval", approval))
+            }
+            None => None,
+        };
+        Context::from_pairs(facts.into_iter().chain(approval).map(|(name, value)| (name.to_owned(), value))).map_err(Box::new)
+    }
+
+    fn user(&self, id: &UserId) -> RestrictedExpression {
+        RestrictedExpression::new_entity_uid(uid(&self.user, id.as_str()))
+    }
+}
+
+fn uid(kind: &EntityTypeName, id: &str) -> EntityUid {
+    EntityUid::from_type_name_and_id(kind.clone(), EntityId::new(id))
+}
+
+fn strings<'a>(texts: impl IntoIterator<Item = &'a String>) -> RestrictedExpression {
+    RestrictedExpression::new_set(texts.into_iter().map(|text| RestrictedExpression::new_string(text.clone())))
+}
+
+/// To the millisecond, which is what Cedar keeps. A year of other than four digits is none of its times, and denies.
+fn datetime(at: Timestamp) -> RestrictedExpression {
+    let text = at.to_string();
+    let millis = text.get(..23).unwrap_or(&text);
+    RestrictedExpression::new_datetime(format!("{millis}Z"))
+}
+
+const fn band(band: Band) -> i64 {
+    match band {
+        Band::Green => 0,
+        Band::Amber => 1,
+        Band::Red => 2,
+        Band::Black => 3,
+    }
+}
+
+const fn tier(tier: Tier) -> i64 {
+    match tier {
+        Tier::R0 => 0,
+        Tier::R1 => 1,
+        Tier::R2 => 2,
+        Tier::R3 => 3,
+        Tier::R4 => 4,
+    }
+}

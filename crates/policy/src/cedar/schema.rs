@@ -1,0 +1,91 @@
+//! The words policies are written in: who acts, what can be done, where, and what is known of a call.
+//! Generated from the actions there are, so a policy about a misspelt one is refused instead of protecting nothing.
+
+use countersign_core::action::{Class, Effect};
+use countersign_core::{Action, Tier};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Every name of ours in a policy begins with it.
+pub(super) const NAMESPACE: &str = "Countersign";
+
+/// The group all actions are in.
+const EXECUTE: &str = "execute";
+
+const NOUNS: &str = r#"  type Call = {
+    requires: Set<String>,
+    consents: Set<String>,
+    purpose: String,
+    now: datetime,
+    tier: Long,
+    cross_space: Bool,
+    drifted: Bool,
+    labels: Set<String>,
+    device?: Device,
+    approval?: { by: Set<User>, expires: datetime },
+  };
+
+  entity Role;
+  entity Device { class: String, trusted: Bool };
+  entity Space in [Space] { band: Long, members?: Set<User> };
+  entity User in [Role] { permissions: Set<String>, max_band: Long };
+  entity Agent in [Role] { owner?: User, permissions: Set<String>, max_band: Long };
+  entity Automation in [Role] { owner?: User, permissions: Set<String>, max_band: Long };
+  entity Service in [Role] { owner?: User, permissions: Set<String>, max_band: Long };
+"#;
+
+// Groups take calls too, as far as the schema knows: a policy about a group no action is in yet is valid all the same.
+const APPLIES: &str = "appliesTo { principal: [User, Agent, Automation, Service], resource: [Space], context: Call }";
+
+/// The Cedar schema of policies about these actions, as people read it.
+pub fn schema(actions: &[Arc<Action>]) -> String {
+    let actions: BTreeMap<&str, &Action> = actions.iter().map(|action| (action.id.as_str(), &**action)).collect();
+    let sources: BTreeSet<&str> = actions.values().map(|action| action.id.source()).collect();
+    let fixed = Tier::ALL.map(tier).into_iter().chain(Class::ALL.map(class)).chain(Effect::ALL.map(effect));
+    let groups = fixed.chain(sources.into_iter().map(source));
+    let mut text = format!("namespace {NAMESPACE} {{\n{NOUNS}\n  action {} {APPLIES};\n", quoted(EXECUTE));
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "  action {} in [{}] {APPLIES};\n", list(groups), quoted(EXECUTE));
+    for action in actions.values() {
+        let _ = writeln!(text, "  action {} in [{}] {APPLIES};", quoted(action.id.as_str()), list(narrow_groups(action)));
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// Every group an action is in.
+pub(super) fn groups(action: &Action) -> impl Iterator<Item = String> {
+    narrow_groups(action).chain([EXECUTE.to_owned()])
+}
+
+fn narrow_groups(action: &Action) -> impl Iterator<Item = String> {
+    let fixed = [tier(action.tier), class(action.tier.class()), source(action.id.source())];
+    let effects: BTreeSet<Effect> = action.effects.iter().copied().collect();
+    fixed.into_iter().chain(effects.into_iter().map(effect))
+}
+
+fn tier(tier: Tier) -> String {
+    format!("tier:{tier}")
+}
+
+fn class(class: Class) -> String {
+    format!("class:{}", class.as_str())
+}
+
+fn effect(effect: Effect) -> String {
+    format!("effect:{}", effect.as_str())
+}
+
+fn source(slug: &str) -> String {
+    format!("source:{slug}")
+}
+
+fn list(names: impl Iterator<Item = String>) -> String {
+    names.map(|name| quoted(&name)).collect::<Vec<_>>().join(", ")
+}
+
+/// As a Cedar string. Ids and slugs hold nothing that would end it; escaping keeps that true if they ever do.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.escape_default())
+}

@@ -1,0 +1,151 @@
+use super::*;
+use crate::cedar::compile;
+use crate::fixtures::{Scene, actions, agent, invokers, only, service, user};
+use countersign_core::principal::Role;
+use countersign_core::{Band, SpaceId};
+use serde_json::json;
+
+fn check(verdicts: &[GateVerdict], gate: Gate, verdict: Verdict, determining: &[&str]) {
+    let expected = GateVerdict::new(gate, verdict, determining.iter().map(|&rule| rule.to_owned()).collect());
+    assert_eq!(verdicts.iter().find(|verdict| verdict.gate == gate), Some(&expected));
+    if verdict == Verdict::Deny {
+        assert_eq!(denied(verdicts), Some(&expected));
+    }
+}
+
+#[test]
+fn whoever_may_invoke_holds_the_permissions_of_the_actions_we_ship() {
+    for principal in invokers() {
+        let verdicts = Scene::new().by(principal).requiring(&["files.write", "notify.send"]).verdicts(None);
+        check(&verdicts, Gate::Rbac, Verdict::Ok, &["builtin.invoke", "builtin.holds:files.write", "builtin.holds:notify.send"]);
+        check(&verdicts, Gate::Space, Verdict::Ok, &["builtin.same_space"]);
+        for gate in [Gate::Abac, Gate::Consent, Gate::Safety, Gate::Redaction] {
+            check(&verdicts, gate, Verdict::NotApplicable, &[]);
+        }
+        assert_eq!(denied(&verdicts), None);
+    }
+}
+
+#[test]
+fn whoever_may_not_invoke_is_denied_even_what_requires_nothing_and_whatever_a_policy_permits() {
+    let policies = compile(&only(Gate::Rbac, "@id(\"rbac.all\") permit (principal, action, resource);"), &actions()).unwrap();
+    for principal in [user(None), service(&[]), service(&[Permission::Read, Permission::ManagePolicy])] {
+        for requires in [&[][..], &["files.write"]] {
+            for policies in [None, Some(&policies)] {
+                let verdicts = Scene::new().by(principal.clone()).requiring(requires).verdicts(policies);
+                check(&verdicts, Gate::Rbac, Verdict::Deny, &["builtin.invoke"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_permission_nobody_gave_is_denied_and_named() {
+    for (permission, rule) in [
+        ("billing.refund", "builtin.holds:billing.refund"),
+        ("files", "builtin.holds:files"),
+        ("files.", "builtin.holds:files."),
+        ("filesystem.write", "builtin.holds:filesystem.write"),
+        ("Files.write", "builtin.holds:Files.write"),
+        ("", "builtin.holds:"),
+        ("*", "builtin.holds:*"),
+    ] {
+        let scene = Scene::new().by(user(Some(Role::Owner))).requiring(&["files.read", permission]);
+        check(&scene.verdicts(None), Gate::Rbac, Verdict::Deny, &[rule]);
+    }
+}
+
+#[test]
+fn a_permit_of_the_org_gives_a_permission_and_its_forbid_takes_one() {
+    let refunds = r#"
+        @id("rbac.refunds") permit (principal in Countersign::Role::"admin", action == Countersign::Action::"billing.refund.v2", resource);
+        @id("rbac.agents") forbid (principal is Countersign::Agent, action in Countersign::Action::"class:write", resource);
+    "#;
+    let policies = compile(&only(Gate::Rbac, refunds), &actions()).unwrap();
+    let missing = "builtin.holds:billing.refund";
+    for (principal, action, verdict, determining) in [
+        (user(Some(Role::Admin)), "billing.refund.v2", Verdict::Ok, &["builtin.invoke", "rbac.refunds"][..]),
+        (user(Some(Role::Owner)), "billing.refund.v2", Verdict::Deny, &[missing]),
+        (agent(), "billing.refund.v2", Verdict::Deny, &[missing, "rbac.agents"]),
+        (agent(), "files.write_text", Verdict::Deny, &["rbac.agents"]),
+        (agent(), "files.list", Verdict::Ok, &["builtin.invoke", "builtin.holds:files.read"]),
+        (user(Some(Role::Admin)), "files.write_text", Verdict::Ok, &["builtin.invoke", "builtin.holds:files.write"]),
+    ] {
+        check(&Scene::new().by(principal).of(action).verdicts(Some(&policies)), Gate::Rbac, verdict, determining);
+    }
+}
+
+#[test]
+fn a_call_that_names_another_space_or_something_that_is_no_space_is_denied() {
+    let here = Scene::new().space.id;
+    for (params, expected) in [
+        (json!({}), Verdict::Ok),
+        (json!(null), Verdict::Ok),
+        (json!({ "space_id": here.as_str() }), Verdict::Ok),
+        (json!({ "space_id": null }), Verdict::Ok),
+        (json!({ "inner": { "space_id": "elsewhere" } }), Verdict::Ok),
+        (json!({ "space_id": SpaceId::new(crate::fixtures::AT, [9; 10]).as_str() }), Verdict::Deny),
+        (json!({ "space_id": "" }), Verdict::Deny),
+        (json!({ "space_id": here.as_str().to_uppercase() }), Verdict::Deny),
+        (json!({ "space_id": [here.as_str()] }), Verdict::Deny),
+        (json!({ "space_id": 6 }), Verdict::Deny),
+    ] {
+        for action in ["files.list", "files.write_text"] {
+            let scene = Scene { params: params.clone(), ..Scene::new() }.of(action);
+            check(&scene.verdicts(None), Gate::Space, expected, &["builtin.same_space"]);
+        }
+    }
+}
+
+#[test]
+fn an_action_listed_for_another_space_may_reach_it_and_nothing_that_is_no_space() {
+    for (space_id, verdict, rule) in [
+        (json!("elsewhere"), Verdict::Ok, "builtin.cross_space_listed"),
+        (json!(Scene::new().space.id.as_str()), Verdict::Ok, "builtin.same_space"),
+        (json!(["elsewhere"]), Verdict::Deny, "builtin.same_space"),
+    ] {
+        let scene = Scene { params: json!({ "space_id": space_id }), cross_space_listed: true, ..Scene::new() };
+        check(&scene.verdicts(None), Gate::Space, verdict, &[rule]);
+    }
+}
+
+#[test]
+fn nobody_acts_in_a_space_above_their_band() {
+    for band in Band::ALL {
+        for max_band in Band::ALL {
+            let mut scene = Scene { max_band, ..Scene::new() };
+            scene.space.band = band;
+            let (verdict, rule) = if band > max_band { (Verdict::Deny, "builtin.max_band") } else { (Verdict::Ok, "builtin.same_space") };
+            check(&scene.verdicts(None), Gate::Space, verdict, &[rule]);
+            scene.params = json!({ "space_id": "elsewhere" });
+            let both: &[&str] = if band > max_band { &["builtin.same_space", "builtin.max_band"] } else { &["builtin.same_space"] };
+            check(&scene.verdicts(None), Gate::Space, Verdict::Deny, both);
+        }
+    }
+}
+
+#[test]
+fn of_our_rule_and_a_policy_the_stricter_counts_and_both_are_told_where_they_agree() {
+    let text =
+        r#"@id("space.quiet") forbid (principal, action in Countersign::Action::"class:write", resource) unless { context has approval };"#;
+    let policies = compile(&only(Gate::Space, text), &actions()).unwrap();
+    let elsewhere = json!({ "space_id": "elsewhere" });
+    let asking = Scene::new();
+    let alone = Scene { obtainable: None, ..Scene::new() };
+    for (scene, verdict, determining) in [
+        (asking.clone().of("files.list"), Verdict::Ok, &["builtin.same_space"][..]),
+        (asking.clone(), Verdict::NeedsApproval, &["space.quiet"]),
+        (Scene { params: elsewhere.clone(), ..asking.clone() }, Verdict::Deny, &["builtin.same_space"]),
+        (Scene { params: elsewhere, ..alone }, Verdict::Deny, &["builtin.same_space", "space.quiet"]),
+        (Scene { approval: asking.obtainable.clone(), ..asking }, Verdict::Ok, &["builtin.same_space", "builtin.baseline"]),
+    ] {
+        check(&scene.verdicts(Some(&policies)), Gate::Space, verdict, determining);
+    }
+}
+
+#[test]
+fn the_first_denial_decides_and_the_others_are_still_told() {
+    let verdicts = Scene { params: json!({ "space_id": "elsewhere" }), ..Scene::new() }.by(user(None)).requiring(&[]).verdicts(None);
+    assert_eq!(denied(&verdicts).map(|verdict| verdict.gate), Some(Gate::Rbac));
+    assert_eq!(verdicts.iter().filter(|verdict| verdict.verdict == Verdict::Deny).count(), 2);
+}

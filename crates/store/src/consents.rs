@@ -1,0 +1,141 @@
+//! What people gave leave for. Withdrawing it acts at once: nothing decided under it begins any more.
+
+use crate::db::{Columns, Row, vals};
+use crate::rules::{self, Told};
+use crate::{Error, Page, PageRequest, Store, page};
+use countersign_core::consent::Consent;
+use countersign_core::{ConsentId, OrgId, PrincipalId, SpaceId, UserId, random_bytes};
+use receipt::body::RuleChange;
+use std::sync::Arc;
+
+macro_rules! select_consent {
+    () => {
+        "SELECT id, user_id, space_id, purpose, evidence, given_at, expires_at, withdrawn_at FROM consents WHERE org_id = $1"
+    };
+}
+
+/// A consent to be given.
+#[derive(Clone, Debug)]
+pub struct NewConsent {
+    pub user: UserId,
+    pub space: Option<SpaceId>,
+    pub purpose: String,
+    pub evidence: Option<String>,
+    pub lifetime_seconds: Option<u64>,
+}
+
+impl Store {
+    pub async fn give_consent(&self, org: &OrgId, new: NewConsent) -> Result<Consent, Error> {
+        let (store, org) = (self.clone(), org.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let now = tx.now();
+                    let consent = Consent {
+                        id: ConsentId::new(now, random_bytes(&*store.random)),
+                        user: new.user,
+                        space: new.space,
+                        purpose: new.purpose,
+                        evidence: new.evidence,
+                        given_at: now,
+                        expires_at: new.lifetime_seconds.map(|seconds| now.plus_seconds(seconds)),
+                        withdrawn_at: None,
+                    };
+                    tx.exec(
+                        "INSERT INTO consents (org_id, id, user_id, space_id, purpose, evidence, given_at, expires_at)
+                         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+                        &vals![
+                            org.as_str(),
+                            consent.id.as_str(),
+                            consent.user.as_str(),
+                            consent.space.as_ref().map(SpaceId::as_str),
+                            consent.purpose.as_str(),
+                            consent.evidence.as_deref(),
+                            now,
+                            consent.expires_at
+                        ],
+                    )
+                    .await?;
+                    let change = RuleChange::ConsentGiven {
+                        consent: consent.id.clone(),
+                        purpose: consent.purpose.clone(),
+                        space: consent.space.clone(),
+                        expires_at: consent.expires_at,
+                    };
+                    let by = Some(PrincipalId::User(consent.user.clone()));
+                    rules::record(&store, tx, &org, by, change, Told { name: "consent.given", key: consent.id.to_string() }).await?;
+                    Ok(consent)
+                })
+            })
+            .await
+    }
+
+    /// Ends a consent of this person; `None` when they have no such live one.
+    pub async fn withdraw_consent(&self, org: &OrgId, consent: &ConsentId, user: &UserId) -> Result<Option<Consent>, Error> {
+        let (store, org, consent, user) = (self.clone(), org.clone(), consent.clone(), user.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let sql = concat!(select_consent!(), " AND id = $2 AND user_id = $3 AND withdrawn_at IS NULL");
+                    let rows = tx.query_locked(sql, &vals![org.as_str(), consent.as_str(), user.as_str()]).await?;
+                    let Some(mut found) = rows.into_iter().next().map(read_consent).transpose()? else {
+                        return Ok(None);
+                    };
+                    found.withdrawn_at = Some(tx.now());
+                    tx.exec(
+                        "UPDATE consents SET withdrawn_at = $1 WHERE org_id = $2 AND id = $3",
+                        &vals![tx.now(), org.as_str(), consent.as_str()],
+                    )
+                    .await?;
+                    let by = Some(PrincipalId::User(user));
+                    let told = Told { name: "consent.withdrawn", key: consent.to_string() };
+                    rules::record(&store, tx, &org, by, RuleChange::ConsentWithdrawn { consent }, told).await?;
+                    Ok(Some(found))
+                })
+            })
+            .await
+    }
+
+    /// The purposes this person has given leave for in this space, now.
+    pub async fn list_purposes(&self, org: &OrgId, user: &UserId, space: &SpaceId) -> Result<Vec<String>, Error> {
+        let live = self.live_consents(org, user).await?;
+        if live.is_empty() {
+            return Ok(Vec::new());
+        }
+        let now = self.db.now().await?;
+        let holds =
+            |consent: &&Consent| consent.expires_at.is_none_or(|at| at > now) && consent.space.as_ref().is_none_or(|only| only == space);
+        Ok(live.iter().filter(holds).map(|consent| consent.purpose.clone()).collect())
+    }
+
+    /// Whatever was not withdrawn: when one of them runs out, nobody writes anything.
+    async fn live_consents(&self, org: &OrgId, user: &UserId) -> Result<Arc<Vec<Consent>>, Error> {
+        let sql = concat!(select_consent!(), " AND user_id = $2 AND withdrawn_at IS NULL ORDER BY id");
+        let parse = |rows: Vec<Row>| rows.into_iter().map(read_consent).collect();
+        self.db.read_remembered(sql, &vals![org.as_str(), user.as_str()], parse).await
+    }
+
+    /// Newest first; of one person, or of all.
+    pub async fn list_consents(&self, org: &OrgId, user: Option<&UserId>, request: &PageRequest) -> Result<Page<Consent>, Error> {
+        let sql = concat!(select_consent!(), " AND id < $2 AND ($3 = '' OR user_id = $3) ORDER BY id DESC LIMIT $4");
+        let user = user.map_or("", UserId::as_str);
+        let after = request.after.as_deref().unwrap_or("~");
+        let rows = self.db.read(sql, &vals![org.as_str(), after, user, i64::from(request.limit) + 1]).await?;
+        let consents = rows.into_iter().map(read_consent).collect::<Result<Vec<_>, _>>()?;
+        Ok(page(consents, request.limit, |consent| consent.id.to_string()))
+    }
+}
+
+fn read_consent(row: Row) -> Result<Consent, Error> {
+    let mut columns = Columns::of(row);
+    Ok(Consent {
+        id: columns.parsed(|text| ConsentId::parse(text).ok())?,
+        user: columns.parsed(|text| UserId::parse(text).ok())?,
+        space: columns.parsed_or_null(|text| SpaceId::parse(text).ok())?,
+        purpose: columns.text()?,
+        evidence: columns.text_or_null()?,
+        given_at: columns.time()?,
+        expires_at: columns.time_or_null()?,
+        withdrawn_at: columns.time_or_null()?,
+    })
+}

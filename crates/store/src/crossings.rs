@@ -1,0 +1,92 @@
+//! Actions that may reach from one space into another. Without such a row a call stays in its space.
+
+use crate::db::{Columns, Row, vals};
+use crate::rules::{self, Told};
+use crate::{Error, Store};
+use countersign_core::{ActionId, OrgId, PrincipalId, SpaceId, Timestamp};
+use receipt::body::RuleChange;
+
+/// One action from one space into one other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Crossing {
+    pub from: SpaceId,
+    pub to: SpaceId,
+    pub action: ActionId,
+}
+
+/// A crossing as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedCrossing {
+    pub crossing: Crossing,
+    pub listed_by: PrincipalId,
+    pub listed_at: Timestamp,
+}
+
+impl Store {
+    pub async fn allow_crossing(&self, org: &OrgId, crossing: Crossing, by: &PrincipalId) -> Result<(), Error> {
+        let (store, org, by) = (self.clone(), org.clone(), by.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let Crossing { from, to, action } = crossing;
+                    let inserted = tx
+                        .exec(
+                            "INSERT INTO crossings (org_id, from_space, to_space, action, listed_by, listed_at) VALUES ($1, $2, $3, $4, $5, $6)
+                             ON CONFLICT (org_id, from_space, to_space, action) DO NOTHING",
+                            &vals![org.as_str(), from.as_str(), to.as_str(), action.as_str(), by.to_string(), tx.now()],
+                        )
+                        .await?;
+                    if inserted == 1 {
+                        let told = Told { name: "crossing.allowed", key: action.to_string() };
+                        rules::record(&store, tx, &org, Some(by), RuleChange::CrossingAllowed { action, from, to }, told).await?;
+                    }
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// Whether there was one to take back.
+    pub async fn forbid_crossing(&self, org: &OrgId, crossing: Crossing, by: &PrincipalId) -> Result<bool, Error> {
+        let (store, org, by) = (self.clone(), org.clone(), by.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let Crossing { from, to, action } = crossing;
+                    let sql = "DELETE FROM crossings WHERE org_id = $1 AND from_space = $2 AND to_space = $3 AND action = $4";
+                    if tx.exec(sql, &vals![org.as_str(), from.as_str(), to.as_str(), action.as_str()]).await? == 0 {
+                        return Ok(false);
+                    }
+                    let told = Told { name: "crossing.forbidden", key: action.to_string() };
+                    rules::record(&store, tx, &org, Some(by), RuleChange::CrossingForbidden { action, from, to }, told).await?;
+                    Ok(true)
+                })
+            })
+            .await
+    }
+
+    pub async fn list_crossings(&self, org: &OrgId) -> Result<Vec<ListedCrossing>, Error> {
+        let sql = "SELECT from_space, to_space, action, listed_by, listed_at FROM crossings WHERE org_id = $1
+                   ORDER BY from_space, to_space, action";
+        self.db.read(sql, &vals![org.as_str()]).await?.into_iter().map(read_crossing).collect()
+    }
+
+    pub(crate) async fn has_crossing(&self, org: &OrgId, from: &SpaceId, to: &str, action: &ActionId) -> Result<bool, Error> {
+        let sql = "SELECT from_space FROM crossings WHERE org_id = $1 AND from_space = $2 AND to_space = $3 AND action = $4";
+        let params = vals![org.as_str(), from.as_str(), to, action.as_str()];
+        self.db.read_remembered(sql, &params, |rows| Ok(!rows.is_empty())).await.map(|found| *found)
+    }
+}
+
+fn read_crossing(row: Row) -> Result<ListedCrossing, Error> {
+    let mut columns = Columns::of(row);
+    Ok(ListedCrossing {
+        crossing: Crossing {
+            from: columns.parsed(|text| SpaceId::parse(text).ok())?,
+            to: columns.parsed(|text| SpaceId::parse(text).ok())?,
+            action: columns.parsed(|text| ActionId::parse(text).ok())?,
+        },
+        listed_by: columns.parsed(PrincipalId::parse)?,
+        listed_at: columns.time()?,
+    })
+}

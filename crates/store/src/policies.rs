@@ -1,0 +1,85 @@
+//! The org's policies: every version that was ever in force, so that what was decided by one can be decided again.
+
+use crate::db::{Columns, Row, vals};
+use crate::rules::{self, Told};
+use crate::{Error, Page, PageRequest, Store, page, seal};
+use countersign_core::decision::Gate;
+use countersign_core::policies::{PoliciesInForce, PolicyTexts};
+use countersign_core::{Digest, OrgId, PrincipalId, Timestamp};
+use receipt::body::RuleChange;
+use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
+
+/// One version of the policies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyVersion {
+    pub policies: PoliciesInForce,
+    pub set_by: PrincipalId,
+    pub set_at: Timestamp,
+}
+
+impl Store {
+    /// Makes these the org's policies. They must have been compiled: the store takes any text.
+    pub async fn set_policies(&self, org: &OrgId, texts: PolicyTexts, by: &PrincipalId) -> Result<i64, Error> {
+        let (store, org, by) = (self.clone(), org.clone(), by.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    // The number of the change that is recorded below.
+                    let version = seal::rules_version(tx, &org).await? + 1;
+                    let PolicyTexts { rbac, abac, consent, space } = &texts;
+                    tx.exec(
+                        "INSERT INTO policies (org_id, version, rbac, abac, consent, space, set_by, set_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+                        &vals![
+                            org.as_str(),
+                            version,
+                            rbac.as_str(),
+                            abac.as_str(),
+                            consent.as_str(),
+                            space.as_str(),
+                            by.to_string(),
+                            tx.now()
+                        ],
+                    )
+                    .await?;
+                    let digests = Gate::ALL.into_iter().filter_map(|gate| texts.text_of(gate).map(|text| (gate, sha256(text)))).collect();
+                    let told = Told { name: "policy.changed", key: "policies".into() };
+                    rules::record(&store, tx, &org, Some(by), RuleChange::PoliciesSet { digests }, told).await
+                })
+            })
+            .await
+    }
+
+    /// The policies in force.
+    pub async fn find_policies(&self, org: &OrgId) -> Result<Arc<PoliciesInForce>, Error> {
+        let sql =
+            "SELECT version, rbac, abac, consent, space, set_by, set_at FROM policies WHERE org_id = $1 ORDER BY version DESC LIMIT 1";
+        let parse = |rows: Vec<Row>| match rows.into_iter().next() {
+            Some(row) => read_version(row).map(|version| version.policies),
+            None => Ok(PoliciesInForce::default()),
+        };
+        self.db.read_remembered(sql, &vals![org.as_str()], parse).await
+    }
+
+    /// Every version, the newest first.
+    pub async fn list_policy_versions(&self, org: &OrgId, request: &PageRequest) -> Result<Page<PolicyVersion>, Error> {
+        let before = request.after.as_deref().and_then(|text| text.parse::<i64>().ok()).unwrap_or(i64::MAX);
+        let sql = "SELECT version, rbac, abac, consent, space, set_by, set_at FROM policies WHERE org_id = $1 AND version < $2
+                   ORDER BY version DESC LIMIT $3";
+        let rows = self.db.read(sql, &vals![org.as_str(), before, i64::from(request.limit) + 1]).await?;
+        let versions = rows.into_iter().map(read_version).collect::<Result<Vec<_>, _>>()?;
+        Ok(page(versions, request.limit, |version| version.policies.version.to_string()))
+    }
+}
+
+fn sha256(text: &str) -> Digest {
+    Digest::new(Sha256::digest(text).into())
+}
+
+fn read_version(row: Row) -> Result<PolicyVersion, Error> {
+    let mut columns = Columns::of(row);
+    let version = columns.int()?;
+    let texts = PolicyTexts { rbac: columns.text()?, abac: columns.text()?, consent: columns.text()?, space: columns.text()? };
+    let policies = PoliciesInForce { version, texts };
+    Ok(PolicyVersion { policies, set_by: columns.parsed(PrincipalId::parse)?, set_at: columns.time()? })
+}

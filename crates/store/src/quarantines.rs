@@ -1,0 +1,176 @@
+//! What was too dangerous to run. It is kept, sealed, until an admin releases or discards it, or nobody looks in time.
+
+use crate::db::{Columns, Row, Tx, Val, vals};
+use crate::rules::{self, Told};
+use crate::{Error, Page, PageRequest, Store, page};
+use countersign_core::ledger::{NewQuarantine, Settled, Settling};
+use countersign_core::quarantine::{Quarantine, QuarantineState};
+use countersign_core::{ActionId, Invocation, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId};
+use receipt::body::RuleChange;
+
+macro_rules! select_quarantine {
+    () => {
+        "SELECT invocation_id, space_id, session_id, action, principal, owner_id, caught, state, settled_by, settled_at, reason,
+           released_as, expires_at, created_at
+         FROM quarantines WHERE org_id = $1"
+    };
+}
+
+/// Quarantines one sweep ends.
+const SWEPT_AT_ONCE: i64 = 100;
+
+impl Store {
+    pub async fn find_quarantine(&self, org: &OrgId, invocation: &InvocationId) -> Result<Option<Quarantine>, Error> {
+        let sql = concat!(select_quarantine!(), " AND invocation_id = $2");
+        let rows = self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?;
+        rows.into_iter().next().map(read_quarantine).transpose()
+    }
+
+    /// Newest first.
+    pub async fn list_quarantines(
+        &self,
+        org: &OrgId,
+        state: Option<QuarantineState>,
+        request: &PageRequest,
+    ) -> Result<Page<Quarantine>, Error> {
+        let mut sql = String::from(concat!(select_quarantine!(), " AND invocation_id < $2"));
+        let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~")].to_vec();
+        if let Some(state) = state {
+            params.push(Val::from(state.as_str()));
+            sql.push_str(&format!(" AND state = ${}", params.len()));
+        }
+        params.push(Val::from(i64::from(request.limit) + 1));
+        sql.push_str(&format!(" ORDER BY invocation_id DESC LIMIT ${}", params.len()));
+        let rows = self.db.read(&sql, &params).await?;
+        let found = rows.into_iter().map(read_quarantine).collect::<Result<Vec<_>, _>>()?;
+        Ok(page(found, request.limit, |quarantine| quarantine.invocation.to_string()))
+    }
+
+    pub(crate) async fn sealed_quarantine(&self, org: &OrgId, invocation: &InvocationId) -> Result<Option<Vec<u8>>, Error> {
+        let sql = "SELECT sealed_params FROM quarantines WHERE org_id = $1 AND invocation_id = $2 ";
+        let rows = self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?;
+        rows.into_iter().next().map_or(Ok(None), |row| Columns::of(row).bytes_or_null())
+    }
+
+    /// Ends a quarantine with a person's word; what it held is gone. `None` when there is no such quarantine.
+    pub(crate) async fn settle(&self, org: &OrgId, settling: Settling) -> Result<Option<Settled>, Error> {
+        let (store, org) = (self.clone(), org.clone());
+        self.db.write(move |tx| Box::pin(async move { settle_in(&store, tx, &org, settling).await })).await
+    }
+
+    /// Forgets what nobody looked at in time.
+    pub async fn expire_quarantines(&self, org: &OrgId) -> Result<u64, Error> {
+        let sql = "SELECT invocation_id FROM quarantines WHERE org_id = $1 AND sealed_params IS NOT NULL AND expires_at <= $2 ORDER BY expires_at LIMIT $3";
+        let now = self.db.now().await?;
+        if self.db.read(sql, &vals![org.as_str(), now, 1_i64]).await?.is_empty() {
+            return Ok(0);
+        }
+        let org = org.clone();
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let rows = tx.query(sql, &vals![org.as_str(), tx.now(), SWEPT_AT_ONCE]).await?;
+                    let count = rows.len() as u64;
+                    for row in rows {
+                        let id = Columns::of(row).text()?;
+                        tx.exec(
+                            "UPDATE quarantines SET state = CASE state WHEN 'held' THEN 'expired' ELSE state END, sealed_params = NULL
+                             WHERE org_id = $1 AND invocation_id = $2",
+                            &vals![org.as_str(), id],
+                        )
+                        .await?;
+                    }
+                    Ok(count)
+                })
+            })
+            .await
+    }
+}
+
+async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) -> Result<Option<Settled>, Error> {
+    let Settling { invocation, state, reason, by, released_as } = settling;
+    let sql = concat!(select_quarantine!(), " AND invocation_id = $2");
+    let rows = tx.query_locked(sql, &vals![org.as_str(), invocation.as_str()]).await?;
+    let Some(mut found) = rows.into_iter().next().map(read_quarantine).transpose()? else {
+        return Ok(None);
+    };
+    let now = if found.state == QuarantineState::Held && found.expires_at <= tx.now() { QuarantineState::Expired } else { found.state };
+    if now != QuarantineState::Held {
+        return Ok(Some(Settled::Not(now)));
+    }
+    // What is released stays until its new call has been made: a crash in between must not lose it.
+    let sealed = if state == QuarantineState::Released { "" } else { ", sealed_params = NULL" };
+    tx.exec(
+        &format!(
+            "UPDATE quarantines SET state = $1, settled_by = $2, settled_at = $3, reason = $4, released_as = $5{sealed}
+             WHERE org_id = $6 AND invocation_id = $7"
+        ),
+        &vals![
+            state.as_str(),
+            by.to_string(),
+            tx.now(),
+            reason.as_str(),
+            released_as.as_ref().map(InvocationId::as_str),
+            org.as_str(),
+            invocation.as_str()
+        ],
+    )
+    .await?;
+    let told = Told {
+        name: if state == QuarantineState::Released { "quarantine.released" } else { "quarantine.discarded" },
+        key: invocation.to_string(),
+    };
+    let change =
+        RuleChange::QuarantineSettled { invocation_id: invocation, state, reason: reason.clone(), released_as: released_as.clone() };
+    rules::record(store, tx, org, Some(by.clone()), change, told).await?;
+    (found.state, found.settled_by, found.settled_at) = (state, Some(by), Some(tx.now()));
+    (found.reason, found.released_as) = (Some(reason), released_as);
+    Ok(Some(Settled::Done(Box::new(found))))
+}
+
+/// Kept with the receipt that ends the invocation, in the same write.
+pub(crate) async fn insert_in(tx: &mut Tx, invocation: &Invocation, quarantine: &NewQuarantine) -> Result<(), Error> {
+    let caught = serde_json::to_string(&quarantine.caught).map_err(|error| Error::Corrupt { message: error.to_string() })?;
+    let params = vals![
+        invocation.org.as_str(),
+        invocation.id.as_str(),
+        invocation.space.as_str(),
+        invocation.session.as_str(),
+        invocation.action.as_str(),
+        invocation.principal.to_string(),
+        invocation.owner.as_ref().map(UserId::as_str),
+        quarantine.sealed_params.clone(),
+        caught,
+        tx.now().plus_seconds(quarantine.lifetime_seconds),
+        tx.now()
+    ];
+    tx.exec(
+        "INSERT INTO quarantines (org_id, invocation_id, space_id, session_id, action, principal, owner_id, sealed_params, caught, state,
+           expires_at, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'held', $10, $11)
+         ON CONFLICT (org_id, invocation_id) DO NOTHING",
+        &params,
+    )
+    .await
+    .map(|_| ())
+}
+
+fn read_quarantine(row: Row) -> Result<Quarantine, Error> {
+    let mut columns = Columns::of(row);
+    Ok(Quarantine {
+        invocation: columns.parsed(|text| InvocationId::parse(text).ok())?,
+        space: columns.parsed(|text| SpaceId::parse(text).ok())?,
+        session: columns.parsed(|text| SessionId::parse(text).ok())?,
+        action: columns.parsed(|text| ActionId::parse(text).ok())?,
+        principal: columns.parsed(PrincipalId::parse)?,
+        owner: columns.parsed_or_null(|text| UserId::parse(text).ok())?,
+        caught: columns.parsed(|text| serde_json::from_str(text).ok())?,
+        state: columns.parsed(QuarantineState::parse)?,
+        settled_by: columns.parsed_or_null(PrincipalId::parse)?,
+        settled_at: columns.time_or_null()?,
+        reason: columns.text_or_null()?,
+        released_as: columns.parsed_or_null(|text| InvocationId::parse(text).ok())?,
+        expires_at: columns.time()?,
+        created_at: columns.time()?,
+    })
+}
