@@ -98,3 +98,17 @@ pub const RUNNING_SECONDS_MAX: u64 = 150;
 pub const IDEMPOTENCY_WAIT_SECONDS: u64 = 35;
 /// Background tries to record an outcome that could not be stored, one a second; then the next start finds it `in_doubt`.
 pub const RECORD_RETRY_SECONDS: u64 = 600;
+/// Things that are taken out of the params of one call; with more the call is not readable, and is quarantined.
+pub const REDACTION_REPLACED_MAX: usize = 10_000;
+/// How often the numbering plans are asked in one call, some microseconds each; after that it is not readable, and is quarantined.
+pub const REDACTION_PHONE_TRIES_MAX: usize = 20_000;
+/// Bytes of a picture before it is decoded; a larger one is not readable, and the call is quarantined.
+pub const REDACTION_IMAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Pixels of a picture; one with more is not readable, and the call is quarantined.
+pub const REDACTION_IMAGE_PIXELS_MAX: u64 = 4_000_000;
+/// Pixels of all pictures of one call together; the first beyond is not readable, and the call is quarantined.
+pub const REDACTION_IMAGES_PIXELS_MAX: u64 = 16_000_000;
+/// Pictures in one call; the first beyond is not readable, and the call is quarantined.
+pub const REDACTION_IMAGES_MAX: u32 = 16;
+/// Decoded bytes below which a text in base64 without `data:` is not taken for a picture.
+pub const REDACTION_IMAGE_BYTES_MIN: usize = 1_024;

@@ -12,7 +12,7 @@ pub mod redact;
 
 pub use decide::{Facts, Rules, asking, decide, is_grantable};
 pub use gate::{Call, denied, gate};
-pub use redact::{Redacted, redact, redact_text};
+pub use redact::{Outgoing, Redacted, Redaction, redact, redact_params, redact_text};
 
 #[cfg(test)]
 mod digest_tests;
