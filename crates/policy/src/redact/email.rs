@@ -20,10 +20,19 @@ pub(super) fn find(chars: &[char]) -> Vec<Range<usize>> {
     found
 }
 
-/// What stands for the `@`, and whether words stand for signs here.
+/// What stands for the `@`, and how signs are written here.
 struct Sign {
     range: Range<usize>,
-    is_spelled: bool,
+    writing: Writing,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Writing {
+    Plain,
+    /// With a word in brackets.
+    Spelled,
+    /// With spaces around it; then at least one dot has them too.
+    Spaced,
 }
 
 const OPEN: [char; 3] = ['[', '(', '{'];
@@ -34,11 +43,16 @@ const SPACES_MAX: usize = 2;
 
 fn sign(chars: &[char], at: usize) -> Option<Sign> {
     match chars[at] {
-        '@' => Some(Sign { range: at..at + 1, is_spelled: false }),
+        '@' if at > 0 && chars[at - 1] == ' ' && chars.get(at + 1) == Some(&' ') => {
+            Some(Sign { range: at - 1..at + 2, writing: Writing::Spaced })
+        }
+        '@' => Some(Sign { range: at..at + 1, writing: Writing::Plain }),
         open if OPEN.contains(&open) => {
             let end = bracketed(chars, at, AT)?;
             let before = chars[..at].iter().rev().take(SPACES_MAX).take_while(|character| **character == ' ').count();
-            Some(Sign { range: at - before..end + spaces(chars, end), is_spelled: true })
+            let after = spaces(chars, end);
+            // `sum(at) total.value` is a program.
+            ((before > 0) == (after > 0)).then_some(Sign { range: at - before..end + after, writing: Writing::Spelled })
         }
         _ => None,
     }
@@ -77,7 +91,7 @@ fn starts_with(chars: &[char], from: usize, word: &str) -> Option<usize> {
 
 fn address(chars: &[char], from: usize, sign: &Sign) -> Option<Range<usize>> {
     let start = local(chars, from, sign.range.start)?;
-    let end = literal(chars, sign.range.end).or_else(|| domain(chars, sign.range.end, sign.is_spelled))?;
+    let end = literal(chars, sign.range.end).or_else(|| domain(chars, sign.range.end, sign.writing))?;
     let name: String = chars[start..sign.range.start].iter().take(NAME_CHARS_MAX).collect();
     let is_handle = start > 0 && chars[start - 1] == '@';
     let is_other = is_handle || NOT_PEOPLE.contains(&name.as_str()) || is_remote(chars, end) || is_user_of_url(chars, start);
@@ -105,7 +119,17 @@ fn local(chars: &[char], from: usize, end: usize) -> Option<usize> {
         }
     }
     start += chars[start..end].iter().take_while(|character| !is_letter(**character)).count();
-    (start < end).then_some(start)
+    (start < end).then(|| return_path(chars, from, start))
+}
+
+/// `bounces+jane=example.org@…`: whom it is about stands before the sign, behind a `+` and with an `=` for an `@`.
+fn return_path(chars: &[char], from: usize, start: usize) -> usize {
+    if start == from || chars[start - 1] != '=' {
+        return start;
+    }
+    let before = chars[from..start - 1].iter().rev().take(LOCAL_CHARS_MAX).take_while(|character| is_local(**character)).count();
+    let path = &chars[start - 1 - before..start - 1];
+    if path.contains(&'+') && path.first().is_some_and(|first| is_letter(*first)) { start - 1 - before } else { start }
 }
 
 /// `"jane doe"@…`: plain words in quotes that begin a word themselves.
@@ -136,23 +160,28 @@ fn literal(chars: &[char], from: usize) -> Option<usize> {
 const LITERAL_CHARS_MAX: usize = 50;
 
 /// Where the domain ends: after the last label that could be a top level, with at least one before it.
-fn domain(chars: &[char], from: usize, is_spelled: bool) -> Option<usize> {
+fn domain(chars: &[char], from: usize, writing: Writing) -> Option<usize> {
     let mut labels: Vec<Range<usize>> = Vec::new();
     let mut at = from;
+    let mut is_spaced = false;
     loop {
         let length = chars[at..].iter().take_while(|character| is_letter(**character) || **character == '-').count();
         if length == 0 || chars[at] == '-' {
             break;
         }
         labels.push(at..at + length);
-        match dot(chars, at + length, is_spelled) {
-            Some(next) if labels.len() < LABELS_MAX => at = next,
+        match dot(chars, at + length, writing) {
+            Some(next) if labels.len() < LABELS_MAX => {
+                is_spaced |= next > at + length + 1;
+                at = next;
+            }
             Some(_) | None => break,
         }
     }
     let is_number = |label: &Range<usize>| chars[label.clone()].iter().all(char::is_ascii_digit);
     let is_version = labels.len() >= 2 && chars[labels[0].start].is_ascii_digit() && is_number(&labels[1]);
-    while !is_version && labels.len() >= 2 {
+    let is_loose = writing == Writing::Spaced && !is_spaced;
+    while !is_version && !is_loose && labels.len() >= 2 {
         let top = labels.pop()?;
         if let Some(length) = top_level(&chars[top.clone()]) {
             return Some(top.start + length);
@@ -165,7 +194,7 @@ fn domain(chars: &[char], from: usize, is_spelled: bool) -> Option<usize> {
 const LABELS_MAX: usize = 32;
 
 /// Where the next label begins, behind a dot or what is written for it.
-fn dot(chars: &[char], at: usize, is_spelled: bool) -> Option<usize> {
+fn dot(chars: &[char], at: usize, writing: Writing) -> Option<usize> {
     let (before, after) = (chars[..at].last()?, |next: usize| chars.get(next).is_some_and(|character| is_letter(*character)));
     let next = match chars.get(at)? {
         '.' => at + 1,
@@ -175,11 +204,15 @@ fn dot(chars: &[char], at: usize, is_spelled: bool) -> Option<usize> {
             let start = at + spaces(chars, at);
             match bracketed(chars, start, DOT) {
                 Some(end) => end + spaces(chars, end),
-                None if is_spelled && start > at => {
-                    let end = starts_with(chars, start, "dot")?;
+                None => {
+                    let word = match writing {
+                        Writing::Plain => return None,
+                        Writing::Spelled => "dot",
+                        Writing::Spaced => ".",
+                    };
+                    let end = starts_with(chars, start, word).filter(|_| start > at)?;
                     end + Some(spaces(chars, end)).filter(|spaces| *spaces > 0)?
                 }
-                None => return None,
             }
         }
         _ => return None,
@@ -195,8 +228,8 @@ fn top_level(label: &[char]) -> Option<usize> {
     if is_foreign || (text.starts_with("xn--") && text.len() > "xn--".len() && text.is_ascii()) {
         return Some(label.len());
     }
-    // A word of another script may follow without a space.
-    let ends = label.get(ascii).is_none_or(|character| !character.is_ascii());
+    // A word of another script, or one behind a dash, may follow without a space.
+    let ends = label.get(ascii).is_none_or(|character| !character.is_ascii() || *character == '-');
     let is_ending = FILES.split_ascii_whitespace().any(|ending| text == ending);
     ((2..=TOP_LEVEL_CHARS_MAX).contains(&ascii) && ends && !is_ending).then_some(ascii)
 }

@@ -318,3 +318,7 @@ impl super::Marks for Counted<'_> {
         self.tokens.give(Kind::Secret, secret)
     }
 }
+
+#[cfg(test)]
+#[path = "params_tests.rs"]
+mod tests;

@@ -7,7 +7,8 @@ mod words;
 pub(super) use words::Says;
 
 use countersign_core::limits::REDACTION_PHONE_TRIES_MAX;
-use phonenumber::country;
+use phonenumber::metadata::DATABASE;
+use phonenumber::{Metadata, country};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
@@ -17,6 +18,19 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Region(country::Id);
+
+impl Region {
+    /// Whether national numbers there are written so: with the zero, where it is dialled and not left out for mobile ones, and
+    /// in the groups that all of North America uses.
+    fn writes(self, digits: &str, lengths: &[usize]) -> bool {
+        let Some(plan) = DATABASE.by_id(self.0.as_ref()) else {
+            return false;
+        };
+        let is_zero = digits.starts_with('0') || plan.national_prefix() != Some("0") || matches!(self.0.as_ref(), "BR" | "CN" | "IN");
+        let is_grouped = plan.country_code() != 1 || matches!(lengths, [_] | [3, 7] | [3, 3, 4] | [1, 10] | [1, 3, 7] | [1, 3, 3, 4]);
+        is_zero && is_grouped
+    }
+}
 
 impl TryFrom<String> for Region {
     type Error = UnknownRegion;
@@ -56,14 +70,14 @@ impl std::error::Error for UnknownRegion {}
 pub fn warm(regions: &[Region]) {
     let mut plans = Plans::new(regions);
     for digits in ["+12025550123", "+442079460123", "02079460123"] {
-        plans.is_number(digits);
+        plans.rank(digits, &Spelling::Any);
     }
 }
 
 /// What the numbering plans have said in one call. The same digits are asked for once.
 pub(super) struct Plans<'r> {
     regions: &'r [Region],
-    asked: HashMap<String, bool>,
+    asked: HashMap<(Spelling, String), Rank>,
     tries: usize,
 }
 
@@ -78,24 +92,68 @@ impl<'r> Plans<'r> {
     }
 
     /// With a plus by itself, without one in any of the regions.
-    fn is_number(&mut self, digits: &str) -> bool {
-        if let Some(answer) = self.asked.get(digits) {
-            return *answer;
+    fn rank(&mut self, digits: &str, spelling: &Spelling) -> Rank {
+        let question = (spelling.clone(), digits.to_owned());
+        if let Some(rank) = self.asked.get(&question) {
+            return *rank;
         }
-        let answer = if digits.starts_with('+') {
-            self.is_valid(None, digits)
+        let rank = if digits.starts_with('+') {
+            self.rank_in(None, digits)
         } else {
             let regions = self.regions;
-            regions.iter().any(|region| self.is_valid(Some(region.0), digits))
+            let fitting = regions.iter().filter(|region| match spelling {
+                Spelling::Any => true,
+                Spelling::Usual { lengths } => region.writes(digits, lengths),
+            });
+            fitting.map(|region| self.rank_in(Some(region.0), digits)).max().unwrap_or(Rank::Unknown)
         };
-        self.asked.insert(digits.to_owned(), answer);
-        answer
+        self.asked.insert(question, rank);
+        rank
     }
 
-    fn is_valid(&mut self, region: Option<country::Id>, digits: &str) -> bool {
+    fn rank_in(&mut self, region: Option<country::Id>, digits: &str) -> Rank {
         self.tries += 1;
-        !self.is_exhausted() && phonenumber::parse(region, digits).is_ok_and(|number| phonenumber::is_valid(&number))
+        if self.is_exhausted() {
+            return Rank::Unknown;
+        }
+        let Ok(number) = phonenumber::parse(region, digits) else {
+            return Rank::Unknown;
+        };
+        let length = u16::try_from(number.national().to_string().len()).unwrap_or(u16::MAX);
+        let plans = DATABASE.by_code(&number.country().code()).unwrap_or_default();
+        if phonenumber::is_valid(&number) {
+            Rank::Assigned
+        } else if plans.iter().any(|plan| is_usual_length(plan, length)) {
+            Rank::Possible
+        } else {
+            Rank::Unknown
+        }
     }
+}
+
+fn is_usual_length(plan: &Metadata, length: u16) -> bool {
+    let kinds = [plan.descriptors().fixed_line(), plan.descriptors().mobile()];
+    kinds.into_iter().flatten().any(|kind| kind.possible_length().contains(&length))
+}
+
+/// How a number must be written to be taken for one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Spelling {
+    Any,
+    /// As people of the region do, in groups of these lengths.
+    Usual {
+        lengths: Vec<usize>,
+    },
+}
+
+/// How well a number is known to the plans, which lag behind what is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Unknown,
+    /// As long as numbers are there.
+    Possible,
+    /// Within a range that is in use.
+    Assigned,
 }
 
 /// Every number, from left to right. `key` is what the key above the text says.
@@ -108,7 +166,7 @@ pub(super) fn find(chars: &[char], key: Says, plans: &mut Plans) -> Vec<Range<us
             continue;
         };
         let (number, next) = match run.plus {
-            Some(_) => international(&run, plans),
+            Some(_) => international(&run, key.and(words::before(chars, at)), plans),
             None => national(chars, &run, key, plans),
         };
         found.extend(number.map(|number| number.start..extension(chars, number.end)));
@@ -121,6 +179,8 @@ pub(super) fn find(chars: &[char], key: Says, plans: &mut Plans) -> Vec<Range<us
 struct Run {
     /// Where the plus stands, with the bracket before it if there is one.
     plus: Option<usize>,
+    /// Whether a bracket stands before the plus.
+    is_opened: bool,
     groups: Vec<Group>,
 }
 
@@ -151,6 +211,8 @@ const BETWEEN_CHARS_MAX: usize = 3;
 const BETWEEN: [char; 6] = [' ', '-', '.', '/', '(', ')'];
 /// The shortest and the longest number, as the plans count.
 const DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
+/// The longest that people dial at home; some plans allow more.
+const NATIONAL_DIGITS_MAX: usize = 13;
 /// Groups that are looked at together, more than two numbers have; the next ones begin anew.
 const GROUPS_MAX: usize = 24;
 /// Ends that are tried for one beginning.
@@ -180,7 +242,7 @@ fn run(chars: &[char], at: usize) -> Option<Run> {
         }
         next = end;
     }
-    Some(Run { plus, groups })
+    Some(Run { plus, is_opened: opened == 1 && plus.is_some(), groups })
 }
 
 /// Past a word that has digits in it, or one character.
@@ -190,8 +252,8 @@ fn skip(chars: &[char], at: usize) -> usize {
 }
 
 /// The longest valid beginning of what follows a plus, and where to look further.
-fn international(run: &Run, plans: &mut Plans) -> (Option<Range<usize>>, usize) {
-    let start = run.plus.unwrap_or_default();
+fn international(run: &Run, says: Says, plans: &mut Plans) -> (Option<Range<usize>>, usize) {
+    let mut start = run.plus.unwrap_or_default();
     let mut digits = "+".to_owned();
     let mut ends = Vec::new();
     for (index, group) in run.groups.iter().enumerate() {
@@ -202,11 +264,19 @@ fn international(run: &Run, plans: &mut Plans) -> (Option<Range<usize>>, usize) 
         if digits.len() - 1 > *DIGITS.end() {
             break;
         }
-        ends.push((digits.clone(), group.range.end));
+        // A number that is grouped or long as numbers are need not be in a range that is known to be in use.
+        let least = if says == Says::Telephone || index >= 2 || digits.len() > 11 { Rank::Possible } else { Rank::Assigned };
+        ends.push((digits.clone(), group.range.end, least));
     }
-    let tried = ends.iter().rev().take(ENDS_MAX).filter(|(digits, _)| DIGITS.contains(&(digits.len() - 1)));
-    match tried.into_iter().find(|(digits, _)| plans.is_number(digits)) {
-        Some((_, end)) => (Some(start..*end), *end),
+    let tried: Vec<_> = ends.iter().rev().take(ENDS_MAX).filter(|(digits, ..)| DIGITS.contains(&(digits.len() - 1))).collect();
+    let assigned = tried.iter().find(|(digits, ..)| plans.rank(digits, &Spelling::Any) == Rank::Assigned);
+    match assigned.or_else(|| tried.iter().find(|(digits, _, least)| plans.rank(digits, &Spelling::Any) >= *least)) {
+        Some((_, end, _)) => {
+            // `(+44) 20…` is taken out with its brackets, and of `(+44 20…)` what is within them.
+            let is_closed = run.groups.iter().skip(1).take(1).any(|group| group.range.start <= *end && group.before.starts_with(')'));
+            start += usize::from(run.is_opened && !is_closed);
+            (Some(start..*end), *end)
+        }
         None => (None, run.groups.first().map_or(start + 1, |group| group.range.end)),
     }
 }
@@ -219,6 +289,9 @@ fn national(chars: &[char], run: &Run, key: Says, plans: &mut Plans) -> (Option<
     let begin = first.start();
     let says = key.and(words::before(chars, begin));
     let over = (None, last.range.end);
+    if is_minute(chars, begin) {
+        return (None, first.range.end);
+    }
     if (plans.regions.is_empty() && says != Says::Telephone) || is_attached(chars, begin, says) || is_account(chars, run) {
         return over;
     }
@@ -226,15 +299,16 @@ fn national(chars: &[char], run: &Run, key: Says, plans: &mut Plans) -> (Option<
     let timed = usize::from(is_time(chars, last.range.end));
     let groups = &run.groups[undated.min(run.groups.len() - timed)..run.groups.len() - timed];
     for start in 0..groups.len() {
-        let opens = groups[start].is_bracketed() || groups[start].digits.starts_with('0') || groups[start].before.contains('/');
-        if start > 0 && !opens {
+        let group = &groups[start];
+        let opens = group.is_bracketed() || group.digits.starts_with('0') || group.before.contains('/');
+        if start > 0 && !(opens && group.before.contains([' ', '(', '/'])) {
             continue;
         }
         for end in ends(groups, start, opens) {
             let written = &groups[start..end];
             let digits: String = written.iter().map(|group| group.digits.as_str()).collect();
             let stop = groups[end - 1].range.end + usize::from(is_closed(chars, written));
-            if is_written_so(written, &digits, says) && !is_measured(chars, stop) && is_dialled(&digits, says, plans) {
+            if is_written_so(written, &digits, says) && !is_measured(chars, stop) && is_dialled(written, &digits, says, plans) {
                 return (Some(groups[start].start()..stop), stop);
             }
         }
@@ -263,26 +337,33 @@ fn ends(groups: &[Group], start: usize, opens: bool) -> Vec<usize> {
     ends.into_iter().rev().take(ENDS_MAX).collect()
 }
 
-fn is_dialled(digits: &str, says: Says, plans: &mut Plans) -> bool {
+fn is_dialled(groups: &[Group], digits: &str, says: Says, plans: &mut Plans) -> bool {
+    let is_certain = says == Says::Telephone;
+    let is_grouped = digits.starts_with('0') && groups.len() > 1 && digits.len() >= 10;
+    let least = if is_certain || is_grouped { Rank::Possible } else { Rank::Assigned };
     // `0044…` from nearly everywhere; and without anything before it where a key or word says what it is.
     let abroad = digits.strip_prefix("00").filter(|rest| rest.len() >= 9);
-    abroad.is_some_and(|rest| plans.is_number(&format!("+{rest}")))
-        || (!plans.regions.is_empty() && plans.is_number(digits))
-        || (says == Says::Telephone && digits.len() >= 10 && !digits.starts_with('0') && plans.is_number(&format!("+{digits}")))
+    let spelling =
+        if is_certain { Spelling::Any } else { Spelling::Usual { lengths: groups.iter().map(|group| group.digits.len()).collect() } };
+    let is_short = digits.len() <= NATIONAL_DIGITS_MAX;
+    let is_bare = is_certain && digits.len() >= 10 && !digits.starts_with('0');
+    abroad.is_some_and(|rest| plans.rank(&format!("+{rest}"), &spelling) >= least)
+        || (is_short && !plans.regions.is_empty() && plans.rank(digits, &spelling) >= least)
+        || (is_bare && plans.rank(&format!("+{digits}"), &spelling) >= least)
 }
 
 /// Whether digits are grouped as numbers are, and not as dates, addresses, amounts or identifiers are.
 fn is_written_so(groups: &[Group], digits: &str, says: Says) -> bool {
     let is_zero = digits.starts_with('0');
     let is_certain = says == Says::Telephone;
-    if says == Says::Other {
+    if says == Says::Other || digits.starts_with("000") {
         return false;
     }
     let [first, rest @ ..] = groups else {
         return false;
     };
     if rest.is_empty() {
-        return is_certain || (is_zero && !digits.starts_with("000") && (10..=13).contains(&digits.len()));
+        return is_certain || (is_zero && (10..=13).contains(&digits.len()));
     }
     let all = |is: fn(&Group) -> bool| rest.iter().all(is);
     let is_grouped = |lengths: &[usize]| groups.iter().map(|group| group.digits.len()).eq(lengths.iter().copied());
@@ -334,23 +415,28 @@ fn is_attached(chars: &[char], begin: usize, says: Says) -> bool {
     match last {
         '#' | '$' | '€' | '£' | '¥' | '₹' | '₽' | '₩' | '№' | '@' | '^' | '*' => true,
         '-' | '.' | '/' | '~' | '%' | '&' => says != Says::Telephone && (is_joined || second == Some(last)),
-        ':' => second.is_some_and(char::is_ascii_digit),
         _ => false,
     }
 }
 
-/// Cards, bank accounts and whatever else is written in fours and is longer than a number.
+/// Whether what begins here is the minute of a time, or a port.
+fn is_minute(chars: &[char], begin: usize) -> bool {
+    chars[..begin].ends_with(&[':']) && begin.checked_sub(2).is_some_and(|before| chars[before].is_ascii_digit())
+}
+
+/// Cards, bank accounts and whatever else is written in fours and is longer than a number; and lists of equally long ones.
 fn is_account(chars: &[char], run: &Run) -> bool {
     let [fours @ .., _] = run.groups.as_slice() else {
         return false;
     };
     let total: usize = run.groups.iter().map(|group| group.digits.len()).sum();
+    let is_list = fours.len() >= 5 && run.groups.iter().all(|group| group.digits.len() == run.groups[0].digits.len());
     let is_fours = fours.len() >= 2 && fours.iter().all(|group| group.digits.len() == 4);
     // `GB29 NWBK 6016…`: the country and two digits, or the bank.
     let begin = run.groups[0].start();
     let before: Vec<char> = chars[..begin].iter().rev().skip_while(|character| **character == ' ').take(4).copied().collect();
     let is_headed = before.len() == 4 && before.iter().all(|character| character.is_ascii_uppercase() || character.is_ascii_digit());
-    is_fours && (total > 13 || is_headed)
+    is_list || (is_fours && (total > 13 || is_headed))
 }
 
 /// Whether what ends here is the hour of a time.
@@ -370,7 +456,7 @@ fn is_measured(chars: &[char], end: usize) -> bool {
     match (after.next(), after.next()) {
         (Some(next), _) if next.is_ascii_alphanumeric() || matches!(next, '_' | '%' | '€' | '$' | '£' | '°' | '@') => true,
         (Some(',' | '.' | ':' | '-' | '/'), Some(next)) if next.is_ascii_digit() => true,
-        (Some('-' | '/'), Some(next)) if next.is_ascii_alphanumeric() => true,
+        (Some('-' | '/' | ':'), Some(next)) if next.is_ascii_alphanumeric() => true,
         _ => words::is_unit(chars, end),
     }
 }

@@ -44,6 +44,7 @@ const WORDS_MAX: usize = 4;
 pub(super) fn before(chars: &[char], begin: usize) -> Says {
     let from = begin.saturating_sub(CHARS_MAX);
     let mut rest = &chars[from..begin];
+    let mut is_number = false;
     for _ in 0..WORDS_MAX {
         let gap = rest.iter().rev().take_while(|character| GAP.contains(character)).count();
         rest = &rest[..rest.len() - gap];
@@ -52,7 +53,10 @@ pub(super) fn before(chars: &[char], begin: usize) -> Says {
             break;
         }
         let word: String = rest[rest.len() - length..].iter().flat_map(|character| character.to_lowercase()).collect();
+        let is_owned = is_number && OWNERS.contains(word.as_str());
+        is_number = NUMBER.contains(word.as_str());
         match of_text(&word) {
+            Says::Nothing if is_owned => return Says::Telephone,
             Says::Nothing if SMALL.contains(word.as_str()) => rest = &rest[..rest.len() - length],
             says => return says,
         }
@@ -80,6 +84,9 @@ fn is_word(character: char) -> bool {
 
 /// A word of a text may be a key, such as `phone_number`, or end without a space before it.
 fn of_text(word: &str) -> Says {
+    if CALLING.contains(word) {
+        return Says::Telephone;
+    }
     if word.is_ascii() {
         return Says::of_key(word);
     }
@@ -145,16 +152,24 @@ fn words_of(list: &'static str) -> HashSet<&'static str> {
     list.split_ascii_whitespace().collect()
 }
 
+/// What such a number is called, in keys and in texts.
 static TELEPHONE: Words = Words::new(|| {
     words_of(
         "
-    phone phones telephone telephones tel tels telno ph mobile mob mobiles cell cellphone call calling called callback caller fax faxes
-    whatsapp wa sms text texted txt ring rang dial msisdn landline hotline helpline handy telefon telefonnummer handynummer mobil
-    mobilnummer rufnummer festnetz anruf rückruf telefono teléfono tlf tfno celular móvil movil cel llamar llame llama fono
-    téléphone telephone portable appelez appeler joindre telefone telemóvel telemovel ligar ligue cellulare chiamare chiama
-    telefoon mobiel bel gsm telefonisch puhelin puh matkapuhelin soita ring telefonnr mobilnr tlf ringe komórka komorka zadzwoń
-    kontaktní mobilní telefonszám hívjon numara telefonu cep ara aradı nomor hp telp hubungi telepon số sđt phonenumber mobilephone
-    homephone workphone tellus viber signal imessage callto
+    phone phones telephone telephones tel tels telno ph mobile mob mobiles cell cellphone fax faxes whatsapp sms msisdn landline hotline
+    helpline handy telefon telefonnummer handynummer mobil mobilnummer rufnummer festnetz rückruf telefono teléfono tlf tfno celular
+    móvil movil fono téléphone telefone telemóvel telemovel cellulare telefoon mobiel gsm puhelin puh matkapuhelin telefonnr mobilnr
+    komórka komorka telefonszám telefonu telp telepon sđt phonenumber mobilephone homephone workphone viber imessage callto
+",
+    )
+});
+
+/// What is done with it; these are names of keys for other things too.
+static CALLING: Words = Words::new(|| {
+    words_of(
+        "
+    call calling called callback caller text texted txt ring rang dial wa anruf cel llamar llame llama portable appelez appeler joindre
+    ligar ligue chiamare chiama bel telefonisch soita ringe zadzwoń hívjon cep ara hp hubungi nomor số signal
 ",
     )
 });
@@ -169,7 +184,7 @@ static OTHER: Words = Words::new(|| {
     pr job run task build_number bestellnummer bestellung rechnung rechnungsnummer kundennummer auftrag vorgang aktenzeichen pedido
     factura commande facture bon sendung paket parcel shipment barcode asset inventory meter poll polls population views likes revenue
     budget cost salary sum score earned width height latitude longitude lat lon lng nr_zamowienia zamówienie siret nip regon pesel ico
-    ref_no doi pmid arxiv imei imsi iccid mac vin plate patent trademark docket matter chassis model catalog article artikel fatura
+    asin oclc lccn npi ein duns ref_no doi pmid arxiv imei imsi iccid mac vin plate patent trademark docket matter chassis model catalog article artikel fatura
     заказ счет инн снилс
 ",
     )
@@ -186,6 +201,10 @@ static SMALL: Words = Words::new(|| {
 ",
     )
 });
+
+/// People have one number by which they are reached.
+static NUMBER: Words = Words::new(|| words_of("number nummer numéro numero número номер"));
+static OWNERS: Words = Words::new(|| words_of("my your his her our their mein meine meiner deine unsere mon votre mi su tu mio il мой"));
 
 static UNITS: Words = Words::new(|| {
     words_of(
