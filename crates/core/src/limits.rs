@@ -103,7 +103,7 @@ pub const REDACTION_REPLACED_MAX: usize = 10_000;
 /// How often the numbering plans are asked in one call, some microseconds each; after that it is not readable, and is quarantined.
 pub const REDACTION_PHONE_TRIES_MAX: usize = 20_000;
 /// Bytes of a picture before it is decoded; a larger one is not readable, and the call is quarantined.
-pub const REDACTION_IMAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const REDACTION_IMAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Pixels of a picture; one with more is not readable, and the call is quarantined.
 pub const REDACTION_IMAGE_PIXELS_MAX: u64 = 4_000_000;
 /// Pixels of all pictures of one call together; the first beyond is not readable, and the call is quarantined.

@@ -215,10 +215,12 @@ fn blacken(picture: &mut DynamicImage, face: &Face) {
 /// The pixels alone.
 fn encode(picture: DynamicImage, format: ImageFormat) -> Option<Vec<u8>> {
     let mut bytes = Cursor::new(Vec::new());
-    match format {
-        ImageFormat::Jpeg => JpegEncoder::new_with_quality(&mut bytes, 90).encode_image(&DynamicImage::from(picture.to_rgb8())).ok()?,
-        ImageFormat::Gif | ImageFormat::WebP => DynamicImage::from(picture.to_rgba8()).write_to(&mut bytes, format).ok()?,
-        _ => picture.write_to(&mut bytes, ImageFormat::Png).ok()?,
+    if format == ImageFormat::Jpeg {
+        JpegEncoder::new_with_quality(&mut bytes, 90).encode_image(&DynamicImage::from(picture.to_rgb8())).ok()?;
+    } else if format == ImageFormat::Png {
+        picture.write_to(&mut bytes, format).ok()?;
+    } else {
+        DynamicImage::from(picture.to_rgba8()).write_to(&mut bytes, format).ok()?;
     }
     Some(bytes.into_inner())
 }

@@ -58,7 +58,7 @@ pub(super) fn before(chars: &[char], begin: usize) -> Says {
         match of_text(&word) {
             Says::Nothing if is_owned => return Says::Telephone,
             Says::Nothing if SMALL.contains(word.as_str()) => rest = &rest[..rest.len() - length],
-            says => return says,
+            said @ (Says::Nothing | Says::Telephone | Says::Other) => return said,
         }
     }
     Says::Nothing
