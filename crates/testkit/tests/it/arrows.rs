@@ -63,6 +63,11 @@ const RESERVED: &[Reserved] = &[
     },
     Reserved { packages: &["clap", "anyhow", "comfy-table"], to: &["cli"], because: "only the command line talks to a terminal" },
     Reserved { packages: &["getrandom", "rand"], to: &["server"], because: "randomness is a port, filled in where everything is composed" },
+    Reserved {
+        packages: &["phonenumber", "rustface", "image"],
+        to: &["policy"],
+        because: "what is taken out of a call is found in one place",
+    },
     Reserved { packages: &["jsonschema"], to: &["pipeline", "automation"], because: "params are validated in one place" },
 ];
 
@@ -236,6 +241,7 @@ fn every_forbidden_arrow_is_noticed_with_its_sentence() {
         ("server", "clap", "only the command line talks to a terminal"),
         ("store", "anyhow", "only the command line talks to a terminal"),
         ("store", "getrandom", "randomness is a port, filled in where everything is composed"),
+        ("pipeline", "phonenumber", "what is taken out of a call is found in one place"),
         ("server", "jsonschema", "params are validated in one place"),
     ] {
         let name = format!("{PREFIX}{from}");
