@@ -123,7 +123,7 @@ fn entity(text: &str) -> Read {
 /// Longer ones are padded with zeros beyond what anyone writes.
 const ENTITY_DIGITS_MAX: usize = 10;
 
-/// What JSON and programs write inside quotes.
+/// What JSON, programs and patterns write inside quotes.
 fn escape(text: &str) -> Read {
     let rest = &text[1..];
     let read = |digits: &str| char::from_u32(u32::from_str_radix(digits, 16).ok()?).filter(|character| !character.is_control());
@@ -131,7 +131,7 @@ fn escape(text: &str) -> Read {
         'n' | 'r' | 't' => Some((Some('\n'), 2)),
         'u' => Some((Some(read(rest.get(1..5)?)?), 6)),
         'x' => Some((Some(read(rest.get(1..3)?)?), 4)),
-        character @ ('"' | '\'' | '/' | '\\') => Some((Some(character), 2)),
+        character @ ('"' | '\'' | '/' | '\\' | '.' | '@' | '+' | '-' | '_') => Some((Some(character), 2)),
         _ => None,
     }
 }

@@ -152,7 +152,7 @@ impl Taking<'_> {
                 (own, _) => own,
             };
             let holds = if place.holds == Holds::Secrets { Holds::Secrets } else { own };
-            let below = Place { pointer: place.below(key), holds, says: Says::of_key(key), is_exempt: false };
+            let below = Place { pointer: place.below(key), holds, says: place.says.below().and(Says::of_key(key)), is_exempt: false };
             let key = self.plain(key, Says::Nothing);
             let value = step_into(&key, outgoing, |outgoing| self.walk(value, &below, outgoing));
             walked.insert(key, value);

@@ -8,7 +8,7 @@ pub(super) use words::Says;
 
 use countersign_core::limits::REDACTION_PHONE_TRIES_MAX;
 use phonenumber::metadata::DATABASE;
-use phonenumber::{Metadata, country};
+use phonenumber::{Metadata, Type, country};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
@@ -122,7 +122,10 @@ impl<'r> Plans<'r> {
         let length = u16::try_from(number.national().to_string().len()).unwrap_or(u16::MAX);
         let plans = DATABASE.by_code(&number.country().code()).unwrap_or_default();
         if phonenumber::is_valid(&number) {
-            Rank::Assigned
+            match number.number_type(&DATABASE) {
+                Type::Mobile => Rank::Mobile,
+                _ => Rank::Assigned,
+            }
         } else if plans.iter().any(|plan| is_usual_length(plan, length)) {
             Rank::Possible
         } else {
@@ -154,6 +157,8 @@ enum Rank {
     Possible,
     /// Within a range that is in use.
     Assigned,
+    /// In a range that only mobiles use, which are few and belong to people.
+    Mobile,
 }
 
 /// Every number, from left to right. `key` is what the key above the text says.
@@ -221,9 +226,12 @@ const ENDS_MAX: usize = 6;
 /// What begins here, if a number may.
 fn run(chars: &[char], at: usize) -> Option<Run> {
     let before = at.checked_sub(1).map(|before| chars[before]);
-    let is_within = before.is_some_and(|before| before.is_ascii_alphanumeric() || matches!(before, '_' | '+'));
     let opened = usize::from(chars[at] == '(');
     let plus = (chars.get(at + opened) == Some(&'+')).then_some(at);
+    let is_within = before.is_some_and(|before| {
+        let is_said = plus.is_some() && before.is_ascii_alphabetic() && words::before(chars, at) == Says::Telephone;
+        (before.is_ascii_alphanumeric() && !is_said) || matches!(before, '_' | '+')
+    });
     let mut next = at + opened + usize::from(plus.is_some());
     next += usize::from(plus.is_some() && chars.get(next).is_some_and(|next| matches!(next, ' ' | '(')));
     if is_within || !chars.get(next).is_some_and(char::is_ascii_digit) {
@@ -269,7 +277,7 @@ fn international(run: &Run, says: Says, plans: &mut Plans) -> (Option<Range<usiz
         ends.push((digits.clone(), group.range.end, least));
     }
     let tried: Vec<_> = ends.iter().rev().take(ENDS_MAX).filter(|(digits, ..)| DIGITS.contains(&(digits.len() - 1))).collect();
-    let assigned = tried.iter().find(|(digits, ..)| plans.rank(digits, &Spelling::Any) == Rank::Assigned);
+    let assigned = tried.iter().find(|(digits, ..)| plans.rank(digits, &Spelling::Any) >= Rank::Assigned);
     match assigned.or_else(|| tried.iter().find(|(digits, _, least)| plans.rank(digits, &Spelling::Any) >= *least)) {
         Some((_, end, _)) => {
             // `(+44) 20…` is taken out with its brackets, and of `(+44 20…)` what is within them.
@@ -308,7 +316,7 @@ fn national(chars: &[char], run: &Run, key: Says, plans: &mut Plans) -> (Option<
             let written = &groups[start..end];
             let digits: String = written.iter().map(|group| group.digits.as_str()).collect();
             let stop = groups[end - 1].range.end + usize::from(is_closed(chars, written));
-            if is_written_so(written, &digits, says) && !is_measured(chars, stop) && is_dialled(written, &digits, says, plans) {
+            if is_written_so(written, &digits, says) && !is_measured(chars, stop) && is_dialled(chars, written, &digits, says, plans) {
                 return (Some(groups[start].start()..stop), stop);
             }
         }
@@ -337,10 +345,15 @@ fn ends(groups: &[Group], start: usize, opens: bool) -> Vec<usize> {
     ends.into_iter().rev().take(ENDS_MAX).collect()
 }
 
-fn is_dialled(groups: &[Group], digits: &str, says: Says, plans: &mut Plans) -> bool {
+fn is_dialled(chars: &[char], groups: &[Group], digits: &str, says: Says, plans: &mut Plans) -> bool {
     let is_certain = says == Says::Telephone;
     let is_grouped = digits.starts_with('0') && groups.len() > 1 && digits.len() >= 10;
-    let least = if is_certain || is_grouped { Rank::Possible } else { Rank::Assigned };
+    let least = match groups {
+        _ if is_certain || is_grouped => Rank::Possible,
+        // Digits on end with nothing said about them: a mobile, or a cell of a table.
+        [alone] if !is_cell(chars, alone) => Rank::Mobile,
+        _ => Rank::Assigned,
+    };
     // `0044…` from nearly everywhere; and without anything before it where a key or word says what it is.
     let abroad = digits.strip_prefix("00").filter(|rest| rest.len() >= 9);
     let spelling =
@@ -350,6 +363,13 @@ fn is_dialled(groups: &[Group], digits: &str, says: Says, plans: &mut Plans) -> 
     abroad.is_some_and(|rest| plans.rank(&format!("+{rest}"), &spelling) >= least)
         || (is_short && !plans.regions.is_empty() && plans.rank(digits, &spelling) >= least)
         || (is_bare && plans.rank(&format!("+{digits}"), &spelling) >= least)
+}
+
+/// Whether it stands by itself between the signs that divide tables, or in the whole text.
+fn is_cell(chars: &[char], group: &Group) -> bool {
+    let divides = |character: Option<&char>| character.is_none_or(|character| matches!(character, ',' | ';' | '|' | '\t' | '\n' | '\r'));
+    let before = group.range.start.checked_sub(1).and_then(|before| chars.get(before));
+    divides(before) && divides(chars.get(group.range.end))
 }
 
 /// Whether digits are grouped as numbers are, and not as dates, addresses, amounts or identifiers are.
@@ -368,7 +388,8 @@ fn is_written_so(groups: &[Group], digits: &str, says: Says) -> bool {
     let all = |is: fn(&Group) -> bool| rest.iter().all(is);
     let is_grouped = |lengths: &[usize]| groups.iter().map(|group| group.digits.len()).eq(lengths.iter().copied());
     let is_dotted = all(|group| group.before == ".");
-    let is_slashed = rest.iter().skip(1).any(|group| group.before.contains('/')) || (rest[0].before.contains('/') && !is_zero);
+    let is_slashed = rest.iter().skip(1).any(|group| group.before.contains('/'))
+        || (rest[0].before.contains('/') && !is_zero && !is_grouped(&[3, 3, 4]));
     let is_address = is_dotted && groups.len() == 4 && groups.iter().all(|group| group.digits.len() <= 3 && group.number() <= 255);
     let is_decimal = is_dotted && (groups.len() == 2 && !is_zero || groups.iter().any(|group| group.digits.len() < 2));
     let is_book = digits.len() == 13 && (digits.starts_with("978") || digits.starts_with("979"));
@@ -454,6 +475,8 @@ fn is_closed(chars: &[char], groups: &[Group]) -> bool {
 fn is_measured(chars: &[char], end: usize) -> bool {
     let mut after = chars[end..].iter();
     match (after.next(), after.next()) {
+        // `…0123/4`: the next one, too.
+        (Some('/'), Some(_)) if (1..=2).contains(&chars[end + 1..].iter().take_while(|next| next.is_ascii_digit()).count()) => false,
         (Some(next), _) if next.is_ascii_alphanumeric() || matches!(next, '_' | '%' | '€' | '$' | '£' | '°' | '@') => true,
         (Some(',' | '.' | ':' | '-' | '/'), Some(next)) if next.is_ascii_digit() => true,
         (Some('-' | '/' | ':'), Some(next)) if next.is_ascii_alphanumeric() => true,

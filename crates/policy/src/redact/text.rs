@@ -125,7 +125,7 @@ const TABLE: &[Row] = &[
     ("url_credentials", r#"[A-Za-z][A-Za-z0-9+.\-]*://(?<secret>[^\s/?#@:"'<>\\]*:[^\s/?#"'<>]+)@"#, always),
     // Queries, fragments, form bodies, cookies and connection strings; then lines of an environment.
     (NAMED, r#"(?:\A|[?&#;]\s?)(?<name>[A-Za-z0-9_.\-\[\]%]{1,64})=(?<secret>[^&;\s#"'<>\\]+)"#, is_named_secret),
-    (NAMED, r#"(?m)^(?:export )?(?<name>[A-Z][A-Z0-9_]{1,63})=(?<secret>"[^"\n]*"?|'[^'\n]*'?|[^\s"']+)"#, is_named_secret),
+    (NAMED, r#"(?m)^(?:export |set )?(?<name>[A-Z][A-Z0-9_]{1,63})=(?<secret>"[^"\n]*"?|'[^'\n]*'?|[^\s"']+)"#, is_named_secret),
     (
         "authorization",
         r#"(?i)authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|apikey|negotiate)\s+(?<secret>[A-Za-z0-9._~+/=\-]{6,})"#,

@@ -26,10 +26,18 @@ impl Says {
         }
     }
 
-    /// The words beside a number are nearer than the key above it.
-    pub(super) fn and(self, words: Self) -> Self {
-        match words {
-            Self::Telephone | Self::Other => words,
+    /// What a key says of the members below it: a telephone has a number, and an order may have anything.
+    pub(in crate::redact) fn below(self) -> Self {
+        match self {
+            Self::Telephone => Self::Telephone,
+            Self::Nothing | Self::Other => Self::Nothing,
+        }
+    }
+
+    /// What is nearer to a number is heard first: the words beside it, its key, the key above.
+    pub(in crate::redact) fn and(self, nearer: Self) -> Self {
+        match nearer {
+            Self::Telephone | Self::Other => nearer,
             Self::Nothing => self,
         }
     }
