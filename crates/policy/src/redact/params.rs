@@ -5,8 +5,8 @@ use super::encoded;
 use super::fold::fold;
 use super::key::{self, Holds};
 use super::phone::{Plans, Region, Says};
-use super::tokens::{Kind, Replaced, Tokens, is_token, push_step};
-use super::{email, faces, named, phone, text};
+use super::tokens::{Kind, Replaced, Tokens, is_token, push_step, without_tokens};
+use super::{email, faces, phone, text};
 use countersign_core::limits::REDACTION_REPLACED_MAX;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -144,20 +144,33 @@ impl Taking<'_> {
 
     /// No two keys become one: each token stands for one original, and none for what the caller wrote.
     fn members(&mut self, members: &Map<String, Value>, place: &Place, outgoing: &mut String) -> Map<String, Value> {
-        let named = named(members);
+        let named = self.named(members);
         let mut walked = Map::with_capacity(members.len());
-        for (key, value) in members {
-            let own = match (key::holds(key), key.as_str()) {
+        for (name, value) in members {
+            let key = self.plain(name, Says::Nothing);
+            let own = match (holds(name, &key), name.as_str()) {
                 (Holds::Anything, "value") => named,
                 (own, _) => own,
             };
             let holds = if place.holds == Holds::Secrets { Holds::Secrets } else { own };
-            let below = Place { pointer: place.below(key), holds, says: place.says.below().and(Says::of_key(key)), is_exempt: false };
-            let key = self.plain(key, Says::Nothing);
+            let says = place.says.below().and(Says::of_key(&without_tokens(&key)));
+            let below = Place { pointer: place.below(name), holds, says, is_exempt: false };
             let value = step_into(&key, outgoing, |outgoing| self.walk(value, &below, outgoing));
             walked.insert(key, value);
         }
         walked
+    }
+
+    /// What the `value` of a name and value pair holds. The name is counted where it is walked.
+    fn named(&mut self, members: &Map<String, Value>) -> Holds {
+        let name = ["name", "key"].into_iter().find_map(|member| members.get(member)?.as_str());
+        let Some(name) = name.filter(|_| members.contains_key("value")) else {
+            return Holds::Anything;
+        };
+        let counts = self.counts.clone();
+        let redacted = self.plain(name, Says::Nothing);
+        self.counts = counts;
+        holds(name, &redacted)
     }
 
     fn text(&mut self, text: &str, place: &Place, outgoing: &str) -> String {
@@ -274,6 +287,11 @@ impl Taking<'_> {
         let is_phone = self.takes(Kind::Phone) && !phone::find(&folded.chars, Says::Nothing, &mut self.plans).is_empty();
         is_phone.then_some(Kind::Phone)
     }
+}
+
+/// What a key holds, as it was written or as it goes out: whichever says more, so that what went out says no more than that.
+fn holds(key: &str, redacted: &str) -> Holds {
+    key::holds(&without_tokens(key)).max(key::holds(&without_tokens(redacted)))
 }
 
 /// What one rule took out can uncover what another knows; a text is read again, and often enough.

@@ -117,6 +117,15 @@ fn a_key_is_redacted_too_and_costs_no_other_member_its_place() {
 }
 
 #[test]
+fn a_token_in_a_key_or_name_says_nothing_about_the_value() {
+    let token = "gh¦p_16C7e42F292c6912E7710c838347Ae178B4a".replace('¦', "");
+    let params = json!({ (token.clone()): "plain", "+442079460123": "2025550143", "pair": { "name": token, "value": "plain" } });
+    let expected = json!({ "<SECRET_1>": "plain", "<PHONE_1>": "2025550143", "pair": { "name": "<SECRET_1>", "value": "plain" } });
+    check(params, expected.clone());
+    check(expected.clone(), expected);
+}
+
+#[test]
 fn what_is_exempt_passes_at_its_exact_place_and_nowhere_else() {
     let params = json!({
         "to": "jane@example.com", "cc": ["john@example.com"], "a/b": { "~": "jane@example.com" },

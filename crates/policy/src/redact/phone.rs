@@ -122,10 +122,7 @@ impl<'r> Plans<'r> {
         let length = u16::try_from(number.national().to_string().len()).unwrap_or(u16::MAX);
         let plans = DATABASE.by_code(&number.country().code()).unwrap_or_default();
         if phonenumber::is_valid(&number) {
-            match number.number_type(&DATABASE) {
-                Type::Mobile => Rank::Mobile,
-                _ => Rank::Assigned,
-            }
+            if number.number_type(&DATABASE) == Type::Mobile { Rank::Mobile } else { Rank::Assigned }
         } else if plans.iter().any(|plan| is_usual_length(plan, length)) {
             Rank::Possible
         } else {
@@ -347,7 +344,7 @@ fn ends(groups: &[Group], start: usize, opens: bool) -> Vec<usize> {
 
 fn is_dialled(chars: &[char], groups: &[Group], digits: &str, says: Says, plans: &mut Plans) -> bool {
     let is_certain = says == Says::Telephone;
-    let is_grouped = digits.starts_with('0') && groups.len() > 1 && digits.len() >= 10;
+    let is_grouped = digits.starts_with('0') && groups.len() > 1 && (10..=11).contains(&digits.len());
     let least = match groups {
         _ if is_certain || is_grouped => Rank::Possible,
         // Digits on end with nothing said about them: a mobile, or a cell of a table.

@@ -123,9 +123,11 @@ const TABLE: &[Row] = &[
     (NAMED, r#"\\+"(?<name>[^"\\]{1,64})\\+"\s*:\s*\\+"(?<secret>(?:[^"\\]|\\+[^"\\])+)"#, is_named_secret),
     (NAMED, r"(?s)'(?<name>[^'\\]{1,64})'\s*:\s*'(?<secret>(?:[^'\\]|\\.)+)(?:'|\z|\\\z)", is_named_secret),
     ("url_credentials", r#"[A-Za-z][A-Za-z0-9+.\-]*://(?<secret>[^\s/?#@:"'<>\\]*:[^\s/?#"'<>]+)@"#, always),
-    // Queries, fragments, form bodies, cookies and connection strings; then lines of an environment.
+    // Queries, fragments, form bodies, cookies and connection strings; then lines of an environment, and where a command sets one.
     (NAMED, r#"(?:\A|[?&#;]\s?)(?<name>[A-Za-z0-9_.\-\[\]%]{1,64})=(?<secret>[^&;\s#"'<>\\]+)"#, is_named_secret),
-    (NAMED, r#"(?m)^(?:export |set )?(?<name>[A-Z][A-Z0-9_]{1,63})=(?<secret>"[^"\n]*"?|'[^'\n]*'?|[^\s"']+)"#, is_named_secret),
+    (NAMED, r#"(?m)(?:^|[\s"'])(?:export |set )?(?<name>[A-Z][A-Z0-9_]{1,63})=(?<secret>"[^"\n]*"?|'[^'\n]*'?|[^\s"']+)"#, is_named_secret),
+    // By itself this name is a directory; among the parts of a connection string it is not.
+    (NAMED, r#"(?i);\s?pwd=(?<secret>[^;\s"'<>]+)"#, always),
     (
         "authorization",
         r#"(?i)authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|apikey|negotiate)\s+(?<secret>[A-Za-z0-9._~+/=\-]{6,})"#,

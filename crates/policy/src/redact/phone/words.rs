@@ -185,7 +185,7 @@ static CALLING: Words = Words::new(|| {
 static OTHER: Words = Words::new(|| {
     words_of(
         "
-    id ids uuid guid order orders invoice ticket ref reference isbn issn iban bic account acct konto kontonummer sku serial tracking
+    id ids uuid guid order orders invoice ticket ref reference isbn issn iban bic account acct konto kontonummer sku sn serial tracking
     case zip postcode plz part version build port pid commit lot batch ean upc gtin vat siret siren tax ssn passport licence license
     card row line page amount price total balance qty quantity count epoch timestamp ts date time bytes size offset length seq sequence
     hash checksum digest index key code otp pin pins customer member membership policy contract booking reservation flight po rma bug issue
