@@ -117,6 +117,12 @@ fn a_key_is_redacted_too_and_costs_no_other_member_its_place() {
 }
 
 #[test]
+fn what_was_taken_out_is_never_printed() {
+    let outgoing = redact_params(&json!({ "to": "jane@example.com" }), &every_rule(), &[]);
+    assert!(!format!("{outgoing:?}").contains("jane"), "{outgoing:?}");
+}
+
+#[test]
 fn a_token_in_a_key_or_name_says_nothing_about_the_value() {
     let token = "gh¦p_16C7e42F292c6912E7710c838347Ae178B4a".replace('¦', "");
     let params = json!({ (token.clone()): "plain", "+442079460123": "2025550143", "pair": { "name": token, "value": "plain" } });

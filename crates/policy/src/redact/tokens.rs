@@ -5,6 +5,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::sync::LazyLock;
 
 /// What can be taken out of params before a source sees them.
@@ -30,8 +31,8 @@ impl Kind {
     }
 }
 
-/// One original and its token. SECURITY: the original is what was to be hidden; a map is stored encrypted or not at all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// One original and its token. SECURITY: the original is what was to be hidden. It is not printed; a map is stored encrypted or not at all.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replaced {
     pub token: String,
     pub kind: Kind,
@@ -39,6 +40,13 @@ pub struct Replaced {
     pub original: String,
     /// Where the token first stands in the outgoing value. For one in a key this is the member's place.
     pub pointer: String,
+}
+
+impl fmt::Debug for Replaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { token, kind, original: _, pointer } = self;
+        f.debug_struct("Replaced").field("token", token).field("kind", kind).field("pointer", pointer).finish_non_exhaustive()
+    }
 }
 
 /// The tokens given out in one call, numbered in the order of finding until `numbered` puts them in order.
