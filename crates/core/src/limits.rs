@@ -106,8 +106,8 @@ pub const REDACTION_PHONE_TRIES_MAX: usize = 20_000;
 pub const REDACTION_IMAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Pixels of a picture; one with more is not readable, and the call is quarantined.
 pub const REDACTION_IMAGE_PIXELS_MAX: u64 = 4_000_000;
-/// Pixels of all pictures of one call together; the first beyond is not readable, and the call is quarantined.
-pub const REDACTION_IMAGES_PIXELS_MAX: u64 = 16_000_000;
+/// Pixels of all pictures of one call together, some seconds of looking; the first beyond is not readable, and the call is quarantined.
+pub const REDACTION_IMAGES_PIXELS_MAX: u64 = 8_000_000;
 /// Pictures in one call; the first beyond is not readable, and the call is quarantined.
 pub const REDACTION_IMAGES_MAX: u32 = 16;
 /// Decoded bytes below which a text in base64 without `data:` is not taken for a picture.

@@ -238,9 +238,11 @@ fn is_pixels_only(jpeg: &[u8]) -> bool {
             return false;
         }
         if marker == 0xDA {
-            // Within the scan the end cannot occur, so nothing follows it.
-            let end = jpeg[at..].windows(2).position(|pair| pair == [0xFF, 0xD9]);
-            return end.is_some_and(|end| at + end + 2 == jpeg.len());
+            // Among the pixels neither the end nor a note can occur; where tables look like one it is written anew for nothing.
+            let scans = &jpeg[at..];
+            let end = scans.windows(2).position(|pair| pair == [0xFF, 0xD9]);
+            let is_noted = scans.windows(2).any(|pair| matches!(pair, [0xFF, 0xE0..=0xEF | 0xFE]));
+            return !is_noted && end.is_some_and(|end| at + end + 2 == jpeg.len());
         }
         at += 2 + usize::from(u16::from_be_bytes([high, low]));
     }

@@ -422,4 +422,18 @@ proptest! {
         let outgoing = redact_params(&json!([format!("{before}{address}{after}")]), &rules(&[Kind::Email], &[]), &[]);
         prop_assert!(!outgoing.value.to_string().contains(&address), "{}", outgoing.value);
     }
+
+    #[test]
+    fn a_number_with_a_plus_never_remains(
+        country in prop::sample::select(vec![("+1", "202", "555", "01"), ("+44", "20", "7946", "01"), ("+61", "2", "5550", "12")]),
+        last in "[0-9]{2}",
+        dividers in prop::sample::select(vec!["", " ", "-", ".", "\u{a0}", "\u{2011}", " - "]),
+        before in "([^0-9+_]{0,10}[ \n\"'(,:;<>|=])?",
+        after in "([ \n\"'),;<>|][^0-9]{0,10})?",
+    ) {
+        let (code, area, exchange, line) = country;
+        let number = [code, area, exchange, &format!("{line}{last}")].join(dividers);
+        let outgoing = redact_params(&json!([format!("{before}{number}{after}")]), &rules(&[Kind::Phone], &[]), &[]);
+        prop_assert!(!outgoing.value[0].as_str().unwrap_or_default().contains(&number), "{}", outgoing.value);
+    }
 }
