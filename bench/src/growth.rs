@@ -150,6 +150,7 @@ impl Sample {
             event,
             key: KeyFate::Freed,
             grant: countersign_core::ledger::GrantUse::Kept,
+            quarantine: None,
             approval: None,
         }
     }

@@ -13,6 +13,7 @@ const ADDED_MS_MAX: f64 = 1.0;
 /// Calls per second of many callers, as a share of what the raw store does.
 const THROUGHPUT_SHARE_MIN: f64 = 0.5;
 const DECISION_US_MAX: f64 = 50.0;
+const POLICIES_DECISION_US_MAX: f64 = 60.0;
 const IDLE_MB_MAX: f64 = 60.0;
 const START_MS_MAX: f64 = 300.0;
 /// What "nearly flat" means: processor time per call at any size, as a multiple of that at the smallest.
@@ -146,6 +147,14 @@ fn bars(measured: &[Measured], sizes: &[Size]) -> String {
             }
         }
         bar(format!("{name}: the decision alone, µs"), engine.pure.decision_us, Limit::AtMost(DECISION_US_MAX));
+        for (count, spread) in &engine.pure.decisions_by_policies {
+            bar(format!("{name}: the decision with {count} policies, µs"), *spread, Limit::AtMost(POLICIES_DECISION_US_MAX));
+        }
+        if let [(fewest, few), .., (most, many)] = engine.pure.decisions_by_policies.as_slice() {
+            let growth = Spread::of([many.median / few.median]);
+            let limit = *most as f64 / *fewest as f64;
+            bar(format!("{name}: the decision with {most} policies ÷ with {fewest}, less than linear"), growth, Limit::AtMost(limit));
+        }
         bar(format!("{name}: idle memory, MB"), engine.idle_mb, Limit::AtMost(IDLE_MB_MAX));
         bar(format!("{name}: first start to first answer, ms"), engine.started_ms, Limit::AtMost(START_MS_MAX));
     }

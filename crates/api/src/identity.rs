@@ -71,6 +71,9 @@ pub struct ChangeSpaceRequest {
     /// How many different people must say yes, by tier, such as `{"R3": 2}`; replaces what was set before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorum: Option<BTreeMap<String, u32>>,
+    /// What is taken out of params before a source sees them; replaces what was set before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redaction: Option<RedactionRule>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -89,6 +92,16 @@ pub enum SelfApprovalRule {
     Refused,
 }
 
+/// What must not reach a source from a space.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RedactionRule {
+    /// Of `email`, `phone`, `secret` and `face`.
+    pub kinds: Vec<String>,
+    /// Two capital letters each: where national telephone numbers are from.
+    pub regions: Vec<String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SpaceView {
     pub id: String,
@@ -98,6 +111,8 @@ pub struct SpaceView {
     pub self_approval: SelfApprovalRule,
     /// How many different people must say yes, by tier; one where a tier is absent.
     pub quorum: BTreeMap<String, u32>,
+    /// What is taken out of params before a source sees them.
+    pub redaction: RedactionRule,
     pub created_at: String,
 }
 
@@ -121,8 +136,17 @@ pub struct UserView {
     pub id: String,
     pub name: String,
     pub role: RoleName,
+    /// The most dangerous band they, and whoever acts for them, may act in.
+    pub max_band: String,
     pub created_at: String,
     pub disabled_at: Option<String>,
+}
+
+/// Changes a person's limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeUserRequest {
+    pub max_band: BandName,
 }
 
 /// A token to be created: for a person, or for a service with scopes.

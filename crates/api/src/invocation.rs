@@ -1,12 +1,13 @@
 //! Invocations on the wire.
 
 use crate::Page;
-use countersign_core::decision::{Gate, Reason, Verdict};
+use countersign_core::decision::{GateVerdict, Verdict};
 use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Intention};
-use countersign_core::{Invocation, Status};
+use countersign_core::{Decision, Invocation, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Asks for one action to be performed.
@@ -31,6 +32,33 @@ pub struct InvokeRequest {
     /// Why, in the caller's words; shown to whoever approves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What the caller knows of the moment. It is recorded and never evaluated: our clock and the token's principal are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<CallerContext>,
+    /// Where params came from, by JSON pointer. It can only make a call stricter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub provenance: BTreeMap<String, ProvenanceName>,
+}
+
+/// A caller's own words about a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallerContext {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+}
+
+/// Where a param came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProvenanceName {
+    User,
+    ActionOutput,
+    Web,
 }
 
 fn empty_object() -> Value {
@@ -233,6 +261,15 @@ pub struct InvocationView {
     /// How an approver changed the params.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edit: Option<EditView>,
+    /// What the caller said about time, device and actor; never evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<CallerContext>,
+    /// How much of each kind was taken out of the params before the source saw them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub redacted: BTreeMap<String, u32>,
+    /// The quarantined call that a person released as this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released_from: Option<String>,
     /// The grant that stood in for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<String>,
@@ -269,9 +306,12 @@ pub struct DecisionView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GateView {
     pub gate: Cow<'static, str>,
-    /// `ok`, `needs_approval`, `deny` or `not_applicable`.
+    /// `ok`, `needs_approval`, `deny`, `quarantine`, `redacted` or `not_applicable`.
     pub verdict: Cow<'static, str>,
     pub determining: Vec<String>,
+    /// What went wrong while its rules were evaluated; any of it is a denial.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -329,6 +369,25 @@ pub struct ReceiptRefView {
 /// A page of invocations, newest first.
 pub type InvocationPage = Page<InvocationView>;
 
+impl From<&Decision> for DecisionView {
+    fn from(decision: &Decision) -> Self {
+        Self {
+            mode: decision.mode.as_str().into(),
+            base: decision.base.as_str().into(),
+            source: decision.source.as_str().into(),
+            modes_version: decision.modes_version,
+            rules_version: decision.rules_version,
+            tightened: decision.tightened.iter().map(|reason| reason.to_string().into()).collect(),
+        }
+    }
+}
+
+impl From<GateVerdict> for GateView {
+    fn from(said: GateVerdict) -> Self {
+        Self { gate: said.gate.as_str().into(), verdict: verdict(said.verdict).into(), determining: said.determining, errors: said.errors }
+    }
+}
+
 impl From<Invocation> for InvocationView {
     fn from(invocation: Invocation) -> Self {
         Self {
@@ -351,23 +410,8 @@ impl From<Invocation> for InvocationView {
             reason: invocation.reason,
             idempotency_key: invocation.idempotency_key,
             dry_run: invocation.intention == Intention::DryRun,
-            decision: DecisionView {
-                mode: invocation.decision.mode.as_str().into(),
-                base: invocation.decision.base.as_str().into(),
-                source: invocation.decision.source.as_str().into(),
-                modes_version: invocation.decision.modes_version,
-                rules_version: invocation.decision.rules_version,
-                tightened: invocation.decision.tightened.iter().map(tightened).collect(),
-            },
-            gates: invocation
-                .gates
-                .into_iter()
-                .map(|gate| GateView {
-                    gate: Gate::as_str(gate.gate).into(),
-                    verdict: verdict(gate.verdict).into(),
-                    determining: gate.determining,
-                })
-                .collect(),
+            decision: DecisionView::from(&invocation.decision),
+            gates: invocation.gates.into_iter().map(GateView::from).collect(),
             digests: DigestsView {
                 raw: invocation.digests.raw.to_string(),
                 params: invocation.digests.params.to_string(),
@@ -391,6 +435,9 @@ impl From<Invocation> for InvocationView {
                 changed: edit.changed,
                 proposed_params: edit.proposed_params,
             }),
+            claimed: invocation.claimed.map(|claimed| CallerContext { time: claimed.time, device: claimed.device, actor: claimed.actor }),
+            redacted: invocation.redacted.map(|taken| taken.counts).unwrap_or_default(),
+            released_from: invocation.released_from.as_ref().map(ToString::to_string),
             grant_id: invocation.grant.as_ref().map(ToString::to_string),
             attempts: invocation.attempts,
             created_at: invocation.created_at.to_string(),
@@ -420,15 +467,5 @@ const fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Quarantine => "quarantine",
         Verdict::Redacted => "redacted",
         Verdict::NotApplicable => "not_applicable",
-    }
-}
-
-fn tightened(reason: &Reason) -> Cow<'static, str> {
-    match reason {
-        Reason::DangerIsNeverAllowed => "an R4 action is never allowed without a person".into(),
-        Reason::Band { band } => format!("the space is {}", band.as_str()).into(),
-        Reason::Drift { drift } => format!("the definition changed since it was reviewed ({})", drift.as_str()).into(),
-        Reason::Gate { gate } => format!("gate `{}` asks for a person", gate.as_str()).into(),
-        Reason::Stopped { scope } => format!("a kill switch on `{scope}` is on").into(),
     }
 }

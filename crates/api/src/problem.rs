@@ -55,7 +55,9 @@ codes! {
     SelfApproval = "self_approval", 403, "Whoever asked does not approve";
     NotYourSession = "not_your_session", 403, "The session belongs to someone else";
     DeniedByPolicy = "denied_by_policy", 403, "Policy denied the call";
+    Quarantined = "quarantined", 403, "It is too dangerous to run";
     DeniedByPerson = "denied_by_person", 403, "A person said no";
+    InvalidPolicy = "invalid_policy", 422, "A policy does not hold up";
     NotGrantable = "not_grantable", 422, "This cannot be granted beyond one call";
     ApprovalVoid = "approval_void", 403, "The approval no longer fits the call";
     UnknownRoute = "unknown_route", 404, "There is nothing at this address";
@@ -75,6 +77,7 @@ codes! {
     TupleMismatch = "tuple_mismatch", 409, "The context is not the one it was asked in";
     Stopped = "stopped", 409, "A kill switch is on";
     AlreadyApproved = "already_approved", 409, "You have said yes already";
+    QuarantineSettled = "quarantine_settled", 409, "The quarantine is over";
     GrantEnded = "grant_ended", 409, "The grant is no longer in that state";
     IdempotencyConflict = "idempotency_conflict", 409, "The key was used with other params";
     IdempotencyInFlight = "idempotency_in_flight", 409, "A call under the same key is running";
@@ -126,11 +129,22 @@ pub struct Problem {
     pub error: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldError {
     /// RFC 6901.
     pub pointer: String,
     pub message: String,
+    /// Where in a text, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+}
+
+impl FieldError {
+    pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), message: message.into(), line: None, column: None }
+    }
 }
 
 impl Problem {

@@ -102,6 +102,7 @@ impl Exit {
             | Code::InvalidParams
             | Code::DryRunUnsupported
             | Code::NotGrantable
+            | Code::InvalidPolicy
             | Code::BodyTooLarge
             | Code::UnsupportedMediaType => Self::Invalid,
             Code::Unauthenticated | Code::TokenExpired | Code::TokenRevoked => Self::NotAuthenticated,
@@ -110,6 +111,7 @@ impl Exit {
             | Code::SelfApproval
             | Code::NotYourSession
             | Code::DeniedByPolicy
+            | Code::Quarantined
             | Code::DeniedByPerson
             | Code::ApprovalVoid => Self::Denied,
             Code::UnknownRoute | Code::UnknownAction | Code::UnknownSource | Code::UnknownSession | Code::NotFound => Self::NotFound,
@@ -124,6 +126,7 @@ impl Exit {
             | Code::Stopped
             | Code::AlreadyApproved
             | Code::GrantEnded
+            | Code::QuarantineSettled
             | Code::IdempotencyConflict
             | Code::IdempotencyInFlight
             | Code::NameTaken

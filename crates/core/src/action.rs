@@ -249,6 +249,9 @@ pub struct Action {
     /// The action whose reading a preview amounts to: a dry run is made only where that one is allowed at once.
     pub preview_reads: Option<ActionId>,
     pub profile: Profile,
+    /// Params that need their value, as pointers: where somebody consented, they are not redacted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exempt_from_redaction: Vec<String>,
 }
 
 #[cfg(test)]

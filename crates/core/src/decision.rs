@@ -109,6 +109,19 @@ pub enum Reason {
     Stopped { scope: SwitchScope },
 }
 
+/// What people read about it: the card, the explanation and the what-if say it alike.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DangerIsNeverAllowed => f.write_str("an R4 action is never allowed without a person"),
+            Self::Band { band } => write!(f, "the space is {}", band.as_str()),
+            Self::Drift { drift } => write!(f, "the definition changed since it was reviewed ({})", drift.as_str()),
+            Self::Gate { gate } => write!(f, "gate `{}` asks for a person", gate.as_str()),
+            Self::Stopped { scope } => write!(f, "a kill switch on `{scope}` is on"),
+        }
+    }
+}
+
 /// A mode with what decided it and why. It can only become stricter after its base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {

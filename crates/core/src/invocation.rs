@@ -5,6 +5,7 @@ use crate::grant::GrantScope;
 use crate::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Where an invocation is in its life.
@@ -195,6 +196,23 @@ pub struct Edit {
     pub changed: Vec<String>,
 }
 
+/// The caller's own words about the call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claimed {
+    pub time: Option<String>,
+    pub device: Option<String>,
+    pub actor: Option<String>,
+}
+
+/// What redaction took out, and the way back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenOut {
+    pub counts: BTreeMap<String, u32>,
+    /// Which token stands for what, sealed under the space's key, as base64.
+    pub sealed_map: String,
+}
+
 /// When nobody can answer any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
@@ -259,6 +277,21 @@ pub struct Invocation {
     /// What stood in for a person.
     #[serde(default)]
     pub grant: Option<GrantId>,
+    /// What the caller said about time, device and actor: recorded, never evaluated.
+    #[serde(default)]
+    pub claimed: Option<Claimed>,
+    /// Where the caller says each param came from, by pointer. It can only tighten.
+    #[serde(default)]
+    pub provenance: BTreeMap<String, String>,
+    /// What was taken out of the params before the source saw them.
+    #[serde(default)]
+    pub redacted: Option<TakenOut>,
+    /// The quarantined call that a person released as this one.
+    #[serde(default)]
+    pub released_from: Option<InvocationId>,
+    /// The org's policies that concerned the action, by digest.
+    #[serde(default)]
+    pub policies: Option<Digest>,
     pub attempts: u32,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,

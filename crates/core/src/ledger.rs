@@ -5,7 +5,7 @@ use crate::decision::{Drift, Lock, Mode};
 use crate::grant::GrantTerms;
 use crate::invocation::Answer;
 use crate::policies::PoliciesInForce;
-use crate::quarantine::{Caught, Quarantine, QuarantineState};
+use crate::quarantine::{Caught, Holds, Quarantine, QuarantineState};
 use crate::switch::Switch;
 use crate::{
     ActionId, ApprovalId, AutomationId, Band, Digest, EventId, Future, Grant, GrantId, IntentId, Invocation, InvocationId, OrgId,
@@ -189,7 +189,8 @@ pub struct Finish {
 /// What a quarantined call held, to be kept for review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewQuarantine {
-    pub sealed_params: Vec<u8>,
+    pub holds: Holds,
+    pub sealed: Vec<u8>,
     pub caught: Vec<Caught>,
     pub lifetime_seconds: u64,
 }

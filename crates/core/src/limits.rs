@@ -22,6 +22,14 @@ pub const DECISIONS_MAX: u32 = 20;
 pub const BULK_ANSWERS_MAX: usize = 100;
 /// The longest a link that answers one invocation may live; it also ends with the invocation.
 pub const LINK_SECONDS_MAX: u64 = 24 * 60 * 60;
+/// The longest a consent may be given for; one without a time lasts until it is withdrawn.
+pub const CONSENT_SECONDS_MAX: u64 = 10 * 365 * 24 * 60 * 60;
+/// How long what a quarantined call held is kept for review; then it is gone, and only the receipt is left.
+pub const QUARANTINE_SECONDS: u64 = 7 * 24 * 60 * 60;
+/// Params a caller may say the provenance of; more are refused with `invalid_params`.
+pub const PROVENANCE_MAX: usize = 100;
+/// Characters of each word of a caller's `context`; more is refused with `invalid_params`.
+pub const CLAIMED_CHARS_MAX: usize = 200;
 /// Invocations a session may start in a minute; the next is refused with `rate_limited` and the time to wait.
 pub const INVOCATIONS_PER_MINUTE_MAX: u32 = 60;
 /// Bytes of a stored result; a larger one is pruned structurally and marked `_truncated`.
@@ -124,3 +132,17 @@ pub const POLICY_DEPTH_MAX: usize = 24;
 pub const POLICIES_MAX: usize = 2_000;
 /// Characters of a policy's id, which every receipt it determines repeats; a longer one is refused.
 pub const POLICY_ID_CHARS_MAX: usize = 96;
+/// Things that are taken out of the params of one call; with more the call is not readable, and is quarantined.
+pub const REDACTION_REPLACED_MAX: usize = 10_000;
+/// How often the numbering plans are asked in one call, some microseconds each; after that it is not readable, and is quarantined.
+pub const REDACTION_PHONE_TRIES_MAX: usize = 20_000;
+/// Bytes of a picture before it is decoded; a larger one is not readable, and the call is quarantined.
+pub const REDACTION_IMAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Pixels of a picture; one with more is not readable, and the call is quarantined.
+pub const REDACTION_IMAGE_PIXELS_MAX: u64 = 4_000_000;
+/// Pixels of all pictures of one call together, some seconds of looking; the first beyond is not readable, and the call is quarantined.
+pub const REDACTION_IMAGES_PIXELS_MAX: u64 = 8_000_000;
+/// Pictures in one call; the first beyond is not readable, and the call is quarantined.
+pub const REDACTION_IMAGES_MAX: u32 = 16;
+/// Decoded bytes below which a text in base64 without `data:` is not taken for a picture.
+pub const REDACTION_IMAGE_BYTES_MIN: usize = 1_024;

@@ -13,6 +13,29 @@ pub struct Caught {
     pub message: String,
 }
 
+/// What is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Holds {
+    /// The params of a call that was not made.
+    Params,
+    /// What a source answered to a call that was: the effect has happened, and only the answer is withheld.
+    Output,
+}
+
+impl Holds {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Params => "params",
+            Self::Output => "output",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Params, Self::Output].into_iter().find(|holds| holds.as_str() == text)
+    }
+}
+
 /// Where a quarantine is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -51,6 +74,7 @@ pub struct Quarantine {
     pub action: ActionId,
     pub principal: PrincipalId,
     pub owner: Option<UserId>,
+    pub holds: Holds,
     pub caught: Vec<Caught>,
     pub state: QuarantineState,
     pub settled_by: Option<PrincipalId>,

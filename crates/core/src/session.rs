@@ -2,7 +2,7 @@
 
 use crate::{AutomationId, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether a person sits at the other end; decides how long an approval may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +97,8 @@ pub struct Space {
     pub self_approval: SelfApproval,
     /// How many people must say yes.
     pub quorum: Quorum,
+    /// What must not reach a source.
+    pub redaction: SpaceRedaction,
     pub created_at: Timestamp,
 }
 
@@ -123,4 +125,41 @@ impl Quorum {
     pub const fn by_tier(&self) -> &BTreeMap<Tier, u32> {
         &self.0
     }
+}
+
+/// What can be taken out of params before a source sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Email,
+    Phone,
+    Secret,
+    /// Painted over inside a picture: counted, without a token and without a way back.
+    Face,
+}
+
+impl Kind {
+    pub const ALL: [Self; 4] = [Self::Email, Self::Phone, Self::Secret, Self::Face];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Email => "email",
+            Self::Phone => "phone",
+            Self::Secret => "secret",
+            Self::Face => "face",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// What a space wants taken out before a source sees it; by default nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SpaceRedaction {
+    pub kinds: BTreeSet<Kind>,
+    /// Two capital letters each: where national telephone numbers are from.
+    pub regions: Vec<String>,
 }

@@ -21,6 +21,11 @@ impl Timestamp {
         Self(self.0.saturating_add(micros))
     }
 
+    pub const fn minus_seconds(self, seconds: u64) -> Self {
+        let micros = if seconds > (i64::MAX / 1_000_000) as u64 { i64::MAX } else { seconds as i64 * 1_000_000 };
+        Self(self.0.saturating_sub(micros))
+    }
+
     /// Whole milliseconds from `earlier` to `self`; zero if the clock went backwards.
     pub const fn millis_since(self, earlier: Self) -> u64 {
         let micros = self.0.saturating_sub(earlier.0);

@@ -5,7 +5,9 @@ use crate::{Error, Pipeline, Request};
 use countersign_core::limiter::Admission;
 use countersign_core::principal::Permission;
 use countersign_core::{Digest, Invocation, InvocationId, Principal, PrincipalId, Session, Space, Timestamp};
+use policy::scan::Label;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A request that may be looked at. It has its id from here on.
 pub(crate) struct Admitted {
@@ -18,6 +20,8 @@ pub(crate) struct Admitted {
     pub(crate) request: Request,
     /// HMAC of the params as they were first sent, where they have changed since.
     pub(crate) raw: Option<Digest>,
+    /// The quarantined call that a person released as this one.
+    pub(crate) released_from: Option<InvocationId>,
 }
 
 impl Pipeline {
@@ -32,7 +36,7 @@ impl Pipeline {
         let space = self.space_of(&session).await?;
         let created_at = self.now();
         let id = InvocationId::new(created_at, self.random_bytes());
-        Ok(Admitted { id, created_at, session, space, rules_version, request, raw: None })
+        Ok(Admitted { id, created_at, session, space, rules_version, request, raw: None, released_from: None })
     }
 
     /// The same call, to be decided by the rules as they are now. It was counted when it came in.
@@ -77,6 +81,7 @@ impl Admitted {
             space,
             rules_version,
             raw: Some(held.digests.raw),
+            released_from: held.released_from.clone(),
             request: Request {
                 principal,
                 session: held.session.clone(),
@@ -86,10 +91,18 @@ impl Admitted {
                 approval_ref: None,
                 intention: held.intention,
                 reason: held.reason.clone(),
+                claimed: held.claimed.clone(),
+                provenance: labels_of(held),
                 trace_id: held.trace_id.clone(),
             },
         }
     }
+}
+
+pub(crate) fn labels_of(held: &Invocation) -> BTreeMap<String, Label> {
+    let read = |label: &String| serde_json::from_value(Value::String(label.clone())).ok();
+    // A label that is not known is the least trusted there is.
+    held.provenance.iter().map(|(pointer, label)| (pointer.clone(), read(label).unwrap_or(Label::Web))).collect()
 }
 
 /// Who and where a held call comes from, as that is now.

@@ -14,8 +14,8 @@ pub struct Catalogue {
     sources: Vec<Arc<dyn Source>>,
     /// Definitions made ready, by action; made again when the source's definition differs.
     ready: RwLock<HashMap<ActionId, Arc<Definition>>>,
-    /// Definitions known to be in the store: org and textual digest.
-    archived: RwLock<HashSet<(OrgId, Digest)>>,
+    /// Texts known to be in the store.
+    archived: RwLock<HashMap<OrgId, HashSet<Digest>>>,
 }
 
 /// An action made ready to check calls with: schemas compiled, digests computed, once.
@@ -77,12 +77,21 @@ impl Catalogue {
         Some(text)
     }
 
-    pub(crate) fn is_archived(&self, key: &(OrgId, Digest)) -> bool {
-        self.archived.read().contains(key)
+    pub(crate) fn is_archived(&self, org: &OrgId, digest: Digest) -> bool {
+        self.archived.read().get(org).is_some_and(|digests| digests.contains(&digest))
     }
 
-    pub(crate) fn mark_archived(&self, key: (OrgId, Digest)) {
-        self.archived.write().insert(key);
+    pub(crate) fn mark_archived(&self, org: &OrgId, digest: Digest) {
+        self.archived.write().entry(org.clone()).or_default().insert(digest);
+    }
+
+    /// Every action there is now. A source that cannot be asked has none.
+    pub(crate) async fn all_actions(&self, org: &OrgId) -> Vec<Arc<Action>> {
+        let listed = self.list(org).await.into_iter().filter_map(|source| match source.listed {
+            Listed::Actions(actions) => Some(actions),
+            Listed::Failed { .. } => None,
+        });
+        listed.flatten().collect()
     }
 
     pub(crate) fn source(&self, slug: &str) -> Option<Arc<dyn Source>> {

@@ -146,7 +146,7 @@ impl Pipeline {
         // An action that is not there cannot be allowed.
         let tier = found.map_or(Tier::R4, |(_, definition)| definition.action.tier);
         let facts = policy::Facts { tier, drift: Drift::None, asks: None, stopped: None };
-        let rules = policy::Rules { version: resolved.admitted.rules_version, modes, band: resolved.admitted.space.band };
+        let rules = policy::Rules { version: resolved.admitted.rules_version, modes, band: resolved.admitted.space.band, policies: None };
         let mode = policy::decide(&facts, &rules).mode;
         Ok((mode != Mode::Allow).then(|| Failure {
             code: "denied_by_mode".into(),
@@ -171,7 +171,7 @@ impl Pipeline {
             let spared = switch.stop == Stop::ExceptDryRuns && request.intention == Intention::DryRun;
             !spared && switch.scope.covers(&session.space, &session.id, action)
         });
-        let rules = policy::Rules { version: *rules_version, modes, band: space.band };
+        let rules = policy::Rules { version: *rules_version, modes, band: space.band, policies: gated.policies };
         let facts = policy::Facts {
             tier: resolved.action().tier,
             drift: resolved.drift,
@@ -208,7 +208,7 @@ impl Pipeline {
             },
         };
         let stopped = switches.iter().find(|switch| covers(&switch.scope)).map(|switch| switch.scope.clone());
-        let rules = policy::Rules { version, modes, band: session.map_or(Band::Green, |(_, space)| space.band) };
+        let rules = policy::Rules { version, modes, band: session.map_or(Band::Green, |(_, space)| space.band), policies: None };
         let decision = policy::decide(&policy::Facts { tier: action.tier, drift, asks: None, stopped }, &rules);
         Ok(Standing { decision, drift })
     }

@@ -1,5 +1,6 @@
 //! Why the pipeline could not do its work. A denial is not here: it is an outcome, with a receipt.
 
+use countersign_core::quarantine::QuarantineState;
 use countersign_core::{InvocationId, SessionId, ledger};
 
 /// What is wrong with one param, and where.
@@ -91,6 +92,8 @@ pub enum Error {
     SelfApproval { invocation: InvocationId },
     #[error("`{invocation}` cannot be granted beyond this one call: {reason}")]
     NotGrantable { invocation: InvocationId, reason: &'static str },
+    #[error("quarantined `{invocation}` is `{}`; nothing was changed", state.as_str())]
+    QuarantineSettled { invocation: InvocationId, state: QuarantineState },
     #[error("`{invocation}`: {}", conflict.message())]
     Conflict { invocation: InvocationId, conflict: Conflict },
     #[error("action `{action}` cannot say what it would change, so it has no dry run")]

@@ -65,6 +65,7 @@ impl Pipeline {
         invocation.attempts = 1;
         invocation.started_at = Some(self.now());
         invocation.grant = cleared.grant().cloned();
+        self.label_before(cleared.gated()).await?;
         let row = if needs_intent(&cleared) {
             match self.begin(&cleared, &mut invocation).await? {
                 Started::Row(row) => row,

@@ -1,19 +1,31 @@
-//! Stage 4: the checks before the mode. Every gate leaves its verdict; the first denial decides.
+//! Stage 4: the checks before the mode. Every gate leaves its verdict; the first denial decides. The last two look at the content
+//! and run only for what nobody denied: one ends what is dangerous, the other takes out what must not reach the source.
 
-use crate::Pipeline;
+mod outgoing;
+
 use crate::admit::Admitted;
 use crate::stage::Stage;
 use crate::truncate::truncate;
 use crate::validate::Validated;
-use countersign_core::decision::GateVerdict;
-use countersign_core::invocation::Failure;
+use crate::{Error, Pipeline};
+use countersign_core::consent::purpose_of;
+use countersign_core::decision::{Gate, GateVerdict, Verdict};
+use countersign_core::invocation::{Failure, TakenOut};
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
-use countersign_core::{Decision, Invocation, Status};
+use countersign_core::quarantine::Caught;
+use countersign_core::session::SelfApproval;
+use countersign_core::{Band, Decision, Digest, Invocation, Status, Timestamp, UserId};
+use policy::scan::{Label, SessionLabel, Severity};
+use policy::{Call, Finding, Provenance};
+use serde_json::Value;
 
-/// A call that passed every gate.
+/// A call that every gate has looked at.
 pub(crate) struct Gated {
     pub(crate) validated: Validated,
     pub(crate) gates: Vec<GateVerdict>,
+    /// The org's own policies that concern the action, by digest.
+    pub(crate) policies: Option<Digest>,
+    pub(crate) taken_out: Option<TakenOut>,
 }
 
 impl Gated {
@@ -48,12 +60,23 @@ impl Gated {
             answer: None,
             edit: None,
             grant: None,
+            claimed: request.claimed.clone(),
+            provenance: request.provenance.iter().map(|(pointer, label)| (pointer.clone(), word(*label).to_owned())).collect(),
+            redacted: self.taken_out.clone(),
+            released_from: resolved.admitted.released_from.clone(),
+            policies: self.policies,
             attempts: 0,
             created_at: *created_at,
             started_at: None,
             ended_at: None,
             receipt: None,
             trace_id: request.trace_id.clone(),
+        }
+    }
+
+    fn set(&mut self, verdict: GateVerdict) {
+        if let Some(said) = self.gates.iter_mut().find(|said| said.gate == verdict.gate) {
+            *said = verdict;
         }
     }
 }
@@ -63,27 +86,149 @@ pub(crate) enum Gates {
     Passed(Gated),
     /// By which gate, and why.
     Denied(Box<Gated>, Failure),
+    /// It ends here, and what it held is kept for review.
+    Quarantined(Box<Gated>, Vec<Caught>),
 }
 
 impl Pipeline {
-    pub(crate) fn gate(&self, validated: Validated) -> Gates {
+    /// `yes` is the approval that was given, when the call comes back with one.
+    pub(crate) async fn gate(&self, validated: Validated, yes: Option<policy::Approval>) -> Result<Gates, Error> {
         let _timed = self.timed(Stage::Gate);
-        let resolved = &validated.resolved;
-        let gates = policy::gate(&policy::Call {
-            principal: &resolved.admitted.request.principal,
-            requires: &resolved.action().requires,
-            tier: resolved.action().tier,
-            space: &resolved.admitted.session.space,
-            params: &resolved.admitted.request.params,
-        });
-        let failure = policy::denied(&gates).map(|denial| Failure {
-            code: "denied_by_gate".into(),
-            message: format!("gate `{}` denied it; determined by {}", denial.gate.as_str(), denial.determining.join(", ")),
-        });
-        let gated = Gated { validated, gates };
-        match failure {
-            None => Gates::Passed(gated),
-            Some(failure) => Gates::Denied(Box::new(gated), failure),
+        let mut gated = self.ruled(validated, yes).await?;
+        if let Some(denial) = policy::denied(&gated.gates) {
+            let failure = denied_by(denial);
+            return Ok(Gates::Denied(Box::new(gated), failure));
         }
+        let caught = self.scan(&mut gated).await?;
+        if !caught.is_empty() {
+            return Ok(Gates::Quarantined(Box::new(gated), caught));
+        }
+        self.take_out(gated).await
     }
+
+    /// The four gates that are ruled: our own rules, and the org's policies.
+    async fn ruled(&self, validated: Validated, yes: Option<policy::Approval>) -> Result<Gated, Error> {
+        let resolved = &validated.resolved;
+        let Admitted { session, space, request, .. } = &resolved.admitted;
+        let (org, action) = (&session.org, resolved.action());
+        let policies = self.policies_of(org).await?;
+        let max_band = match &request.principal.owner {
+            Some(owner) => self.ledger().find_max_band(org, owner).await?,
+            None => Band::Black,
+        };
+        let cross_space_listed = match request.params.get("space_id") {
+            Some(Value::String(named)) if named != space.id.as_str() => {
+                self.ledger().is_crossing(org, &space.id, named, &action.id).await?
+            }
+            Some(_) | None => false,
+        };
+        let mut facts = Facts::default();
+        // Only policies ask for the rest.
+        if policies.is_some() {
+            facts = self.facts(&validated).await?;
+        }
+        let call = Call {
+            principal: &request.principal,
+            action,
+            space,
+            params: &request.params,
+            max_band,
+            now: facts.now,
+            consents: &facts.consents,
+            drift: resolved.drift,
+            labels: &facts.labels,
+            cross_space_listed,
+            approval: yes.as_ref(),
+            obtainable: facts.obtainable.as_ref(),
+        };
+        let gates = policy::gate(&call, policies.as_deref());
+        for broken in gates.iter().filter(|verdict| !verdict.errors.is_empty()) {
+            tracing::error!(gate = broken.gate.as_str(), action = %action.id, errors = ?broken.errors, "a policy could not be evaluated; the call is denied");
+            metrics::counter!("countersign_policy_errors_total", "gate" => broken.gate.as_str()).increment(1);
+        }
+        let policies = self.slice_of(org, policies.as_deref(), action).await?;
+        Ok(Gated { validated, gates, policies, taken_out: None })
+    }
+
+    async fn facts(&self, validated: &Validated) -> Result<Facts, Error> {
+        let Admitted { session, space, request, .. } = &validated.resolved.admitted;
+        let org = &session.org;
+        let now = self.ledger().now().await?;
+        let consents = match &request.principal.owner {
+            Some(owner) => self.ledger().find_purposes(org, owner, &space.id).await?,
+            None => Vec::new(),
+        };
+        let labels = self.ledger().find_labels(org, &session.id).await?.to_vec();
+        let may_not = |user: &UserId| space.self_approval == SelfApproval::Refused && request.principal.owner.as_ref() == Some(user);
+        let by: Vec<_> = self.ledger().list_approvers(org).await?.iter().filter(|user| !may_not(user)).cloned().collect();
+        let expires = now.plus_seconds(session.attendance.approval_seconds());
+        let obtainable = (!by.is_empty()).then_some(policy::Approval { by, expires });
+        Ok(Facts { now, consents, labels, obtainable })
+    }
+
+    /// Looks at the content. What comes back must not run; what only asks for a person is noted.
+    async fn scan(&self, gated: &mut Gated) -> Result<Vec<Caught>, Error> {
+        let resolved = &gated.validated.resolved;
+        let Admitted { session, request, .. } = &resolved.admitted;
+        let labels = self.ledger().find_labels(&session.org, &session.id).await?;
+        let provenance = Provenance {
+            labels: request.provenance.clone(),
+            session: labels.iter().filter_map(|label| session_label(label)).collect(),
+            canaries: &[],
+        };
+        let findings = policy::scan(resolved.action(), &request.params, &provenance);
+        let verdict = policy::scan::verdict(&findings);
+        // A person has looked at exactly this and let it go.
+        if let (Some(from), Verdict::Quarantine) = (&resolved.admitted.released_from, verdict.verdict) {
+            let mut determining = vec![format!("released:{from}")];
+            determining.extend(verdict.determining);
+            gated.set(GateVerdict::new(Gate::Safety, Verdict::Ok, determining));
+            return Ok(Vec::new());
+        }
+        let is_quarantined = verdict.verdict == Verdict::Quarantine;
+        gated.set(verdict);
+        Ok(if is_quarantined { caught(&findings) } else { Vec::new() })
+    }
+}
+
+/// What only policies ask about.
+#[derive(Default)]
+struct Facts {
+    now: Timestamp,
+    consents: Vec<String>,
+    labels: Vec<String>,
+    obtainable: Option<policy::Approval>,
+}
+
+/// What was found, without what was found in.
+pub(crate) fn caught(findings: &[Finding]) -> Vec<Caught> {
+    let dangerous = findings.iter().filter(|finding| finding.severity == Severity::Quarantines);
+    dangerous
+        .map(|finding| Caught { rule: finding.rule.to_owned(), pointer: finding.pointer.clone(), message: finding.message.clone() })
+        .collect()
+}
+
+fn denied_by(denial: &GateVerdict) -> Failure {
+    let because = match denial.errors.first() {
+        Some(error) => format!("a rule of it could not be evaluated: {error}"),
+        None => format!("determined by {}", denial.determining.join(", ")),
+    };
+    Failure { code: "denied_by_gate".into(), message: format!("gate `{}` denied it; {because}", denial.gate.as_str()) }
+}
+
+fn session_label(text: &str) -> Option<SessionLabel> {
+    serde_json::from_value(Value::String(text.to_owned())).ok()
+}
+
+const fn word(label: Label) -> &'static str {
+    match label {
+        Label::User => "user",
+        Label::ActionOutput => "action_output",
+        Label::Web => "web",
+    }
+}
+
+/// The purpose somebody consents to so that an action gets what would be redacted.
+fn exemption_purpose(action: &countersign_core::ActionId) -> String {
+    purpose_of(action).replacen("action:", "redaction:", 1)
 }

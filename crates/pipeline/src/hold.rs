@@ -94,14 +94,23 @@ impl Pipeline {
             Err(Error::UnknownAction { .. } | Error::InvalidParams { .. }) => return Ok(Derived::Different(Conflict::DefinitionMismatch)),
             Err(other) => return Err(other),
         };
-        let Gates::Passed(gated) = self.gate(validated) else {
+        let by = approved.approvals.iter().filter_map(|approval| match &approval.by {
+            PrincipalId::User(user) => Some(user.clone()),
+            PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => None,
+        });
+        let yes = policy::Approval { by: by.collect(), expires: held.expires_at };
+        let Gates::Passed(gated) = self.gate(validated, Some(yes)).await? else {
             return Ok(Derived::Different(Conflict::PolicyMismatch));
         };
         let moded = self.mode_of(&gated).await?;
         if moded.stopped().is_some() {
             return Ok(Derived::Different(Conflict::Stopped));
         }
-        let Moded { decision, policy_slice, .. } = moded;
+        let Moded { mut decision, policy_slice, .. } = moded;
+        // With the yes a gate no longer asks; what it was held by stays what it was held by.
+        if decision.mode < approved.decision.mode {
+            decision = Decision { rules_version: decision.rules_version, ..approved.decision.clone() };
+        }
         if decision.mode == Mode::Deny {
             return Ok(Derived::Different(Conflict::PolicyMismatch));
         }

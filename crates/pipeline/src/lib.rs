@@ -19,6 +19,11 @@ mod recover;
 mod request;
 mod catalogue;
 mod grant;
+mod policies;
+mod quarantine;
+mod label;
+mod explain;
+mod what_if;
 mod survive;
 mod waiters;
 mod truncate;
@@ -30,7 +35,10 @@ pub use catalogue::{Catalogue, Listed, SourceListing, check_condition};
 pub use decide::Standing;
 pub use drift::{DefinitionNow, Reviewed};
 pub use error::{Conflict, Error, ParamError};
+pub use explain::{Explanation, Question, Would};
+pub use quarantine::Released;
 pub use request::{Outcome, Ports, Request, Settings};
+pub use what_if::{Fate, Proposal, WhatIf};
 
 use admit::Admitted;
 use countersign_core::limits::DECISIONS_MAX;
@@ -70,11 +78,12 @@ impl Pipeline {
     async fn walk_once(&self, admitted: Admitted) -> Result<Walked, Error> {
         let resolved = self.resolve(admitted).await?;
         let validated = self.validate(resolved).await?;
-        let gated = match self.gate(validated) {
+        let gated = match self.gate(validated, None).await? {
             Gates::Passed(gated) => gated,
             Gates::Denied(gated, failure) => {
                 return self.record_denial(self.refuse(*gated, failure).await?).await.map(Walked::Outcome);
             }
+            Gates::Quarantined(gated, caught) => return self.quarantine(*gated, caught).await.map(Walked::Outcome),
         };
         let decided = self.decide(gated).await?;
         // A denied call is always fresh: an earlier success never answers for it.

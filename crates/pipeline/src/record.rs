@@ -11,8 +11,9 @@ use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::decision::GateVerdict;
 use countersign_core::invocation::{DeniedBy, Failure, Intention, ReceiptRef};
 use countersign_core::keyring::SpaceKey;
-use countersign_core::ledger::{Approval, EntryDraft, EntryId, Finish, Finished, GrantUse, KeyFate, Row};
-use countersign_core::limits::{CALL_TIMEOUT_MS, RECORD_RETRY_SECONDS, RESULT_STORED_BYTES_MAX};
+use countersign_core::ledger::{Approval, EntryDraft, EntryId, Finish, Finished, GrantUse, KeyFate, NewQuarantine, Row};
+use countersign_core::limits::{CALL_TIMEOUT_MS, QUARANTINE_SECONDS, RECORD_RETRY_SECONDS, RESULT_STORED_BYTES_MAX};
+use countersign_core::quarantine::{Caught, Holds};
 use countersign_core::{Digest, Invocation, ReceiptId, Status, json};
 use policy::digest::Bound;
 use receipt::body::{
@@ -41,6 +42,12 @@ pub(crate) struct Ending {
     timeout_ms: u64,
     key_fate: KeyFate,
     grant_use: GrantUse,
+    /// What was dangerous, to be kept for review.
+    pub(crate) quarantine: Option<NewQuarantine>,
+    /// HMAC of the caller's own words.
+    claimed: Option<Digest>,
+    /// The receipt of the quarantined call this one was released from.
+    supersedes: Option<ReceiptId>,
     /// Recovery leaves the invocation alone until its outcome is recorded.
     walking: Option<Walking>,
 }
@@ -68,6 +75,9 @@ impl Ending {
             timeout_ms: CALL_TIMEOUT_MS,
             key_fate: KeyFate::Freed,
             grant_use: GrantUse::Kept,
+            quarantine: None,
+            claimed: None,
+            supersedes: None,
             walking: None,
         }
     }
@@ -98,12 +108,25 @@ impl Pipeline {
         let mut result = None;
         let (mut outputs, mut evidence, mut quality_thousandths) = (None, None, 0);
         let mut grant_use = GrantUse::Kept;
+        let mut quarantine = None;
+        let claimed = claimed_digest(&*key, &invocation)?;
         match answer {
             Ok(output) => {
-                outputs = Some(outputs_of(&*key, &output.value));
+                let findings = policy::scan_output(&output.value);
+                let caught = crate::gate::caught(&findings);
+                outputs = Some(outputs_of(&*key, &output.value, !caught.is_empty()));
                 evidence = output.evidence.as_ref().map(|value| key.digest("evidence", value.to_string().as_bytes()));
                 quality_thousandths = output.quality_thousandths;
-                let safe = policy::redact(&output.value).value;
+                let mut safe = policy::redact(&output.value).value;
+                if !findings.is_empty() {
+                    self.label_untrusted(&invocation.org, &invocation.session).await;
+                }
+                if !caught.is_empty() {
+                    // The effect has happened: only the answer is kept back.
+                    let sealed = crate::quarantine::sealed(&*key, &invocation.id, &output.value)?;
+                    safe = withheld(&caught);
+                    quarantine = Some(NewQuarantine { holds: Holds::Output, sealed, caught, lifetime_seconds: QUARANTINE_SECONDS });
+                }
                 invocation.result = Some(truncate(safe.clone(), RESULT_STORED_BYTES_MAX));
                 invocation.evidence = output.evidence;
                 invocation.status = if failure.is_none() { Status::Succeeded } else { Status::Failed };
@@ -142,6 +165,9 @@ impl Pipeline {
             // A failure the source vouches for had no effect; a result that does not fit means one may have happened.
             key_fate: if succeeded || invocation.result.is_some() { KeyFate::Answers } else { KeyFate::Freed },
             grant_use,
+            quarantine,
+            claimed,
+            supersedes: None,
             invocation,
         };
         let invocation = self.record_ending(ending).await?;
@@ -152,6 +178,10 @@ impl Pipeline {
     pub(crate) async fn record_ending(&self, mut ending: Ending) -> Result<Invocation, Error> {
         let _timed = self.timed(Stage::Record);
         let id = ReceiptId::new(self.now(), self.random_bytes());
+        if let Some(from) = &ending.invocation.released_from {
+            let quarantined = self.ledger().find_invocation(&ending.invocation.org, from).await?;
+            ending.supersedes = quarantined.and_then(|quarantined| quarantined.receipt).map(|receipt| receipt.id);
+        }
         let walking = ending.walking.take();
         let finish = self.finish_as(&id, ending)?;
         let (mut invocation, seq) = self.write_ending(finish, &id, walking).await?;
@@ -176,6 +206,7 @@ impl Pipeline {
             key: ending.key_fate,
             approval: ending.answered,
             grant: ending.grant_use,
+            quarantine: ending.quarantine,
             invocation: ending.invocation,
         }))
     }
@@ -333,7 +364,10 @@ fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
             cost: parts.cost,
             latency: parts.latency,
         },
-        supersedes: None,
+        supersedes: ending.supersedes.clone(),
+        policies: invocation.policies,
+        claimed: ending.claimed,
+        redacted: invocation.redacted.as_ref().map(|taken| taken.counts.clone()).unwrap_or_default(),
         grant: invocation.grant.clone(),
         grant_returned: ending.grant_use == GrantUse::Returned,
         edit: invocation.edit.as_ref().map(|edit| EditBody { by: edit.by.clone(), changed: edit.changed.clone(), proposed: edit.proposed }),
@@ -341,10 +375,24 @@ fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
     body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })
 }
 
-fn outputs_of(key: &dyn SpaceKey, value: &Value) -> Outputs {
+/// What stands where a dangerous answer stood.
+fn withheld(caught: &[Caught]) -> Value {
+    let rules: Vec<_> = caught.iter().map(|caught| caught.rule.as_str()).collect();
+    serde_json::json!({ "_withheld": true, "rules": rules })
+}
+
+fn claimed_digest(key: &dyn SpaceKey, invocation: &Invocation) -> Result<Option<Digest>, Error> {
+    let Some(claimed) = &invocation.claimed else {
+        return Ok(None);
+    };
+    let text = json::canonical(claimed).map_err(|error| Error::Internal { message: error.to_string() })?;
+    Ok(Some(key.digest("claimed", text.as_bytes())))
+}
+
+fn outputs_of(key: &dyn SpaceKey, value: &Value, withheld: bool) -> Outputs {
     // A source may answer with numbers that have no canonical form; its compact text still has exactly one.
     let text = json::canonical(value).unwrap_or_else(|_| value.to_string());
-    Outputs { digest: key.digest("outputs", text.as_bytes()), bytes: text.len() as u64 }
+    Outputs { digest: key.digest("outputs", text.as_bytes()), bytes: text.len() as u64, withheld }
 }
 
 fn to_policy(verdict: &GateVerdict) -> (countersign_core::decision::Gate, PolicyVerdict) {

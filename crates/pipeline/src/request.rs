@@ -2,17 +2,19 @@
 
 use crate::Pipeline;
 use crate::catalogue::Catalogue;
+use crate::policies::Compiled;
 use crate::stage::Stages;
 use crate::waiters::Waiters;
-use countersign_core::invocation::Intention;
+use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::Ledger;
 use countersign_core::limiter::RateLimiter;
 use countersign_core::source::Source;
 use countersign_core::{Clock, Invocation, InvocationId, Principal, Random, SessionId, Timestamp, limits, random_bytes};
 use parking_lot::Mutex;
+use policy::scan::Label;
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -31,6 +33,10 @@ pub struct Request {
     pub approval_ref: Option<InvocationId>,
     pub intention: Intention,
     pub reason: Option<String>,
+    /// What the caller says about time, device and actor: recorded, never evaluated.
+    pub claimed: Option<Claimed>,
+    /// Where the caller says params came from, by pointer. It can only tighten.
+    pub provenance: BTreeMap<String, Label>,
     pub trace_id: String,
 }
 
@@ -95,6 +101,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) catalogue: Catalogue,
+    pub(crate) compiled: Compiled,
     pub(crate) settings: Settings,
     pub(crate) stages: Stages,
     pub(crate) waiters: Waiters,
@@ -115,6 +122,7 @@ impl Pipeline {
             clock,
             random,
             catalogue: Catalogue::new(sources),
+            compiled: Compiled::default(),
             settings,
             stages: Stages::new(),
             waiters: Waiters::default(),

@@ -7,7 +7,7 @@ use crate::{Error, Pipeline};
 use countersign_core::decision::Drift;
 use countersign_core::ledger::ArchivedDefinition;
 use countersign_core::source::Source;
-use countersign_core::{Action, ActionId};
+use countersign_core::{Action, ActionId, Digest};
 use std::sync::Arc;
 
 /// A request whose action is known.
@@ -40,14 +40,20 @@ impl Pipeline {
 
     /// Whoever verifies a receipt later finds the definition it was checked against.
     pub(crate) async fn archive(&self, org: &countersign_core::OrgId, definition: &Definition) -> Result<(), Error> {
-        let key = (org.clone(), definition.textual);
-        if self.inner.catalogue.is_archived(&key) {
-            return Ok(());
-        }
         for (digest, body) in &definition.archive {
-            self.ledger().archive_definition(org, ArchivedDefinition { digest: *digest, body: body.clone() }).await?;
+            if !self.inner.catalogue.is_archived(org, *digest) {
+                self.archive_once(org, *digest, body.clone()).await?;
+            }
         }
-        self.inner.catalogue.mark_archived(key);
+        Ok(())
+    }
+
+    /// Keeps a text that receipts point to by its digest.
+    pub(crate) async fn archive_once(&self, org: &countersign_core::OrgId, digest: Digest, body: String) -> Result<(), Error> {
+        if !self.inner.catalogue.is_archived(org, digest) {
+            self.ledger().archive_definition(org, ArchivedDefinition { digest, body }).await?;
+            self.inner.catalogue.mark_archived(org, digest);
+        }
         Ok(())
     }
 }

@@ -29,6 +29,11 @@ impl Pipeline {
         if resolved.admitted.request.intention == Intention::DryRun && resolved.action().preview == Preview::Unsupported {
             return Err(Error::DryRunUnsupported { action: resolved.action().id.to_string() });
         }
+        self.validated_as_it_is(resolved).await
+    }
+
+    /// The call with its digests, whether or not its params fit.
+    pub(crate) async fn validated_as_it_is(&self, resolved: Resolved) -> Result<Validated, Error> {
         let session = &resolved.admitted.session;
         let key = self.inner.keyring.space_key(&session.org, &session.space).await?;
         let canonical = json::canonical(&resolved.admitted.request.params)
@@ -51,7 +56,7 @@ impl Validated {
     }
 }
 
-fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
+pub(crate) fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
     let request = &resolved.admitted.request;
     let mut errors: Vec<ParamError> = if request.params.is_object() {
         resolved
@@ -69,6 +74,18 @@ fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
     if request.idempotency_key.as_ref().is_some_and(|key| key.is_empty() || key.chars().count() > limits::IDEMPOTENCY_KEY_CHARS_MAX) {
         let message = format!("must have 1 to {} characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
         errors.push(ParamError { pointer: "/idempotency_key".into(), message });
+    }
+    let claimed = request.claimed.iter().flat_map(|claimed| [&claimed.time, &claimed.device, &claimed.actor]).flatten();
+    for word in claimed.filter(|word| word.chars().count() > limits::CLAIMED_CHARS_MAX || word.contains('\0')) {
+        let message = format!(
+            "`{}…` is longer than {} characters, or holds U+0000",
+            word.chars().take(20).collect::<String>(),
+            limits::CLAIMED_CHARS_MAX
+        );
+        errors.push(ParamError { pointer: "/context".into(), message });
+    }
+    if request.provenance.len() > limits::PROVENANCE_MAX {
+        errors.push(ParamError { pointer: "/provenance".into(), message: format!("names more than {} params", limits::PROVENANCE_MAX) });
     }
     // A column of text cannot hold it everywhere.
     if request.idempotency_key.as_ref().is_some_and(|key| key.contains('\0')) {

@@ -4,7 +4,7 @@ use countersign_core::action::Class;
 use countersign_core::decision::{Drift, Gate, GateVerdict, Lock, ModeSource, Reason, Verdict};
 use countersign_core::ledger::{ModeRow, ModeRows};
 use countersign_core::switch::SwitchScope;
-use countersign_core::{Band, Decision, Mode, Tier};
+use countersign_core::{Band, Decision, Digest, Mode, Tier};
 
 /// What is known of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Rules {
     pub modes: ModeRows,
     /// Of the space the call is made in.
     pub band: Band,
+    /// The org's own policies that concern the action, by digest.
+    pub policies: Option<Digest>,
 }
 
 /// Decides the mode and keeps why. Nothing after the base can loosen it.

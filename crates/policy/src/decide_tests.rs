@@ -11,7 +11,7 @@ fn row(mode: Mode, version: i64, lock: Lock) -> ModeRow {
 
 fn rules(automation: Option<Mode>, org: Option<Mode>) -> Rules {
     let modes = ModeRows { automation: automation.map(|mode| row(mode, 7, Lock::Open)), org: org.map(|mode| row(mode, 3, Lock::Open)) };
-    Rules { version: 9, modes, band: Band::Green }
+    Rules { version: 9, modes, band: Band::Green, policies: None }
 }
 
 fn facts(tier: Tier) -> Facts {
@@ -57,7 +57,7 @@ fn the_automation_comes_before_the_org_and_the_row_that_decided_is_named() {
 fn under_a_locked_row_an_automation_can_only_tighten() {
     for (automation, org) in Mode::ALL.into_iter().flat_map(|automation| Mode::ALL.map(|org| (automation, org))) {
         let modes = ModeRows { automation: Some(row(automation, 7, Lock::Open)), org: Some(row(org, 3, Lock::Locked)) };
-        let decision = decide(&facts(Tier::R2), &Rules { version: 9, modes, band: Band::Green });
+        let decision = decide(&facts(Tier::R2), &Rules { version: 9, modes, band: Band::Green, policies: None });
         assert_eq!(decision.mode, automation.max(org));
         let expected = if automation < org { ModeSource::OrgDefault } else { ModeSource::AutomationOverride };
         assert_eq!(decision.source, expected, "{automation} under a locked {org}");
@@ -98,6 +98,7 @@ fn any_rules() -> impl Strategy<Value = Rules> {
         version: 9,
         modes: ModeRows { automation: automation.map(|mode| row(mode, 7, Lock::Open)), org: org.map(|mode| row(mode, 3, lock)) },
         band,
+        policies: None,
     })
 }
 

@@ -30,6 +30,11 @@ pub fn policy_slice(rules: &Rules) -> Digest {
     sha256(&policy_slice_body(rules))
 }
 
+/// Covers the org's own policies that concern an action.
+pub fn policies(slice: &str) -> Digest {
+    sha256(slice)
+}
+
 /// The text `structural` covers, to be kept for whoever verifies a receipt later.
 pub fn structural_body(action: &Action) -> String {
     #[derive(Debug, Serialize)]
@@ -56,13 +61,15 @@ pub fn policy_slice_body(rules: &Rules) -> String {
 }
 
 /// Changes whenever the gates or the cascade decide otherwise than before.
-const BUILTIN_RULES: &str = "builtin/v2";
+const BUILTIN_RULES: &str = "builtin/v3";
 
 #[derive(Debug, Serialize)]
 struct Slice {
     automation: Option<Row>,
     band: Band,
     org: Option<Row>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policies: Option<Digest>,
     rules: &'static str,
 }
 
@@ -77,7 +84,13 @@ impl Slice {
     fn of(rules: &Rules) -> Self {
         // A version as text: canonical numbers are exact only up to 2^53.
         let row = |row: ModeRow| Row { lock: row.lock, mode: row.mode, version: row.version.to_string() };
-        Self { automation: rules.modes.automation.map(row), band: rules.band, org: rules.modes.org.map(row), rules: BUILTIN_RULES }
+        Self {
+            automation: rules.modes.automation.map(row),
+            band: rules.band,
+            org: rules.modes.org.map(row),
+            policies: rules.policies,
+            rules: BUILTIN_RULES,
+        }
     }
 }
 

@@ -35,6 +35,7 @@ fn action(params_schema: Value) -> Action {
         repeatability: Repeatability::Repeatable,
         preview: Preview::Supported,
         preview_reads: None,
+        exempt_from_redaction: Vec::new(),
         profile: Profile::InProcess,
     }
 }
@@ -191,10 +192,10 @@ fn a_digest_is_sha_256_of_the_canonical_text_that_is_archived() {
     assert_eq!(textual_body(&action), strict::canonical(&action).unwrap());
     assert_eq!(textual(&action), sha256(&strict::canonical(&action).unwrap()));
     let org = ModeRow { mode: Mode::Allow, lock: Lock::Locked, version: 3 };
-    let rules = Rules { version: 3, modes: ModeRows { automation: None, org: Some(org) }, band: Band::Red };
+    let rules = Rules { version: 3, modes: ModeRows { automation: None, org: Some(org) }, band: Band::Red, policies: None };
     assert_eq!(
         policy_slice_body(&rules),
-        r#"{"automation":null,"band":"red","org":{"lock":"locked","mode":"allow","version":"3"},"rules":"builtin/v2"}"#
+        r#"{"automation":null,"band":"red","org":{"lock":"locked","mode":"allow","version":"3"},"rules":"builtin/v3"}"#
     );
     assert_eq!(policy_slice(&rules), sha256(&policy_slice_body(&rules)));
 }
@@ -214,7 +215,7 @@ fn every_change_of_a_row_the_action_sees_changes_its_slice() {
         ModeRows { automation: None, org: row(Mode::Allow, 9_007_199_254_740_993) },
     ]
     .into_iter()
-    .flat_map(|modes| Band::ALL.map(|band| policy_slice(&Rules { version: 3, modes, band })))
+    .flat_map(|modes| Band::ALL.map(|band| policy_slice(&Rules { version: 3, modes, band, policies: None })))
     .collect();
     let distinct: std::collections::BTreeSet<_> = slices.iter().collect();
     assert_eq!(distinct.len(), slices.len());

@@ -25,6 +25,7 @@ fn action() -> Action {
         repeatability: Repeatability::NotRepeatable,
         preview: Preview::Unsupported,
         preview_reads: None,
+        exempt_from_redaction: Vec::new(),
         profile: Profile::Default,
     }
 }

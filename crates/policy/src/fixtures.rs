@@ -32,6 +32,7 @@ pub(crate) fn action(id: &str, tier: Tier, effects: &[Effect], requires: &[&str]
         repeatability: Repeatability::Repeatable,
         preview: Preview::Supported,
         preview_reads: None,
+        exempt_from_redaction: Vec::new(),
         profile: Profile::InProcess,
     })
 }
@@ -111,6 +112,8 @@ impl Scene {
             name: "main".to_owned(),
             band: Band::Green,
             self_approval: SelfApproval::Allowed,
+            quorum: Default::default(),
+            redaction: Default::default(),
             created_at: AT,
         };
         Self {
@@ -142,7 +145,7 @@ impl Scene {
         self
     }
 
-    pub(crate) fn call(&self) -> Call<'_> {
+    pub(crate) fn as_call(&self) -> Call<'_> {
         Call {
             principal: &self.principal,
             action: &self.action,
@@ -160,7 +163,7 @@ impl Scene {
     }
 
     pub(crate) fn verdicts(&self, policies: Option<&Policies>) -> Vec<GateVerdict> {
-        let verdicts = gate(&self.call(), policies);
+        let verdicts = gate(&self.as_call(), policies);
         assert_eq!(verdicts.iter().map(|verdict| verdict.gate).collect::<Vec<_>>(), Gate::ALL);
         verdicts
     }

@@ -23,7 +23,7 @@ pub use call::{Approval, Call};
 pub use cedar::{Policies, PolicyProblem, PolicyTexts};
 pub use decide::{Facts, Rules, asking, decide, is_grantable};
 pub use gate::{denied, gate};
-pub use redact::{Redacted, redact, redact_text};
+pub use redact::{Outgoing, Redacted, Redaction, redact, redact_params, redact_text};
 pub use scan::{Finding, Provenance, scan, scan_definition, scan_output};
 
 #[cfg(test)]

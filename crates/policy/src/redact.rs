@@ -1,9 +1,21 @@
 //! What may be stored, logged and previewed of a call: its shape and its harmless words, never its secrets.
 //! A secret is known by the key it stands under (`redact/key.rs`) or by its own form (`redact/text.rs`). This is a net, not
-//! a control: what has neither a telling key nor a certain form passes. It never changes what a source receives.
+//! a control: what has neither a telling key nor a certain form passes. It never changes what a source receives: that is
+//! `redact_params` in `redact/params.rs`, for spaces that ask for it.
 
 mod key;
 mod text;
+mod params;
+mod tokens;
+mod fold;
+mod email;
+mod phone;
+mod encoded;
+mod faces;
+
+pub use params::{Because, Outgoing, Redaction, Unreadable, redact_params};
+pub use phone::{Region, UnknownRegion, warm};
+pub use tokens::{Kind, Replaced};
 
 use key::Holds;
 use serde_json::{Map, Value};
@@ -32,6 +44,15 @@ pub fn redact_text(text: &str) -> String {
     text::redact(text, &mut Counts::default()).into_owned()
 }
 
+/// What takes the place of a secret, and what is remembered of it.
+trait Marks {
+    /// Whether a text stands for a secret already.
+    fn is_mark(&self, text: &str) -> bool;
+
+    /// What is written instead of `secret`, which a rule of this kind found.
+    fn mark(&mut self, kind: &'static str, secret: &str) -> String;
+}
+
 #[derive(Default)]
 struct Counts(BTreeMap<&'static str, u32>);
 
@@ -40,9 +61,16 @@ impl Counts {
         let count = self.0.entry(kind).or_default();
         *count = count.saturating_add(1);
     }
+}
 
-    fn total(&self) -> u64 {
-        self.0.values().map(|count| u64::from(*count)).sum()
+impl Marks for Counts {
+    fn is_mark(&self, text: &str) -> bool {
+        text == MARK
+    }
+
+    fn mark(&mut self, kind: &'static str, _: &str) -> String {
+        self.add(kind);
+        MARK.to_owned()
     }
 }
 

@@ -28,6 +28,7 @@ fn action(tier: Tier, effects: &[Effect]) -> Action {
         repeatability: Repeatability::NotRepeatable,
         preview: Preview::Unsupported,
         preview_reads: None,
+        exempt_from_redaction: Vec::new(),
         profile: Profile::Default,
     }
 }

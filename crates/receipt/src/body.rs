@@ -9,7 +9,7 @@ use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition}
 use countersign_core::invocation::DeniedBy;
 use countersign_core::ledger::Wording;
 use countersign_core::quarantine::QuarantineState;
-use countersign_core::session::{Quorum, SelfApproval};
+use countersign_core::session::{Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
     ActionId, Band, ConsentId, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status,
@@ -77,6 +77,8 @@ pub struct SpaceBody {
     pub name: String,
     #[serde(default, skip_serializing_if = "is_default")]
     pub quorum: Quorum,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub redaction: SpaceRedaction,
     pub self_approval: SelfApproval,
     pub space: SpaceId,
     pub version: i64,
@@ -236,6 +238,9 @@ pub struct ReceiptBody {
     pub artifacts: Vec<String>,
     /// Tries of the effect; 0 when nothing was tried.
     pub attempts: u32,
+    /// HMAC of what the caller said about time, device and actor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<Digest>,
     pub cost: Cost,
     pub decision: Decision,
     pub definition: DefinitionDigests,
@@ -332,6 +337,9 @@ pub struct Sandbox {
 pub struct Outputs {
     pub bytes: u64,
     pub digest: Digest,
+    /// Dangerous as it was, it is kept for review and was not handed on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub withheld: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

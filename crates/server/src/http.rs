@@ -3,6 +3,9 @@
 mod actions;
 mod body;
 mod caller;
+mod consents;
+mod crossings;
+mod explain;
 mod grants;
 mod health;
 mod invocations;
@@ -12,7 +15,9 @@ mod listener;
 mod modes;
 mod page;
 mod pages;
+mod policies;
 mod problem;
+mod quarantines;
 mod receipts;
 mod reviews;
 mod sessions;
@@ -97,7 +102,21 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(reviews::show, reviews::review))
         .routes(routes!(spaces::list, spaces::create))
         .routes(routes!(spaces::show, spaces::change))
+        .routes(routes!(crossings::list, crossings::allow, crossings::forbid))
+        .routes(routes!(policies::show, policies::set))
+        .routes(routes!(policies::versions))
+        .routes(routes!(policies::schema))
+        .routes(routes!(policies::check))
+        .routes(routes!(policies::what_if))
+        .routes(routes!(explain::explain))
+        .routes(routes!(consents::list, consents::give))
+        .routes(routes!(consents::withdraw))
+        .routes(routes!(quarantines::list))
+        .routes(routes!(quarantines::show))
+        .routes(routes!(quarantines::release))
+        .routes(routes!(quarantines::discard))
         .routes(routes!(users::list, users::create))
+        .routes(routes!(users::change))
         .routes(routes!(users::disable))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))

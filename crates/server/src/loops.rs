@@ -43,6 +43,9 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             if let Err(error) = store.expire_grants(&org.id).await {
                 tracing::warn!(%error, "grants past their time could not be marked; they allow nothing, and are tried again");
             }
+            if let Err(error) = store.expire_quarantines(&org.id).await {
+                tracing::warn!(%error, "what nobody looked at in quarantine could not be removed; it is tried again");
+            }
             pending += store.count_in_status(&org.id, Status::Pending).await.unwrap_or_default();
         }
         metrics::gauge!("countersign_pending").set(pending as f64);

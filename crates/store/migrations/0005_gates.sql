@@ -46,7 +46,8 @@ CREATE TABLE quarantines (
   action TEXT NOT NULL,
   principal TEXT NOT NULL,
   owner_id TEXT,
-  sealed_params BYTEA,
+  holds TEXT NOT NULL,
+  sealed BYTEA,
   caught TEXT NOT NULL,
   state TEXT NOT NULL,
   settled_by TEXT,
@@ -57,7 +58,7 @@ CREATE TABLE quarantines (
   created_at BIGINT NOT NULL,
   PRIMARY KEY (org_id, invocation_id)
 );
-CREATE INDEX quarantines_kept ON quarantines (org_id, expires_at) WHERE sealed_params IS NOT NULL;
+CREATE INDEX quarantines_kept ON quarantines (org_id, expires_at) WHERE sealed IS NOT NULL;
 
 -- What a session has come to hold: private data, untrusted content.
 CREATE TABLE session_labels (

@@ -7,10 +7,11 @@ use crate::tokens::{TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::ledger::EventDraft;
 use countersign_core::principal::Role;
-use countersign_core::session::{Band, Quorum, SelfApproval, Space};
+use countersign_core::session::{Band, Quorum, SelfApproval, Space, SpaceRedaction};
 use countersign_core::{EventId, LogId, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
 use receipt::body::{KeyBody, KeyText, SpaceBody};
 use receipt::entry::Kind;
+use serde::Serialize;
 
 /// A tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub struct Org {
 
 macro_rules! select_space {
     () => {
-        "SELECT org_id, id, name, band, self_approval, quorum, created_at FROM spaces WHERE org_id = $1"
+        "SELECT org_id, id, name, band, self_approval, quorum, redaction, created_at FROM spaces WHERE org_id = $1"
     };
 }
 
@@ -32,6 +33,7 @@ pub struct SpaceChange {
     pub band: Option<Band>,
     pub self_approval: Option<SelfApproval>,
     pub quorum: Option<Quorum>,
+    pub redaction: Option<SpaceRedaction>,
 }
 
 /// What the first start creates.
@@ -142,15 +144,17 @@ impl Store {
                         band: change.band.unwrap_or(before.band),
                         self_approval: change.self_approval.unwrap_or(before.self_approval),
                         quorum: change.quorum.unwrap_or_else(|| before.quorum.clone()),
+                        redaction: change.redaction.unwrap_or_else(|| before.redaction.clone()),
                         ..before.clone()
                     };
                     if after != before {
                         tx.exec(
-                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3 WHERE org_id = $4 AND id = $5",
+                            "UPDATE spaces SET band = $1, self_approval = $2, quorum = $3, redaction = $4 WHERE org_id = $5 AND id = $6",
                             &vals![
                                 after.band.as_str(),
                                 self_approval_word(after.self_approval),
-                                quorum_text(&after.quorum)?,
+                                json_text(&after.quorum)?,
+                                json_text(&after.redaction)?,
                                 org.as_str(),
                                 space.as_str()
                             ],
@@ -173,6 +177,7 @@ async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId
         by,
         name: space.name.clone(),
         quorum: space.quorum.clone(),
+        redaction: space.redaction.clone(),
         self_approval: space.self_approval,
         space: space.id.clone(),
         version,
@@ -214,6 +219,7 @@ async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Re
         band: Band::Green,
         self_approval: SelfApproval::Allowed,
         quorum: Quorum::default(),
+        redaction: SpaceRedaction::default(),
         created_at,
     };
     tx.exec(
@@ -246,12 +252,13 @@ fn read_space(row: Row) -> Result<Space, Error> {
         band: columns.parsed(Band::parse)?,
         self_approval: columns.parsed(parse_self_approval)?,
         quorum: columns.parsed(|text| serde_json::from_str(text).ok())?,
+        redaction: columns.parsed(|text| serde_json::from_str(text).ok())?,
         created_at: columns.time()?,
     })
 }
 
-fn quorum_text(quorum: &Quorum) -> Result<String, Error> {
-    serde_json::to_string(quorum).map_err(|error| Error::Corrupt { message: error.to_string() })
+fn json_text(value: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|error| Error::Corrupt { message: error.to_string() })
 }
 
 const fn self_approval_word(rule: SelfApproval) -> &'static str {

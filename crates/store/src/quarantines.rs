@@ -4,13 +4,13 @@ use crate::db::{Columns, Row, Tx, Val, vals};
 use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::ledger::{NewQuarantine, Settled, Settling};
-use countersign_core::quarantine::{Quarantine, QuarantineState};
+use countersign_core::quarantine::{Holds, Quarantine, QuarantineState};
 use countersign_core::{ActionId, Invocation, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId};
 use receipt::body::RuleChange;
 
 macro_rules! select_quarantine {
     () => {
-        "SELECT invocation_id, space_id, session_id, action, principal, owner_id, caught, state, settled_by, settled_at, reason,
+        "SELECT invocation_id, space_id, session_id, action, principal, owner_id, holds, caught, state, settled_by, settled_at, reason,
            released_as, expires_at, created_at
          FROM quarantines WHERE org_id = $1"
     };
@@ -47,7 +47,7 @@ impl Store {
     }
 
     pub(crate) async fn sealed_quarantine(&self, org: &OrgId, invocation: &InvocationId) -> Result<Option<Vec<u8>>, Error> {
-        let sql = "SELECT sealed_params FROM quarantines WHERE org_id = $1 AND invocation_id = $2 ";
+        let sql = "SELECT sealed FROM quarantines WHERE org_id = $1 AND invocation_id = $2 ";
         let rows = self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?;
         rows.into_iter().next().map_or(Ok(None), |row| Columns::of(row).bytes_or_null())
     }
@@ -60,7 +60,7 @@ impl Store {
 
     /// Forgets what nobody looked at in time.
     pub async fn expire_quarantines(&self, org: &OrgId) -> Result<u64, Error> {
-        let sql = "SELECT invocation_id FROM quarantines WHERE org_id = $1 AND sealed_params IS NOT NULL AND expires_at <= $2 ORDER BY expires_at LIMIT $3";
+        let sql = "SELECT invocation_id FROM quarantines WHERE org_id = $1 AND sealed IS NOT NULL AND expires_at <= $2 ORDER BY expires_at LIMIT $3";
         let now = self.db.now().await?;
         if self.db.read(sql, &vals![org.as_str(), now, 1_i64]).await?.is_empty() {
             return Ok(0);
@@ -74,7 +74,7 @@ impl Store {
                     for row in rows {
                         let id = Columns::of(row).text()?;
                         tx.exec(
-                            "UPDATE quarantines SET state = CASE state WHEN 'held' THEN 'expired' ELSE state END, sealed_params = NULL
+                            "UPDATE quarantines SET state = CASE state WHEN 'held' THEN 'expired' ELSE state END, sealed = NULL
                              WHERE org_id = $1 AND invocation_id = $2",
                             &vals![org.as_str(), id],
                         )
@@ -99,7 +99,7 @@ async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) 
         return Ok(Some(Settled::Not(now)));
     }
     // What is released stays until its new call has been made: a crash in between must not lose it.
-    let sealed = if state == QuarantineState::Released { "" } else { ", sealed_params = NULL" };
+    let sealed = if state == QuarantineState::Released { "" } else { ", sealed = NULL" };
     tx.exec(
         &format!(
             "UPDATE quarantines SET state = $1, settled_by = $2, settled_at = $3, reason = $4, released_as = $5{sealed}
@@ -139,15 +139,16 @@ pub(crate) async fn insert_in(tx: &mut Tx, invocation: &Invocation, quarantine: 
         invocation.action.as_str(),
         invocation.principal.to_string(),
         invocation.owner.as_ref().map(UserId::as_str),
-        quarantine.sealed_params.clone(),
+        quarantine.holds.as_str(),
+        quarantine.sealed.clone(),
         caught,
         tx.now().plus_seconds(quarantine.lifetime_seconds),
         tx.now()
     ];
     tx.exec(
-        "INSERT INTO quarantines (org_id, invocation_id, space_id, session_id, action, principal, owner_id, sealed_params, caught, state,
+        "INSERT INTO quarantines (org_id, invocation_id, space_id, session_id, action, principal, owner_id, holds, sealed, caught, state,
            expires_at, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'held', $10, $11)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'held', $11, $12)
          ON CONFLICT (org_id, invocation_id) DO NOTHING",
         &params,
     )
@@ -164,6 +165,7 @@ fn read_quarantine(row: Row) -> Result<Quarantine, Error> {
         action: columns.parsed(|text| ActionId::parse(text).ok())?,
         principal: columns.parsed(PrincipalId::parse)?,
         owner: columns.parsed_or_null(|text| UserId::parse(text).ok())?,
+        holds: columns.parsed(Holds::parse)?,
         caught: columns.parsed(|text| serde_json::from_str(text).ok())?,
         state: columns.parsed(QuarantineState::parse)?,
         settled_by: columns.parsed_or_null(PrincipalId::parse)?,

@@ -56,6 +56,7 @@ pub fn action(id: &str) -> Action {
         repeatability: Repeatability::Repeatable,
         preview: Preview::Unsupported,
         preview_reads: None,
+        exempt_from_redaction: Vec::new(),
         profile: Profile::InProcess,
     }
 }

@@ -32,7 +32,7 @@ impl Pipeline {
         }
         let live = self.live(pending).await?.ok_or_else(|| conflict(Conflict::TupleMismatch))?;
         let resolved = self.resolve(Admitted::again(pending, live, params)).await?;
-        let Gates::Passed(gated) = self.gate(self.validate(resolved).await?) else {
+        let Gates::Passed(gated) = self.gate(self.validate(resolved).await?, None).await? else {
             return Err(conflict(Conflict::PolicyMismatch));
         };
         let Moded { decision, policy_slice, .. } = self.mode_of(&gated).await?;

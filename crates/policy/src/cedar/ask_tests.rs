@@ -50,7 +50,7 @@ fn what_is_asked_of_cedar_is_what_its_schema_says() {
                 ..Scene::new()
             };
             let scene = scene.by(principal.clone()).of(action.id.as_str());
-            let call = scene.call();
+            let call = scene.as_call();
             let slice = policies.slice(&action);
             let entities = policies.vocabulary.entities(&call).unwrap().into_iter().chain([slice.action.clone()]);
             Entities::from_entities(entities, Some(&schema)).unwrap();

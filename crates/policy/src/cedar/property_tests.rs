@@ -168,7 +168,7 @@ proptest! {
     ) {
         let policies = load(&texts(&drafts)).unwrap();
         let slice = policies.slice(&scene.action);
-        let call = scene.call();
+        let call = scene.as_call();
         let vocabulary = &policies.vocabulary;
         let context = vocabulary.context(&call, call.approval).unwrap();
         let request = Request::new(vocabulary.principal(&call), slice.action.uid(), vocabulary.space(&call), context, None).unwrap();

@@ -114,7 +114,7 @@ fn words_of(list: &'static str) -> HashSet<&'static str> {
     list.split_ascii_whitespace().collect()
 }
 
-fn words(key: &str) -> Vec<String> {
+pub(super) fn words(key: &str) -> Vec<String> {
     let characters: Vec<char> = key.chars().collect();
     let mut words = Vec::new();
     let mut word = String::new();

@@ -1,8 +1,8 @@
 //! Secrets by their own form: only what is certain by its prefix, by what it decodes to or by its surroundings.
 //! Every pattern runs in linear time, and the widest run first, so that none leaves half of another's secret.
 
+use super::Marks;
 use super::key::{self, Holds};
-use super::{Counts, MARK};
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -14,15 +14,18 @@ use std::sync::LazyLock;
 /// The kind of what was known by its name, as a key of JSON, of a query or of an environment.
 pub(super) const NAMED: &str = "named";
 
+/// The kind of a text that could not be judged.
+const UNJUDGED: &str = "unjudged";
+
 /// Replaces what each rule is certain of; borrowed when there was nothing.
-pub(super) fn redact<'t>(text: &'t str, counts: &mut Counts) -> Cow<'t, str> {
+pub(super) fn redact<'t>(text: &'t str, marks: &mut impl Marks) -> Cow<'t, str> {
     // Most keys and many values: too short for a token and without what surrounds anything shorter.
     if text.len() < TOKEN_BYTES_MIN && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
         return Cow::Borrowed(text);
     }
     let Ok(Rules { any, rules }) = &*RULES else {
         // Without its rules nothing can be told from a secret.
-        return Cow::Owned(MARK.to_owned());
+        return Cow::Owned(marks.mark(UNJUDGED, text));
     };
     // One look for all patterns together: nearly every text ends here.
     if !any.is_match(text) {
@@ -30,17 +33,28 @@ pub(super) fn redact<'t>(text: &'t str, counts: &mut Counts) -> Cow<'t, str> {
     }
     let mut redacted = Cow::Borrowed(text);
     for _ in 0..ROUNDS_MAX {
-        let before = counts.total();
+        let mut is_done = true;
         for rule in rules {
-            if let Some(text) = rule.apply(&redacted, counts) {
+            if let Some(text) = rule.apply(&redacted, marks) {
                 redacted = Cow::Owned(text);
+                is_done = false;
             }
         }
-        if counts.total() == before {
+        if is_done {
             break;
         }
     }
     redacted
+}
+
+/// Whether a rule is certain of anything in a text.
+pub(super) fn is_secret(text: &str) -> bool {
+    match &*RULES {
+        Ok(Rules { any, rules }) => {
+            any.is_match(text) && rules.iter().any(|rule| rule.pattern.captures_iter(text).any(|captures| (rule.certain)(&captures)))
+        }
+        Err(_) => true,
+    }
 }
 
 /// The shortest secret that is known by its prefix alone.
@@ -57,17 +71,16 @@ struct Rule {
 }
 
 impl Rule {
-    fn apply(&self, text: &str, counts: &mut Counts) -> Option<String> {
+    fn apply(&self, text: &str, marks: &mut impl Marks) -> Option<String> {
         let mut redacted = String::new();
         let mut copied = 0;
         for captures in self.pattern.captures_iter(text) {
-            let Some(secret) = captures.name("secret").filter(|secret| secret.as_str() != MARK && (self.certain)(&captures)) else {
+            let Some(secret) = captures.name("secret").filter(|secret| !marks.is_mark(secret.as_str()) && (self.certain)(&captures)) else {
                 continue;
             };
             redacted.push_str(&text[copied..secret.start()]);
-            redacted.push_str(MARK);
+            redacted.push_str(&marks.mark(self.kind, secret.as_str()));
             copied = secret.end();
-            counts.add(self.kind);
         }
         if copied == 0 {
             return None;
@@ -110,9 +123,11 @@ const TABLE: &[Row] = &[
     (NAMED, r#"\\+"(?<name>[^"\\]{1,64})\\+"\s*:\s*\\+"(?<secret>(?:[^"\\]|\\+[^"\\])+)"#, is_named_secret),
     (NAMED, r"(?s)'(?<name>[^'\\]{1,64})'\s*:\s*'(?<secret>(?:[^'\\]|\\.)+)(?:'|\z|\\\z)", is_named_secret),
     ("url_credentials", r#"[A-Za-z][A-Za-z0-9+.\-]*://(?<secret>[^\s/?#@:"'<>\\]*:[^\s/?#"'<>]+)@"#, always),
-    // Queries, fragments, form bodies, cookies and connection strings; then lines of an environment.
+    // Queries, fragments, form bodies, cookies and connection strings; then lines of an environment, and where a command sets one.
     (NAMED, r#"(?:\A|[?&#;]\s?)(?<name>[A-Za-z0-9_.\-\[\]%]{1,64})=(?<secret>[^&;\s#"'<>\\]+)"#, is_named_secret),
-    (NAMED, r#"(?m)^(?:export )?(?<name>[A-Z][A-Z0-9_]{1,63})=(?<secret>"[^"\n]*"?|'[^'\n]*'?|[^\s"']+)"#, is_named_secret),
+    (NAMED, r#"(?m)(?:^|[\s"'])(?:export |set )?(?<name>[A-Z][A-Z0-9_]{1,63})=(?<secret>"[^"\n]*"?|'[^'\n]*'?|[^\s"']+)"#, is_named_secret),
+    // By itself this name is a directory; among the parts of a connection string it is not.
+    (NAMED, r#"(?i);\s?pwd=(?<secret>[^;\s"'<>]+)"#, always),
     (
         "authorization",
         r#"(?i)authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|apikey|negotiate)\s+(?<secret>[A-Za-z0-9._~+/=\-]{6,})"#,
@@ -196,5 +211,5 @@ fn is_random(captures: &Captures) -> bool {
 
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent).with_decode_allow_trailing_bits(true);
-const BASE64: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
-const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
+pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
+pub(super) const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);

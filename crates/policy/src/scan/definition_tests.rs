@@ -24,6 +24,7 @@ fn action(id: &str, title: &str, description: &str, params_schema: Value) -> Act
         repeatability: Repeatability::NotRepeatable,
         preview: Preview::Unsupported,
         preview_reads: None,
+        exempt_from_redaction: Vec::new(),
         profile: Profile::Default,
     }
 }

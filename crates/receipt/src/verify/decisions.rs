@@ -23,7 +23,9 @@ const CLOCKS_APART_SECONDS: i64 = 5;
 const CHANGES_KEPT: usize = 256;
 
 /// The rules this file decides by; under another name they would decide otherwise.
-const BUILTIN_RULES: &str = "builtin/v2";
+const BUILTIN_RULES: &str = "builtin/v3";
+/// What they were called while a decision did not name the version of the org's rules.
+const BUILTIN_RULES_BEFORE: &str = "builtin/v2";
 
 /// The rules in force, and how they came to be.
 #[derive(Default)]
@@ -88,6 +90,8 @@ pub(super) struct Claim<'a> {
     principal: &'a PrincipalId,
     /// An intent does not carry it.
     policy_slice: Option<Digest>,
+    /// The org's own policies that concerned the action.
+    policies: Option<Digest>,
     asked_at: Timestamp,
     moment: When,
 }
@@ -104,14 +108,42 @@ enum When {
 impl<'a> Claim<'a> {
     pub(super) fn of_intent(intent: &'a IntentBody) -> Self {
         let IntentBody { decision, tier, action, space, principal, invocation_id, .. } = intent;
-        Self { decision, tier: *tier, action, space, principal, policy_slice: None, asked_at: born_at(invocation_id), moment: When::Now }
+        Self {
+            decision,
+            tier: *tier,
+            action,
+            space,
+            principal,
+            policy_slice: None,
+            policies: None,
+            asked_at: born_at(invocation_id),
+            moment: When::Now,
+        }
     }
 
     pub(super) fn of_receipt(receipt: &'a ReceiptBody) -> Self {
-        let ReceiptBody { decision, tier, action, space, principal, invocation_id, policy_slice, .. } = receipt;
+        let ReceiptBody { decision, tier, action, space, principal, invocation_id, policy_slice, policies, .. } = receipt;
         // The later of the two: a long life claimed by one of them alone does not bring back an old mode.
         let asked_at = asked_at(receipt).max(born_at(invocation_id));
-        Self { decision, tier: *tier, action, space, principal, policy_slice: Some(*policy_slice), asked_at, moment: When::SinceAsked }
+        Self {
+            decision,
+            tier: *tier,
+            action,
+            space,
+            principal,
+            policy_slice: Some(*policy_slice),
+            policies: *policies,
+            asked_at,
+            moment: When::SinceAsked,
+        }
+    }
+
+    /// What the built-in rules were called when it was decided.
+    const fn builtin(&self) -> &'static str {
+        match self.decision.rules_version {
+            Some(_) => BUILTIN_RULES,
+            None => BUILTIN_RULES_BEFORE,
+        }
     }
 
     fn drift(&self) -> Drift {
@@ -330,7 +362,7 @@ fn found(claim: &Claim<'_>, seen: &Seen) -> Found {
         return Found::OtherDecision;
     }
     match claim.policy_slice {
-        Some(slice) if policy_slice(seen) != Some(slice) => Found::OtherSlice,
+        Some(slice) if policy_slice(seen, claim.builtin(), claim.policies) != Some(slice) => Found::OtherSlice,
         Some(_) | None => Found::Same,
     }
 }
@@ -378,16 +410,18 @@ const fn inferred(tier: Tier) -> Mode {
 }
 
 /// SHA-256 over the rules a call saw. Whoever decides makes the same text on their own; the two tests that pin it must agree.
-fn policy_slice(seen: &Seen) -> Option<Digest> {
-    policy_slice_text(seen).map(|text| Digest::new(Sha256::digest(text).into()))
+fn policy_slice(seen: &Seen, builtin: &'static str, policies: Option<Digest>) -> Option<Digest> {
+    policy_slice_text(seen, builtin, policies).map(|text| Digest::new(Sha256::digest(text).into()))
 }
 
-fn policy_slice_text(seen: &Seen) -> Option<String> {
+fn policy_slice_text(seen: &Seen, builtin: &'static str, policies: Option<Digest>) -> Option<String> {
     #[derive(Serialize)]
     struct Slice {
         automation: Option<SliceRow>,
         band: Band,
         org: Option<SliceRow>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        policies: Option<Digest>,
         rules: &'static str,
     }
     #[derive(Serialize)]
@@ -397,7 +431,8 @@ fn policy_slice_text(seen: &Seen) -> Option<String> {
         version: String,
     }
     let row = |row: Row| SliceRow { lock: row.lock, mode: row.mode, version: row.version.to_string() };
-    json::canonical(&Slice { automation: seen.automation.map(row), band: seen.band, org: seen.org.map(row), rules: BUILTIN_RULES }).ok()
+    let (automation, org) = (seen.automation.map(row), seen.org.map(row));
+    json::canonical(&Slice { automation, band: seen.band, org, policies, rules: builtin }).ok()
 }
 
 fn differs(reason: String) -> Finding {
@@ -416,22 +451,22 @@ mod tests {
     fn the_text_of_a_policy_slice_is_the_one_policy_pins_too() {
         let row = |mode, lock, version| Some(Row { mode, lock, version });
         for (automation, org, band, expected) in [
-            (None, None, Band::Green, r#"{"automation":null,"band":"green","org":null,"rules":"builtin/v2"}"#),
+            (None, None, Band::Green, r#"{"automation":null,"band":"green","org":null,"rules":"builtin/v3"}"#),
             // This one stands in the tests of `policy::digest` as well.
             (
                 None,
                 row(Mode::Allow, Lock::Locked, 3),
                 Band::Red,
-                r#"{"automation":null,"band":"red","org":{"lock":"locked","mode":"allow","version":"3"},"rules":"builtin/v2"}"#,
+                r#"{"automation":null,"band":"red","org":{"lock":"locked","mode":"allow","version":"3"},"rules":"builtin/v3"}"#,
             ),
             (
                 row(Mode::Deny, Lock::Open, 9_007_199_254_740_993),
                 row(Mode::RequireApproval, Lock::Open, 1),
                 Band::Black,
-                r#"{"automation":{"lock":"open","mode":"deny","version":"9007199254740993"},"band":"black","org":{"lock":"open","mode":"require_approval","version":"1"},"rules":"builtin/v2"}"#,
+                r#"{"automation":{"lock":"open","mode":"deny","version":"9007199254740993"},"band":"black","org":{"lock":"open","mode":"require_approval","version":"1"},"rules":"builtin/v3"}"#,
             ),
         ] {
-            assert_eq!(policy_slice_text(&Seen { automation, org, band }).as_deref(), Some(expected));
+            assert_eq!(policy_slice_text(&Seen { automation, org, band }, BUILTIN_RULES, None).as_deref(), Some(expected));
         }
     }
 
@@ -461,6 +496,7 @@ mod tests {
             space: space(),
             version,
             quorum: Quorum::default(),
+            redaction: Default::default(),
         }
     }
 
@@ -482,6 +518,7 @@ mod tests {
                 space: &space,
                 principal: &principal,
                 policy_slice: None,
+                policies: None,
                 asked_at: second(0),
                 moment: When::SinceAsked,
             };
@@ -528,11 +565,11 @@ mod tests {
             }
             let (seen, _) = &moments[seen.index(moments.len())];
             let decision = decide(tier, Drift::None, None, seen);
-            let slice = policy_slice(seen);
+            let slice = policy_slice(seen, BUILTIN_RULES_BEFORE, None);
             let expected = moments.iter().any(|(moment, until)| {
                 until.is_none_or(|until: u64| until + 5 >= asked_at)
                     && decide(tier, Drift::None, None, moment) == decision
-                    && policy_slice(moment) == slice
+                    && policy_slice(moment, BUILTIN_RULES_BEFORE, None) == slice
             });
             let claim = Claim {
                 decision: &decision,
@@ -541,6 +578,7 @@ mod tests {
                 space: &space,
                 principal: &principal,
                 policy_slice: slice,
+                policies: None,
                 asked_at: second(asked_at),
                 moment: When::SinceAsked,
             };
@@ -573,6 +611,7 @@ mod tests {
                 space: &space,
                 principal: &principal,
                 policy_slice: None,
+                policies: None,
                 asked_at: second(0),
                 moment: When::SinceAsked,
             };

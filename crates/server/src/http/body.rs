@@ -68,7 +68,7 @@ async fn read(body: Body) -> Result<Bytes, Refusal> {
 fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
     countersign_core::json::parse_strict(bytes).map_err(|error| {
         let mut refusal = Refusal::new(Code::MalformedJson, format!("the body is not JSON we accept: {error}"));
-        refusal.0.errors = vec![api::problem::FieldError { pointer: error.pointer, message: error.message }];
+        refusal.0.errors = vec![api::problem::FieldError::new(error.pointer, error.message)];
         refusal
     })
 }

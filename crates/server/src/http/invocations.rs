@@ -8,7 +8,7 @@ use super::receipts::entry_view;
 use crate::App;
 use api::invocation::{
     ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApprovedOne, DenyRequest, DenyResponse, GrantOfferRequest,
-    GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, SnoozeRequest, SnoozeResponse,
+    GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, ProvenanceName, SnoozeRequest, SnoozeResponse,
 };
 use api::receipt::EntryView;
 use api::{Code, Page, Problem};
@@ -16,12 +16,14 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use countersign_core::invocation::Intention;
+use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, Digest, Invocation, InvocationId, PrincipalId, SessionId, Status};
 use pipeline::{BeyondAsked, GrantFor, Outcome, Request, Yes};
+use policy::scan::Label;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use store::InvocationFilter;
 use utoipa::IntoParams;
@@ -61,6 +63,8 @@ pub(super) async fn invoke(
             approval_ref,
             intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
             reason: body.reason,
+            claimed: body.context.map(|context| Claimed { time: context.time, device: context.device, actor: context.actor }),
+            provenance: labels(body.provenance),
             trace_id: caller.trace_id,
         })
         .await?;
@@ -350,12 +354,21 @@ fn bad_binding() -> Refusal {
     Refusal::new(Code::InvalidRequest, "`binding` is not 64 hex characters").hint("send the `binding.digest` that was shown")
 }
 
-fn parse_id(text: &str) -> Result<InvocationId, Refusal> {
+pub(super) fn parse_id(text: &str) -> Result<InvocationId, Refusal> {
     InvocationId::parse(text).map_err(|_| Refusal::not_found("invocation", text))
 }
 
 fn wanted<T>(text: &str, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Refusal> {
     parse(text).ok_or_else(|| Refusal::new(Code::InvalidQuery, format!("`{name}` does not make sense")))
+}
+
+pub(super) fn labels(provenance: BTreeMap<String, ProvenanceName>) -> BTreeMap<String, Label> {
+    let label = |name| match name {
+        ProvenanceName::User => Label::User,
+        ProvenanceName::ActionOutput => Label::ActionOutput,
+        ProvenanceName::Web => Label::Web,
+    };
+    provenance.into_iter().map(|(pointer, name)| (pointer, label(name))).collect()
 }
 
 /// What a finished wait amounts to.
@@ -375,7 +388,7 @@ fn as_outcome(invocation: Invocation) -> Outcome {
 }
 
 /// The status codes of seed's contract: 200 with the result, 202 while it waits, 403 and 502 with the invocation in the problem.
-fn answer(outcome: Outcome) -> Result<Response, Refusal> {
+pub(super) fn answer(outcome: Outcome) -> Result<Response, Refusal> {
     let (invocation, result, replayed) = match outcome {
         Outcome::Pending(invocation) => {
             let message = match invocation.approvals.len() {

@@ -6,13 +6,13 @@ use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
 use api::problem::FieldError;
-use api::rules::{ModeChangeResponse, ModeName, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
+use api::rules::{ModeChangeResponse, ModeLine, ModeName, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::decision::Lock;
 use countersign_core::principal::Permission;
-use countersign_core::{ActionId, Mode};
+use countersign_core::{ActionId, Mode, OrgId};
 use pipeline::{Listed, SourceListing};
 use store::{ModeChange, OrgMode};
 
@@ -43,11 +43,18 @@ pub(super) async fn replace(
     Strict(body): Strict<ModesFile>,
 ) -> Result<Json<ModesReplacedResponse>, Refusal> {
     caller.must(Permission::ManagePolicy)?;
-    let sources = app.pipeline().catalogue().list(&caller.principal.org).await;
-    let mut rows: Vec<OrgMode> = Vec::with_capacity(body.modes.len());
+    let rows = rows_of(&app, &caller.principal.org, body.modes).await?;
+    let changed = app.store().replace_modes(&caller.principal.org, rows, &caller.principal.id).await?;
+    Ok(Json(ModesReplacedResponse { changed }))
+}
+
+/// The lines of a file of modes; all that is wrong with them is told at once.
+pub(super) async fn rows_of(app: &App, org: &OrgId, lines: Vec<ModeLine>) -> Result<Vec<OrgMode>, Refusal> {
+    let sources = app.pipeline().catalogue().list(org).await;
+    let mut rows: Vec<OrgMode> = Vec::with_capacity(lines.len());
     let mut errors = Vec::new();
-    for (at, line) in body.modes.into_iter().enumerate() {
-        let mut wrong = |message: String| errors.push(FieldError { pointer: format!("/modes/{at}/action"), message });
+    for (at, line) in lines.into_iter().enumerate() {
+        let mut wrong = |message: String| errors.push(FieldError::new(format!("/modes/{at}/action"), message));
         match ActionId::parse(&line.action) {
             Err(error) => wrong(error.to_string()),
             Ok(action) if rows.iter().any(|row| row.action == action) => wrong(format!("`{action}` stands in the file twice")),
@@ -60,8 +67,7 @@ pub(super) async fn replace(
         refusal.0.errors = errors;
         return Err(refusal);
     }
-    let changed = app.store().replace_modes(&caller.principal.org, rows, &caller.principal.id).await?;
-    Ok(Json(ModesReplacedResponse { changed }))
+    Ok(rows)
 }
 
 const fn to_lock(locked: bool) -> Lock {

@@ -7,8 +7,8 @@ use axum::Json;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use countersign_core::Invocation;
 use countersign_core::invocation::DeniedBy;
+use countersign_core::{Invocation, Status};
 use pipeline::Conflict;
 use std::any::Any;
 
@@ -53,6 +53,7 @@ impl Refusal {
             Some(DeniedBy::Person) => Code::DeniedByPerson,
             Some(DeniedBy::Binding) => Code::ApprovalVoid,
             Some(DeniedBy::Drift) => Code::DefinitionMismatch,
+            None if invocation.status == Status::Quarantined => Code::Quarantined,
             Some(DeniedBy::Policy) | None => Code::DeniedByPolicy,
         };
         Self::ended(code, invocation)
@@ -94,7 +95,7 @@ impl From<pipeline::Error> for Refusal {
             E::InvalidParams { action, errors } => {
                 let mut refusal =
                     Self::new(Code::InvalidParams, detail).hint(format!("see the schema with `countersign action show {action}`"));
-                refusal.0.errors = errors.into_iter().map(|error| FieldError { pointer: error.pointer, message: error.message }).collect();
+                refusal.0.errors = errors.into_iter().map(|error| FieldError::new(error.pointer, error.message)).collect();
                 refusal
             }
             E::UnknownInvocation { invocation } => Self::not_found("invocation", &invocation),
@@ -106,6 +107,9 @@ impl From<pipeline::Error> for Refusal {
             E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to answer"),
             E::NotGrantable { invocation, .. } => about(Self::new(Code::NotGrantable, detail), &invocation)
                 .hint(format!("approve this one call with `countersign approve {invocation}`")),
+            E::QuarantineSettled { invocation, .. } => {
+                about(Self::new(Code::QuarantineSettled, detail), &invocation).hint("see what is held with `countersign quarantine list`")
+            }
             E::Conflict { invocation, conflict } => about(Self::new(conflict_code(conflict), detail), &invocation)
                 .hint(format!("see how it ended with `countersign show {invocation}`")),
             E::DryRunUnsupported { .. } => Self::new(Code::DryRunUnsupported, detail),

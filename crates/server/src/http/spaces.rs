@@ -5,13 +5,13 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
-use api::identity::{BandName, ChangeSpaceRequest, NewSpaceRequest, SelfApprovalRule, SpaceView};
+use api::identity::{BandName, ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SelfApprovalRule, SpaceView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::principal::Permission;
-use countersign_core::session::{Quorum, SelfApproval};
+use countersign_core::session::{Kind, Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::{Band, Space, SpaceId, Tier};
 use std::collections::BTreeMap;
 use store::SpaceChange;
@@ -65,10 +65,13 @@ pub(super) async fn change(
     let unknown = || Refusal::not_found("space", &space);
     let id = SpaceId::parse(&space).map_err(|_| unknown())?;
     if body == ChangeSpaceRequest::default() {
-        return Err(Refusal::new(Code::InvalidRequest, "nothing is to be changed").hint("give `band`, `self_approval` or `quorum`"));
+        return Err(
+            Refusal::new(Code::InvalidRequest, "nothing is to be changed").hint("give `band`, `self_approval`, `quorum` or `redaction`")
+        );
     }
     let quorum = body.quorum.map(to_quorum).transpose()?;
-    let change = SpaceChange { band: body.band.map(to_band), self_approval: body.self_approval.map(to_rule), quorum };
+    let redaction = body.redaction.map(to_redaction).transpose()?;
+    let change = SpaceChange { band: body.band.map(to_band), self_approval: body.self_approval.map(to_rule), quorum, redaction };
     let changed = app.store().change_space(&caller.principal.org, &id, change, &caller.principal.id).await?;
     Ok(Json(view(&changed.ok_or_else(unknown)?)))
 }
@@ -80,7 +83,19 @@ fn to_quorum(by_tier: BTreeMap<String, u32>) -> Result<Quorum, Refusal> {
     Quorum::new(by_tier).ok_or_else(|| wrong(format!("a quorum is 1 to {} people", Quorum::PEOPLE_MAX)))
 }
 
-const fn to_band(name: BandName) -> Band {
+fn to_redaction(rule: RedactionRule) -> Result<SpaceRedaction, Refusal> {
+    let wrong = |message: String| Refusal::new(Code::InvalidRequest, message);
+    let kind = |text: String| {
+        Kind::parse(&text).ok_or_else(|| wrong(format!("`{text}` cannot be redacted: use `email`, `phone`, `secret` or `face`")))
+    };
+    let kinds = rule.kinds.into_iter().map(kind).collect::<Result<_, _>>()?;
+    let redaction = SpaceRedaction { kinds, regions: rule.regions };
+    // Also that every region has numbers we know.
+    policy::Redaction::try_from(&redaction).map_err(|unknown| wrong(format!("`{}` is no region with telephone numbers", unknown.0)))?;
+    Ok(redaction)
+}
+
+pub(super) const fn to_band(name: BandName) -> Band {
     match name {
         BandName::Green => Band::Green,
         BandName::Amber => Band::Amber,
@@ -115,6 +130,10 @@ fn view(space: &Space) -> SpaceView {
             SelfApproval::Refused => SelfApprovalRule::Refused,
         },
         quorum: space.quorum.by_tier().iter().map(|(tier, people)| (tier.to_string(), *people)).collect(),
+        redaction: RedactionRule {
+            kinds: space.redaction.kinds.iter().map(|kind| kind.as_str().to_owned()).collect(),
+            regions: space.redaction.regions.clone(),
+        },
         created_at: space.created_at.to_string(),
     }
 }

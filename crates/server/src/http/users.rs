@@ -4,9 +4,9 @@ use super::body::Strict;
 use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
-use super::spaces::named;
+use super::spaces::{named, to_band};
 use crate::App;
-use api::identity::{NewUserRequest, RoleName, UserView};
+use api::identity::{ChangeUserRequest, NewUserRequest, RoleName, UserView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -57,6 +57,25 @@ pub(super) async fn disable(State(app): State<App>, caller: Caller, Path(user): 
     app.store().find_user(org, &id).await?.map(|user| Json(view(user))).ok_or_else(unknown)
 }
 
+/// Says how dangerous a space a person, and whoever acts for them, may act in.
+#[utoipa::path(operation_id = "users_change", patch, path = "/api/v1/users/{user}", tag = "identity", params(("user" = String, Path)), request_body = ChangeUserRequest,
+    responses((status = 200, body = UserView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn change(
+    State(app): State<App>,
+    caller: Caller,
+    Path(user): Path<String>,
+    Strict(body): Strict<ChangeUserRequest>,
+) -> Result<Json<UserView>, Refusal> {
+    caller.must(Permission::ManageIdentity)?;
+    let unknown = || Refusal::not_found("user", &user);
+    let id = UserId::parse(&user).map_err(|_| unknown())?;
+    let org = &caller.principal.org;
+    let found = app.store().find_user(org, &id).await?.ok_or_else(unknown)?;
+    must_reach(&caller, found.role)?;
+    let changed = app.store().limit_user(org, &id, to_band(body.max_band), &caller.principal.id).await?;
+    changed.map(|user| Json(view(user))).ok_or_else(unknown)
+}
+
 /// A service acts with what its scopes say; a person never above their own role.
 pub(super) fn must_reach(caller: &Caller, role: Role) -> Result<(), Refusal> {
     match caller.principal.role {
@@ -76,6 +95,7 @@ fn view(user: User) -> UserView {
             Role::Admin => RoleName::Admin,
             Role::Owner => RoleName::Owner,
         },
+        max_band: user.max_band.as_str().to_owned(),
         created_at: user.created_at.to_string(),
         disabled_at: user.disabled_at.map(|at| at.to_string()),
     }

@@ -125,6 +125,7 @@ fn definition() -> Result<Action, crate::Error> {
         repeatability: Repeatability::NotRepeatable,
         preview: Preview::Unsupported,
         preview_reads: None,
+        exempt_from_redaction: Vec::new(),
         profile: Profile::InProcess,
     })
 }

@@ -230,6 +230,11 @@ impl Tenant {
             answer: None,
             edit: None,
             grant: None,
+            claimed: None,
+            provenance: BTreeMap::new(),
+            redacted: None,
+            released_from: None,
+            policies: None,
             attempts: 0,
             created_at: self.clock.now(),
             started_at: None,
@@ -299,6 +304,7 @@ impl Tenant {
             key,
             approval: None,
             grant: GrantUse::Kept,
+            quarantine: None,
         }
     }
 
@@ -353,7 +359,7 @@ impl Tenant {
             decision: invocation.decision.clone(),
             approval: approved(invocation),
             sandbox: Sandbox { profile: "in_process".into() },
-            outputs: Some(Outputs { digest: sha256("outputs"), bytes: 7 }),
+            outputs: Some(Outputs { digest: sha256("outputs"), bytes: 7, withheld: false }),
             artifacts: Vec::new(),
             evidence: None,
             verification: None,
@@ -375,6 +381,9 @@ impl Tenant {
             supersedes: None,
             grant: invocation.grant.clone(),
             grant_returned: false,
+            claimed: None,
+            policies: None,
+            redacted: BTreeMap::new(),
             edit: None,
         };
         EntryDraft { id: EntryId::Receipt(id), body: body.to_canonical().unwrap() }

@@ -4,15 +4,18 @@ use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engin
 use countersign_core::decision::{Drift, Lock};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms};
 use countersign_core::keyring::Keyring;
-use countersign_core::ledger::{Approved, Begin, Begun, Finished, Ledger, NewDrift, Pin, Row, Wording};
+use countersign_core::ledger::{Approved, Begin, Begun, Finished, Ledger, NewDrift, NewQuarantine, Pin, Row, Settling, Wording};
 use countersign_core::notification::{Notification, Notifier};
+use countersign_core::policies::PolicyTexts;
+use countersign_core::quarantine::{Caught, Holds, QuarantineState};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId, Session, Status,
+    ActionId, Band, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId, Session, SpaceId,
+    Status,
 };
 use std::collections::BTreeSet;
 use std::path::Path;
-use store::{GrantFilter, InvocationFilter, ModeChange, NewGrant, SpaceChange, Store};
+use store::{Crossing, GrantFilter, InvocationFilter, ModeChange, NewConsent, NewGrant, SpaceChange, Store};
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
 
@@ -26,6 +29,9 @@ struct Full {
     notification: NotificationId,
     grant: GrantId,
     request: GrantId,
+    consent: ConsentId,
+    quarantined: InvocationId,
+    other_space: SpaceId,
 }
 
 const KEY: &str = "order-7";
@@ -40,7 +46,7 @@ async fn full(world: &World, name: &str) -> Full {
     let by = PrincipalId::User(tenant.owner.clone());
     let change = ModeChange { automation: None, action: action(WRITE), mode: Some(Mode::RequireApproval), lock: Lock::Open, by };
     store.change_mode(&tenant.org, change).await.unwrap();
-    store.create_space(&tenant.org, &format!("space of {name}"), &tenant.person()).await.unwrap();
+    let other_space = store.create_space(&tenant.org, &format!("space of {name}"), &tenant.person()).await.unwrap().unwrap().id;
     let notification = Notification {
         id: tenant.draw(NotificationId::new),
         org: tenant.org.clone(),
@@ -57,13 +63,39 @@ async fn full(world: &World, name: &str) -> Full {
     store.switch_on(&tenant.org, switched(&tenant), Stop::Everything, name, &by).await.unwrap();
     let pin = Pin { structural: digest(1), textual: digest(2), wording: Wording::Reviewed, seen: None };
     store.review(&tenant.org, &action(READ), pin, &by).await.unwrap();
+    let consent = store.give_consent(&tenant.org, new_consent(&tenant)).await.unwrap().id;
+    store.allow_crossing(&tenant.org, crossing(&tenant, &other_space), &by).await.unwrap();
+    store.set_policies(&tenant.org, PolicyTexts { abac: format!("// of {}", tenant.org), ..PolicyTexts::default() }, &by).await.unwrap();
+    store.limit_user(&tenant.org, &tenant.owner, Band::Red, &by).await.unwrap();
+    store.label_session(&tenant.org, &tenant.session.id, "private_data").await.unwrap();
+    let dangerous = tenant.calling(WRITE, Status::Quarantined);
+    let mut finish = tenant.finish(&dangerous, Row::Insert, Status::Quarantined);
+    finish.quarantine = Some(NewQuarantine {
+        holds: Holds::Params,
+        sealed: tenant.org.as_str().as_bytes().to_vec(),
+        caught: vec![Caught { rule: "rule".into(), pointer: String::new(), message: name.into() }],
+        lifetime_seconds: 60,
+    });
+    store.finish(finish.into()).await.unwrap();
     let until = store.now().await.unwrap().plus_seconds(60);
     store.snooze(&tenant.org, &keyed.id, &tenant.owner, until).await.unwrap();
     store.checkpoint(&tenant.org).await.unwrap();
     // Warm: what was opened once must not be handed to the next who asks.
     store.space_key(&tenant.org, &tenant.space).await.unwrap();
     let receipt = ended.receipt.clone().unwrap().id;
-    Full { pending: keyed, running, ended, receipt, notification: notification.id, grant, request, tenant }
+    Full {
+        pending: keyed,
+        running,
+        ended,
+        receipt,
+        notification: notification.id,
+        grant,
+        request,
+        consent,
+        quarantined: dangerous.id,
+        other_space,
+        tenant,
+    }
 }
 
 fn new_grant(tenant: &Tenant) -> NewGrant {
@@ -71,6 +103,15 @@ fn new_grant(tenant: &Tenant) -> NewGrant {
     let covers = Covers::parse(WRITE).unwrap();
     let terms = GrantTerms { scope, space: None, covers, condition: None, calls_max: Some(2), definition: None };
     NewGrant { terms, lifetime_seconds: 3_600, reason: None }
+}
+
+fn new_consent(tenant: &Tenant) -> NewConsent {
+    let purpose = "action:files.write_text".to_owned();
+    NewConsent { user: tenant.owner.clone(), space: None, purpose, evidence: None, lifetime_seconds: None }
+}
+
+fn crossing(tenant: &Tenant, to: &SpaceId) -> Crossing {
+    Crossing { from: tenant.space.clone(), to: to.clone(), action: action(WRITE) }
 }
 
 fn switched(tenant: &Tenant) -> SwitchScope {
@@ -116,6 +157,20 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_pin: store.find_pin(org, &action(READ)).await.unwrap();
         find_review: store.find_review(org, &action(READ)).await.unwrap();
         find_definition: store.find_definition(org, digest(2)).await.unwrap();
+        find_policies: store.find_policies(org).await.unwrap();
+        find_purposes: store.find_purposes(org, &theirs.tenant.owner, &theirs.tenant.space).await.unwrap();
+        list_purposes: store.list_purposes(org, &theirs.tenant.owner, &theirs.tenant.space).await.unwrap();
+        find_max_band: store.find_max_band(org, &theirs.tenant.owner).await.unwrap();
+        find_labels: store.find_labels(org, &theirs.tenant.session.id).await.unwrap();
+        find_quarantine: store.find_quarantine(org, &theirs.quarantined).await.unwrap();
+        find_quarantined: store.find_quarantined(org, &theirs.quarantined).await.unwrap();
+        is_crossing: store.is_crossing(org, &theirs.tenant.space, theirs.other_space.as_str(), &action(WRITE)).await.unwrap();
+        list_approvers: store.list_approvers(org).await.unwrap();
+        list_consents: store.list_consents(org, None, &all).await.unwrap();
+        list_consents: store.list_consents(org, Some(&theirs.tenant.owner), &all).await.unwrap();
+        list_crossings: store.list_crossings(org).await.unwrap();
+        list_policy_versions: store.list_policy_versions(org, &all).await.unwrap();
+        list_quarantines: store.list_quarantines(org, None, &all).await.unwrap();
         find_modes: store.find_modes(org, None, &action(READ)).await.unwrap();
         list_entries_of: store.list_entries_of(org, &theirs.ended.id).await.unwrap();
         list_invocations: store.list_invocations(org, &filter, &all).await.unwrap();
@@ -169,12 +224,21 @@ const NOT_OF_ONE_ORG: [(&str, &str); 11] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 29] = [
+const WRITES: [&str; 38] = [
     "create_space",
     "change_space",
     "replace_modes",
     "forget_expired_keys",
     "give_grant",
+    "give_consent",
+    "withdraw_consent",
+    "allow_crossing",
+    "forbid_crossing",
+    "set_policies",
+    "limit_user",
+    "label_session",
+    "settle_quarantine",
+    "expire_quarantines",
     "request_grant",
     "approve_grant",
     "refuse_grant",
@@ -244,6 +308,9 @@ async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
         theirs.notification.as_str(),
         theirs.grant.as_str(),
         theirs.request.as_str(),
+        theirs.consent.as_str(),
+        theirs.quarantined.as_str(),
+        theirs.other_space.as_str(),
     ]
     .map(str::to_owned)
     .into();
@@ -291,6 +358,22 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let pin = Pin { structural: digest(1), textual: digest(9), wording: Wording::Ignored, seen: None };
     store.review(org, &action(READ), pin, &by).await.unwrap();
     assert_eq!(store.expire_grants(org).await, Ok(0));
+    assert_eq!(store.withdraw_consent(org, &theirs.consent, &them.owner).await, Ok(None));
+    assert_eq!(store.forbid_crossing(org, crossing(them, &theirs.other_space), &by).await, Ok(false));
+    assert_eq!(store.limit_user(org, &them.owner, Band::Green, &by).await, Ok(None));
+    let settling = Settling {
+        invocation: theirs.quarantined.clone(),
+        state: QuarantineState::Discarded,
+        reason: "theirs".into(),
+        by: by.clone(),
+        released_as: None,
+    };
+    assert_eq!(store.settle_quarantine(org, settling).await, Ok(None));
+    assert_eq!(store.expire_quarantines(org).await, Ok(0));
+    store.label_session(org, &them.session.id, "untrusted_content").await.unwrap();
+    store.allow_crossing(org, crossing(them, &theirs.other_space), &by).await.unwrap();
+    store.set_policies(org, PolicyTexts::default(), &by).await.unwrap();
+    store.give_consent(org, new_consent(them)).await.unwrap();
     let change = ModeChange { automation: None, action: action(WRITE), mode: None, lock: Lock::Open, by };
     store.change_mode(org, change).await.unwrap();
     store.replace_modes(org, Vec::new(), &ours.tenant.person()).await.unwrap();

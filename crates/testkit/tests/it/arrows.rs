@@ -68,6 +68,11 @@ const RESERVED: &[Reserved] = &[
         to: &["policy"],
         because: "only policy knows which language policies are written in",
     },
+    Reserved {
+        packages: &["phonenumber", "rustface", "image"],
+        to: &["policy"],
+        because: "what is taken out of a call is found in one place",
+    },
     Reserved { packages: &["jsonschema"], to: &["pipeline", "automation"], because: "params are validated in one place" },
 ];
 
@@ -242,6 +247,7 @@ fn every_forbidden_arrow_is_noticed_with_its_sentence() {
         ("store", "anyhow", "only the command line talks to a terminal"),
         ("store", "getrandom", "randomness is a port, filled in where everything is composed"),
         ("pipeline", "cedar-policy", "only policy knows which language policies are written in"),
+        ("pipeline", "phonenumber", "what is taken out of a call is found in one place"),
         ("server", "jsonschema", "params are validated in one place"),
     ] {
         let name = format!("{PREFIX}{from}");

@@ -87,6 +87,8 @@ impl Invoke {
             approval_ref: None,
             dry_run: client.rehearses(),
             reason: self.reason,
+            context: None,
+            provenance: std::collections::BTreeMap::new(),
         };
         let path = ["sessions", &session, "actions", "invoke"];
         // Rehearsed by the server, which knows what would change.

@@ -37,6 +37,7 @@ fn read_text() -> Result<Action, crate::Error> {
         repeatability: Repeatability::Repeatable,
         preview: Preview::Unsupported,
         preview_reads: None,
+        exempt_from_redaction: Vec::new(),
         profile: Profile::InProcess,
     })
 }
@@ -78,6 +79,7 @@ fn list() -> Result<Action, crate::Error> {
         repeatability: Repeatability::Repeatable,
         preview: Preview::Unsupported,
         preview_reads: None,
+        exempt_from_redaction: Vec::new(),
         profile: Profile::InProcess,
     })
 }
@@ -117,6 +119,7 @@ fn write_text() -> Result<Action, crate::Error> {
         preview: Preview::Supported,
         // The difference shows what the file holds now.
         preview_reads: Some(action_id("files.read_text")?),
+        exempt_from_redaction: Vec::new(),
         profile: Profile::InProcess,
     })
 }
@@ -143,6 +146,7 @@ fn delete() -> Result<Action, crate::Error> {
         preview: Preview::Supported,
         // The difference shows what the file holds now.
         preview_reads: Some(action_id("files.read_text")?),
+        exempt_from_redaction: Vec::new(),
         profile: Profile::InProcess,
     })
 }

@@ -31,6 +31,7 @@ fn get() -> Result<Action, crate::Error> {
         repeatability: Repeatability::Repeatable,
         preview: Preview::Unsupported,
         preview_reads: None,
+        exempt_from_redaction: Vec::new(),
         profile: Profile::InProcess,
     })
 }
@@ -61,6 +62,7 @@ fn request() -> Result<Action, crate::Error> {
         repeatability: Repeatability::NotRepeatable,
         preview: Preview::Unsupported,
         preview_reads: None,
+        exempt_from_redaction: Vec::new(),
         profile: Profile::InProcess,
     })
 }

@@ -1,0 +1,214 @@
+//! What the gates go by, on the wire: policies, consents, crossings, quarantine; and what they would say.
+
+use crate::invocation::{CallerContext, DecisionView, GateView, ProvenanceName};
+use crate::rules::ModeLine;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// The org's own policies, in Cedar: one text for each gate they rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PoliciesFile {
+    pub rbac: String,
+    pub abac: String,
+    pub consent: String,
+    pub space: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoliciesView {
+    /// The version of the org's rules that set them; 0 when none were ever set.
+    pub version: i64,
+    pub policies: PoliciesFile,
+    pub set_by: Option<String>,
+    pub set_at: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoliciesSetResponse {
+    pub version: i64,
+    /// How many policies there are now.
+    pub policies: u64,
+}
+
+/// The vocabulary policies are written in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PolicySchemaResponse {
+    /// A Cedar schema.
+    pub schema: String,
+}
+
+/// Policies and modes to be tried on what was recorded. What is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WhatIfRequest {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policies: Option<PoliciesFile>,
+    /// All of the org's modes, and no others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modes: Option<Vec<ModeLine>>,
+    /// How far back, such as `24h` or `7d`; 7 days when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WhatIfResponse {
+    /// Recorded invocations that were decided again.
+    pub replayed: u64,
+    /// Those that could not be: their action, session or principal is gone.
+    pub skipped: u64,
+    /// There were more than are looked at in one go.
+    pub truncated: bool,
+    /// Every invocation that would be decided otherwise, newest first.
+    pub changes: Vec<WhatIfChange>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WhatIfChange {
+    pub invocation_id: String,
+    pub action: String,
+    pub principal: String,
+    pub created_at: String,
+    /// `runs`, `asks` or `denied`.
+    pub before: String,
+    pub after: String,
+    /// What decides it anew.
+    pub because: String,
+}
+
+/// What would happen to a call, asked without making it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainRequest {
+    pub action: String,
+    /// As whom: the agent of this session.
+    pub session_id: String,
+    /// Without params the answer is for params nobody objects to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub params: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<CallerContext>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub provenance: BTreeMap<String, ProvenanceName>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ExplainResponse {
+    pub action: String,
+    pub tier: String,
+    pub session_id: String,
+    pub space_id: String,
+    pub principal: String,
+    /// `runs`, `asks`, `denied`, `quarantined` or `refused` (the params do not fit).
+    pub would: String,
+    /// In one sentence, what decides it.
+    pub because: String,
+    pub decision: DecisionView,
+    pub gates: Vec<GateView>,
+    /// `none`, `textual` or `structural`.
+    pub drift: String,
+    /// The grant that would stand in for a person.
+    pub grant_id: Option<String>,
+    /// How many people would have to say yes.
+    pub approvals_needed: Option<u32>,
+    /// What is wrong with the params.
+    pub errors: Vec<crate::problem::FieldError>,
+}
+
+/// A person's leave for one purpose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewConsentRequest {
+    /// Such as `action:files.write_text`.
+    pub purpose: String,
+    /// Only in this space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space_id: Option<String>,
+    /// Such as `30d`; without it, until it is withdrawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in: Option<String>,
+    /// What you were shown or said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConsentView {
+    pub id: String,
+    pub user_id: String,
+    pub purpose: String,
+    pub space_id: Option<String>,
+    pub evidence: Option<String>,
+    /// `live`, `expired` or `withdrawn`.
+    pub state: String,
+    pub given_at: String,
+    pub expires_at: Option<String>,
+    pub withdrawn_at: Option<String>,
+}
+
+/// An action that may reach from one space into another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CrossingRequest {
+    pub action: String,
+    pub from_space_id: String,
+    pub to_space_id: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CrossingView {
+    pub action: String,
+    pub from_space_id: String,
+    pub to_space_id: String,
+    pub listed_by: String,
+    pub listed_at: String,
+}
+
+/// Why something was caught; never the content itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CaughtView {
+    pub rule: String,
+    pub pointer: String,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QuarantineView {
+    /// The invocation that ended so.
+    pub invocation_id: String,
+    pub action: String,
+    pub session_id: String,
+    pub space_id: String,
+    pub principal: String,
+    /// `params` of a call that was not made, or `output` of one that was.
+    pub holds: String,
+    /// `held`, `released`, `discarded` or `expired`.
+    pub state: String,
+    pub caught: Vec<CaughtView>,
+    pub settled_by: Option<String>,
+    pub settled_at: Option<String>,
+    pub reason: Option<String>,
+    /// The new invocation a release started.
+    pub released_as: Option<String>,
+    pub expires_at: String,
+    pub created_at: String,
+}
+
+/// Releases or discards what was quarantined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SettleRequest {
+    pub reason: String,
+}
+
+/// What was withheld of a source's answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReleasedOutputResponse {
+    pub invocation_id: String,
+    #[schema(value_type = Object)]
+    pub output: Value,
+}

@@ -1,0 +1,152 @@
+//! What would happen to a call now, and why: the same stages, asked without a trace. Nothing is counted, kept, noted or performed.
+
+use crate::admit::{Admitted, Live};
+use crate::decide::Moded;
+use crate::gate::Gates;
+use crate::resolve::Resolved;
+use crate::validate::errors_of;
+use crate::{Error, ParamError, Pipeline, Request};
+use countersign_core::decision::{Drift, GateVerdict, Verdict};
+use countersign_core::invocation::{Claimed, Intention};
+use countersign_core::{ActionId, Decision, GrantId, InvocationId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
+use policy::scan::Label;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A call that somebody wonders about.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub org: OrgId,
+    /// As whom: the agent of this session.
+    pub session: SessionId,
+    pub action: String,
+    /// Without params, whether they fit is left out of the answer.
+    pub params: Option<Value>,
+    pub claimed: Option<Claimed>,
+    pub provenance: BTreeMap<String, Label>,
+}
+
+/// What would become of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Would {
+    Run,
+    Ask,
+    Deny,
+    Quarantine,
+    /// The params do not fit: it would not even become an invocation.
+    Refuse,
+}
+
+/// The answer.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    pub principal: Principal,
+    pub session: Session,
+    pub action: ActionId,
+    pub tier: Tier,
+    pub drift: Drift,
+    pub would: Would,
+    /// In one sentence, what decides it.
+    pub because: String,
+    pub decision: Decision,
+    pub gates: Vec<GateVerdict>,
+    pub grant: Option<GrantId>,
+    /// How many people would have to say yes, where any would.
+    pub approvals_needed: Option<u32>,
+    pub errors: Vec<ParamError>,
+}
+
+impl Pipeline {
+    pub async fn explain(&self, question: Question) -> Result<Explanation, Error> {
+        let resolved = self.imagine(&question).await?;
+        let (action, tier, drift) = (resolved.action().id.clone(), resolved.action().tier, resolved.drift);
+        let Admitted { session, request, space, .. } = &resolved.admitted;
+        let (session, principal, quorum) = (session.clone(), request.principal.clone(), space.quorum.of(tier));
+        let errors = if question.params.is_some() { errors_of(&resolved) } else { Vec::new() };
+        let validated = self.validated_as_it_is(resolved).await?;
+        let (gated, denial, is_caught) = match self.gate(validated, None).await? {
+            Gates::Passed(gated) => (gated, None, false),
+            Gates::Denied(gated, failure) => (*gated, Some(failure.message), false),
+            Gates::Quarantined(gated, caught) => (*gated, caught.into_iter().next().map(|caught| caught.message), true),
+        };
+        let Moded { decision, is_grantable, .. } = self.mode_of(&gated).await?;
+        let asks = decision.mode == Mode::RequireApproval && denial.is_none();
+        let grant = if asks { self.fitting_grant(&gated, is_grantable).await?.map(|grant| grant.id().clone()) } else { None };
+        let would = match (&denial, decision.mode) {
+            _ if !errors.is_empty() => Would::Refuse,
+            (Some(_), _) if is_caught => Would::Quarantine,
+            (Some(_), _) | (None, Mode::Deny) => Would::Deny,
+            (None, Mode::RequireApproval) if grant.is_none() => Would::Ask,
+            (None, Mode::RequireApproval | Mode::Allow) => Would::Run,
+        };
+        let because = match (&denial, would) {
+            (_, Would::Refuse) => "the params do not fit the action's schema".to_owned(),
+            (Some(message), _) => message.clone(),
+            (None, _) => because(&decision, &gated.gates, grant.as_ref()),
+        };
+        let approvals_needed = (would == Would::Ask).then_some(quorum);
+        Ok(Explanation {
+            principal,
+            session,
+            action,
+            tier,
+            drift,
+            would,
+            because,
+            decision,
+            gates: gated.gates,
+            grant,
+            approvals_needed,
+            errors,
+        })
+    }
+
+    /// The call, as far as it would be resolved; a drift is seen and not noted.
+    async fn imagine(&self, question: &Question) -> Result<Resolved, Error> {
+        let agent = PrincipalId::Agent(question.session.clone());
+        let session = self.ledger().find_session(&question.org, &question.session).await?;
+        let session = session.ok_or_else(|| Error::UnknownSession { session: question.session.clone() })?;
+        let principal = self.ledger().find_principal(&question.org, &agent).await?;
+        let principal = principal.ok_or_else(|| Error::SessionEnded { session: session.id.clone() })?;
+        let rules_version = self.ledger().rules_version(&question.org).await?;
+        let space = self.space_of(&session).await?;
+        let unknown = || Error::UnknownAction { action: question.action.chars().take(160).collect() };
+        let id = ActionId::parse(&question.action).map_err(|_| unknown())?;
+        let found = self.inner.catalogue.find(&question.org, &id).await;
+        let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
+        let (source, definition) = found.ok_or_else(unknown)?;
+        let drift = self.drift_seen(&question.org, &definition.action).await?;
+        let request = Request {
+            principal: principal.clone(),
+            session: session.id.clone(),
+            action: question.action.clone(),
+            params: question.params.clone().unwrap_or_else(|| Value::Object(serde_json::Map::new())),
+            idempotency_key: None,
+            approval_ref: None,
+            intention: Intention::Effect,
+            reason: None,
+            claimed: question.claimed.clone(),
+            provenance: question.provenance.clone(),
+            trace_id: String::new(),
+        };
+        let created_at = self.now();
+        let id = InvocationId::new(created_at, self.random_bytes());
+        let Live { session, space, rules_version, .. } = Live { principal, session, space, rules_version };
+        let admitted = Admitted { id, created_at, session, space, rules_version, request, raw: None, released_from: None };
+        Ok(Resolved { admitted, source, definition, drift })
+    }
+}
+
+fn because(decision: &Decision, gates: &[GateVerdict], grant: Option<&GrantId>) -> String {
+    if let Some(grant) = grant {
+        return format!("grant `{grant}` stands in for a person");
+    }
+    let asking = gates.iter().find(|gate| gate.verdict == Verdict::NeedsApproval);
+    match (decision.tightened.last(), asking) {
+        (Some(_), Some(gate)) if decision.mode == Mode::RequireApproval => {
+            format!("gate `{}` asks for a person, by {}", gate.gate.as_str(), gate.determining.join(", "))
+        }
+        (Some(reason), _) => reason.to_string(),
+        (None, _) => format!("the mode is `{}`, from `{}`", decision.mode, decision.source.as_str()),
+    }
+}

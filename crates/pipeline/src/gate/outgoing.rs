@@ -1,0 +1,91 @@
+//! Gate 6: what must not reach the source is taken out of the params, where the space asks for it. Then they are looked at again:
+//! a call whose params no longer fit does not go out.
+
+use super::{Gated, Gates, exemption_purpose};
+use crate::admit::Admitted;
+use crate::validate::errors_of;
+use crate::{Error, Pipeline};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use countersign_core::decision::{Gate, GateVerdict, Verdict};
+use countersign_core::invocation::{Failure, TakenOut};
+use countersign_core::json;
+use countersign_core::quarantine::Caught;
+use countersign_core::session::Kind;
+use policy::{Outgoing, Redaction};
+
+/// The rule that the space set.
+const SPACE: &str = "space.redaction";
+
+impl Pipeline {
+    pub(super) async fn take_out(&self, mut gated: Gated) -> Result<Gates, Error> {
+        let Admitted { session, space, request, .. } = &gated.validated.resolved.admitted;
+        if space.redaction.kinds.is_empty() {
+            return Ok(Gates::Passed(gated));
+        }
+        let rules = match Redaction::try_from(&space.redaction) {
+            Ok(rules) => rules,
+            Err(unknown) => return Err(Error::Internal { message: format!("space `{}` names the region `{}`", space.id, unknown.0) }),
+        };
+        let action = gated.validated.resolved.action();
+        let mut exempt = Vec::new();
+        if !action.exempt_from_redaction.is_empty()
+            && let Some(owner) = &request.principal.owner
+        {
+            let consents = self.ledger().find_purposes(&session.org, owner, &space.id).await?;
+            if consents.contains(&exemption_purpose(&action.id)) {
+                exempt.clone_from(&action.exempt_from_redaction);
+            }
+        }
+        let outgoing = redacted(request.params.clone(), rules, exempt).await?;
+        if !outgoing.unreadable.is_empty() {
+            let caught = outgoing.unreadable.iter().map(|place| Caught {
+                rule: "redaction.unreadable".to_owned(),
+                pointer: place.pointer.clone(),
+                message: "it could not be looked into, so it cannot be said that nothing is left in it".to_owned(),
+            });
+            let caught = caught.collect();
+            gated.set(GateVerdict::new(Gate::Redaction, Verdict::Quarantine, vec![SPACE.to_owned()]));
+            return Ok(Gates::Quarantined(Box::new(gated), caught));
+        }
+        if outgoing.counts.is_empty() {
+            gated.set(GateVerdict::new(Gate::Redaction, Verdict::Ok, vec![SPACE.to_owned()]));
+            return Ok(Gates::Passed(gated));
+        }
+        self.send_instead(gated, outgoing)
+    }
+
+    /// The params become the redacted ones: what is approved, sent and recorded from here on.
+    fn send_instead(&self, mut gated: Gated, outgoing: Outgoing) -> Result<Gates, Error> {
+        let counts = outgoing.counts.iter().map(|(kind, count)| (kind.as_str().to_owned(), *count)).collect();
+        let validated = &mut gated.validated;
+        let canonical = json::canonical(&outgoing.value).map_err(|error| Error::Internal { message: error.to_string() })?;
+        validated.digests.params = validated.key.digest("params", canonical.as_bytes());
+        validated.resolved.admitted.request.params = outgoing.value;
+        let map = serde_json::to_vec(&outgoing.map).map_err(|error| Error::Internal { message: error.to_string() })?;
+        let context = format!("redaction:{}", validated.resolved.admitted.id);
+        let sealed_map = STANDARD.encode(validated.key.seal(&context, &map));
+        let broken = errors_of(&validated.resolved).into_iter().next();
+        gated.taken_out = Some(TakenOut { counts, sealed_map });
+        match broken {
+            None => {
+                gated.set(GateVerdict::new(Gate::Redaction, Verdict::Redacted, vec![SPACE.to_owned()]));
+                Ok(Gates::Passed(gated))
+            }
+            Some(error) => {
+                gated.set(GateVerdict::new(Gate::Redaction, Verdict::Deny, vec![SPACE.to_owned()]));
+                let message = format!("without what is redacted the params no longer fit at `{}`: {}", error.pointer, error.message);
+                Ok(Gates::Denied(Box::new(gated), Failure { code: "redaction_breaks_params".into(), message }))
+            }
+        }
+    }
+}
+
+/// Pictures take a while: they are looked at off the threads that answer requests.
+async fn redacted(params: serde_json::Value, rules: Redaction, exempt: Vec<String>) -> Result<Outgoing, Error> {
+    if !rules.kinds.contains(&Kind::Face) {
+        return Ok(policy::redact_params(&params, &rules, &exempt));
+    }
+    let looked = tokio::task::spawn_blocking(move || policy::redact_params(&params, &rules, &exempt)).await;
+    looked.map_err(|error| Error::Internal { message: error.to_string() })
+}

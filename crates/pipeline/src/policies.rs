@@ -1,0 +1,64 @@
+//! An org's own policies, made ready once for each version of them.
+
+use crate::{Error, Pipeline};
+use countersign_core::policies::PolicyTexts;
+use countersign_core::{Action, Digest, OrgId};
+use parking_lot::RwLock;
+use policy::{Policies, PolicyProblem};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// By org: the version they were made from, and what they amount to. `None` where there are none.
+#[derive(Default)]
+pub(crate) struct Compiled(RwLock<HashMap<OrgId, (i64, Option<Arc<Policies>>)>>);
+
+impl Pipeline {
+    /// The policies in force. Ones that no longer read are an error, which denies: it is never as if there were none.
+    pub(crate) async fn policies_of(&self, org: &OrgId) -> Result<Option<Arc<Policies>>, Error> {
+        let in_force = self.ledger().find_policies(org).await?;
+        let Compiled(compiled) = &self.inner.compiled;
+        if let Some((version, policies)) = compiled.read().get(org)
+            && *version == in_force.version
+        {
+            return Ok(policies.clone());
+        }
+        let policies = if in_force.texts.is_empty() { None } else { Some(Arc::new(load(in_force.texts.clone()).await?)) };
+        compiled.write().insert(org.clone(), (in_force.version, policies.clone()));
+        Ok(policies)
+    }
+
+    /// Makes policies ready as if they were saved: the problems say where, and nothing is kept.
+    pub async fn compile(&self, org: &OrgId, texts: PolicyTexts) -> Result<Result<Arc<Policies>, Vec<PolicyProblem>>, Error> {
+        let actions = self.inner.catalogue.all_actions(org).await;
+        let compiled = tokio::task::spawn_blocking(move || policy::cedar::compile(&texts, &actions)).await;
+        compiled.map(|compiled| compiled.map(Arc::new)).map_err(|error| Error::Internal { message: error.to_string() })
+    }
+
+    /// The vocabulary policies are written in: every action and what is known of a call.
+    pub async fn policy_schema(&self, org: &OrgId) -> String {
+        policy::cedar::schema(&self.inner.catalogue.all_actions(org).await)
+    }
+
+    /// What the org's policies say about one action, by digest, kept for whoever verifies a receipt later.
+    pub(crate) async fn slice_of(&self, org: &OrgId, policies: Option<&Policies>, action: &Action) -> Result<Option<Digest>, Error> {
+        let Some(slice) = policies.and_then(|policies| policies.slice_of(action)) else {
+            return Ok(None);
+        };
+        let digest = policy::digest::policies(&slice);
+        self.archive_once(org, digest, slice).await?;
+        Ok(Some(digest))
+    }
+}
+
+/// Off the threads that answer requests: many policies take a while.
+async fn load(texts: PolicyTexts) -> Result<Policies, Error> {
+    let loaded = tokio::task::spawn_blocking(move || policy::cedar::load(&texts)).await;
+    match loaded {
+        Ok(Ok(policies)) => Ok(policies),
+        Ok(Err(problems)) => {
+            let first = problems.first().map_or_else(String::new, |problem| problem.message.clone());
+            Err(Error::Internal { message: format!("the org's policies no longer read: {first}") })
+        }
+        Err(error) => Err(Error::Internal { message: error.to_string() }),
+    }
+}

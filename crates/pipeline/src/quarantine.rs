@@ -1,0 +1,160 @@
+//! What is too dangerous to run ends here, with its receipt; what it held is kept, sealed. A person who neither asked for it nor
+//! owns who did may release it, as a new call that passes every other gate again, or discard it.
+
+use crate::gate::Gated;
+use crate::record::Ending;
+use crate::{Error, Outcome, Pipeline, Request, Walked};
+use countersign_core::invocation::{Failure, Intention};
+use countersign_core::ledger::{NewQuarantine, Row, Settled, Settling};
+use countersign_core::limits::{DECISIONS_MAX, QUARANTINE_SECONDS};
+use countersign_core::principal::Permission;
+use countersign_core::quarantine::{Caught, Holds, Quarantine, QuarantineState};
+use countersign_core::{Invocation, InvocationId, Principal, PrincipalId, Status, json};
+use serde_json::Value;
+
+/// What a release led to.
+#[derive(Debug)]
+pub enum Released {
+    /// The call was made again, as a new invocation.
+    Call(Box<Outcome>),
+    /// What a source had answered and was withheld.
+    Output(Value),
+}
+
+impl Pipeline {
+    pub(crate) async fn quarantine(&self, gated: Gated, caught: Vec<Caught>) -> Result<Outcome, Error> {
+        let message = match caught.first() {
+            Some(first) => format!("{} at `{}`: {}; it was not run, and is kept for review", first.rule, first.pointer, first.message),
+            None => "it was not run, and is kept for review".to_owned(),
+        };
+        let failure = Failure { code: "quarantined".into(), message };
+        let admitted = &gated.validated.resolved.admitted;
+        let sealed = sealed(&*gated.validated.key, &admitted.id, &admitted.request.params)?;
+        let denied = self.refuse(gated, failure).await?;
+        let invocation = denied.gated.to_invocation(Status::Quarantined, &denied.decision);
+        let mut ending = Ending::unexecuted(invocation, Status::Quarantined, None, denied.failure, Row::Insert);
+        ending.policy_slice = denied.policy_slice;
+        ending.profile = denied.gated.validated.resolved.action().profile.as_str().to_owned();
+        ending.idempotency = denied.gated.validated.idempotency_digest();
+        ending.quarantine = Some(NewQuarantine { holds: Holds::Params, sealed, caught, lifetime_seconds: QUARANTINE_SECONDS });
+        let invocation = self.record_ending(ending).await?;
+        Ok(Outcome::Ended { invocation: Box::new(invocation), result: None })
+    }
+
+    /// Lets a quarantined call go, as a new invocation in the name of who first asked.
+    pub async fn release(&self, principal: &Principal, id: &InvocationId, reason: String) -> Result<Released, Error> {
+        let (pipeline, principal, id) = (self.clone(), principal.clone(), id.clone());
+        self.survive(Box::pin(async move { pipeline.release_and_run(&principal, &id, reason).await })).await
+    }
+
+    async fn release_and_run(&self, principal: &Principal, id: &InvocationId, reason: String) -> Result<Released, Error> {
+        let held = self.settleable(principal, id).await?;
+        let plain = self.open_quarantined(&held, &principal.org).await?;
+        let again = match (&held.state, &held.released_as) {
+            // It was let go before, and the call was lost in a crash: it is made now.
+            (QuarantineState::Released, Some(again)) if self.ledger().find_invocation(&principal.org, again).await?.is_none() => {
+                again.clone()
+            }
+            (QuarantineState::Released, None) if held.holds == Holds::Output => return Ok(Released::Output(plain)),
+            _ => {
+                let again = InvocationId::new(self.now(), self.random_bytes());
+                let released_as = (held.holds == Holds::Params).then(|| again.clone());
+                self.end_quarantine(principal, id, QuarantineState::Released, reason, released_as).await?;
+                again
+            }
+        };
+        if held.holds == Holds::Output {
+            return Ok(Released::Output(plain));
+        }
+        self.make_again(&held, principal, again, plain).await.map(|outcome| Released::Call(Box::new(outcome)))
+    }
+
+    /// Throws away what a quarantined call held.
+    pub async fn discard(&self, principal: &Principal, id: &InvocationId, reason: String) -> Result<Quarantine, Error> {
+        self.settleable(principal, id).await?;
+        self.end_quarantine(principal, id, QuarantineState::Discarded, reason, None).await
+    }
+
+    async fn make_again(&self, held: &Quarantine, by: &Principal, again: InvocationId, params: Value) -> Result<Outcome, Error> {
+        let unknown = || Error::UnknownInvocation { invocation: held.invocation.to_string() };
+        let first = self.ledger().find_invocation(&by.org, &held.invocation).await?.ok_or_else(unknown)?;
+        let asked_by = self.ledger().find_principal(&by.org, &held.principal).await?;
+        let asked_by = asked_by.ok_or_else(|| Error::SessionEnded { session: held.session.clone() })?;
+        let mut admitted = self.admit(request_of(&first, asked_by, params)).await?;
+        admitted.id = again;
+        admitted.released_from = Some(first.id.clone());
+        for _ in 0..DECISIONS_MAX {
+            match self.walk_once(admitted).await? {
+                Walked::Outcome(outcome) => return Ok(outcome),
+                Walked::RulesChanged(undecided) => admitted = self.admit_again(*undecided).await?,
+            }
+        }
+        Err(Error::rules_keep_changing())
+    }
+
+    /// What this person may settle: neither their own call nor that of an agent of theirs.
+    async fn settleable(&self, principal: &Principal, id: &InvocationId) -> Result<Quarantine, Error> {
+        if !principal.may(Permission::Approve) {
+            return Err(Error::MayNotApprove);
+        }
+        let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
+        let held = self.ledger().find_quarantine(&principal.org, id).await?.ok_or_else(unknown)?;
+        let is_owner = matches!(&principal.id, PrincipalId::User(user) if held.owner.as_ref() == Some(user));
+        if principal.id == held.principal || is_owner {
+            return Err(Error::SelfApproval { invocation: id.clone() });
+        }
+        Ok(held)
+    }
+
+    async fn end_quarantine(
+        &self,
+        principal: &Principal,
+        id: &InvocationId,
+        state: QuarantineState,
+        reason: String,
+        released_as: Option<InvocationId>,
+    ) -> Result<Quarantine, Error> {
+        let reason = policy::redact_text(&reason);
+        let settling = Settling { invocation: id.clone(), state, reason, by: principal.id.clone(), released_as };
+        match self.ledger().settle_quarantine(&principal.org, settling).await? {
+            Some(Settled::Done(settled)) => Ok(*settled),
+            Some(Settled::Not(state)) => Err(Error::QuarantineSettled { invocation: id.clone(), state }),
+            None => Err(Error::UnknownInvocation { invocation: id.to_string() }),
+        }
+    }
+
+    async fn open_quarantined(&self, held: &Quarantine, org: &countersign_core::OrgId) -> Result<Value, Error> {
+        let gone = || Error::QuarantineSettled { invocation: held.invocation.clone(), state: held.state };
+        let sealed = self.ledger().find_quarantined(org, &held.invocation).await?.ok_or_else(gone)?;
+        let key = self.inner.keyring.space_key(org, &held.space).await?;
+        let broken = || Error::Internal { message: format!("what quarantined `{}` held does not open", held.invocation) };
+        let plain = key.open(&context_of(&held.invocation), &sealed).map_err(|_| broken())?;
+        json::parse_strict(&plain).map_err(|_| broken())
+    }
+}
+
+pub(crate) fn sealed(key: &dyn countersign_core::keyring::SpaceKey, id: &InvocationId, value: &Value) -> Result<Vec<u8>, Error> {
+    // A source may answer with numbers that have no canonical form; its compact text still has exactly one.
+    let text = json::canonical(value).unwrap_or_else(|_| value.to_string());
+    Ok(key.seal(&context_of(id), text.as_bytes()))
+}
+
+fn context_of(id: &InvocationId) -> String {
+    format!("quarantine:{id}")
+}
+
+fn request_of(first: &Invocation, principal: Principal, params: Value) -> Request {
+    Request {
+        principal,
+        session: first.session.clone(),
+        action: first.action.to_string(),
+        params,
+        idempotency_key: first.idempotency_key.clone(),
+        approval_ref: None,
+        intention: Intention::Effect,
+        reason: first.reason.clone(),
+        claimed: first.claimed.clone(),
+        provenance: crate::admit::labels_of(first),
+        trace_id: first.trace_id.clone(),
+    }
+}

@@ -1,0 +1,152 @@
+//! What the numbering plans of the world say about digits.
+
+use countersign_core::limits::REDACTION_PHONE_TRIES_MAX;
+use phonenumber::metadata::DATABASE;
+use phonenumber::{Metadata, Type, country};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fmt;
+
+/// A country whose national numbers are known without their prefix, by its two capital letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Region(country::Id);
+
+impl Region {
+    /// Whether national numbers there are written so: with the zero, where it is dialled and not left out for mobile ones, and
+    /// in the groups that all of North America uses.
+    fn writes(self, digits: &str, lengths: &[usize]) -> bool {
+        let Some(plan) = DATABASE.by_id(self.0.as_ref()) else {
+            return false;
+        };
+        let is_zero = digits.starts_with('0') || plan.national_prefix() != Some("0") || matches!(self.0.as_ref(), "BR" | "CN" | "IN");
+        let is_grouped = plan.country_code() != 1 || matches!(lengths, [_] | [3, 7] | [3, 3, 4] | [1, 10] | [1, 3, 7] | [1, 3, 3, 4]);
+        is_zero && is_grouped
+    }
+}
+
+impl TryFrom<String> for Region {
+    type Error = UnknownRegion;
+
+    fn try_from(letters: String) -> Result<Self, UnknownRegion> {
+        letters.parse()
+    }
+}
+
+impl std::str::FromStr for Region {
+    type Err = UnknownRegion;
+
+    fn from_str(letters: &str) -> Result<Self, UnknownRegion> {
+        letters.parse().map(Self).map_err(|_| UnknownRegion(letters.to_owned()))
+    }
+}
+
+impl From<Region> for String {
+    fn from(region: Region) -> Self {
+        region.0.as_ref().to_owned()
+    }
+}
+
+/// Two letters that no numbering plan is known for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownRegion(pub String);
+
+impl fmt::Display for UnknownRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no numbering plan is known for `{}`; a region is two capital letters, such as `GB`", self.0)
+    }
+}
+
+impl std::error::Error for UnknownRegion {}
+
+/// Reads the numbering plans, so that the first call does not wait for them.
+pub fn warm(regions: &[Region]) {
+    let mut plans = Plans::new(regions);
+    for digits in ["+12025550123", "+442079460123", "02079460123"] {
+        plans.rank(digits, &Spelling::Any);
+    }
+}
+
+/// What the numbering plans have said in one call. The same digits are asked for once.
+pub(in crate::redact) struct Plans<'r> {
+    pub(super) regions: &'r [Region],
+    asked: HashMap<(Spelling, String), Rank>,
+    tries: usize,
+}
+
+impl<'r> Plans<'r> {
+    pub(in crate::redact) fn new(regions: &'r [Region]) -> Self {
+        Self { regions, asked: HashMap::new(), tries: 0 }
+    }
+
+    /// Whether more was asked than is answered; then nothing can be said about the rest.
+    pub(in crate::redact) fn is_exhausted(&self) -> bool {
+        self.tries > REDACTION_PHONE_TRIES_MAX
+    }
+
+    /// With a plus by itself, without one in any of the regions.
+    pub(super) fn rank(&mut self, digits: &str, spelling: &Spelling) -> Rank {
+        let question = (spelling.clone(), digits.to_owned());
+        if let Some(rank) = self.asked.get(&question) {
+            return *rank;
+        }
+        let rank = if digits.starts_with('+') {
+            self.rank_in(None, digits)
+        } else {
+            let regions = self.regions;
+            let fitting = regions.iter().filter(|region| match spelling {
+                Spelling::Any => true,
+                Spelling::Usual { lengths } => region.writes(digits, lengths),
+            });
+            fitting.map(|region| self.rank_in(Some(region.0), digits)).max().unwrap_or(Rank::Unknown)
+        };
+        self.asked.insert(question, rank);
+        rank
+    }
+
+    fn rank_in(&mut self, region: Option<country::Id>, digits: &str) -> Rank {
+        self.tries += 1;
+        if self.is_exhausted() {
+            return Rank::Unknown;
+        }
+        let Ok(number) = phonenumber::parse(region, digits) else {
+            return Rank::Unknown;
+        };
+        let length = u16::try_from(number.national().to_string().len()).unwrap_or(u16::MAX);
+        let plans = DATABASE.by_code(&number.country().code()).unwrap_or_default();
+        if phonenumber::is_valid(&number) {
+            if number.number_type(&DATABASE) == Type::Mobile { Rank::Mobile } else { Rank::Assigned }
+        } else if plans.iter().any(|plan| is_usual_length(plan, length)) {
+            Rank::Possible
+        } else {
+            Rank::Unknown
+        }
+    }
+}
+
+fn is_usual_length(plan: &Metadata, length: u16) -> bool {
+    let kinds = [plan.descriptors().fixed_line(), plan.descriptors().mobile()];
+    kinds.into_iter().flatten().any(|kind| kind.possible_length().contains(&length))
+}
+
+/// How a number must be written to be taken for one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Spelling {
+    Any,
+    /// As people of the region do, in groups of these lengths.
+    Usual {
+        lengths: Vec<usize>,
+    },
+}
+
+/// How well a number is known to the plans, which lag behind what is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    Unknown,
+    /// As long as numbers are there.
+    Possible,
+    /// Within a range that is in use.
+    Assigned,
+    /// In a range that only mobiles use, which are few and belong to people.
+    Mobile,
+}

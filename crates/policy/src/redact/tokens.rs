@@ -1,0 +1,232 @@
+//! What stands where something was taken out of params: `<EMAIL_1>`, `<PHONE_2>`, typed and numbered by first appearance, and the
+//! map back. A token that the caller wrote is left alone and its number is not used, so the map always leads to one original.
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::LazyLock;
+
+pub use countersign_core::session::Kind;
+
+/// What stands before the number in its tokens.
+const fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Email => "EMAIL",
+        Kind::Phone => "PHONE",
+        Kind::Secret => "SECRET",
+        Kind::Face => "FACE",
+    }
+}
+
+/// One original and its token. SECURITY: the original is what was to be hidden. It is not printed; a map is stored encrypted or not at all.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaced {
+    pub token: String,
+    pub kind: Kind,
+    /// As it stood in the params, in whatever encoding.
+    pub original: String,
+    /// Where the token first stands in the outgoing value. For one in a key this is the member's place.
+    pub pointer: String,
+}
+
+impl fmt::Debug for Replaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { token, kind, original: _, pointer } = self;
+        f.debug_struct("Replaced").field("token", token).field("kind", kind).field("pointer", pointer).finish_non_exhaustive()
+    }
+}
+
+/// The tokens given out in one call, numbered in the order of finding until `numbered` puts them in order.
+pub(super) struct Tokens {
+    written: BTreeSet<String>,
+    given: Vec<(Kind, String, String)>,
+    by_original: HashMap<(Kind, String), usize>,
+    by_token: HashMap<String, usize>,
+    numbers: BTreeMap<Kind, u32>,
+}
+
+impl Tokens {
+    /// Leaves out the numbers of the tokens that `params` already holds.
+    pub(super) fn beside(params: &Value) -> Self {
+        let mut written = BTreeSet::new();
+        each_text(params, &mut |text| written.extend(tokens_in(text).map(|(at, end)| text[at..end].to_owned())));
+        Self { written, given: Vec::new(), by_original: HashMap::new(), by_token: HashMap::new(), numbers: BTreeMap::new() }
+    }
+
+    /// The token of an original: the same one each time.
+    pub(super) fn give(&mut self, kind: Kind, found: &str) -> String {
+        let original = self.restored(found);
+        if let Some(&index) = self.by_original.get(&(kind, original.clone())) {
+            return self.given[index].1.clone();
+        }
+        let token = next(kind, &mut self.numbers, &self.written);
+        let index = self.given.len();
+        self.by_original.insert((kind, original.clone()), index);
+        self.by_token.insert(token.clone(), index);
+        self.given.push((kind, token.clone(), original));
+        token
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.given.len()
+    }
+
+    /// What is found may hold what was found before; an original never does.
+    fn restored(&self, found: &str) -> String {
+        replaced(found, |token| self.by_token.get(token).map(|&index| self.given[index].2.as_str()))
+    }
+
+    /// Numbers the tokens by where they first stand in `value`, and says what each stands for.
+    pub(super) fn numbered(self, value: Value) -> (Value, Vec<Replaced>) {
+        if self.given.is_empty() {
+            return (value, Vec::new());
+        }
+        let mut order = Order { tokens: &self, numbers: BTreeMap::new(), renamed: HashMap::new(), map: Vec::new() };
+        let value = order.walk(value, &mut String::new());
+        let map = order.map;
+        (value, map)
+    }
+}
+
+/// Whether a text is a token and nothing else.
+pub(super) fn is_token(text: &str) -> bool {
+    tokens_in(text).next() == Some((0, text.len()))
+}
+
+/// The text with a word that says nothing for each token: `SECRET` in one is not a word of whoever wrote the text.
+pub(super) fn without_tokens(text: &str) -> String {
+    replaced(text, |_| Some(" x "))
+}
+
+/// One more step of a JSON pointer.
+pub(super) fn push_step(pointer: &mut String, step: &str) {
+    pointer.push('/');
+    for character in step.chars() {
+        match character {
+            '~' => pointer.push_str("~0"),
+            '/' => pointer.push_str("~1"),
+            character => pointer.push(character),
+        }
+    }
+}
+
+struct Order<'t> {
+    tokens: &'t Tokens,
+    numbers: BTreeMap<Kind, u32>,
+    renamed: HashMap<String, String>,
+    map: Vec<Replaced>,
+}
+
+impl Order<'_> {
+    fn walk(&mut self, value: Value, pointer: &mut String) -> Value {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => value,
+            Value::String(text) => Value::String(self.rename(text, pointer)),
+            Value::Array(items) => {
+                let items = items.into_iter().enumerate();
+                items.map(|(at, item)| self.step(&at.to_string(), pointer, |order, pointer| order.walk(item, pointer))).collect()
+            }
+            Value::Object(members) => {
+                let mut walked = Map::with_capacity(members.len());
+                for (key, value) in members {
+                    let renamed = self.rename_key(key, pointer);
+                    let value = self.step(&renamed, pointer, |order, pointer| order.walk(value, pointer));
+                    walked.insert(renamed, value);
+                }
+                Value::Object(walked)
+            }
+        }
+    }
+
+    fn step<T>(&mut self, step: &str, pointer: &mut String, walk: impl FnOnce(&mut Self, &mut String) -> T) -> T {
+        let length = pointer.len();
+        push_step(pointer, step);
+        let walked = walk(self, pointer);
+        pointer.truncate(length);
+        walked
+    }
+
+    /// Its pointer ends with the key itself, which is known when all its tokens are.
+    fn rename_key(&mut self, key: String, pointer: &mut String) -> String {
+        let mapped = self.map.len();
+        let renamed = self.rename(key, pointer);
+        let length = pointer.len();
+        if self.map.len() > mapped {
+            push_step(pointer, &renamed);
+            for replaced in &mut self.map[mapped..] {
+                replaced.pointer.clone_from(pointer);
+            }
+            pointer.truncate(length);
+        }
+        renamed
+    }
+
+    fn rename(&mut self, text: String, pointer: &str) -> String {
+        if !text.contains('<') {
+            return text;
+        }
+        let tokens = self.tokens;
+        let (numbers, renamed, map) = (&mut self.numbers, &mut self.renamed, &mut self.map);
+        replaced(&text, |token| {
+            if let Some(name) = renamed.get(token) {
+                return Some(name.clone());
+            }
+            let (kind, _, original) = &tokens.given[*tokens.by_token.get(token)?];
+            let name = next(*kind, numbers, &tokens.written);
+            renamed.insert(token.to_owned(), name.clone());
+            map.push(Replaced { token: name.clone(), kind: *kind, original: original.clone(), pointer: pointer.to_owned() });
+            Some(name)
+        })
+    }
+}
+
+/// The next token of a kind that nobody has written.
+fn next(kind: Kind, numbers: &mut BTreeMap<Kind, u32>, written: &BTreeSet<String>) -> String {
+    let number = numbers.entry(kind).or_insert(0);
+    loop {
+        *number += 1;
+        let token = format!("<{}_{number}>", word(kind));
+        if !written.contains(&token) {
+            return token;
+        }
+    }
+}
+
+/// The text with what `with` gives for each of its tokens; those it gives nothing for stay.
+fn replaced<T: AsRef<str>>(text: &str, mut with: impl FnMut(&str) -> Option<T>) -> String {
+    let mut replaced = String::with_capacity(text.len());
+    let mut copied = 0;
+    for (at, end) in tokens_in(text) {
+        if let Some(with) = with(&text[at..end]) {
+            replaced.push_str(&text[copied..at]);
+            replaced.push_str(with.as_ref());
+            copied = end;
+        }
+    }
+    replaced.push_str(&text[copied..]);
+    replaced
+}
+
+static TOKEN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new("<(?:EMAIL|PHONE|SECRET)_[1-9][0-9]{0,9}>").ok());
+
+/// Where tokens stand in a text, ours or written by the caller.
+fn tokens_in(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    let pattern = TOKEN.as_ref().filter(|_| text.contains('<'));
+    pattern.into_iter().flat_map(move |pattern| pattern.find_iter(text).map(|token| (token.start(), token.end())))
+}
+
+fn each_text(value: &Value, with: &mut impl FnMut(&str)) {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => with(text),
+        Value::Array(items) => items.iter().for_each(|item| each_text(item, with)),
+        Value::Object(members) => {
+            for (key, value) in members {
+                with(key);
+                each_text(value, with);
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What would happen to a call, asked without making it.
+
+use super::body::Strict;
+use super::caller::Caller;
+use super::invocations::labels;
+use super::problem::Refusal;
+use crate::App;
+use api::gates::{ExplainRequest, ExplainResponse};
+use api::invocation::{DecisionView, GateView};
+use api::problem::FieldError;
+use api::{Code, Problem};
+use axum::Json;
+use axum::extract::State;
+use countersign_core::invocation::Claimed;
+use pipeline::{Explanation, Question, Would};
+
+/// Says what would happen to a call now, and why. Nothing is performed, held or counted.
+#[utoipa::path(operation_id = "explain", post, path = "/api/v1/explain", tag = "actions", request_body = ExplainRequest,
+    responses((status = 200, body = ExplainResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn explain(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<ExplainRequest>,
+) -> Result<Json<ExplainResponse>, Refusal> {
+    let session = caller.readable_session(&app, &body.session_id).await?;
+    if body.params.as_ref().is_some_and(|params| !params.is_object()) {
+        return Err(Refusal::new(Code::InvalidRequest, "`params` must be an object"));
+    }
+    let question = Question {
+        org: session.org.clone(),
+        session: session.id,
+        action: body.action,
+        params: body.params,
+        claimed: body.context.map(|context| Claimed { time: context.time, device: context.device, actor: context.actor }),
+        provenance: labels(body.provenance),
+    };
+    Ok(Json(view(app.pipeline().explain(question).await?)))
+}
+
+fn view(explanation: Explanation) -> ExplainResponse {
+    let would = match explanation.would {
+        Would::Run => "runs",
+        Would::Ask => "asks",
+        Would::Deny => "denied",
+        Would::Quarantine => "quarantined",
+        Would::Refuse => "refused",
+    };
+    ExplainResponse {
+        action: explanation.action.to_string(),
+        tier: explanation.tier.to_string(),
+        session_id: explanation.session.id.to_string(),
+        space_id: explanation.session.space.to_string(),
+        principal: explanation.principal.id.to_string(),
+        would: would.to_owned(),
+        because: explanation.because,
+        decision: DecisionView::from(&explanation.decision),
+        gates: explanation.gates.into_iter().map(GateView::from).collect(),
+        drift: explanation.drift.as_str().to_owned(),
+        grant_id: explanation.grant.map(|grant| grant.to_string()),
+        approvals_needed: explanation.approvals_needed,
+        errors: explanation.errors.into_iter().map(|error| FieldError::new(error.pointer, error.message)).collect(),
+    }
+}

@@ -1,0 +1,198 @@
+//! The org's own policies: read, checked, set, and tried on what was recorded.
+
+use super::body::Strict;
+use super::caller::Caller;
+use super::modes::rows_of;
+use super::page::{Asked, PageQuery, seconds_of};
+use super::problem::Refusal;
+use crate::App;
+use api::gates::{PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfChange, WhatIfRequest, WhatIfResponse};
+use api::problem::FieldError;
+use api::{Code, Page, Problem};
+use axum::Json;
+use axum::extract::State;
+use countersign_core::OrgId;
+use countersign_core::limits::PAGE_ROWS_MAX;
+use countersign_core::policies::PolicyTexts;
+use countersign_core::principal::Permission;
+use pipeline::{Fate, Proposal, WhatIf};
+use policy::{Policies, PolicyProblem};
+use std::sync::Arc;
+use store::{InvocationFilter, PageRequest, PolicyVersion};
+
+/// How far back a what-if looks when nobody says, and at most.
+const LAST_SECONDS: u64 = 7 * 24 * 60 * 60;
+const LAST_SECONDS_MAX: u64 = 90 * 24 * 60 * 60;
+/// Recorded invocations a what-if decides again; the rest is said to be left out.
+const REPLAYED_MAX: u64 = 10_000;
+
+/// The policies in force.
+#[utoipa::path(operation_id = "policies_show", get, path = "/api/v1/policies", tag = "policies",
+    responses((status = 200, body = PoliciesView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Json<PoliciesView>, Refusal> {
+    caller.must(Permission::Read)?;
+    let newest = PageRequest { limit: 1, after: None };
+    let found = app.store().list_policy_versions(&caller.principal.org, &newest).await?.items.into_iter().next();
+    Ok(Json(found.map_or_else(none_yet, view)))
+}
+
+/// Every version of the policies that was ever in force, newest first.
+#[utoipa::path(operation_id = "policies_versions", get, path = "/api/v1/policies/versions", tag = "policies", params(PageQuery),
+    responses((status = 200, body = Page<PoliciesView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn versions(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<PageQuery>,
+) -> Result<Json<Page<PoliciesView>>, Refusal> {
+    caller.must(Permission::Read)?;
+    let page = app.store().list_policy_versions(&caller.principal.org, &query.request()?).await?;
+    Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
+}
+
+/// What policies can speak about: every action, and what is known of a call.
+#[utoipa::path(operation_id = "policies_schema", get, path = "/api/v1/policies/schema", tag = "policies",
+    responses((status = 200, body = PolicySchemaResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn schema(State(app): State<App>, caller: Caller) -> Result<Json<PolicySchemaResponse>, Refusal> {
+    caller.must(Permission::Read)?;
+    Ok(Json(PolicySchemaResponse { schema: app.pipeline().policy_schema(&caller.principal.org).await }))
+}
+
+/// Checks policies without saving them.
+#[utoipa::path(operation_id = "policies_check", post, path = "/api/v1/policies/check", tag = "policies", request_body = PoliciesFile,
+    responses((status = 200, body = PoliciesSetResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn check(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<PoliciesFile>,
+) -> Result<Json<PoliciesSetResponse>, Refusal> {
+    caller.must(Permission::Read)?;
+    let org = &caller.principal.org;
+    let compiled = compiled(&app, org, texts(body)).await?;
+    let version = app.store().find_policies(org).await?.version;
+    Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64 }))
+}
+
+/// Makes these the org's policies, all of them and no others. One that does not hold up leaves everything as it is.
+#[utoipa::path(operation_id = "policies_set", put, path = "/api/v1/policies", tag = "policies", request_body = PoliciesFile,
+    responses((status = 200, body = PoliciesSetResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn set(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<PoliciesFile>,
+) -> Result<Json<PoliciesSetResponse>, Refusal> {
+    caller.must(Permission::ManagePolicy)?;
+    let (org, texts) = (&caller.principal.org, texts(body));
+    let compiled = compiled(&app, org, texts.clone()).await?;
+    let version = app.store().set_policies(org, texts, &caller.principal.id).await?;
+    Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64 }))
+}
+
+/// Decides recorded invocations again, by other policies and modes, and lists what would be decided otherwise.
+#[utoipa::path(operation_id = "policies_what_if", post, path = "/api/v1/policies/what-if", tag = "policies", request_body = WhatIfRequest,
+    responses((status = 200, body = WhatIfResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn what_if(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<WhatIfRequest>,
+) -> Result<Json<WhatIfResponse>, Refusal> {
+    caller.must(Permission::Read)?;
+    let org = &caller.principal.org;
+    let seconds = body.last.as_deref().map_or(Ok(LAST_SECONDS), |text| seconds_of("last", text, LAST_SECONDS_MAX))?;
+    let keeps_policies = body.policies.is_none();
+    let policies = match body.policies {
+        Some(file) if texts(file.clone()).is_empty() => None,
+        Some(file) => Some(compiled(&app, org, texts(file)).await?),
+        None => None,
+    };
+    let modes = match body.modes {
+        Some(lines) => Some(rows_of(&app, org, lines).await?.into_iter().map(|row| (row.action, (row.mode, row.lock))).collect()),
+        None => None,
+    };
+    let proposal = Proposal { policies, keeps_policies, modes };
+    let from = app.store().now().await?.minus_seconds(seconds);
+    let actions = app.pipeline().actions_now(org).await;
+    let mut response = WhatIfResponse { replayed: 0, skipped: 0, truncated: false, changes: Vec::new() };
+    let mut request = PageRequest { limit: PAGE_ROWS_MAX, after: None };
+    'pages: loop {
+        let page = app.store().list_invocations(org, &InvocationFilter::default(), &request).await?;
+        for recorded in &page.items {
+            if recorded.created_at < from {
+                break 'pages;
+            }
+            if response.replayed + response.skipped >= REPLAYED_MAX {
+                response.truncated = true;
+                break 'pages;
+            }
+            match app.pipeline().what_if(org, recorded, &proposal, &actions).await? {
+                None => response.skipped += 1,
+                Some(changed) => {
+                    response.replayed += 1;
+                    response.changes.extend(changed.map(change));
+                }
+            }
+        }
+        match page.next {
+            Some(next) => request.after = Some(next),
+            None => break,
+        }
+    }
+    Ok(Json(response))
+}
+
+async fn compiled(app: &App, org: &OrgId, texts: PolicyTexts) -> Result<Arc<Policies>, Refusal> {
+    app.pipeline().compile(org, texts).await?.map_err(|problems| refused(&problems))
+}
+
+fn refused(problems: &[PolicyProblem]) -> Refusal {
+    let count = problems.len();
+    let detail = format!("{count} problem{} in the policies; nothing was saved", if count == 1 { "" } else { "s" });
+    let mut refusal = Refusal::new(Code::InvalidPolicy, detail).hint("see what policies can speak about with `countersign policy schema`");
+    refusal.0.errors = problems
+        .iter()
+        .map(|problem| {
+            let about = problem.id.as_ref().map(|id| format!("`{id}`: ")).unwrap_or_default();
+            FieldError {
+                pointer: format!("/{}", problem.gate.as_str()),
+                message: format!("{about}{}", problem.message),
+                line: Some(problem.line),
+                column: Some(problem.column),
+            }
+        })
+        .collect();
+    refusal
+}
+
+fn texts(file: PoliciesFile) -> PolicyTexts {
+    PolicyTexts { rbac: file.rbac, abac: file.abac, consent: file.consent, space: file.space }
+}
+
+fn none_yet() -> PoliciesView {
+    PoliciesView { version: 0, policies: PoliciesFile::default(), set_by: None, set_at: None }
+}
+
+fn view(version: PolicyVersion) -> PoliciesView {
+    let PolicyTexts { rbac, abac, consent, space } = version.policies.texts;
+    PoliciesView {
+        version: version.policies.version,
+        policies: PoliciesFile { rbac, abac, consent, space },
+        set_by: Some(version.set_by.to_string()),
+        set_at: Some(version.set_at.to_string()),
+    }
+}
+
+fn change(what_if: WhatIf) -> WhatIfChange {
+    let fate = |fate| match fate {
+        Fate::Runs => "runs",
+        Fate::Asks => "asks",
+        Fate::Denied => "denied",
+    };
+    WhatIfChange {
+        invocation_id: what_if.invocation.to_string(),
+        action: what_if.action.to_string(),
+        principal: what_if.principal.to_string(),
+        created_at: what_if.created_at.to_string(),
+        before: fate(what_if.before).to_owned(),
+        after: fate(what_if.after).to_owned(),
+        because: what_if.because,
+    }
+}

@@ -1,0 +1,124 @@
+//! What was too dangerous to run, and what an admin makes of it.
+
+use super::body::Strict;
+use super::caller::Caller;
+use super::invocations::{answer, parse_id};
+use super::page::{Asked, page_request};
+use super::problem::Refusal;
+use crate::App;
+use api::gates::{CaughtView, QuarantineView, ReleasedOutputResponse, SettleRequest};
+use api::invocation::InvokeResponse;
+use api::{Code, Page, Problem};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use countersign_core::limits::REASON_CHARS_MAX;
+use countersign_core::principal::Permission;
+use countersign_core::quarantine::{Quarantine, QuarantineState};
+use pipeline::Released;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListQuery {
+    /// `held`, `released`, `discarded` or `expired`.
+    state: Option<String>,
+    /// Rows of one page, 1 to 100; 50 when absent.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
+
+/// Quarantined calls and withheld answers, newest first.
+#[utoipa::path(operation_id = "quarantines_list", get, path = "/api/v1/quarantines", tag = "quarantine", params(ListQuery),
+    responses((status = 200, body = Page<QuarantineView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<ListQuery>,
+) -> Result<Json<Page<QuarantineView>>, Refusal> {
+    caller.must(Permission::Read)?;
+    let wrong = || Refusal::new(Code::InvalidQuery, "`state` does not make sense");
+    let state = query.state.as_deref().map(|text| QuarantineState::parse(text).ok_or_else(wrong)).transpose()?;
+    let page = app.store().list_quarantines(&caller.principal.org, state, &page_request(query.limit, query.after)?).await?;
+    Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
+}
+
+/// One of them. What it holds is not shown, only what was found in it.
+#[utoipa::path(operation_id = "quarantines_show", get, path = "/api/v1/quarantines/{invocation}", tag = "quarantine", params(("invocation" = String, Path)),
+    responses((status = 200, body = QuarantineView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn show(State(app): State<App>, caller: Caller, Path(invocation): Path<String>) -> Result<Json<QuarantineView>, Refusal> {
+    caller.must(Permission::Read)?;
+    let unknown = || Refusal::not_found("quarantined invocation", &invocation);
+    let id = parse_id(&invocation).map_err(|_| unknown())?;
+    let found = app.store().find_quarantine(&caller.principal.org, &id).await?;
+    Ok(Json(view(found.ok_or_else(unknown)?)))
+}
+
+/// Lets a quarantined call go, as a new invocation that passes every other gate again; or hands out a withheld answer.
+#[utoipa::path(operation_id = "quarantines_release", post, path = "/api/v1/quarantines/{invocation}/release", tag = "quarantine", params(("invocation" = String, Path)),
+    request_body = SettleRequest,
+    responses(
+        (status = 200, description = "The call succeeded. A withheld answer comes as `ReleasedOutputResponse`.", body = InvokeResponse),
+        (status = 202, description = "The call waits for a person.", body = InvokeResponse),
+        (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn release(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    Strict(body): Strict<SettleRequest>,
+) -> Result<Response, Refusal> {
+    let reason = reason_of(&body.reason)?;
+    match app.pipeline().release(&caller.principal, &parse_id(&invocation)?, reason).await? {
+        Released::Call(outcome) => answer(*outcome),
+        Released::Output(output) => Ok(Json(ReleasedOutputResponse { invocation_id: invocation, output }).into_response()),
+    }
+}
+
+/// Throws away what a quarantined call held.
+#[utoipa::path(operation_id = "quarantines_discard", post, path = "/api/v1/quarantines/{invocation}/discard", tag = "quarantine", params(("invocation" = String, Path)),
+    request_body = SettleRequest,
+    responses((status = 200, body = QuarantineView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn discard(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    Strict(body): Strict<SettleRequest>,
+) -> Result<Json<QuarantineView>, Refusal> {
+    let reason = reason_of(&body.reason)?;
+    Ok(Json(view(app.pipeline().discard(&caller.principal, &parse_id(&invocation)?, reason).await?)))
+}
+
+fn reason_of(reason: &str) -> Result<String, Refusal> {
+    let fits = (1..=REASON_CHARS_MAX).contains(&reason.trim().chars().count()) && !reason.contains('\0');
+    if fits {
+        Ok(reason.trim().to_owned())
+    } else {
+        Err(Refusal::new(Code::InvalidRequest, format!("`reason` must have 1 to {REASON_CHARS_MAX} characters")))
+    }
+}
+
+fn view(quarantine: Quarantine) -> QuarantineView {
+    QuarantineView {
+        invocation_id: quarantine.invocation.to_string(),
+        action: quarantine.action.to_string(),
+        session_id: quarantine.session.to_string(),
+        space_id: quarantine.space.to_string(),
+        principal: quarantine.principal.to_string(),
+        holds: quarantine.holds.as_str().to_owned(),
+        state: quarantine.state.as_str().to_owned(),
+        caught: quarantine
+            .caught
+            .into_iter()
+            .map(|caught| CaughtView { rule: caught.rule, pointer: caught.pointer, message: caught.message })
+            .collect(),
+        settled_by: quarantine.settled_by.map(|by| by.to_string()),
+        settled_at: quarantine.settled_at.map(|at| at.to_string()),
+        reason: quarantine.reason,
+        released_as: quarantine.released_as.map(|id| id.to_string()),
+        expires_at: quarantine.expires_at.to_string(),
+        created_at: quarantine.created_at.to_string(),
+    }
+}
