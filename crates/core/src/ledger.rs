@@ -140,7 +140,7 @@ pub enum BeyondOnce {
     },
     Grant {
         id: GrantId,
-        terms: GrantTerms,
+        terms: Box<GrantTerms>,
         lifetime_seconds: u64,
         by: PrincipalId,
     },

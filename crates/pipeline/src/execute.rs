@@ -244,14 +244,14 @@ impl Pipeline {
             Beyond::Always => Some(BeyondOnce::Always { automation: resolved.admitted.session.automation.clone(), by: last.by.clone() }),
             Beyond::Grant(offer) => Some(BeyondOnce::Grant {
                 id: GrantId::new(self.now(), self.random_bytes()),
-                terms: GrantTerms {
+                terms: Box::new(GrantTerms {
                     scope: offer.scope.clone(),
                     space: Some(invocation.space.clone()).filter(|_| offer.scope != GrantScope::Org),
                     covers: Covers::only(&invocation.action),
                     condition: None,
                     calls_max: offer.calls_max,
                     definition: Some(GrantedDefinition { structural: invocation.digests.structural, textual: invocation.digests.textual }),
-                },
+                }),
                 lifetime_seconds: offer.lifetime_seconds,
                 by: last.by.clone(),
             }),

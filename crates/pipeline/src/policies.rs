@@ -8,22 +8,29 @@ use policy::{Policies, PolicyProblem};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// By org: the version they were made from, and what they amount to. `None` where there are none.
+/// The policies of each org, as they were last made ready.
 #[derive(Default)]
-pub(crate) struct Compiled(RwLock<HashMap<OrgId, (i64, Option<Arc<Policies>>)>>);
+pub(crate) struct Compiled(RwLock<HashMap<OrgId, Ready>>);
+
+struct Ready {
+    /// The version they were made from.
+    version: i64,
+    /// `None` where there are none.
+    policies: Option<Arc<Policies>>,
+}
 
 impl Pipeline {
     /// The policies in force. Ones that no longer read are an error, which denies: it is never as if there were none.
     pub(crate) async fn policies_of(&self, org: &OrgId) -> Result<Option<Arc<Policies>>, Error> {
         let in_force = self.ledger().find_policies(org).await?;
         let Compiled(compiled) = &self.inner.compiled;
-        if let Some((version, policies)) = compiled.read().get(org)
-            && *version == in_force.version
+        if let Some(ready) = compiled.read().get(org)
+            && ready.version == in_force.version
         {
-            return Ok(policies.clone());
+            return Ok(ready.policies.clone());
         }
         let policies = if in_force.texts.is_empty() { None } else { Some(Arc::new(load(in_force.texts.clone()).await?)) };
-        compiled.write().insert(org.clone(), (in_force.version, policies.clone()));
+        compiled.write().insert(org.clone(), Ready { version: in_force.version, policies: policies.clone() });
         Ok(policies)
     }
 

@@ -26,6 +26,15 @@ pub enum Fate {
     Denied,
 }
 
+/// What became of one recorded call.
+#[derive(Clone, Debug)]
+pub enum Replayed {
+    /// Its action, session or principal is gone, or it was only a dry run.
+    Skipped,
+    Same,
+    Changed(Box<WhatIf>),
+}
+
 /// A call that would fare otherwise.
 #[derive(Clone, Debug)]
 pub struct WhatIf {
@@ -39,23 +48,23 @@ pub struct WhatIf {
 }
 
 impl Pipeline {
-    /// How a recorded call would fare; `None` when its action, session or principal is gone, or it was only a dry run.
+    /// How a recorded call would fare.
     pub async fn what_if(
         &self,
         org: &OrgId,
         recorded: &Invocation,
         proposal: &Proposal,
         actions: &[Arc<Action>],
-    ) -> Result<Option<Option<WhatIf>>, Error> {
+    ) -> Result<Replayed, Error> {
         let Some(action) = actions.iter().find(|action| action.id == recorded.action).filter(|_| recorded.intention == Intention::Effect)
         else {
-            return Ok(None);
+            return Ok(Replayed::Skipped);
         };
         let session = self.ledger().find_session(org, &recorded.session).await?;
         let space = self.ledger().find_space(org, &recorded.space).await?;
         let principal = self.ledger().find_principal(org, &recorded.principal).await?;
         let (Some(session), Some(space), Some(principal)) = (session, space, principal) else {
-            return Ok(None);
+            return Ok(Replayed::Skipped);
         };
         let policies = if proposal.keeps_policies { self.policies_of(org).await? } else { proposal.policies.clone() };
         let max_band = match &principal.owner {
@@ -100,7 +109,7 @@ impl Pipeline {
         };
         let before = fate_of(recorded);
         if before == after {
-            return Ok(Some(None));
+            return Ok(Replayed::Same);
         }
         let asking = gates.iter().find(|gate| gate.verdict == Verdict::NeedsApproval);
         let because = match (denial.or(asking), decision.tightened.last()) {
@@ -109,7 +118,15 @@ impl Pipeline {
             (None, None) => format!("mode `{}` from `{}`", decision.mode, decision.source.as_str()),
         };
         let (invocation, principal) = (recorded.id.clone(), recorded.principal.clone());
-        Ok(Some(Some(WhatIf { invocation, action: action.id.clone(), principal, created_at: recorded.created_at, before, after, because })))
+        Ok(Replayed::Changed(Box::new(WhatIf {
+            invocation,
+            action: action.id.clone(),
+            principal,
+            created_at: recorded.created_at,
+            before,
+            after,
+            because,
+        })))
     }
 
     /// Every action there is now, to replay against.

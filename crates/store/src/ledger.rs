@@ -388,7 +388,7 @@ async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Res
             modes::change_in(store, tx, &invocation.org, change).await?;
         }
         Some(BeyondOnce::Grant { id, terms, lifetime_seconds, by }) => {
-            let given = Given { id, terms, lifetime_seconds, by, invocation: Some(invocation.id.clone()) };
+            let given = Given { id, terms: *terms, lifetime_seconds, by, invocation: Some(invocation.id.clone()) };
             grants::give_in(store, tx, &invocation.org, given).await?;
         }
     }

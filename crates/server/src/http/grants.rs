@@ -158,7 +158,7 @@ async fn may_ask(app: &App, caller: &Caller, terms: &GrantTerms) -> Result<(), R
 async fn read(app: &App, caller: &Caller, body: NewGrantRequest) -> Result<NewGrant, Refusal> {
     let wrong = |message: String| Refusal::new(Code::InvalidRequest, message);
     let covers = Covers::parse(&body.covers)
-        .ok_or_else(|| wrong(format!("`covers` must be an action such as `files.write_text`, a source such as `files.*`, or `*`")))?;
+        .ok_or_else(|| wrong("`covers` must be an action such as `files.write_text`, a source such as `files.*`, or `*`".to_owned()))?;
     let org = &caller.principal.org;
     let scope = match body.scope {
         GrantScopeName::Org => GrantScope::Org,

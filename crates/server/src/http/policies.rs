@@ -15,7 +15,7 @@ use countersign_core::OrgId;
 use countersign_core::limits::PAGE_ROWS_MAX;
 use countersign_core::policies::PolicyTexts;
 use countersign_core::principal::Permission;
-use pipeline::{Fate, Proposal, WhatIf};
+use pipeline::{Fate, Proposal, Replayed, WhatIf};
 use policy::{Policies, PolicyProblem};
 use std::sync::Arc;
 use store::{InvocationFilter, PageRequest, PolicyVersion};
@@ -124,10 +124,11 @@ pub(super) async fn what_if(
                 break 'pages;
             }
             match app.pipeline().what_if(org, recorded, &proposal, &actions).await? {
-                None => response.skipped += 1,
-                Some(changed) => {
+                Replayed::Skipped => response.skipped += 1,
+                Replayed::Same => response.replayed += 1,
+                Replayed::Changed(changed) => {
                     response.replayed += 1;
-                    response.changes.extend(changed.map(change));
+                    response.changes.push(change(*changed));
                 }
             }
         }
