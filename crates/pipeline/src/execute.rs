@@ -212,6 +212,7 @@ impl Pipeline {
             let message = "the store went away while the intent was written; nothing was sent".to_owned();
             let failure = Failure { code: "store_unavailable".into(), message };
             let mut ending = Ending::unexecuted(invocation, Status::Failed, None, failure, Row::From(Status::Running));
+            ending.return_grant();
             (ending.policy_slice, ending.profile) = (policy_slice, profile);
             (ending.approval, ending.idempotency) = (approval, idempotency);
             if let Err(error) = pipeline.record_ending(ending).await {

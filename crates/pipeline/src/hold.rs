@@ -118,7 +118,9 @@ impl Pipeline {
         if let Some(mismatch) = mismatch(&held, &live) {
             return Ok(Derived::Different(conflict_of(mismatch)));
         }
-        let approvers = approved.approvals.iter().map(|approval| approval.by.clone()).collect();
+        // One that was approved before several could be has its one answer.
+        let approvals = if approved.approvals.is_empty() { approved.answer.as_slice() } else { &approved.approvals };
+        let approvers = approvals.iter().map(|approval| approval.by.clone()).collect();
         let redeemed = Redeemed::new(approvers, binding(&live));
         Ok(Derived::Same(Box::new(Cleared::by_person(gated, decision, policy_slice, redeemed))))
     }

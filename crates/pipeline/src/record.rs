@@ -82,6 +82,13 @@ impl Ending {
         }
     }
 
+    /// It never left, so it has used nothing.
+    pub(crate) fn return_grant(&mut self) {
+        if self.invocation.grant.is_some() {
+            self.grant_use = GrantUse::Returned;
+        }
+    }
+
     /// The person's answer that ends it.
     #[must_use]
     pub(crate) fn answered(mut self, approval: Approval) -> Self {

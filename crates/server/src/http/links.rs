@@ -12,6 +12,7 @@ use axum::Json;
 use axum::extract::{Path, RawForm, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use countersign_core::action::Class;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::Ledger;
 use countersign_core::limits::LINK_SECONDS_MAX;
@@ -40,6 +41,11 @@ pub(super) async fn create(
     let found = app.store().find_invocation(&caller.principal.org, &id).await?.ok_or_else(unknown)?;
     if found.status != Status::Pending {
         return Err(pipeline::Error::Conflict { invocation: id, conflict: pipeline::Conflict::Ended }.into());
+    }
+    // It is approved by its name, and a link has none.
+    if found.tier.class() == Class::Danger {
+        let message = format!("`{}` destroys: it is approved by its name, not by a link", found.action);
+        return Err(Refusal::new(Code::NotGrantable, message).hint(format!("countersign approve {id} --confirm {}", found.action)));
     }
     let seconds = body.expires_in.as_deref().map_or(Ok(LINK_SECONDS), |text| seconds_of("expires_in", text, LINK_SECONDS_MAX))?;
     let link =
