@@ -29,6 +29,9 @@ pub struct NewSessionRequest {
     /// Nobody sits at the other end: approvals may take 24 hours instead of 5 minutes.
     #[serde(default)]
     pub unattended: bool,
+    /// The automation it works for, whose modes and grants its calls then have. Takes the right to change policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automation_id: Option<String>,
 }
 
 /// A session just created. The token is shown here and never again.
@@ -48,6 +51,7 @@ pub struct SessionView {
     pub title: String,
     /// `interactive` or `unattended`.
     pub attendance: String,
+    pub automation_id: Option<String>,
     pub created_at: String,
     pub ended_at: Option<String>,
 }

@@ -54,7 +54,9 @@ impl Session {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
             Self::Create { unattended, title, space } => {
-                let answer = client.post::<NewSessionResponse>(&["sessions"], &NewSessionRequest { space, title, unattended }).await?;
+                let answer = client
+                    .post::<NewSessionResponse>(&["sessions"], &NewSessionRequest { space, title, unattended, automation_id: None })
+                    .await?;
                 let created = &answer.read;
                 let record = Record::new(&created.id)
                     .with("id", Cell::text(&created.id))

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::decision::Lock;
 use countersign_core::principal::Permission;
-use countersign_core::{ActionId, Mode, OrgId};
+use countersign_core::{ActionId, AutomationId, Mode, OrgId};
 use pipeline::{Listed, SourceListing};
 use store::{ModeChange, OrgMode};
 
@@ -83,24 +83,63 @@ pub(super) async fn set(
     Path(action): Path<String>,
     Strict(body): Strict<SetModeRequest>,
 ) -> Result<Json<ModeChangeResponse>, Refusal> {
-    change(&app, &caller, &action, Some(body.mode), to_lock(body.locked)).await
+    change(&app, &caller, None, &action, Some(body.mode), to_lock(body.locked)).await
+}
+
+/// Sets the mode an action has for one automation; it comes before the org's, unless that is locked.
+#[utoipa::path(operation_id = "modes_set_for_automation", put, path = "/api/v1/automations/{automation}/modes/{action}", tag = "modes",
+    params(("automation" = String, Path), ("action" = String, Path)), request_body = SetModeRequest,
+    responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn set_for_automation(
+    State(app): State<App>,
+    caller: Caller,
+    Path((automation, action)): Path<(String, String)>,
+    Strict(body): Strict<SetModeRequest>,
+) -> Result<Json<ModeChangeResponse>, Refusal> {
+    if body.locked {
+        return Err(Refusal::new(Code::InvalidRequest, "`locked` is for the org's own modes"));
+    }
+    change(&app, &caller, Some(automation_of(&automation)?), &action, Some(body.mode), Lock::Open).await
+}
+
+/// Removes the mode an action has for one automation: the org's holds again.
+#[utoipa::path(operation_id = "modes_unset_for_automation", delete, path = "/api/v1/automations/{automation}/modes/{action}", tag = "modes",
+    params(("automation" = String, Path), ("action" = String, Path)),
+    responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn unset_for_automation(
+    State(app): State<App>,
+    caller: Caller,
+    Path((automation, action)): Path<(String, String)>,
+) -> Result<Json<ModeChangeResponse>, Refusal> {
+    change(&app, &caller, Some(automation_of(&automation)?), &action, None, Lock::Open).await
+}
+
+fn automation_of(text: &str) -> Result<AutomationId, Refusal> {
+    AutomationId::parse(text).map_err(|_| Refusal::not_found("automation", text))
 }
 
 /// Removes the org's mode for an action: the inferred one holds again.
 #[utoipa::path(operation_id = "modes_unset", delete, path = "/api/v1/modes/{action}", tag = "modes", params(("action" = String, Path)),
     responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn unset(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ModeChangeResponse>, Refusal> {
-    change(&app, &caller, &action, None, Lock::Open).await
+    change(&app, &caller, None, &action, None, Lock::Open).await
 }
 
-async fn change(app: &App, caller: &Caller, action: &str, mode: Option<ModeName>, lock: Lock) -> Result<Json<ModeChangeResponse>, Refusal> {
+async fn change(
+    app: &App,
+    caller: &Caller,
+    automation: Option<AutomationId>,
+    action: &str,
+    mode: Option<ModeName>,
+    lock: Lock,
+) -> Result<Json<ModeChangeResponse>, Refusal> {
     caller.must(Permission::ManagePolicy)?;
     let action = ActionId::parse(action).map_err(|error| Refusal::new(Code::UnknownAction, error.to_string()))?;
     if mode.is_some() && is_missing(&app.pipeline().catalogue().list(&caller.principal.org).await, &action) {
         return Err(Refusal::new(Code::UnknownAction, format!("there is no action `{action}`"))
             .hint("list what there is with `countersign action list`"));
     }
-    let change = ModeChange { automation: None, action: action.clone(), mode: mode.map(from_name), lock, by: caller.principal.id.clone() };
+    let change = ModeChange { automation, action: action.clone(), mode: mode.map(from_name), lock, by: caller.principal.id.clone() };
     let version = app.store().change_mode(&caller.principal.org, change).await?;
     Ok(Json(ModeChangeResponse { action: action.to_string(), mode, version }))
 }

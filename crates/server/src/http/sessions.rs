@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use countersign_core::limits::AGENT_TOKEN_DAYS;
 use countersign_core::principal::Permission;
 use countersign_core::session::Attendance;
-use countersign_core::{Session, Space, SpaceId};
+use countersign_core::{AutomationId, Session, Space, SpaceId};
 use store::NewSession;
 
 const TITLE_CHARS_MAX: usize = 200;
@@ -35,13 +35,21 @@ pub(super) async fn create(
         return Err(Refusal::new(Code::InvalidRequest, "`title` holds the character U+0000"));
     }
     let space = find_space(&app, &caller, body.space.as_deref().unwrap_or("main")).await?;
+    let automation = match &body.automation_id {
+        Some(text) => {
+            // Its modes may be looser than the org's.
+            caller.must(Permission::ManagePolicy)?;
+            Some(AutomationId::parse(text).map_err(|error| Refusal::new(Code::InvalidRequest, error.to_string()))?)
+        }
+        None => None,
+    };
     let new = NewSession {
         space: space.id,
         created_by: caller.principal.id.clone(),
         owner: caller.principal.owner.clone(),
         title,
         attendance: if body.unattended { Attendance::Unattended } else { Attendance::Interactive },
-        automation: None,
+        automation,
         token_lifetime_seconds: Some(AGENT_TOKEN_DAYS * 24 * 60 * 60),
     };
     let (session, token) = app.store().create_session(&caller.principal.org, new).await?;
@@ -98,6 +106,7 @@ fn view(session: &Session) -> SessionView {
         owner_id: session.owner.as_ref().map(ToString::to_string),
         title: session.title.clone(),
         attendance: session.attendance.as_str().into(),
+        automation_id: session.automation.as_ref().map(ToString::to_string),
         created_at: session.created_at.to_string(),
         ended_at: session.ended_at.map(|at| at.to_string()),
     }
