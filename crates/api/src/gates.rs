@@ -212,3 +212,19 @@ pub struct ReleasedOutputResponse {
     #[schema(value_type = Object)]
     pub output: Value,
 }
+
+/// Lays out a text to be stolen: whatever carries it is caught on its way out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewCanaryRequest {
+    /// 6 to 200 characters that stand nowhere else.
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CanaryView {
+    pub id: String,
+    pub text: String,
+    pub added_by: String,
+    pub added_at: String,
+}

@@ -1,5 +1,6 @@
 //! Rules on the wire: modes, grants, kill switches, reviews.
 
+use crate::gates::CaughtView;
 use crate::invocation::GrantScopeName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -202,6 +203,9 @@ pub struct ReviewView {
     pub textual: Option<String>,
     /// When another definition than the reviewed one was first called.
     pub drifted_at: Option<String>,
+    /// What a safety check finds odd in the definition as it is now: words that hide, command, or imitate another action.
+    #[serde(default)]
+    pub findings: Vec<CaughtView>,
     /// How the definition differs from the reviewed one.
     pub changes: Vec<DefinitionChange>,
 }

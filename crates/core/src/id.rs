@@ -106,6 +106,8 @@ prefixed_id! {
     GrantId = "grt_";
     /// A user's leave for one purpose.
     ConsentId = "cns_";
+    /// A text that was laid out to be stolen.
+    CanaryId = "cny_";
     /// A saved automation definition.
     AutomationId = "aut_";
 }

@@ -369,6 +369,8 @@ pub trait Ledger: Send + Sync {
     fn find_max_band<'a>(&'a self, org: &'a OrgId, user: &'a UserId) -> Future<'a, Result<Band, Error>>;
     /// Everyone who may say yes.
     fn list_approvers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<UserId>>, Error>>;
+    /// Texts that were laid out to be stolen.
+    fn list_canary_texts<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<String>>, Error>>;
     /// What the session has come to hold.
     fn find_labels<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Arc<Vec<String>>, Error>>;
     fn label_session<'a>(&'a self, org: &'a OrgId, session: &'a SessionId, label: &'static str) -> Future<'a, Result<(), Error>>;

@@ -29,8 +29,8 @@ pub use decision::{Decision, Mode};
 pub use digest::Digest;
 pub use grant::Grant;
 pub use id::{
-    ApprovalId, AutomationId, ConsentId, EventId, GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId, SessionId,
-    SpaceId, TokenId, UserId,
+    ApprovalId, AutomationId, CanaryId, ConsentId, EventId, GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId,
+    SessionId, SpaceId, TokenId, UserId,
 };
 pub use invocation::{Invocation, Status};
 pub use principal::{Principal, PrincipalId};

@@ -24,6 +24,10 @@ pub const BULK_ANSWERS_MAX: usize = 100;
 pub const LINK_SECONDS_MAX: u64 = 24 * 60 * 60;
 /// The longest a consent may be given for; one without a time lasts until it is withdrawn.
 pub const CONSENT_SECONDS_MAX: u64 = 10 * 365 * 24 * 60 * 60;
+/// Canaries of one org; the next is refused with `invalid_request`.
+pub const CANARIES_MAX: usize = 100;
+/// Characters of a canary; a longer one is refused with `invalid_request`.
+pub const CANARY_CHARS_MAX: usize = 200;
 /// How long what a quarantined call held is kept for review; then it is gone, and only the receipt is left.
 pub const QUARANTINE_SECONDS: u64 = 7 * 24 * 60 * 60;
 /// Params a caller may say the provenance of; more are refused with `invalid_params`.

@@ -171,10 +171,11 @@ impl Pipeline {
         let resolved = &gated.validated.resolved;
         let Admitted { session, request, .. } = &resolved.admitted;
         let labels = self.ledger().find_labels(&session.org, &session.id).await?;
+        let canaries = self.ledger().list_canary_texts(&session.org).await?;
         let provenance = Provenance {
             labels: request.provenance.clone(),
             session: labels.iter().filter_map(|label| session_label(label)).collect(),
-            canaries: &[],
+            canaries: canaries.as_slice(),
         };
         let findings = policy::scan(resolved.action(), &request.params, &provenance);
         let verdict = policy::scan::verdict(&findings);

@@ -12,8 +12,8 @@ use countersign_core::quarantine::QuarantineState;
 use countersign_core::session::{Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, ConsentId, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status,
-    Tier, Timestamp, UserId, json,
+    ActionId, Band, CanaryId, ConsentId, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId,
+    SpaceId, Status, Tier, Timestamp, UserId, json,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -160,6 +160,13 @@ pub enum RuleChange {
     BandLimited {
         user: UserId,
         max_band: Band,
+    },
+    /// A text was laid out to be stolen; what it is stands nowhere in the log.
+    CanaryAdded {
+        canary: CanaryId,
+    },
+    CanaryRemoved {
+        canary: CanaryId,
     },
     /// What a person made of a quarantined call.
     QuarantineSettled {

@@ -3,6 +3,7 @@
 mod actions;
 mod body;
 mod caller;
+mod canaries;
 mod consents;
 mod crossings;
 mod explain;
@@ -116,6 +117,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(quarantines::show))
         .routes(routes!(quarantines::release))
         .routes(routes!(quarantines::discard))
+        .routes(routes!(canaries::list, canaries::add))
+        .routes(routes!(canaries::remove))
         .routes(routes!(users::list, users::create))
         .routes(routes!(users::change))
         .routes(routes!(users::disable))

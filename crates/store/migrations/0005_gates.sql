@@ -60,6 +60,16 @@ CREATE TABLE quarantines (
 );
 CREATE INDEX quarantines_kept ON quarantines (org_id, expires_at) WHERE sealed IS NOT NULL;
 
+-- Texts that were laid out to be stolen. Whatever carries one is caught on its way out.
+CREATE TABLE canaries (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  text TEXT NOT NULL,
+  added_by TEXT NOT NULL,
+  added_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id)
+);
+
 -- What a session has come to hold: private data, untrusted content.
 CREATE TABLE session_labels (
   org_id TEXT NOT NULL REFERENCES orgs (org_id),

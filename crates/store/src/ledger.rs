@@ -95,6 +95,10 @@ impl Ledger for Store {
         Box::pin(self.approvers(org))
     }
 
+    fn list_canary_texts<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<String>>, Error>> {
+        Box::pin(self.canary_texts(org))
+    }
+
     fn find_labels<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Arc<Vec<String>>, Error>> {
         Box::pin(self.labels_of(org, session))
     }

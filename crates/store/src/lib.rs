@@ -8,6 +8,7 @@ mod migrate;
 mod seal;
 
 mod backup;
+mod canaries;
 mod checkpoints;
 mod consents;
 mod crossings;
@@ -34,6 +35,7 @@ mod users;
 mod fixture;
 
 pub use backup::{Moved, RestoreError};
+pub use canaries::Canary;
 pub use consents::NewConsent;
 pub use countersign_core::ledger::Error;
 pub use crossings::{Crossing, ListedCrossing};

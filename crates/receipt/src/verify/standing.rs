@@ -49,6 +49,8 @@ impl Standing {
             | RuleChange::CrossingAllowed { .. }
             | RuleChange::CrossingForbidden { .. }
             | RuleChange::BandLimited { .. }
+            | RuleChange::CanaryAdded { .. }
+            | RuleChange::CanaryRemoved { .. }
             | RuleChange::QuarantineSettled { .. } => {}
         }
         Ok(())

@@ -5,6 +5,7 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
+use api::gates::CaughtView;
 use api::rules::{DefinitionChange, ReviewRequest, ReviewView};
 use api::{Code, Page, Problem};
 use axum::Json;
@@ -93,6 +94,7 @@ async fn view(
 ) -> Result<ReviewView, Refusal> {
     let mut changes = Vec::new();
     let mut drift = None;
+    let findings = if now.is_some() { found(app, org, action).await } else { Vec::new() };
     if let (Some(review), Some(now)) = (&review, &now) {
         drift = Some(now.drift_from(&review.pin));
         if review.pin.textual != now.textual
@@ -110,8 +112,20 @@ async fn view(
         structural: now.as_ref().map(|now| now.structural.to_string()),
         textual: now.as_ref().map(|now| now.textual.to_string()),
         drifted_at: review.as_ref().and_then(|review| review.seen_at).map(|at| at.to_string()),
+        findings,
         changes,
     })
+}
+
+/// What is odd about a definition, seen beside all others.
+async fn found(app: &App, org: &OrgId, action: &ActionId) -> Vec<CaughtView> {
+    let all = app.pipeline().actions_now(org).await;
+    let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.id == *action);
+    let findings = own.first().map(|own| policy::scan_definition(own, &others)).unwrap_or_default();
+    findings
+        .into_iter()
+        .map(|finding| CaughtView { rule: finding.rule.to_owned(), pointer: finding.pointer, message: finding.message })
+        .collect()
 }
 
 fn differences(before: &str, after: &str) -> Vec<DefinitionChange> {

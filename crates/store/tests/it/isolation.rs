@@ -10,8 +10,8 @@ use countersign_core::policies::PolicyTexts;
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId, Session, SpaceId,
-    Status,
+    ActionId, Band, CanaryId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId, Session,
+    SpaceId, Status,
 };
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -32,6 +32,7 @@ struct Full {
     consent: ConsentId,
     quarantined: InvocationId,
     other_space: SpaceId,
+    canary: CanaryId,
 }
 
 const KEY: &str = "order-7";
@@ -67,6 +68,7 @@ async fn full(world: &World, name: &str) -> Full {
     store.allow_crossing(&tenant.org, crossing(&tenant, &other_space), &by).await.unwrap();
     store.set_policies(&tenant.org, PolicyTexts { abac: format!("// of {}", tenant.org), ..PolicyTexts::default() }, &by).await.unwrap();
     store.limit_user(&tenant.org, &tenant.owner, Band::Red, &by).await.unwrap();
+    let canary = store.add_canary(&tenant.org, &format!("canary of {name}"), &by).await.unwrap().id;
     store.label_session(&tenant.org, &tenant.session.id, "private_data").await.unwrap();
     let dangerous = tenant.calling(WRITE, Status::Quarantined);
     let mut finish = tenant.finish(&dangerous, Row::Insert, Status::Quarantined);
@@ -94,6 +96,7 @@ async fn full(world: &World, name: &str) -> Full {
         consent,
         quarantined: dangerous.id,
         other_space,
+        canary,
         tenant,
     }
 }
@@ -166,6 +169,8 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_quarantined: store.find_quarantined(org, &theirs.quarantined).await.unwrap();
         is_crossing: store.is_crossing(org, &theirs.tenant.space, theirs.other_space.as_str(), &action(WRITE)).await.unwrap();
         list_approvers: store.list_approvers(org).await.unwrap();
+        list_canaries: store.list_canaries(org).await.unwrap();
+        list_canary_texts: store.list_canary_texts(org).await.unwrap();
         list_consents: store.list_consents(org, None, &all).await.unwrap();
         list_consents: store.list_consents(org, Some(&theirs.tenant.owner), &all).await.unwrap();
         list_crossings: store.list_crossings(org).await.unwrap();
@@ -224,7 +229,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 11] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 38] = [
+const WRITES: [&str; 40] = [
     "create_space",
     "change_space",
     "replace_modes",
@@ -235,6 +240,8 @@ const WRITES: [&str; 38] = [
     "allow_crossing",
     "forbid_crossing",
     "set_policies",
+    "add_canary",
+    "remove_canary",
     "limit_user",
     "label_session",
     "settle_quarantine",
@@ -311,6 +318,8 @@ async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
         theirs.consent.as_str(),
         theirs.quarantined.as_str(),
         theirs.other_space.as_str(),
+        theirs.canary.as_str(),
+        "canary of theirs",
     ]
     .map(str::to_owned)
     .into();
@@ -360,6 +369,8 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.expire_grants(org).await, Ok(0));
     assert_eq!(store.withdraw_consent(org, &theirs.consent, &them.owner).await, Ok(None));
     assert_eq!(store.forbid_crossing(org, crossing(them, &theirs.other_space), &by).await, Ok(false));
+    assert_eq!(store.remove_canary(org, &theirs.canary, &by).await, Ok(false));
+    store.add_canary(org, "another", &by).await.unwrap();
     assert_eq!(store.limit_user(org, &them.owner, Band::Green, &by).await, Ok(None));
     let settling = Settling {
         invocation: theirs.quarantined.clone(),

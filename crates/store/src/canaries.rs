@@ -1,0 +1,78 @@
+//! Texts that were laid out to be stolen: whatever carries one is caught on its way out.
+
+use crate::db::{Columns, Row, vals};
+use crate::rules::{self, Told};
+use crate::{Error, Store};
+use countersign_core::{CanaryId, OrgId, PrincipalId, Timestamp, random_bytes};
+use receipt::body::RuleChange;
+use std::sync::Arc;
+
+/// A canary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Canary {
+    pub id: CanaryId,
+    pub text: String,
+    pub added_by: PrincipalId,
+    pub added_at: Timestamp,
+}
+
+const SELECT_CANARIES: &str = "SELECT id, text, added_by, added_at FROM canaries WHERE org_id = $1 ORDER BY id";
+
+impl Store {
+    pub async fn add_canary(&self, org: &OrgId, text: &str, by: &PrincipalId) -> Result<Canary, Error> {
+        let (store, org, text, by) = (self.clone(), org.clone(), text.to_owned(), by.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let now = tx.now();
+                    let canary = Canary { id: CanaryId::new(now, random_bytes(&*store.random)), text, added_by: by.clone(), added_at: now };
+                    tx.exec(
+                        "INSERT INTO canaries (org_id, id, text, added_by, added_at) VALUES ($1, $2, $3, $4, $5)",
+                        &vals![org.as_str(), canary.id.as_str(), canary.text.as_str(), by.to_string(), now],
+                    )
+                    .await?;
+                    let told = Told { name: "canary.added", key: canary.id.to_string() };
+                    rules::record(&store, tx, &org, Some(by), RuleChange::CanaryAdded { canary: canary.id.clone() }, told).await?;
+                    Ok(canary)
+                })
+            })
+            .await
+    }
+
+    /// Whether there was one to remove.
+    pub async fn remove_canary(&self, org: &OrgId, canary: &CanaryId, by: &PrincipalId) -> Result<bool, Error> {
+        let (store, org, canary, by) = (self.clone(), org.clone(), canary.clone(), by.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let sql = "DELETE FROM canaries WHERE org_id = $1 AND id = $2";
+                    if tx.exec(sql, &vals![org.as_str(), canary.as_str()]).await? == 0 {
+                        return Ok(false);
+                    }
+                    let told = Told { name: "canary.removed", key: canary.to_string() };
+                    rules::record(&store, tx, &org, Some(by), RuleChange::CanaryRemoved { canary }, told).await?;
+                    Ok(true)
+                })
+            })
+            .await
+    }
+
+    pub async fn list_canaries(&self, org: &OrgId) -> Result<Vec<Canary>, Error> {
+        self.db.read(SELECT_CANARIES, &vals![org.as_str()]).await?.into_iter().map(read_canary).collect()
+    }
+
+    pub(crate) async fn canary_texts(&self, org: &OrgId) -> Result<Arc<Vec<String>>, Error> {
+        let parse = |rows: Vec<Row>| rows.into_iter().map(|row| read_canary(row).map(|canary| canary.text)).collect();
+        self.db.read_remembered(SELECT_CANARIES, &vals![org.as_str()], parse).await
+    }
+}
+
+fn read_canary(row: Row) -> Result<Canary, Error> {
+    let mut columns = Columns::of(row);
+    Ok(Canary {
+        id: columns.parsed(|text| CanaryId::parse(text).ok())?,
+        text: columns.text()?,
+        added_by: columns.parsed(PrincipalId::parse)?,
+        added_at: columns.time()?,
+    })
+}
