@@ -2,7 +2,7 @@
 //! holds the archived text can compute it again.
 
 mod binding;
-mod structure;
+pub(crate) mod structure;
 
 pub use binding::{Bound, Mismatch, binding, mismatch};
 

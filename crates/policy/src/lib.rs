@@ -19,6 +19,8 @@ pub mod scan;
 
 pub mod drift;
 
+mod words;
+
 pub use call::{Approval, Call};
 pub use cedar::{Policies, PolicyProblem, PolicyTexts};
 pub use decide::{Facts, Rules, asking, decide, is_grantable};

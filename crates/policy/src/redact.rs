@@ -5,6 +5,8 @@
 
 mod key;
 mod text;
+
+pub(crate) use text::NAMED;
 mod params;
 mod tokens;
 mod fold;

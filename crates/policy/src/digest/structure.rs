@@ -12,13 +12,14 @@ pub(super) fn of(schema: &Value) -> Value {
     }
 }
 
-const STRIPPED: [&str; 6] = ["description", "default", "enum", "title", "examples", "$comment"];
+/// Keywords the structural digest leaves out.
+pub(crate) const STRIPPED: [&str; 6] = ["description", "default", "enum", "title", "examples", "$comment"];
 
 /// Keywords whose members are names, each with a schema.
-const NAMED_SCHEMAS: [&str; 6] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
+pub(crate) const NAMED_SCHEMAS: [&str; 6] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 
 /// Keywords that hold a schema or a list of schemas.
-const SCHEMAS: [&str; 16] = [
+pub(crate) const SCHEMAS: [&str; 16] = [
     "items",
     "prefixItems",
     "additionalItems",

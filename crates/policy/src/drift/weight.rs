@@ -1,6 +1,7 @@
 //! What kind of difference a change makes. It goes down a definition along with the comparison, because the same word is a
 //! keyword in one place and the name of a property in another.
 
+use crate::digest::structure::{NAMED_SCHEMAS, SCHEMAS, STRIPPED};
 use serde_json::Value;
 use std::fmt;
 
@@ -67,8 +68,8 @@ impl Place {
                 "title" | "description" | "version" => Self::All(Weight::Textual),
                 _ => Self::All(Weight::Risk),
             },
-            Self::Schema if WORDS.contains(&key) => Self::All(Weight::Textual),
-            Self::Schema if NAMED.contains(&key) && all(Value::is_object) => Self::Named,
+            Self::Schema if STRIPPED.contains(&key) => Self::All(Weight::Textual),
+            Self::Schema if NAMED_SCHEMAS.contains(&key) && all(Value::is_object) => Self::Named,
             Self::Schema if SCHEMAS.contains(&key) && all(Value::is_object) => Self::Schema,
             Self::Schema if SCHEMAS.contains(&key) && all(Value::is_array) => Self::Listed,
             // A value to compare with, or a keyword nobody knows: it counts to the letter.
@@ -86,29 +87,3 @@ impl Place {
         }
     }
 }
-
-/// Keywords the structural digest leaves out.
-const WORDS: [&str; 6] = ["description", "default", "enum", "title", "examples", "$comment"];
-
-/// Keywords whose members are names, each with a schema.
-const NAMED: [&str; 6] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
-
-/// Keywords that hold a schema or a list of schemas.
-const SCHEMAS: [&str; 16] = [
-    "items",
-    "prefixItems",
-    "additionalItems",
-    "unevaluatedItems",
-    "contains",
-    "additionalProperties",
-    "unevaluatedProperties",
-    "propertyNames",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contentSchema",
-];

@@ -1,5 +1,6 @@
 //! Whether a key says that a secret stands under it. Whole words count: `max_tokens`, `author` and `keyboard` say nothing.
 
+use crate::words;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -14,9 +15,9 @@ pub(super) enum Holds {
     Secrets,
 }
 
-/// Reads `snake_case`, `kebab-case`, `camelCase` and what mixes them.
+/// By the words of the key.
 pub(super) fn holds(key: &str) -> Holds {
-    let mut words = words(key);
+    let mut words = words::split(key);
     while words.last().is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit())) {
         words.pop();
     }
@@ -112,29 +113,4 @@ type Words = LazyLock<HashSet<&'static str>>;
 
 fn words_of(list: &'static str) -> HashSet<&'static str> {
     list.split_ascii_whitespace().collect()
-}
-
-pub(super) fn words(key: &str) -> Vec<String> {
-    let characters: Vec<char> = key.chars().collect();
-    let mut words = Vec::new();
-    let mut word = String::new();
-    for (at, &character) in characters.iter().enumerate() {
-        let before = at.checked_sub(1).map(|before| characters[before]);
-        if !character.is_alphanumeric() || before.is_some_and(|before| starts_word(before, character, characters.get(at + 1).copied())) {
-            words.push(std::mem::take(&mut word));
-        }
-        if character.is_alphanumeric() {
-            word.extend(character.to_lowercase());
-        }
-    }
-    words.push(word);
-    words.retain(|word| !word.is_empty());
-    words
-}
-
-/// `apiKey`, the last letter of an acronym as in `APIKey`, and where digits begin or end.
-fn starts_word(before: char, character: char, after: Option<char>) -> bool {
-    (before.is_lowercase() && character.is_uppercase())
-        || (before.is_uppercase() && character.is_uppercase() && after.is_some_and(char::is_lowercase))
-        || (before.is_ascii_digit() != character.is_ascii_digit())
 }

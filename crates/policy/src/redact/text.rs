@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 /// The kind of what was known by its name, as a key of JSON, of a query or of an environment.
-pub(super) const NAMED: &str = "named";
+pub(crate) const NAMED: &str = "named";
 
 /// The kind of a text that could not be judged.
 const UNJUDGED: &str = "unjudged";

@@ -3,7 +3,7 @@
 
 use super::findings::{Finding, Findings, Rule, Severity};
 use super::text::{self, Part, Path};
-use super::{hidden, instruction, words};
+use super::{hidden, instruction};
 use countersign_core::Action;
 use regex::Regex;
 use serde_json::Value;
@@ -80,8 +80,11 @@ const STATED: [&str; 4] = ["id", "requires", "idempotency_key_fields", "version"
 
 fn references(action: &Action, others: &[&Action], definition: &Value, findings: &mut Findings) {
     let ids: HashSet<String> = others.iter().flat_map(|other| spellings(other)).collect();
-    let names: HashSet<&str> =
-        others.iter().map(|other| other.id.name()).filter(|name| words::split(name).len() > 1 && *name != action.id.name()).collect();
+    let names: HashSet<&str> = others
+        .iter()
+        .map(|other| other.id.name())
+        .filter(|name| crate::words::split(name).len() > 1 && *name != action.id.name())
+        .collect();
     let Value::Object(fields) = definition else { return };
     for (field, value) in fields.iter().filter(|(field, _)| !STATED.contains(&field.as_str())) {
         text::each(value, &mut |path: &Path, part, text| {
@@ -113,7 +116,7 @@ fn names(action: &Action, others: &[&Action], findings: &mut Findings) {
         findings.add(&HOMOGLYPH_NAME, || "/id".to_owned());
     }
     // `search` and `list` are everywhere; a name of two words is taken from somewhere.
-    if others.iter().any(|other| action.id.name() == other.id.name() && words::split(other.id.name()).len() > 1) {
+    if others.iter().any(|other| action.id.name() == other.id.name() && crate::words::split(other.id.name()).len() > 1) {
         findings.add(&SHADOWED_NAME, || "/id".to_owned());
     }
     let differs = |own: &str, other: &str| !own.eq_ignore_ascii_case(other) && pretends(own, other);

@@ -4,7 +4,7 @@
 use super::findings::{Findings, Rule, Severity};
 use super::text::{Path, Step};
 use super::words::{self, Sink};
-use crate::redact::MARK;
+use crate::redact::{MARK, NAMED};
 use crate::{redact, redact_text};
 use serde_json::{Map, Value};
 
@@ -90,8 +90,6 @@ fn named(key: &str) -> Carries {
     if redact(&example).counts.contains_key(NAMED) { Carries::Secret } else { Carries::Anything }
 }
 
-/// What `redact` calls a secret that is known by its name alone.
-const NAMED: &str = "named";
 /// Kinds that are known by what is around them, so that an example looks like the thing itself.
 const BY_SURROUNDINGS: [&str; 4] = [NAMED, "authorization", "cookie", "url_credentials"];
 /// Kinds that a URL carries to the host it names.

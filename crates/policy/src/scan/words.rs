@@ -100,7 +100,7 @@ pub(super) fn sink(key: &str) -> Option<Sink> {
     if key.len() > KEY_BYTES_MAX {
         return None;
     }
-    let words = split(key);
+    let words = crate::words::split(key);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     if words.last().is_some_and(|last| ABOUT.contains(last)) {
         return None;
@@ -127,29 +127,4 @@ fn is_to(words: &[&str]) -> bool {
         [.., verb, "to"] => VERBS.contains(verb),
         _ => false,
     }
-}
-
-/// Reads `snake_case`, `kebab-case`, `camelCase` and what mixes them.
-pub(super) fn split(key: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut characters = key.chars().peekable();
-    let mut before: Option<char> = None;
-    while let Some(character) = characters.next() {
-        let after = characters.peek().copied();
-        if !character.is_alphanumeric() || before.is_some_and(|before| starts_word(before, character, after)) {
-            words.push(String::new());
-        }
-        if let Some(word) = words.last_mut().filter(|_| character.is_alphanumeric()) {
-            word.extend(character.to_lowercase());
-        }
-        before = Some(character);
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
-fn starts_word(before: char, character: char, after: Option<char>) -> bool {
-    (before.is_lowercase() && character.is_uppercase())
-        || (before.is_uppercase() && character.is_uppercase() && after.is_some_and(char::is_lowercase))
-        || (before.is_ascii_digit() != character.is_ascii_digit())
 }

@@ -8,7 +8,7 @@ use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
 use countersign_core::principal::Permission;
-use countersign_core::{Principal, Session, SessionId};
+use countersign_core::{Principal, Session, SessionId, SpaceId};
 use store::Refused;
 
 /// A request whose token was accepted.
@@ -45,6 +45,13 @@ impl Caller {
             return Ok(());
         }
         Err(Refusal::new(Code::Forbidden, format!("`{}` does not hold the permission `{}`", self.principal.id, permission.as_str())))
+    }
+
+    /// A space of the caller's org, by its id.
+    pub(super) async fn space(&self, app: &App, id: &str) -> Result<SpaceId, Refusal> {
+        let unknown = || Refusal::not_found("space", id);
+        let space = SpaceId::parse(id).map_err(|_| unknown())?;
+        Ok(app.store().find_space(&self.principal.org, &space).await?.ok_or_else(unknown)?.id)
     }
 
     /// The session, if the caller may read it: their own, or any of the org for who may read everything.

@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use countersign_core::consent::{Consent, is_purpose};
 use countersign_core::limits::{CONSENT_SECONDS_MAX, REASON_CHARS_MAX};
 use countersign_core::principal::Permission;
-use countersign_core::{ConsentId, PrincipalId, SpaceId, Timestamp, UserId};
+use countersign_core::{ConsentId, PrincipalId, Timestamp, UserId};
 use store::NewConsent;
 
 /// Consents, newest first: everyone's for an admin, one's own for everybody else.
@@ -49,11 +49,7 @@ pub(super) async fn give(
     }
     let org = &caller.principal.org;
     let space = match &body.space_id {
-        Some(text) => {
-            let unknown = || Refusal::not_found("space", text);
-            let id = SpaceId::parse(text).map_err(|_| unknown())?;
-            Some(app.store().find_space(org, &id).await?.ok_or_else(unknown)?.id)
-        }
+        Some(text) => Some(caller.space(&app, text).await?),
         None => None,
     };
     let lifetime_seconds = body.expires_in.as_deref().map(|text| seconds_of("expires_in", text, CONSENT_SECONDS_MAX)).transpose()?;

@@ -9,8 +9,8 @@ use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use countersign_core::ActionId;
 use countersign_core::principal::Permission;
-use countersign_core::{ActionId, SpaceId};
 use store::Crossing;
 
 /// Every listed crossing.
@@ -36,7 +36,7 @@ pub(super) async fn allow(State(app): State<App>, caller: Caller, Strict(body): 
     caller.must(Permission::ManagePolicy)?;
     let crossing = read(&app, &caller, &body).await?;
     if app.pipeline().definition_of(&caller.principal.org, &crossing.action).await?.is_none() {
-        return Err(unknown_action(&body.action));
+        return Err(Refusal::unknown_action(&body.action));
     }
     app.store().allow_crossing(&caller.principal.org, crossing, &caller.principal.id).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -55,21 +55,10 @@ pub(super) async fn forbid(State(app): State<App>, caller: Caller, Strict(body):
 }
 
 async fn read(app: &App, caller: &Caller, body: &CrossingRequest) -> Result<Crossing, Refusal> {
-    let action = ActionId::parse(&body.action).map_err(|_| unknown_action(&body.action))?;
-    let (from, to) = (space(app, caller, &body.from_space_id).await?, space(app, caller, &body.to_space_id).await?);
+    let action = ActionId::parse(&body.action).map_err(|_| Refusal::unknown_action(&body.action))?;
+    let (from, to) = (caller.space(app, &body.from_space_id).await?, caller.space(app, &body.to_space_id).await?);
     if from == to {
         return Err(Refusal::new(Code::InvalidRequest, "a space needs no crossing into itself"));
     }
     Ok(Crossing { from, to, action })
-}
-
-async fn space(app: &App, caller: &Caller, text: &str) -> Result<SpaceId, Refusal> {
-    let unknown = || Refusal::not_found("space", text);
-    let id = SpaceId::parse(text).map_err(|_| unknown())?;
-    Ok(app.store().find_space(&caller.principal.org, &id).await?.ok_or_else(unknown)?.id)
-}
-
-fn unknown_action(text: &str) -> Refusal {
-    let text: String = text.chars().filter(|character| !character.is_control()).take(160).collect();
-    Refusal::new(Code::UnknownAction, format!("there is no action `{text}`")).hint("list what there is with `countersign action list`")
 }

@@ -16,7 +16,7 @@ use countersign_core::limits::{
     GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX, REASON_CHARS_MAX,
 };
 use countersign_core::principal::Permission;
-use countersign_core::{AutomationId, GrantId, PrincipalId, SessionId, SpaceId};
+use countersign_core::{AutomationId, GrantId, PrincipalId, SessionId};
 use serde::Deserialize;
 use store::{GrantChanged, GrantFilter, NewGrant, PageRequest};
 use utoipa::IntoParams;
@@ -176,11 +176,7 @@ async fn read(app: &App, caller: &Caller, body: NewGrantRequest) -> Result<NewGr
         }
     };
     let space = match body.space_id {
-        Some(text) => {
-            let unknown = || Refusal::not_found("space", &text);
-            let id = SpaceId::parse(&text).map_err(|_| unknown())?;
-            Some(app.store().find_space(org, &id).await?.ok_or_else(unknown)?.id)
-        }
+        Some(text) => Some(caller.space(app, &text).await?),
         None => None,
     };
     if body.calls_max == Some(0) {

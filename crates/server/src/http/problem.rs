@@ -35,6 +35,11 @@ impl Refusal {
         if is_listed { refusal.hint(format!("list them with `countersign {what} list`")) } else { refusal }
     }
 
+    pub(super) fn unknown_action(text: &str) -> Self {
+        let text: String = text.chars().filter(|character| !character.is_control()).take(160).collect();
+        Self::new(Code::UnknownAction, format!("there is no action `{text}`")).hint("list what there is with `countersign action list`")
+    }
+
     /// An invocation that ended otherwise than asked for, with its receipt.
     pub(super) fn ended(code: Code, invocation: Invocation) -> Self {
         let failure = invocation.failure.as_ref();

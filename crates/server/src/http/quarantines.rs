@@ -1,6 +1,6 @@
 //! What was too dangerous to run, and what an admin makes of it.
 
-use super::body::Strict;
+use super::body::{Strict, reason_of};
 use super::caller::Caller;
 use super::invocations::{answer, parse_id};
 use super::page::{Asked, page_request};
@@ -12,7 +12,6 @@ use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use countersign_core::limits::REASON_CHARS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::quarantine::{Quarantine, QuarantineState};
 use pipeline::Released;
@@ -89,15 +88,6 @@ pub(super) async fn discard(
 ) -> Result<Json<QuarantineView>, Refusal> {
     let reason = reason_of(&body.reason)?;
     Ok(Json(view(app.pipeline().discard(&caller.principal, &parse_id(&invocation)?, reason).await?)))
-}
-
-fn reason_of(reason: &str) -> Result<String, Refusal> {
-    let fits = (1..=REASON_CHARS_MAX).contains(&reason.trim().chars().count()) && !reason.contains('\0');
-    if fits {
-        Ok(reason.trim().to_owned())
-    } else {
-        Err(Refusal::new(Code::InvalidRequest, format!("`reason` must have 1 to {REASON_CHARS_MAX} characters")))
-    }
 }
 
 fn view(quarantine: Quarantine) -> QuarantineView {

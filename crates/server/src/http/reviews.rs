@@ -40,7 +40,7 @@ pub(super) async fn list(
     responses((status = 200, body = ReviewView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ReviewView>, Refusal> {
     caller.must(Permission::Read)?;
-    let id = ActionId::parse(&action).map_err(|_| unknown(&action))?;
+    let id = ActionId::parse(&action).map_err(|_| Refusal::unknown_action(&action))?;
     shown(&app, &caller.principal.org, &id).await
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn review(
     if !caller.principal.may(Permission::Approve) {
         return Err(Refusal::new(Code::Forbidden, "only a person reviews a definition"));
     }
-    let id = ActionId::parse(&action).map_err(|_| unknown(&action))?;
+    let id = ActionId::parse(&action).map_err(|_| Refusal::unknown_action(&action))?;
     let bad = || Refusal::new(Code::InvalidRequest, "`textual` is not 64 hex characters").hint("send the digest that was shown");
     let seen = body.textual.as_deref().map(|text| Digest::parse(text).ok_or_else(bad)).transpose()?;
     let wording = if body.ignore_wording { Wording::Ignored } else { Wording::Reviewed };
@@ -75,14 +75,9 @@ async fn shown(app: &App, org: &OrgId, action: &ActionId) -> Result<Json<ReviewV
     let review = app.store().find_review(org, action).await?;
     let now = app.pipeline().definition_of(org, action).await?;
     if review.is_none() && now.is_none() {
-        return Err(unknown(action.as_str()));
+        return Err(Refusal::unknown_action(action.as_str()));
     }
     Ok(Json(view(app, org, action, review, now).await?))
-}
-
-fn unknown(action: &str) -> Refusal {
-    let action: String = action.chars().filter(|character| !character.is_control()).take(160).collect();
-    Refusal::new(Code::UnknownAction, format!("there is no action `{action}`")).hint("list what there is with `countersign action list`")
 }
 
 async fn view(

@@ -1,6 +1,6 @@
 //! Kill switches.
 
-use super::body::Strict;
+use super::body::{Strict, reason_of};
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
@@ -8,7 +8,6 @@ use api::rules::{StopName, SwitchChangedResponse, SwitchOffRequest, SwitchOnRequ
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::State;
-use countersign_core::limits::REASON_CHARS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::switch::{Stop, Switch, SwitchScope};
 
@@ -78,14 +77,6 @@ async fn scope_of(app: &App, caller: &Caller, text: &str) -> Result<SwitchScope,
         SwitchScope::Action(action) => app.pipeline().definition_of(org, action).await?.is_some(),
     };
     if exists { Ok(scope) } else { Err(Refusal::new(Code::NotFound, format!("there is no {}", text.replacen(':', " `", 1) + "`"))) }
-}
-
-fn reason_of(reason: &str) -> Result<String, Refusal> {
-    let fits = (1..=REASON_CHARS_MAX).contains(&reason.trim().chars().count()) && !reason.contains('\0');
-    if fits {
-        return Ok(policy::redact_text(reason.trim()));
-    }
-    Err(Refusal::new(Code::InvalidRequest, format!("`reason` must have 1 to {REASON_CHARS_MAX} characters")))
 }
 
 fn view(switch: &Switch) -> SwitchView {

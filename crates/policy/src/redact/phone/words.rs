@@ -1,6 +1,6 @@
 //! What the words beside a number say about it, in the languages people write to agents in.
 
-use crate::redact::key;
+use crate::words;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ pub(in crate::redact) enum Says {
 impl Says {
     /// What a key says of the text under it.
     pub(in crate::redact) fn of_key(key: &str) -> Self {
-        let words = key::words(key);
+        let words = words::split(key);
         let says: Vec<Self> = words.iter().map(|word| of_word(word)).collect();
         match says.last() {
             Some(Self::Other) => Self::Other,
