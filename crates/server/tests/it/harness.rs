@@ -418,6 +418,12 @@ impl Answer {
     }
 }
 
+/// A text with another one in it that only a model reads: what is always too dangerous to run.
+pub(crate) fn smuggled(shown: &str, hidden: &str) -> String {
+    let tags = hidden.bytes().filter_map(|byte| char::from_u32(0xe0000 + u32::from(byte)));
+    shown.chars().chain(tags).collect()
+}
+
 pub(crate) fn fake_source() -> FakeSource {
     let write = |tier: Tier| {
         move |action: &mut Action| {
