@@ -73,7 +73,7 @@ async fn what_is_stopped_is_denied_with_a_receipt(kind: Kind) {
     let server = everything_allowed(kind).await;
     let agent = server.agent().await;
     server.owner.switch("on", "org").await.ok();
-    for action in ["fake.read", "fake.write", "fake.destroy"] {
+    for action in ["fake.read", "fake.write", "fake.send"] {
         let answer = agent.invoke(action, json!({})).await;
         answer.problem(403, "denied_by_policy");
         assert_eq!(answer.body["error"], "stopped", "{answer:?}");
