@@ -101,9 +101,9 @@ impl Cleared {
         }
     }
 
-    /// The rules changed before it could be used: what it was made of goes back to be decided again.
+    /// See `Gated::undecided`.
     pub(crate) fn undecided(self) -> Admitted {
-        self.gated.validated.resolved.admitted
+        self.gated.undecided()
     }
 }
 

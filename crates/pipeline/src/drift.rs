@@ -24,8 +24,9 @@ impl Pipeline {
         if drift != Drift::None && pin.seen != Some((definition.structural, definition.textual)) {
             let noted = NewDrift { action: action.clone(), drift, structural: definition.structural, textual: definition.textual };
             self.note(&org, noted).await?;
-            // Noting it is a change of the rules.
+            // Noting it is a change of the rules: what was read of them before is read again.
             admitted.rules_version = self.ledger().rules_version(&org).await?;
+            admitted.space = self.space_of(&admitted.session).await?;
         }
         Ok(drift)
     }

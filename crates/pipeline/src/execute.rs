@@ -9,7 +9,7 @@ use crate::hold::Void;
 use crate::record::{Ending, is_passing};
 use crate::replay::Taken;
 use crate::stage::Stage;
-use crate::{Conflict, Error, Outcome, Pipeline};
+use crate::{Conflict, Error, Pipeline, Walked};
 use countersign_core::action::Class;
 use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
 use countersign_core::invocation::{Beyond, Failure, Intention};
@@ -72,8 +72,10 @@ impl Pipeline {
                 Started::Not(executed) => return Ok(executed),
                 Started::Undecided => return Ok(Executed::RulesChanged(Box::new(cleared.undecided()))),
             }
-        } else {
+        } else if self.is_of_one_version(cleared.gated()).await? {
             Row::Insert
+        } else {
+            return Ok(Executed::RulesChanged(Box::new(cleared.undecided())));
         };
         let walking = Walking::begin(self, &invocation.id);
         let answer = self.attempt(&cleared, &mut invocation, &row).await?;
@@ -89,14 +91,17 @@ impl Pipeline {
     }
 
     /// A dry run: what would change, asked of the source, with no intent because there is no effect.
-    pub(crate) async fn dry_run(&self, preview: Box<PreviewOnly>) -> Result<Outcome, Error> {
+    pub(crate) async fn dry_run(&self, preview: Box<PreviewOnly>) -> Result<Walked, Error> {
         let PreviewOnly { gated, decision, policy_slice } = *preview;
+        if !self.is_of_one_version(&gated).await? {
+            return Ok(Walked::RulesChanged(Box::new(gated.undecided())));
+        }
         let mut invocation = gated.to_invocation(Status::Running, &decision);
         invocation.started_at = Some(self.now());
         let answer = self.ask(&gated, 1, Ask::Preview).await;
         invocation.ended_at = Some(self.now());
         let done = Done::previewed(&gated, policy_slice, invocation, answer);
-        self.record(self.verify(done)).await
+        self.record(self.verify(done)).await.map(Walked::Outcome)
     }
 
     /// Tries until the source answers, or an error is not transient, or the attempts are used up.

@@ -26,6 +26,8 @@ pub(crate) struct Gated {
     /// The org's own policies that concern the action, by digest.
     pub(crate) policies: Option<Digest>,
     pub(crate) taken_out: Option<TakenOut>,
+    /// The params as they came, where something was taken out of them since.
+    as_sent: Option<Value>,
 }
 
 impl Gated {
@@ -74,6 +76,15 @@ impl Gated {
         }
     }
 
+    /// The rules changed before it could be used: what it was made of goes back, as it came, to be decided again.
+    pub(crate) fn undecided(self) -> Admitted {
+        let mut admitted = self.validated.resolved.admitted;
+        if let Some(params) = self.as_sent {
+            admitted.request.params = params;
+        }
+        admitted
+    }
+
     fn set(&mut self, verdict: GateVerdict) {
         if let Some(said) = self.gates.iter_mut().find(|said| said.gate == verdict.gate) {
             *said = verdict;
@@ -104,6 +115,13 @@ impl Pipeline {
             return Ok(Gates::Quarantined(Box::new(gated), caught));
         }
         self.take_out(gated).await
+    }
+
+    /// Whether everything that was read of the rules is of the version the decision names. What waits or writes an intent is asked
+    /// the same in that very write; what only ends is asked here.
+    pub(crate) async fn is_of_one_version(&self, gated: &Gated) -> Result<bool, Error> {
+        let Admitted { session, rules_version, .. } = &gated.validated.resolved.admitted;
+        Ok(self.ledger().rules_version(&session.org).await? == *rules_version)
     }
 
     /// The four gates that are ruled: our own rules, and the org's policies.
@@ -147,7 +165,7 @@ impl Pipeline {
             metrics::counter!("countersign_policy_errors_total", "gate" => broken.gate.as_str()).increment(1);
         }
         let policies = self.slice_of(org, policies.as_deref(), action).await?;
-        Ok(Gated { validated, gates, policies, taken_out: None })
+        Ok(Gated { validated, gates, policies, taken_out: None, as_sent: None })
     }
 
     async fn facts(&self, validated: &Validated) -> Result<Facts, Error> {
@@ -158,7 +176,10 @@ impl Pipeline {
             Some(owner) => self.ledger().find_purposes(org, owner, &space.id).await?,
             None => Vec::new(),
         };
-        let labels = self.ledger().find_labels(org, &session.id).await?.to_vec();
+        let mut labels = self.ledger().find_labels(org, &session.id).await?.to_vec();
+        // Where the caller says content came from can only tighten: that it came from a person is not told.
+        let told = request.provenance.values().filter(|label| **label > Label::User);
+        labels.extend(told.map(|label| word(*label).to_owned()));
         let may_not = |user: &UserId| space.self_approval == SelfApproval::Refused && request.principal.owner.as_ref() == Some(user);
         let by: Vec<_> = self.ledger().list_approvers(org).await?.iter().filter(|user| !may_not(user)).cloned().collect();
         let expires = now.plus_seconds(session.attendance.approval_seconds());

@@ -50,7 +50,7 @@ impl Pipeline {
                 self.count(&invocation);
                 Ok(Walked::Outcome(Outcome::Pending(Box::new(invocation))))
             }
-            Held::RulesChanged => Ok(Walked::RulesChanged(Box::new(gated.validated.resolved.admitted))),
+            Held::RulesChanged => Ok(Walked::RulesChanged(Box::new(gated.undecided()))),
             Held::TooManyPending { pending } => Err(Error::TooManyPending { session: invocation.session, pending }),
             Held::KeyTaken(reservation) => self.attach(Taken::by(&invocation, reservation)).await.map(Walked::Outcome),
         }

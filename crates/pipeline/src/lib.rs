@@ -42,7 +42,7 @@ pub use what_if::{Fate, Proposal, Replayed, WhatIf};
 
 use admit::Admitted;
 use countersign_core::limits::DECISIONS_MAX;
-use decide::{Cleared, Decided};
+use decide::{Cleared, Decided, Denied};
 use execute::Executed;
 use gate::Gates;
 use replay::Replay;
@@ -80,20 +80,25 @@ impl Pipeline {
         let validated = self.validate(resolved).await?;
         let gated = match self.gate(validated, None).await? {
             Gates::Passed(gated) => gated,
-            Gates::Denied(gated, failure) => {
-                return self.record_denial(self.refuse(*gated, failure).await?).await.map(Walked::Outcome);
-            }
-            Gates::Quarantined(gated, caught) => return self.quarantine(*gated, caught).await.map(Walked::Outcome),
+            Gates::Denied(gated, failure) => return self.end_denied(self.refuse(*gated, failure).await?).await,
+            Gates::Quarantined(gated, caught) => return self.quarantine(*gated, caught).await,
         };
         let decided = self.decide(gated).await?;
         // A denied call is always fresh: an earlier success never answers for it.
         match self.replay(decided).await? {
             Replay::Earlier(outcome) => Ok(Walked::Outcome(outcome)),
-            Replay::Fresh(Decided::Denied(denied)) => self.record_denial(denied).await.map(Walked::Outcome),
+            Replay::Fresh(Decided::Denied(denied)) => self.end_denied(denied).await,
             Replay::Fresh(Decided::Pending(pending)) => self.hold(pending).await,
-            Replay::Fresh(Decided::Preview(preview)) => self.dry_run(preview).await.map(Walked::Outcome),
+            Replay::Fresh(Decided::Preview(preview)) => self.dry_run(preview).await,
             Replay::Fresh(Decided::Cleared(cleared)) => self.perform(cleared).await,
         }
+    }
+
+    async fn end_denied(&self, denied: Box<Denied>) -> Result<Walked, Error> {
+        if !self.is_of_one_version(&denied.gated).await? {
+            return Ok(Walked::RulesChanged(Box::new(denied.gated.undecided())));
+        }
+        self.record_denial(denied).await.map(Walked::Outcome)
     }
 
     /// The rest of the walk; `hold::resume` enters here after a person's answer.

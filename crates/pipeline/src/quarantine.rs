@@ -22,7 +22,7 @@ pub enum Released {
 }
 
 impl Pipeline {
-    pub(crate) async fn quarantine(&self, gated: Gated, caught: Vec<Caught>) -> Result<Outcome, Error> {
+    pub(crate) async fn quarantine(&self, gated: Gated, caught: Vec<Caught>) -> Result<Walked, Error> {
         let message = match caught.first() {
             Some(first) => format!("{} at `{}`: {}; it was not run, and is kept for review", first.rule, first.pointer, first.message),
             None => "it was not run, and is kept for review".to_owned(),
@@ -31,6 +31,9 @@ impl Pipeline {
         let admitted = &gated.validated.resolved.admitted;
         let sealed = sealed(&*gated.validated.key, &admitted.id, &admitted.request.params)?;
         let denied = self.refuse(gated, failure).await?;
+        if !self.is_of_one_version(&denied.gated).await? {
+            return Ok(Walked::RulesChanged(Box::new(denied.gated.undecided())));
+        }
         let invocation = denied.gated.to_invocation(Status::Quarantined, &denied.decision);
         let mut ending = Ending::unexecuted(invocation, Status::Quarantined, None, denied.failure, Row::Insert);
         ending.policy_slice = denied.policy_slice;
@@ -38,7 +41,7 @@ impl Pipeline {
         ending.idempotency = denied.gated.validated.idempotency_digest();
         ending.quarantine = Some(NewQuarantine { holds: Holds::Params, sealed, caught, lifetime_seconds: QUARANTINE_SECONDS });
         let invocation = self.record_ending(ending).await?;
-        Ok(Outcome::Ended { invocation: Box::new(invocation), result: None })
+        Ok(Walked::Outcome(Outcome::Ended { invocation: Box::new(invocation), result: None }))
     }
 
     /// Lets a quarantined call go, as a new invocation in the name of who first asked.

@@ -78,6 +78,8 @@ impl Pipeline {
         let by = self.ledger().list_approvers(org).await?.to_vec();
         let obtainable = policy::Approval { by, expires: recorded.created_at.plus_seconds(session.attendance.approval_seconds()) };
         let drift = recorded_drift(recorded);
+        // What the session held then is not recorded; where the caller said content came from is.
+        let labels: Vec<_> = recorded.provenance.values().filter(|label| *label != "user").cloned().collect();
         let call = Call {
             principal: &principal,
             action,
@@ -87,7 +89,7 @@ impl Pipeline {
             now: recorded.created_at,
             consents: &consents,
             drift,
-            labels: &[],
+            labels: &labels,
             cross_space_listed: true,
             approval: None,
             obtainable: Some(&obtainable),

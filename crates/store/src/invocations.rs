@@ -181,10 +181,10 @@ pub(crate) async fn update(tx: &mut Tx, row: InvocationRow<'_>, from: Status, se
 
 /// Writes a pending row bound to other params.
 pub(crate) async fn rebind(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: Vec<u8>) -> Result<Updated, Error> {
-    let sql = "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, sealed_params = $7
-               WHERE org_id = $5 AND id = $6 AND status || '' = 'pending'";
-    let mut params = row.into_changes();
-    params.push(sealed_params.into());
+    let sql = "UPDATE invocations SET sealed_params = $1, status = $2, body = $3, receipt_id = $4, receipt_seq = $5
+               WHERE org_id = $6 AND id = $7 AND status || '' = 'pending'";
+    let mut params = vec![Val::from(sealed_params)];
+    params.extend(row.into_changes());
     Ok(if tx.exec(sql, &params).await? == 1 { Updated::Done } else { Updated::NotFound })
 }
 

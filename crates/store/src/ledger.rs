@@ -7,12 +7,12 @@ use crate::invocations::{
     Inserted, InvocationRow, SealedParams, Updated, among_open, insert, insert_later, lock, read_invocation, rebind, select_invocation,
     to_body, update, update_later,
 };
-use crate::{Error, ModeChange, Store, modes, quarantines, seal};
+use crate::{Error, ModeChange, Store, modes, pins, quarantines, seal};
 use countersign_core::decision::Lock;
 use countersign_core::invocation::{Deadline, ReceiptRef};
 use countersign_core::ledger::{
     Approval, Approve, Approved, ArchivedDefinition, Begin, Begun, BeyondOnce, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse,
-    Held, Hold, KeyFate, Ledger, ModeRows, NewDrift, NewReservation, Pin, Reservation, Row, Settled, Settling,
+    Held, Hold, KeyFate, Ledger, ModeRows, NewDrift, NewReservation, Pin, Reservation, Row, Settled, Settling, Wording,
 };
 use countersign_core::policies::PoliciesInForce;
 use countersign_core::quarantine::Quarantine;
@@ -388,8 +388,11 @@ async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Res
         None => {}
         Some(BeyondOnce::Always { automation, by }) => {
             let (action, mode) = (invocation.action.clone(), Some(Mode::Allow));
-            let change = ModeChange { automation, action, mode, lock: Lock::Open, by };
+            let change = ModeChange { automation, action, mode, lock: Lock::Open, by: by.clone() };
             modes::change_in(store, tx, &invocation.org, change).await?;
+            let (structural, textual) = (invocation.digests.structural, invocation.digests.textual);
+            let pin = Pin { structural, textual, wording: Wording::Reviewed, seen: None };
+            pins::pin_first_in(store, tx, &invocation.org, &invocation.action, pin, by).await?;
         }
         Some(BeyondOnce::Grant { id, terms, lifetime_seconds, by }) => {
             let given = Given { id, terms: *terms, lifetime_seconds, by, invocation: Some(invocation.id.clone()) };

@@ -16,6 +16,12 @@ macro_rules! select_pin {
     };
 }
 
+macro_rules! insert_pin {
+    () => {
+        "INSERT INTO pins (org_id, action, structural, textual, wording, reviewed_by, reviewed_at) VALUES ($1, $2, $3, $4, $5, $6, $7)"
+    };
+}
+
 /// A reviewed definition as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Review {
@@ -34,28 +40,15 @@ impl Store {
         self.db
             .write(move |tx| {
                 Box::pin(async move {
-                    let Pin { structural, textual, wording, .. } = pin;
-                    tx.exec(
-                        "INSERT INTO pins (org_id, action, structural, textual, wording, reviewed_by, reviewed_at)
-                         VALUES ($1, $2, $3, $4, $5, $6, $7)
-                         ON CONFLICT (org_id, action) DO UPDATE
+                    let sql = concat!(
+                        insert_pin!(),
+                        " ON CONFLICT (org_id, action) DO UPDATE
                          SET structural = excluded.structural, textual = excluded.textual, wording = excluded.wording,
                              reviewed_by = excluded.reviewed_by, reviewed_at = excluded.reviewed_at,
-                             seen_structural = NULL, seen_textual = NULL, seen_at = NULL",
-                        &vals![
-                            org.as_str(),
-                            action.as_str(),
-                            structural.to_string(),
-                            textual.to_string(),
-                            wording_word(wording),
-                            by.to_string(),
-                            tx.now()
-                        ],
-                    )
-                    .await?;
-                    let told = Told { name: "action.reviewed", key: action.to_string() };
-                    let change = RuleChange::Reviewed { action, structural, textual, wording };
-                    rules::record(&store, tx, &org, Some(by), change, told).await.map(|_| ())
+                             seen_structural = NULL, seen_textual = NULL, seen_at = NULL"
+                    );
+                    write_pin(tx, sql, &org, &action, &pin, &by).await?;
+                    record_review(&store, tx, &org, action, pin, by).await
                 })
             })
             .await
@@ -88,6 +81,36 @@ impl Store {
         let (store, org) = (self.clone(), org.clone());
         self.db.write(move |tx| Box::pin(async move { drift_in(&store, tx, &org, drift, &ends).await })).await
     }
+}
+
+/// Whoever says yes for always stands for what they were shown. What was reviewed before stays as it was reviewed.
+pub(crate) async fn pin_first_in(store: &Store, tx: &mut Tx, org: &OrgId, action: &ActionId, pin: Pin, by: PrincipalId) -> Result<(), Error> {
+    let sql = concat!(insert_pin!(), " ON CONFLICT (org_id, action) DO NOTHING");
+    if write_pin(tx, sql, org, action, &pin, &by).await? == 0 {
+        return Ok(());
+    }
+    record_review(store, tx, org, action.clone(), pin, by).await
+}
+
+async fn write_pin(tx: &mut Tx, sql: &str, org: &OrgId, action: &ActionId, pin: &Pin, by: &PrincipalId) -> Result<u64, Error> {
+    let Pin { structural, textual, wording, .. } = pin;
+    let params = vals![
+        org.as_str(),
+        action.as_str(),
+        structural.to_string(),
+        textual.to_string(),
+        wording_word(*wording),
+        by.to_string(),
+        tx.now()
+    ];
+    tx.exec(sql, &params).await
+}
+
+async fn record_review(store: &Store, tx: &mut Tx, org: &OrgId, action: ActionId, pin: Pin, by: PrincipalId) -> Result<(), Error> {
+    let Pin { structural, textual, wording, .. } = pin;
+    let told = Told { name: "action.reviewed", key: action.to_string() };
+    let change = RuleChange::Reviewed { action, structural, textual, wording };
+    rules::record(store, tx, org, Some(by), change, told).await.map(|_| ())
 }
 
 async fn drift_in(store: &Store, tx: &mut Tx, org: &OrgId, drift: NewDrift, ends: &[Arc<Finish>]) -> Result<Vec<Finished>, Error> {

@@ -24,12 +24,12 @@ impl Store {
                     )
                     .await?;
                     let (covered, mut params) = covered(&scope, 3);
-                    params.splice(0..0, vals![org.as_str(), tx.now()].to_vec());
+                    params.splice(0..0, vals![tx.now(), org.as_str()].to_vec());
                     let stopped = tx
                         .exec(
                             &format!(
-                                "UPDATE invocations SET time_left = expires_at - $2, expires_at = NULL
-                                 WHERE org_id = $1 AND status IN ('pending', 'approved') AND expires_at > $2 AND {covered}"
+                                "UPDATE invocations SET time_left = expires_at - $1, expires_at = NULL
+                                 WHERE org_id = $2 AND status IN ('pending', 'approved') AND expires_at > $1 AND {covered}"
                             ),
                             &params,
                         )
@@ -71,10 +71,10 @@ async fn release(tx: &mut Tx, org: &OrgId, scope: &SwitchScope) -> Result<u64, E
     let still_on = still_on.into_iter().map(read_switch).collect::<Result<Vec<_>, _>>()?;
     let (covered_by, values) = covered(scope, 3);
     let mut sql = format!(
-        "UPDATE invocations SET expires_at = $2 + time_left, time_left = NULL
-         WHERE org_id = $1 AND status IN ('pending', 'approved') AND time_left IS NOT NULL AND {covered_by}"
+        "UPDATE invocations SET expires_at = $1 + time_left, time_left = NULL
+         WHERE org_id = $2 AND status IN ('pending', 'approved') AND time_left IS NOT NULL AND {covered_by}"
     );
-    let mut params = vals![org.as_str(), tx.now()].to_vec();
+    let mut params = vals![tx.now(), org.as_str()].to_vec();
     params.extend(values);
     for switch in still_on {
         let (covered_by, values) = covered(&switch.scope, params.len() + 1);

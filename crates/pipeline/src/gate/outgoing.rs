@@ -61,7 +61,7 @@ impl Pipeline {
         let validated = &mut gated.validated;
         let canonical = json::canonical(&outgoing.value).map_err(|error| Error::Internal { message: error.to_string() })?;
         validated.digests.params = validated.key.digest("params", canonical.as_bytes());
-        validated.resolved.admitted.request.params = outgoing.value;
+        gated.as_sent = Some(std::mem::replace(&mut validated.resolved.admitted.request.params, outgoing.value));
         let map = serde_json::to_vec(&outgoing.map).map_err(|error| Error::Internal { message: error.to_string() })?;
         let context = format!("redaction:{}", validated.resolved.admitted.id);
         let sealed_map = STANDARD.encode(validated.key.seal(&context, &map));

@@ -27,6 +27,17 @@ macro_rules! on_both_engines {
 }
 pub(crate) use on_both_engines;
 
+/// Runs a journey that needs two servers on one database, which only PostgreSQL gives.
+macro_rules! on_postgres {
+    ($($name:ident),* $(,)?) => {
+        mod two_servers {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::$name($crate::harness::Kind::Postgres).await; })*
+        }
+    };
+}
+pub(crate) use on_postgres;
+
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Sqlite,
@@ -195,15 +206,56 @@ impl TestServer {
         (invocations, self.store.log_size(&self.org).await.unwrap())
     }
 
+    /// The id of the space sessions are in unless they say otherwise.
+    pub(crate) async fn main_space(&self) -> String {
+        let spaces = self.owner.get("/api/v1/spaces").await.ok();
+        let main = spaces["items"].as_array().unwrap().iter().find(|space| space["name"] == "main").unwrap();
+        main["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Changes what holds in the main space.
+    pub(crate) async fn change_space(&self, change: Value) {
+        let path = format!("/api/v1/spaces/{}", self.main_space().await);
+        self.owner.send(Method::PATCH, &path, Some(change)).await.ok();
+    }
+
+    /// One invocation as the API shows it.
+    pub(crate) async fn shown(&self, invocation: &str) -> Value {
+        self.owner.get(&format!("/api/v1/invocations/{invocation}")).await.ok()["invocation"].clone()
+    }
+
+    /// Every entry of the log in order: what kind it is, and its body.
+    pub(crate) async fn log(&self) -> Vec<(String, Value)> {
+        let mut entries = Vec::new();
+        for line in self.export().await {
+            let line: Value = serde_json::from_str(&line).unwrap();
+            if let Ok(envelope) = serde_json::from_value::<receipt::envelope::Envelope>(line["envelope"].clone()) {
+                let payload: Value = serde_json::from_str(&envelope.peek().unwrap()).unwrap();
+                entries.push((payload["entry"]["kind"].as_str().unwrap().to_owned(), payload["body"].clone()));
+            }
+        }
+        entries
+    }
+
+    /// The changes of rules in the log, in order.
+    pub(crate) async fn rules(&self) -> Vec<Value> {
+        self.log().await.into_iter().filter(|(kind, _)| kind == "rule").map(|(_, body)| body["change"].clone()).collect()
+    }
+
+    async fn export(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut export = self.store.export(&self.org).await.unwrap();
+        while let Some(line) = export.recv().await {
+            lines.push(line.unwrap().trim_end_matches('\n').to_owned());
+        }
+        lines
+    }
+
     /// The whole log must verify, always.
     pub(crate) async fn verify(&self) -> receipt::verify::Report {
         let keys = self.store.list_log_keys(&self.org).await.unwrap();
         let pinned = receipt::key::PublicKey::from_base64(&keys[0].public).unwrap();
-        let mut lines = Vec::new();
-        let mut export = self.store.export(&self.org).await.unwrap();
-        while let Some(line) = export.recv().await {
-            lines.push(Ok::<_, std::io::Error>(line.unwrap().trim_end_matches('\n').to_owned()));
-        }
+        let lines = self.export().await.into_iter().map(Ok::<_, std::io::Error>);
         let report = receipt::verify::verify(lines, &pinned, None);
         assert!(report.ok, "{report:#?}");
         report
@@ -279,6 +331,34 @@ impl Client {
         assert_eq!(answer.status, 200, "{answer:?}");
     }
 
+    /// Approves with more than a plain yes.
+    pub(crate) async fn approve_with(&self, invocation: &str, body: Value) -> Answer {
+        self.post(&format!("/api/v1/invocations/{invocation}/approve"), body).await
+    }
+
+    /// Gives a grant.
+    pub(crate) async fn grant(&self, body: Value) -> String {
+        let answer = self.post("/api/v1/grants", body).await;
+        assert_eq!((answer.status, &answer.body["state"]), (201, &json!("active")), "{answer:?}");
+        answer.body["id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) async fn revoke(&self, grant: &str) -> Answer {
+        self.send(Method::DELETE, &format!("/api/v1/grants/{grant}"), None).await
+    }
+
+    pub(crate) async fn switch(&self, way: &str, scope: &str) -> Answer {
+        self.post(&format!("/api/v1/kill-switches/{way}"), json!({ "scope": scope, "reason": "test" })).await
+    }
+
+    pub(crate) async fn set_policies(&self, policies: Value) -> Answer {
+        self.send(Method::PUT, "/api/v1/policies", Some(policies)).await
+    }
+
+    pub(crate) async fn review(&self, action: &str) -> Value {
+        self.post(&format!("/api/v1/reviews/{action}"), json!({})).await.ok()
+    }
+
     /// A person of a role, with a token.
     pub(crate) async fn person(&self, name: &str, role: &str) -> Self {
         let user = self.post("/api/v1/users", json!({ "name": name, "role": role })).await.ok();
@@ -314,6 +394,7 @@ impl Answer {
     }
 
     /// The body of a success.
+    #[track_caller]
     pub(crate) fn ok(self) -> Value {
         assert!((200..300).contains(&self.status), "{self:?}");
         self.body
@@ -325,6 +406,7 @@ impl Answer {
     }
 
     /// It must be this problem, in the documented shape.
+    #[track_caller]
     pub(crate) fn problem(&self, status: u16, code: &str) {
         assert_eq!((self.status, self.body["code"].as_str()), (status, Some(code)), "{self:#?}");
         assert_eq!(self.headers["content-type"], "application/problem+json", "{self:?}");
@@ -334,6 +416,12 @@ impl Answer {
             assert!(self.body[field].as_str().is_some_and(|text| !text.is_empty()), "`{field}` is missing: {self:?}");
         }
     }
+}
+
+/// A text with another one in it that only a model reads: what is always too dangerous to run.
+pub(crate) fn smuggled(shown: &str, hidden: &str) -> String {
+    let tags = hidden.bytes().filter_map(|byte| char::from_u32(0xe0000 + u32::from(byte)));
+    shown.chars().chain(tags).collect()
 }
 
 pub(crate) fn fake_source() -> FakeSource {

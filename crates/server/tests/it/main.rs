@@ -5,13 +5,23 @@
 mod harness;
 
 mod answers;
+mod approvals;
 mod bad_input;
 mod bands;
+mod consents;
+mod drift;
 mod execution;
+mod explain;
 mod faults;
+mod grants;
 mod idempotency;
 mod identity;
 mod journey;
+mod kill_switch;
+mod links;
 mod openapi;
+mod policies;
+mod quarantine;
 mod recovery;
+mod redaction;
 mod tenancy;

@@ -86,12 +86,14 @@ impl Sqlite {
 
 pub(super) fn exec(connection: &rusqlite::Connection, sql: &str, params: &[Val]) -> Result<u64, Error> {
     let mut statement = connection.prepare_cached(sql).map_err(classify)?;
+    debug_assert!(is_numbered_in_order(&statement), "parameters must first appear in the order of their numbers: {sql}");
     let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(classify)?;
     Ok(changed as u64)
 }
 
 pub(super) fn query(connection: &rusqlite::Connection, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
     let mut statement = connection.prepare_cached(sql).map_err(classify)?;
+    debug_assert!(is_numbered_in_order(&statement), "parameters must first appear in the order of their numbers: {sql}");
     let columns = statement.column_count();
     let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(classify)?;
     let mut found = Vec::new();
@@ -99,6 +101,11 @@ pub(super) fn query(connection: &rusqlite::Connection, sql: &str, params: &[Val]
         found.push((0..columns).map(|index| value(row, index)).collect::<Result<Row, Error>>()?);
     }
     Ok(found)
+}
+
+/// To SQLite `$2` is a name and not a number: it binds parameters in the order in which they first appear.
+fn is_numbered_in_order(statement: &rusqlite::Statement<'_>) -> bool {
+    (1..=statement.parameter_count()).all(|at| statement.parameter_name(at) == Some(&format!("${at}")))
 }
 
 pub(super) fn scan(
