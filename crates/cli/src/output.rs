@@ -76,6 +76,16 @@ impl Terminal {
         matches!(self.settings.format, Format::Document(..))
     }
 
+    /// Whether more than ids is to be written, and not one document either.
+    pub(crate) fn is_for_words(&self) -> bool {
+        matches!(self.settings.format, Format::Auto | Format::Table)
+    }
+
+    /// Whether a person reads stdout, in words and not in ids alone.
+    pub(crate) fn is_for_people(&self) -> bool {
+        self.is_for_words() && self.is_drawn()
+    }
+
     /// Whether a person reads stderr, so that a line there may be redrawn.
     pub(crate) fn is_watched(&self) -> bool {
         io::stderr().is_terminal() && !self.is_document()

@@ -2,8 +2,9 @@
 
 mod card;
 
-pub(super) use card::cascade;
+pub(super) use card::{answered, cascade, edited, redacted};
 
+use super::people::People;
 use super::{invocation, outcome};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
@@ -36,7 +37,8 @@ impl Show {
         // The card stands without either of these: an action may be gone, and not everybody may read everything.
         let action = client.get::<ActionView>(&["actions", &invocation.action], &[]).await.ok().map(|answer| answer.read);
         let before = before(&invocation, client).await;
-        let card = Card { invocation: &invocation, action: action.as_ref(), before };
+        let people = People::load(client, terminal).await;
+        let card = Card { invocation: &invocation, action: action.as_ref(), before, people: &people };
         for line in card.lines(terminal) {
             terminal.line(line)?;
         }

@@ -225,6 +225,15 @@ impl Record {
         self
     }
 
+    /// A row only where there is something to say.
+    #[must_use]
+    pub(crate) fn with_some(self, label: &'static str, cell: Option<Cell>) -> Self {
+        match cell {
+            Some(cell) => self.with(label, cell),
+            None => self,
+        }
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }
