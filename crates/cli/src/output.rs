@@ -160,7 +160,7 @@ impl Terminal {
         match self.settings.format {
             Format::Document(..) => self.document(raw),
             Format::Name => self.line(record.name()),
-            Format::Auto | Format::Table if self.is_drawn() => record.draw().try_for_each(|line| self.line(line)),
+            Format::Auto | Format::Table if self.is_drawn() => record.draw(self.columns()).try_for_each(|line| self.line(line)),
             Format::Auto | Format::Table => record.tab_separated().try_for_each(|line| self.line(line)),
         }
     }
@@ -212,6 +212,11 @@ impl Terminal {
             Times::Utc => time::utc(moment),
         };
         Cell::shown(shown, at)
+    }
+
+    /// How wide stdout is, where a person reads it.
+    pub(crate) fn columns(&self) -> Option<u16> {
+        if self.is_drawn() { prompt::width() } else { None }
     }
 
     fn is_drawn(&self) -> bool {

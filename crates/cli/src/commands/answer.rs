@@ -67,7 +67,7 @@ pub(crate) struct Deny {
     reason: Option<String>,
 }
 
-const COLUMNS: &[Column] = &[Column::Whole("ID"), Column::Whole("STATUS"), Column::Whole("ACTION"), Column::Whole("RECEIPT")];
+const COLUMNS: &[Column] = &[Column::Whole("ID"), Column::Whole("STATUS"), Column::Whole("ACTION"), Column::Extra("RECEIPT")];
 
 impl Approve {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {

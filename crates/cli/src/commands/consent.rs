@@ -39,11 +39,11 @@ pub(crate) enum Consent {
 
 const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
-    Column::Cut("PURPOSE"),
+    Column::Whole("PURPOSE"),
     Column::Whole("STATE"),
+    Column::Whole("GIVEN"),
     Column::Extra("WHO"),
     Column::Extra("SPACE"),
-    Column::Whole("GIVEN"),
     Column::Extra("EXPIRES"),
 ];
 
@@ -59,9 +59,9 @@ impl Consent {
                         Cell::text(&consent.id),
                         Cell::text(&consent.purpose),
                         state(consent),
+                        terminal.past(&consent.given_at),
                         people.cell(&consent.user_id),
                         Cell::maybe(consent.space_id.as_ref()),
-                        terminal.past(&consent.given_at),
                         expires(consent, terminal),
                     ]);
                 }
@@ -100,9 +100,10 @@ async fn tell(answer: &Answer<ConsentView>, client: &Client, terminal: &mut Term
         .with("id", Cell::text(&consent.id).toned(Tone::Strong))
         .with("purpose", Cell::text(&consent.purpose))
         .with("state", state(consent))
-        .with("who", people.cell(&consent.user_id))
+        .with("who", people.whole(&consent.user_id))
         .with_some("space", consent.space_id.as_ref().map(Cell::text))
         .with("expires", expires(consent, terminal))
+        .with_some("withdrawn", consent.withdrawn_at.as_ref().map(|at| terminal.past(at)))
         .with_some("evidence", consent.evidence.as_ref().map(Cell::text));
     terminal.record(&answer.raw, &record)
 }
@@ -110,8 +111,10 @@ async fn tell(answer: &Answer<ConsentView>, client: &Client, terminal: &mut Term
 fn expires(consent: &ConsentView, terminal: &Terminal) -> Cell {
     match (&consent.expires_at, consent.state.as_str()) {
         (Some(at), "live") => terminal.future(at),
-        (Some(at), _) => terminal.past(at),
-        (None, _) => Cell::shown("when withdrawn", ""),
+        (Some(at), "expired") => terminal.past(at),
+        (Some(at), _) => Cell::shown("–", at).toned(Tone::Muted),
+        (None, "live") => Cell::shown("when withdrawn", ""),
+        (None, _) => Cell::missing(),
     }
 }
 

@@ -253,7 +253,7 @@ async fn list(
 async fn tell(answer: &Answer<GrantView>, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
     let people = People::load(client, terminal).await;
     let grant = &answer.read;
-    let by = |principal: &String| people.cell(principal);
+    let by = |principal: &String| people.whole(principal);
     let mut record = Record::new(&grant.id)
         .with("id", Cell::text(&grant.id).toned(Tone::Strong))
         .with("state", state_cell(grant))

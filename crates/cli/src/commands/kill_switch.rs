@@ -126,21 +126,19 @@ async fn guessed(failure: Failure, named: &str, client: &Client) -> Failure {
 fn changed(answer: &Answer<SwitchChangedResponse>, terminal: &mut Terminal) -> Result<(), Failure> {
     let SwitchChangedResponse { scope, on, clocks } = &answer.read;
     let state = if *on { Cell::shown("■ on", "on").toned(Tone::Danger) } else { Cell::shown("✓ off", "off").toned(Tone::Ok) };
-    let record =
-        Record::new(scope).with("kill switch", Cell::text(scope)).with("state", state).with("clocks", Cell::text(clocks.to_string()));
-    terminal.record(&answer.raw, &record)?;
-    if terminal.is_document() {
-        return Ok(());
-    }
     let calls = if *clocks == 1 { "1 pending call" } else { &format!("{clocks} pending calls") };
     let (wait, go) = if *clocks == 1 { ("waits with its", "goes on with its") } else { ("wait with their", "go on with their") };
-    terminal.note(Tone::Muted.paint(match (*on, *clocks) {
+    let waiting = match (*on, *clocks) {
         (true, 0) => "nothing waits for a person there".to_owned(),
         (true, _) => format!("{calls} {wait} clock stopped"),
         (false, 0) => "no clock stood still".to_owned(),
         (false, _) => format!("{calls} {go} clock running"),
-    }));
-    Ok(())
+    };
+    let record = Record::new(scope)
+        .with("kill switch", Cell::text(scope))
+        .with("state", state)
+        .with("waiting", Cell::shown(waiting, clocks.to_string()));
+    terminal.record(&answer.raw, &record)
 }
 
 const fn stops(switch: &SwitchView) -> &'static str {

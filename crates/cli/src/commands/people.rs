@@ -30,6 +30,11 @@ impl People {
         self.find(principal).map_or_else(|| Cell::principal(principal), |name| Cell::shown(name, principal))
     }
 
+    /// For records, where there is room: the name or the whole id.
+    pub(super) fn whole(&self, principal: &str) -> Cell {
+        Cell::shown(self.name(principal), principal)
+    }
+
     fn find(&self, principal: &str) -> Option<&str> {
         self.0.get(principal.strip_prefix("user:").unwrap_or(principal)).map(String::as_str)
     }

@@ -15,6 +15,7 @@ use api::gates::{PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaRe
 use clap::{Args, Subcommand, ValueEnum};
 use file::RulesFile;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
@@ -73,14 +74,8 @@ pub(crate) enum Gate {
 }
 
 const VERSION_COLUMNS: &[Column] = &[Column::Number("VERSION"), Column::Cut("GATES"), Column::Extra("SET BY"), Column::Whole("SET")];
-const CHANGE_COLUMNS: &[Column] = &[
-    Column::Whole("INVOCATION"),
-    Column::Whole("BEFORE → AFTER"),
-    Column::Cut("ACTION"),
-    Column::Cut("WHY"),
-    Column::Extra("WHO"),
-    Column::Extra("ASKED"),
-];
+const CHANGE_COLUMNS: &[Column] =
+    &[Column::Whole("INVOCATION"), Column::Whole("BEFORE → AFTER"), Column::Whole("ACTION"), Column::Cut("WHY"), Column::Extra("ASKED")];
 
 impl Policy {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -94,13 +89,13 @@ impl Policy {
                 checked.map_err(|failure| problems::tell(failure, &policies, terminal))?;
                 terminal.consent(&question, agreed.consent(client)).await?;
                 let answer = client.put::<PoliciesSetResponse>(&["policies"], &policies).await;
-                counted(&answer.map_err(|failure| problems::tell(failure, &policies, terminal))?, "✓ set", terminal)?;
+                counted(&answer.map_err(|failure| problems::tell(failure, &policies, terminal))?, "✓ set", "version", terminal)?;
                 terminal.next("countersign policy show");
             }
             Self::Check { file } => {
                 let policies = RulesFile::read(&file)?.policies_alone(&file)?;
                 let answer = client.question::<PoliciesSetResponse>(&["policies", "check"], &policies).await;
-                counted(&answer.map_err(|failure| problems::tell(failure, &policies, terminal))?, "✓ hold up", terminal)?;
+                counted(&answer.map_err(|failure| problems::tell(failure, &policies, terminal))?, "✓ hold up", "in force", terminal)?;
                 terminal.next(format!("countersign policy what-if {}", file.display()));
             }
             Self::Schema => {
@@ -129,7 +124,7 @@ impl Try {
             terminal.document(&answer.raw)?;
         } else {
             terminal.note(summary(tried));
-            let people = People::load(client, terminal).await;
+            reasons(tried).into_iter().for_each(|line| terminal.note(line));
             let mut table = Table::new(CHANGE_COLUMNS, "");
             for change in &tried.changes {
                 let tone = if change.after == "denied" { Tone::Danger } else { Tone::Warn };
@@ -138,7 +133,6 @@ impl Try {
                     Cell::text(format!("{} → {}", change.before, change.after)).toned(tone),
                     Cell::text(&change.action),
                     Cell::text(&change.because),
-                    people.cell(&change.principal),
                     terminal.past(&change.created_at),
                 ]);
             }
@@ -161,6 +155,15 @@ fn summary(tried: &WhatIfResponse) -> String {
     format!("{changes}: {} decided again{skipped}{truncated}", calls(tried.replayed))
 }
 
+/// Many calls change for few reasons: each reason once, whole, with how many it is.
+fn reasons(tried: &WhatIfResponse) -> Vec<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for change in &tried.changes {
+        *counts.entry(format!("{} → {}: {}", change.before, change.after, change.because)).or_default() += 1;
+    }
+    counts.into_iter().map(|(reason, count)| format!("  {count} × {}", clean::line(&reason))).collect()
+}
+
 async fn show(gate: Option<Gate>, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
     let answer = client.get::<PoliciesView>(&["policies"], &[]).await?;
     let found = &answer.read;
@@ -179,7 +182,7 @@ async fn show(gate: Option<Gate>, client: &Client, terminal: &mut Terminal) -> R
     let people = People::load(client, terminal).await;
     let record = Record::new(found.version.to_string())
         .with("version", Cell::text(found.version.to_string()))
-        .with_some("set by", found.set_by.as_ref().map(|by| people.cell(by)))
+        .with_some("set by", found.set_by.as_ref().map(|by| people.whole(by)))
         .with_some("set", found.set_at.as_ref().map(|at| terminal.past(at)));
     terminal.record(&answer.raw, &record)?;
     if !terminal.is_for_words() {
@@ -218,12 +221,12 @@ async fn versions(paging: &Paging, client: &Client, terminal: &mut Terminal) -> 
     Ok(())
 }
 
-fn counted(answer: &Answer<PoliciesSetResponse>, word: &'static str, terminal: &mut Terminal) -> Result<(), Failure> {
+fn counted(answer: &Answer<PoliciesSetResponse>, word: &str, label: &'static str, terminal: &mut Terminal) -> Result<(), Failure> {
     let PoliciesSetResponse { version, policies } = &answer.read;
     let record = Record::new(version.to_string())
         .with("policies", Cell::text(policies.to_string()))
         .with("verdict", Cell::shown(word, word.trim_start_matches("✓ ")).toned(Tone::Ok))
-        .with("version", Cell::text(version.to_string()));
+        .with(label, Cell::shown(format!("version {version}"), version.to_string()));
     terminal.record(&answer.raw, &record)
 }
 

@@ -176,11 +176,11 @@ async fn tell(one: &QuarantineView, raw: &Value, client: &Client, terminal: &mut
         record = record.with("caught", Cell::text(finding(caught)).toned(Tone::Danger));
     }
     let record = record
-        .with("who", people.cell(&one.principal))
+        .with("who", people.whole(&one.principal))
         .with("session", Cell::text(&one.session_id))
         .with("when", terminal.past(&one.created_at))
         .with_some("kept for", (one.state == "held").then(|| terminal.future(&one.expires_at)))
-        .with_some("settled by", one.settled_by.as_ref().map(|by| people.cell(by)))
+        .with_some("settled by", one.settled_by.as_ref().map(|by| people.whole(by)))
         .with_some("settled", one.settled_at.as_ref().map(|at| terminal.past(at)))
         .with_some("reason", one.reason.as_ref().map(Cell::text))
         .with_some("released as", one.released_as.as_ref().map(Cell::text));

@@ -112,8 +112,8 @@ fn record(session: &SessionView, people: &People, terminal: &Terminal) -> Record
         .with("title", Cell::text(&session.title))
         .with("attendance", Cell::text(&session.attendance))
         .with("space", Cell::text(&session.space_id))
-        .with("created by", people.cell(&session.created_by))
-        .with("works for", session.owner_id.as_ref().map_or_else(Cell::missing, |owner| people.cell(owner)))
+        .with("created by", people.whole(&session.created_by))
+        .with("works for", session.owner_id.as_ref().map_or_else(Cell::missing, |owner| people.whole(owner)))
         .with("created", terminal.past(&session.created_at))
         .with("ended", session.ended_at.as_ref().map_or_else(Cell::missing, |at| terminal.past(at)))
 }

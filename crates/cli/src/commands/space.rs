@@ -210,7 +210,7 @@ fn quorum(by_tier: &BTreeMap<String, u32>) -> String {
     if by_tier.is_empty() {
         return "one person".to_owned();
     }
-    by_tier.iter().map(|(tier, people)| format!("{tier} {people} people")).collect::<Vec<_>>().join(", ")
+    by_tier.iter().map(|(tier, people)| format!("{tier}: {people} people")).collect::<Vec<_>>().join(", ")
 }
 
 fn redaction(rule: &RedactionRule) -> String {

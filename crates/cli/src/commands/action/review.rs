@@ -70,7 +70,7 @@ async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> 
     let action = client.get::<ActionView>(&["actions", &review.action], &[]).await.ok().map(|answer| answer.read);
     let record = Record::new(&review.action)
         .with("action", Cell::text(&review.action).toned(Tone::Strong))
-        .with("reviewed by", review.reviewed_by.as_ref().map_or_else(|| Cell::shown("nobody yet", ""), |by| people.cell(by)))
+        .with("reviewed by", review.reviewed_by.as_ref().map_or_else(|| Cell::shown("nobody yet", ""), |by| people.whole(by)))
         .with_some("reviewed", review.reviewed_at.as_ref().map(|at| terminal.past(at)))
         .with_some("drift", review.drift.as_deref().map(|drift| drift_cell(Some(drift))))
         .with_some("drifted", review.drifted_at.as_ref().map(|at| terminal.past(at)))
@@ -85,7 +85,7 @@ async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> 
         terminal.line(line)?;
     }
     if review.reviewed_by.is_none() {
-        terminal.next(format!("countersign action show {} has its params", clean::line(&review.action)));
+        terminal.note(Tone::Muted.paint(format!("its params: countersign action show {}", clean::line(&review.action))));
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ impl Card<'_> {
         let mut lines = vec![self.headline(terminal), self.title(), Tone::Muted.paint(clean::line(&self.invocation.id)), String::new()];
         lines.extend(self.sent());
         lines.push(String::new());
-        lines.extend(self.facts(terminal).into_iter().map(|(label, text)| fact(label, &text)));
+        lines.extend(self.facts(terminal).into_iter().map(|(label, text)| fact(label, &text, terminal.columns())));
         lines.extend(self.result());
         lines
     }
@@ -234,8 +234,8 @@ fn reversible(word: &str) -> String {
     }
 }
 
-fn fact(label: &str, text: &str) -> String {
-    format!("{}{text}", Tone::Muted.paint(format!("{label:LABEL_CHARS$}")))
+fn fact(label: &str, text: &str, columns: Option<u16>) -> String {
+    format!("{}{}", Tone::Muted.paint(format!("{label:LABEL_CHARS$}")), style::hang(text, LABEL_CHARS, columns))
 }
 
 /// Strings in quotes, so that "1" and 1 differ; several lines as a block.
