@@ -34,7 +34,7 @@ pub(crate) enum Grant {
     #[command(before_help = "Examples:
   countersign grant give files.write_text --session ses_… --calls 5
   countersign grant give 'files.*' --org --space lab --expires 2h
-  countersign grant give files.write_text --org --condition '{\"properties\": {\"path\": {\"pattern\": \"^notes/\"}}}'")]
+  countersign grant give files.write_text --org --condition @notes-only.json")]
     Give(Give),
     /// Ask for a grant, as an agent; it allows nothing until a person gives it
     #[command(before_help = "Examples:\n  countersign grant request files.write_text --calls 5 --reason 'five notes to write'")]

@@ -55,7 +55,7 @@ pub(crate) enum Policy {
 
 #[derive(Debug, Args)]
 pub(crate) struct Try {
-    /// Policies as for `policy set`, modes as [[modes]], or both; what is absent stays as it is
+    /// Policies as for `policy set`, modes as [[modes]], or both
     file: PathBuf,
     /// How far back, such as 24h or 30d; 7d when absent
     #[arg(long, value_name = "TIME", value_parser = Span::parse)]

@@ -61,11 +61,11 @@ pub(crate) enum State {
 const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
     Column::Whole("STATE"),
-    Column::Cut("ACTION"),
-    Column::Extra("HOLDS"),
+    Column::Whole("ACTION"),
     Column::Cut("CAUGHT BY"),
-    Column::Extra("WHO"),
     Column::Whole("CAUGHT"),
+    Column::Extra("HOLDS"),
+    Column::Extra("WHO"),
 ];
 
 impl Quarantine {
@@ -143,10 +143,10 @@ async fn list(state: Option<State>, paging: &Paging, client: &Client, terminal: 
             Cell::text(&one.invocation_id),
             state_cell(one),
             Cell::text(&one.action),
-            Cell::text(&one.holds),
             Cell::text(rules.join(", ")),
-            people.cell(&one.principal),
             terminal.past(&one.created_at),
+            Cell::text(&one.holds),
+            people.cell(&one.principal),
         ]);
     }
     terminal.list(&answer.raw, &table)?;

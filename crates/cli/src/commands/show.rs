@@ -42,11 +42,21 @@ impl Show {
         for line in card.lines(terminal) {
             terminal.line(line)?;
         }
-        if outcome::status(&invocation) == Status::Pending {
-            terminal.next(format!("countersign approve {0}, or countersign deny {0} --reason …", invocation.id));
-        } else {
-            terminal.next(format!("countersign explain {}", invocation.id));
-        }
+        let id = &invocation.id;
+        terminal.next(match outcome::status(&invocation) {
+            Status::Pending if invocation.clock_stopped => "countersign kill-switch list".to_owned(),
+            Status::Pending => format!("countersign approve {id}, or countersign deny {id} --reason …"),
+            Status::Quarantined => format!("countersign quarantine show {id}"),
+            Status::Approved
+            | Status::Running
+            | Status::Succeeded
+            | Status::Failed
+            | Status::Reverted
+            | Status::Denied
+            | Status::Expired
+            | Status::Cancelled
+            | Status::InDoubt => format!("countersign explain {id}"),
+        });
         Ok(Exit::Ok)
     }
 }

@@ -86,7 +86,8 @@ pub(crate) struct Quorum {
 pub(crate) struct Redact {
     /// Its name or its id
     space: String,
-    #[arg(value_enum, required_unless_present = "none", conflicts_with = "none")]
+    /// What to take out
+    #[arg(value_enum, value_name = "KIND", required_unless_present = "none", conflicts_with = "none")]
     kinds: Vec<Kind>,
     /// Where national telephone numbers are from, as two letters
     #[arg(long = "region", value_name = "REGION", conflicts_with = "none")]
