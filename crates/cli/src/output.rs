@@ -111,6 +111,13 @@ impl Terminal {
         let _closed = writeln!(self.stderr, "{text}");
     }
 
+    /// The same, where no program reads stderr for a document.
+    pub(crate) fn remark(&mut self, text: impl Display) {
+        if !self.is_document() {
+            self.note(text);
+        }
+    }
+
     /// Draws over the last line of stderr; an empty text removes it.
     pub(crate) fn redraw(&mut self, text: &str) {
         let _closed = write!(self.stderr, "\r\u{1b}[2K{text}").and_then(|()| self.stderr.flush());

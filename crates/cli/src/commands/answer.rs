@@ -128,9 +128,9 @@ impl Approve {
             return Ok(None);
         };
         let changes = edit::changes(&shown.params, &params);
-        terminal.note(Tone::Muted.paint(if changes.is_empty() { "the params stay as they were asked for" } else { "what changes:" }));
+        terminal.remark(Tone::Muted.paint(if changes.is_empty() { "the params stay as they were asked for" } else { "what changes:" }));
         for change in &changes {
-            terminal.note(format!("  {change}"));
+            terminal.remark(format!("  {change}"));
         }
         if self.edit {
             terminal.consent(&format!("approve `{}` so?", clean::line(&shown.action)), self.agreed.consent(client)).await?;

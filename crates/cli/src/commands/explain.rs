@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Record, Terminal};
 use crate::style::Tone;
 use api::Page;
-use api::invocation::InvocationView;
+use api::invocation::{AnswerView, InvocationView};
 use api::receipt::EntryView;
 use clap::Args;
 use countersign_core::Status;
@@ -75,15 +75,19 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
     if invocation.clock_stopped {
         record = record.with("clock", Cell::text("stopped by a kill switch").toned(Tone::Danger));
     }
+    let told = |answer: &AnswerView| {
+        Cell::shown(answered(answer, people, terminal.past(&answer.at).as_shown()), answered(answer, people, &answer.at))
+    };
     let is_pending = outcome::status(invocation) == Status::Pending;
     if is_pending || invocation.approvals.len() > 1 {
         for yes in &invocation.approvals {
-            record = record.with("yes from", Cell::text(answered(yes, people, terminal)));
+            record = record.with("yes from", told(yes));
         }
     }
-    record = record.with_some("answered by", invocation.answer.as_ref().map(|answer| Cell::text(answered(answer, people, terminal))));
+    record = record.with_some("answered by", invocation.answer.as_ref().map(told));
     if let Some(edit) = &invocation.edit {
-        record = record.with("edited by", Cell::text(format!("{} {}", people.name(&edit.by), terminal.past(&edit.at).as_shown())));
+        let by = |when: &str| format!("{} {when}", people.name(&edit.by));
+        record = record.with("edited by", Cell::shown(by(terminal.past(&edit.at).as_shown()), by(&edit.at)));
         for change in edited(edit, &invocation.params) {
             record = record.with("edit", Cell::text(change));
         }

@@ -151,16 +151,14 @@ impl Grant {
                 let answer = create(&bounds.read(client).await?, client).await?;
                 tell(&answer, client, terminal).await?;
                 if answer.read.state == "requested" {
-                    if !terminal.is_document() {
-                        terminal.note(Tone::Warn.paint("◷ asked for: it allows nothing until a person gives it"));
-                    }
+                    terminal.remark(Tone::Warn.paint("◷ asked for: it allows nothing until a person gives it"));
                     return Ok(Exit::Pending);
                 }
             }
             Self::Approve { id, agreed } => {
                 let asked = client.get::<GrantView>(&["grants", &id], &[]).await?.read;
                 if asked.state == "requested" {
-                    terminal.note(format!("{} {}", Tone::Warn.paint("! gives"), summary(&asked, terminal)));
+                    terminal.remark(format!("{} {}", Tone::Warn.paint("! gives"), summary(&asked, terminal)));
                     terminal.consent("give this grant?", agreed.consent(client)).await?;
                 }
                 let answer = client.post_empty::<GrantView>(&["grants", &id, "approve"]).await?;

@@ -97,9 +97,7 @@ impl Quarantine {
 async fn release(id: &str, reason: String, agreed: Agreed, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let held = client.get::<QuarantineView>(&["quarantines", id], &[]).await?.read;
     let action = clean::line(&held.action);
-    if !terminal.is_document() {
-        caught(&held).into_iter().for_each(|line| terminal.note(line));
-    }
+    caught(&held).into_iter().for_each(|line| terminal.remark(line));
     let question = match held.holds.as_str() {
         "output" => format!("hand out the answer of `{action}` all the same?"),
         _ => format!("let `{action}` go all the same, as a new call?"),

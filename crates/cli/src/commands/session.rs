@@ -63,9 +63,7 @@ impl Session {
                     .with("space", Cell::text(&created.session.space_id))
                     .with("attendance", Cell::text(&created.session.attendance));
                 terminal.record(&answer.raw, &record)?;
-                if !terminal.is_document() {
-                    terminal.note(Tone::Warn.paint("! the token is shown now and never again"));
-                }
+                terminal.remark(Tone::Warn.paint("! the token is shown now and never again"));
                 terminal.next("COUNTERSIGN_TOKEN=… countersign action list");
             }
             Self::List(paging) => {

@@ -100,9 +100,7 @@ async fn create(request: NewTokenRequest, client: &Client, terminal: &mut Termin
         .with("id", Cell::text(&answer.read.id))
         .with("token", Cell::text(&answer.read.token).toned(Tone::Strong));
     terminal.record(&answer.raw, &record)?;
-    if !terminal.is_document() {
-        terminal.note(Tone::Warn.paint("! the token is shown now and never again"));
-    }
+    terminal.remark(Tone::Warn.paint("! the token is shown now and never again"));
     Ok(())
 }
 

@@ -57,9 +57,7 @@ impl Beyond {
     /// Says what will be written, and goes on once somebody agrees.
     pub(super) async fn agreed(&self, shown: &InvocationView, consent: Consent, terminal: &mut Terminal) -> Result<(), Failure> {
         let Some(written) = self.written(shown, terminal) else { return Ok(()) };
-        if !terminal.is_document() {
-            terminal.note(format!("{} {written}", Tone::Warn.paint("! beyond this call:")));
-        }
+        terminal.remark(format!("{} {written}", Tone::Warn.paint("! beyond this call:")));
         let question = if self.always { "approve it, and every call like it?" } else { "approve it, and give this grant?" };
         terminal.consent(question, consent).await
     }

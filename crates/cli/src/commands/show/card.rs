@@ -133,7 +133,7 @@ impl Card<'_> {
     /// Everyone who said yes so far, the answer, and what became of the params on the way.
     fn answers(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
         let invocation = self.invocation;
-        let told = |answer: &AnswerView| answered(answer, self.people, terminal);
+        let told = |answer: &AnswerView| answered(answer, self.people, terminal.past(&answer.at).as_shown());
         let mut facts = Vec::new();
         if self.is_pending() || invocation.approvals.len() > 1 {
             facts.extend(invocation.approvals.iter().map(|yes| ("SAID YES", told(yes))));
@@ -193,15 +193,15 @@ pub(in crate::commands) fn cascade(decision: &DecisionView) -> String {
     steps.join(" → ")
 }
 
-/// `robin 3 min ago: “fine”`, and what the yes does beyond this call.
-pub(in crate::commands) fn answered(answer: &AnswerView, people: &People, terminal: &Terminal) -> String {
+/// `robin 3 min ago: “fine”`, and what the yes does beyond this call; `when` is its moment, in words or as it is.
+pub(in crate::commands) fn answered(answer: &AnswerView, people: &People, when: &str) -> String {
     let reason = answer.reason.as_ref().map(|reason| format!(": “{}”", clean::line(reason))).unwrap_or_default();
     let beyond = match answer.mode.as_ref() {
         "always" => ", and allowed from now on",
         "grant" => ", with a grant",
         _ => "",
     };
-    format!("{} {}{beyond}{reason}", people.name(&answer.by), terminal.past(&answer.at).as_shown())
+    format!("{} {when}{beyond}{reason}", people.name(&answer.by))
 }
 
 /// `/text: "a" → "b"`: what was asked for, and what was approved instead.
