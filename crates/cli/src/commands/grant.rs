@@ -33,7 +33,7 @@ pub(crate) enum Grant {
     /// Let calls run without asking, within bounds
     #[command(before_help = "Examples:
   countersign grant give files.write_text --session ses_… --calls 5
-  countersign grant give 'files.*' --org --space lab --expires 2h
+  countersign grant give 'files.*' --org --space lab --expires 2h      a whole source; asks first
   countersign grant give files.write_text --org --condition @notes-only.json")]
     Give(Give),
     /// Ask for a grant, as an agent; it allows nothing until a person gives it
@@ -87,6 +87,8 @@ pub(crate) struct Give {
     bounds: Bounds,
     #[command(flatten)]
     whose: Whose,
+    #[command(flatten)]
+    agreed: Agreed,
 }
 
 #[derive(Debug, Args)]
@@ -135,7 +137,7 @@ impl Grant {
                     _ => {}
                 }
             }
-            Self::Give(Give { bounds, whose }) => {
+            Self::Give(Give { bounds, whose, agreed }) => {
                 let scope = match (&whose.session, &whose.automation) {
                     (Some(_), _) => GrantScopeName::Session,
                     (None, Some(_)) => GrantScopeName::Automation,
@@ -143,6 +145,11 @@ impl Grant {
                 };
                 let request =
                     NewGrantRequest { session_id: whose.session, automation_id: whose.automation, scope, ..bounds.read(client).await? };
+                if request.covers.ends_with('*') {
+                    let question =
+                        format!("give a grant for every action that `{}` covers, also later ones?", clean::line(&request.covers));
+                    terminal.consent(&question, agreed.consent(client)).await?;
+                }
                 let answer = create(&request, client).await?;
                 tell(&answer, client, terminal).await?;
                 terminal.next(format!("countersign grant revoke {}", answer.read.id));

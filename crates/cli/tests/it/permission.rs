@@ -42,6 +42,12 @@ fn a_grant_is_given_within_bounds() {
     assert_eq!(given["condition"]["properties"]["path"]["pattern"], "^notes/");
     owner.run(&["action", "invoke", "files.write_text", "path=notes/a", "text=b"]).ok();
     owner.run(&["action", "invoke", "files.write_text", "path=elsewhere", "text=b", "--no-wait"]).exits(6);
+    let refused = owner.run(&["grant", "give", "files.*", "--org"]).exits(2);
+    assert!(refused.stderr.contains("give a grant for every action that `files.*` covers, also later ones?"), "{}", refused.stderr);
+    assert_eq!(
+        owner.run(&["grant", "give", "files.*", "--org", "--calls", "1", "--yes", "--json=covers"]).ok().json()["covers"],
+        "files.*"
+    );
     owner.run(&["grant", "give", "files.write_text"]).exits(2);
     owner.run(&["grant", "give", "files.write_text", "--org", "--session", "ses_1"]).exits(2);
     assert!(owner.run(&["grant", "give", "files.write_txt", "--org"]).exits(3).stderr.contains("did you mean `files.write_text`?"));
