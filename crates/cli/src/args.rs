@@ -2,17 +2,21 @@
 //! Help shows examples first and the commands in groups.
 
 mod help;
+mod span;
 mod usage;
 
 pub(crate) use help::{command, topic};
+pub(crate) use span::Span;
 pub(crate) use usage::failure as usage_failure;
 
+use crate::client::Client;
 use crate::commands::{
-    action::Action, answer, backup, completions, context, doctor, explain, help as help_command, inbox, invocation::Invocation, key::Key,
-    login, man, mode::Mode, notification::Notification, receipt::Receipt, serve, session::Session, show, space::Space, token::Token,
-    user::User,
+    action::Action, answer, backup, completions, consent::Consent as ConsentCommand, context, doctor, explain, grant::Grant,
+    help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man, mode::Mode,
+    notification::Notification, policy::Policy, quarantine::Quarantine, receipt::Receipt, serve, session::Session, show, snooze,
+    space::Space, token::Token, user::User,
 };
-use crate::output::{Fields, Format, Input, Settings, Syntax, Times};
+use crate::output::{Consent, Fields, Format, Input, Settings, Syntax, Times};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use countersign_core::limits::PAGE_ROWS_DEFAULT;
 
@@ -116,6 +120,22 @@ impl Paging {
     }
 }
 
+/// Agreeing beforehand.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Agreed {
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Agreed {
+    /// Whether a person still has to be asked.
+    pub(crate) fn consent(self, client: &Client) -> Consent {
+        // Where nothing will be sent there is nothing to agree to.
+        if self.yes || client.rehearses() { Consent::Given } else { Consent::Asked }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start the server
@@ -160,16 +180,22 @@ pub(crate) enum Command {
 
     /// What waits for a person, the nearest deadline first
     #[command(before_help = inbox::EXAMPLES)]
-    Inbox,
+    Inbox(inbox::Inbox),
     /// One invocation with everything an answer rests on
     #[command(before_help = show::EXAMPLES)]
     Show(show::Show),
-    /// Approve what waits, this once
+    /// Approve what waits: once, or within bounds that are said before
     #[command(before_help = answer::APPROVE_EXAMPLES)]
     Approve(answer::Approve),
     /// Deny what waits
     #[command(before_help = answer::DENY_EXAMPLES)]
     Deny(answer::Deny),
+    /// Hide what waits from your inbox for a while
+    #[command(before_help = snooze::EXAMPLES)]
+    Snooze(snooze::Snooze),
+    /// Make a link that answers one invocation as you
+    #[command(before_help = link::EXAMPLES)]
+    Link(link::Link),
     /// Messages that actions sent to people
     #[command(subcommand)]
     Notification(Notification),
@@ -180,12 +206,24 @@ pub(crate) enum Command {
     /// What was asked for, and what became of it
     #[command(subcommand)]
     Invocation(Invocation),
-    /// Why an invocation was decided as it was, and where its record stands
+    /// Why an invocation was decided as it was, or what would happen to a call now
     #[command(before_help = explain::EXAMPLES)]
     Explain(explain::Explain),
     /// Whether an action runs, waits for a person or is refused
     #[command(subcommand)]
     Mode(Mode),
+    /// A yes to more than one call, within bounds
+    #[command(subcommand)]
+    Grant(Grant),
+    /// The org's own rules, in Cedar
+    #[command(subcommand)]
+    Policy(Policy),
+    /// People's own leave for a purpose
+    #[command(subcommand)]
+    Consent(ConsentCommand),
+    /// What was too dangerous to run
+    #[command(subcommand)]
+    Quarantine(Quarantine),
 
     /// The signed records, and their proof
     #[command(subcommand)]
@@ -194,6 +232,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Key(Key),
 
+    /// Stop everything, or a part of it, at once
+    #[command(subcommand)]
+    KillSwitch(KillSwitch),
     /// Write everything that is stored to a file
     #[command(before_help = backup::BACKUP_EXAMPLES)]
     Backup(backup::Backup),
@@ -228,15 +269,22 @@ impl Command {
             | Self::Session(_)
             | Self::Space(_)
             | Self::User(_)
-            | Self::Inbox
+            | Self::Inbox(_)
             | Self::Show(_)
             | Self::Approve(_)
             | Self::Deny(_)
+            | Self::Snooze(_)
+            | Self::Link(_)
             | Self::Notification(_)
             | Self::Action(_)
             | Self::Invocation(_)
             | Self::Explain(_)
             | Self::Mode(_)
+            | Self::Grant(_)
+            | Self::Policy(_)
+            | Self::Consent(_)
+            | Self::Quarantine(_)
+            | Self::KillSwitch(_)
             | Self::Key(_)
             | Self::Openapi
             | Self::Help(_) => None,

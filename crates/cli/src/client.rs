@@ -3,12 +3,14 @@
 
 use crate::context::Server;
 use crate::exit::{Exit, Failure};
-use api::Problem;
+use api::{Page, Problem};
 use countersign_core::Secret;
+use countersign_core::limits::PAGE_ROWS_MAX;
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::marker::PhantomData;
 use std::time::Duration;
 use url::Url;
 
@@ -74,6 +76,18 @@ impl Client {
         read(self.send(request, Effect::None).await?).await
     }
 
+    /// Every page of a list, one after the other.
+    pub(crate) fn pages<'a, T>(&'a self, path: &'a [&'a str], query: &[(&'static str, &str)]) -> Pages<'a, T> {
+        let query = query.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        Pages { client: self, path, query, at: At::Start, item: PhantomData }
+    }
+
+    /// A question that is too large for an address: nothing changes, so a rehearsal asks it, too.
+    pub(crate) async fn question<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
+        let request = self.request(Method::POST, path)?.timeout(Duration::from_secs(ANSWER_SECONDS)).json(body);
+        read(self.send(request, Effect::None).await?).await
+    }
+
     pub(crate) async fn post<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
         self.change(Method::POST, path, Some(body)).await
     }
@@ -98,6 +112,11 @@ impl Client {
 
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Answer<T>, Failure> {
         self.change(Method::DELETE, path, None::<&()>).await
+    }
+
+    /// Where the address does not say what is to go.
+    pub(crate) async fn delete_with<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
+        self.change(Method::DELETE, path, Some(body)).await
     }
 
     /// An answer that comes in pieces, as long as it takes.
@@ -174,6 +193,56 @@ impl Client {
     }
 }
 
+/// A list that is read page by page.
+pub(crate) struct Pages<'a, T> {
+    client: &'a Client,
+    path: &'a [&'a str],
+    query: Vec<(&'static str, String)>,
+    at: At,
+    item: PhantomData<T>,
+}
+
+enum At {
+    Start,
+    After(String),
+    End,
+}
+
+impl<T: DeserializeOwned> Pages<'_, T> {
+    /// The next page, each item read and as it was written; absent behind the last.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<(T, Value)>>, Failure> {
+        let after = match &self.at {
+            At::Start => None,
+            At::After(cursor) => Some(("after", cursor.clone())),
+            At::End => return Ok(None),
+        };
+        let query: Vec<_> = self.query.iter().cloned().chain([("limit", PAGE_ROWS_MAX.to_string())]).chain(after).collect();
+        let answer = self.client.get::<Page<T>>(self.path, &query).await?;
+        let raw = answer.raw.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+        self.at = answer.read.next.map_or(At::End, At::After);
+        Ok(Some(answer.read.items.into_iter().zip(raw).collect()))
+    }
+
+    /// All that is left.
+    pub(crate) async fn all(mut self) -> Result<Vec<(T, Value)>, Failure> {
+        let mut all = Vec::new();
+        while let Some(page) = self.next().await? {
+            all.extend(page);
+        }
+        Ok(all)
+    }
+
+    /// The first that is meant.
+    pub(crate) async fn find(mut self, is_meant: impl Fn(&T) -> bool) -> Result<Option<T>, Failure> {
+        while let Some(page) = self.next().await? {
+            if let Some((found, _)) = page.into_iter().find(|(item, _)| is_meant(item)) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
 /// Whether a request that was lost may have changed something.
 #[derive(Clone, Copy)]
 enum Effect {
@@ -212,6 +281,8 @@ async fn read<T: DeserializeOwned>(response: Response) -> Result<Answer<T>, Fail
             .cause(reasons(&error))
             .hint("countersign invocation list")
     })?;
+    // An answer without a body has nothing to say.
+    let bytes = if bytes.is_empty() { "null".into() } else { bytes };
     let raw: Value = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
     let read = T::deserialize(&raw).map_err(|error| unreadable(error.to_string()))?;
     Ok(Answer { read, raw })

@@ -5,23 +5,31 @@ pub(crate) mod action;
 pub(crate) mod answer;
 pub(crate) mod backup;
 pub(crate) mod completions;
+pub(crate) mod consent;
 pub(crate) mod context;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod grant;
 pub(crate) mod help;
 pub(crate) mod inbox;
 pub(crate) mod invocation;
 pub(crate) mod key;
+pub(crate) mod kill_switch;
+pub(crate) mod link;
 pub(crate) mod login;
 pub(crate) mod man;
 pub(crate) mod mode;
 pub(crate) mod notification;
 mod outcome;
 mod part;
+mod people;
+pub(crate) mod policy;
+pub(crate) mod quarantine;
 pub(crate) mod receipt;
 pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod show;
+pub(crate) mod snooze;
 pub(crate) mod space;
 mod status;
 pub(crate) mod token;
@@ -134,17 +142,24 @@ async fn run(command: Command, mut setting: Setting<'_>) -> Result<Exit, Failure
         Command::Session(session) => session.run(&setting.client()?, setting.terminal).await,
         Command::Space(space) => space.run(&setting.client()?, setting.terminal).await,
         Command::User(user) => user.run(&setting.client()?, setting.terminal).await,
-        Command::Inbox => inbox::run(&setting.client()?, setting.terminal).await,
+        Command::Inbox(inbox) => inbox.run(&setting.client()?, setting.terminal).await,
         Command::Show(show) => show.run(&setting.client()?, setting.terminal).await,
         Command::Approve(approve) => approve.run(&setting.client()?, setting.terminal).await,
         Command::Deny(deny) => deny.run(&setting.client()?, setting.terminal).await,
+        Command::Snooze(snooze) => snooze.run(&setting.client()?, setting.terminal).await,
+        Command::Link(link) => link.run(&setting.client()?, setting.terminal).await,
         Command::Notification(notification) => notification.run(&setting.client()?, setting.terminal).await,
         Command::Action(action) => action.run(&setting.client()?, setting.terminal).await,
         Command::Invocation(invocation) => invocation.run(&setting.client()?, setting.terminal).await,
         Command::Explain(explain) => explain.run(&setting.client()?, setting.terminal).await,
         Command::Mode(mode) => mode.run(&setting.client()?, setting.terminal).await,
+        Command::Grant(grant) => grant.run(&setting.client()?, setting.terminal).await,
+        Command::Policy(policy) => policy.run(&setting.client()?, setting.terminal).await,
+        Command::Consent(consent) => consent.run(&setting.client()?, setting.terminal).await,
+        Command::Quarantine(quarantine) => quarantine.run(&setting.client()?, setting.terminal).await,
         Command::Receipt(receipt) => receipt.run(setting).await,
         Command::Key(key) => key.run(&setting.client()?, setting.terminal).await,
+        Command::KillSwitch(kill_switch) => kill_switch.run(&setting.client()?, setting.terminal).await,
         Command::Backup(backup) => backup.run(setting.terminal).await,
         Command::Restore(restore) => restore.run(setting.terminal).await,
         Command::Openapi => help::openapi(setting.terminal),

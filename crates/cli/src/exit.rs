@@ -209,7 +209,8 @@ impl Failure {
     pub(crate) fn of_problem(problem: &Problem, raw: Value) -> Self {
         let fields: Vec<_> = problem.errors.iter().map(at_pointer).collect();
         // Of what is not there the title would only say again that it is not there.
-        let says_it_all = matches!(problem.code, Code::NotFound | Code::UnknownAction | Code::UnknownSource | Code::UnknownSession);
+        let is_missing = matches!(problem.code, Code::NotFound | Code::UnknownAction | Code::UnknownSource | Code::UnknownSession);
+        let says_it_all = is_missing || repeats(&problem.title, &problem.detail);
         let cause = match (fields.is_empty(), says_it_all) {
             (false, _) => Some(fields.join("; ")),
             (true, true) => None,
@@ -256,6 +257,11 @@ impl Failure {
         self.code == Some(code)
     }
 
+    /// What the server said, where it did.
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        self.problem.as_deref().and_then(|raw| serde::Deserialize::deserialize(raw).ok())
+    }
+
     /// The error as one document: the server's problem, or one of the same shape.
     pub(crate) fn to_json(&self) -> Value {
         if let Some(request) = &self.unsent {
@@ -269,6 +275,13 @@ impl Failure {
 /// What is wrong with a field, and where; the whole has no place of its own.
 fn at_pointer(field: &FieldError) -> String {
     if field.pointer.is_empty() { field.message.clone() } else { format!("`{}`: {}", field.pointer, field.message) }
+}
+
+/// Whether the detail says what the title says: every word of it that means something.
+fn repeats(title: &str, detail: &str) -> bool {
+    let detail = detail.to_lowercase();
+    let words = title.split(|character: char| !character.is_alphanumeric()).filter(|word| word.chars().count() > 3);
+    words.map(str::to_lowercase).all(|word| detail.contains(&word))
 }
 
 /// `A person said no` reads as a cause in the middle of a sentence.
@@ -310,6 +323,19 @@ mod tests {
         assert_eq!(failure.cause.as_deref(), Some("a person said no"));
         assert_eq!(failure.hint.as_deref(), Some("countersign explain inv_1"));
         assert_eq!(failure.to_json(), json!({ "error": { "code": "denied_by_person" } }));
+    }
+
+    #[test]
+    fn a_cause_that_would_only_repeat_the_error_is_left_out() {
+        for (code, detail, cause) in [
+            (Code::Consumed, "`inv_1`: it was already approved and used; read its receipt", None),
+            (Code::Stopped, "`inv_1`: a kill switch is on; it stays in the queue", None),
+            (Code::Expired, "`inv_1`: its time has run out; start anew", None),
+            (Code::NameTaken, "there is a space named `x` already", Some("the name is taken")),
+        ] {
+            let failure = Failure::of_problem(&Problem::new(code, detail), Value::Null);
+            assert_eq!(failure.cause.as_deref(), cause, "{detail}");
+        }
     }
 
     #[test]

@@ -76,6 +76,16 @@ impl Terminal {
         matches!(self.settings.format, Format::Document(..))
     }
 
+    /// Whether more than ids is to be written, and not one document either.
+    pub(crate) fn is_for_words(&self) -> bool {
+        matches!(self.settings.format, Format::Auto | Format::Table)
+    }
+
+    /// Whether a person reads stdout, in words and not in ids alone.
+    pub(crate) fn is_for_people(&self) -> bool {
+        self.is_for_words() && self.is_drawn()
+    }
+
     /// Whether a person reads stderr, so that a line there may be redrawn.
     pub(crate) fn is_watched(&self) -> bool {
         io::stderr().is_terminal() && !self.is_document()
@@ -99,6 +109,13 @@ impl Terminal {
     pub(crate) fn note(&mut self, text: impl Display) {
         // A closed stderr must not undo what was done.
         let _closed = writeln!(self.stderr, "{text}");
+    }
+
+    /// The same, where no program reads stderr for a document.
+    pub(crate) fn remark(&mut self, text: impl Display) {
+        if !self.is_document() {
+            self.note(text);
+        }
     }
 
     /// Draws over the last line of stderr; an empty text removes it.
@@ -150,7 +167,7 @@ impl Terminal {
         match self.settings.format {
             Format::Document(..) => self.document(raw),
             Format::Name => self.line(record.name()),
-            Format::Auto | Format::Table if self.is_drawn() => record.draw().try_for_each(|line| self.line(line)),
+            Format::Auto | Format::Table if self.is_drawn() => record.draw(self.columns()).try_for_each(|line| self.line(line)),
             Format::Auto | Format::Table => record.tab_separated().try_for_each(|line| self.line(line)),
         }
     }
@@ -202,6 +219,11 @@ impl Terminal {
             Times::Utc => time::utc(moment),
         };
         Cell::shown(shown, at)
+    }
+
+    /// How wide stdout is, where a person reads it.
+    pub(crate) fn columns(&self) -> Option<u16> {
+        if self.is_drawn() { prompt::width() } else { None }
     }
 
     fn is_drawn(&self) -> bool {

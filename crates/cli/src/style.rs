@@ -39,6 +39,31 @@ impl Tone {
     }
 }
 
+/// Below this nothing is wrapped: it would be a column of single words.
+const HANG_COLUMNS_MIN: u16 = 60;
+
+/// Several words on as many lines as they need, all but the first indented; without a width, one line. Words stay whole.
+pub(crate) fn hang(text: &str, indent: usize, columns: Option<u16>) -> String {
+    let Some(columns) = columns.filter(|columns| *columns >= HANG_COLUMNS_MIN) else { return text.to_owned() };
+    let width = |word: &str| anstream::adapter::strip_str(word).to_string().chars().count();
+    let mut wrapped = String::with_capacity(text.len());
+    let mut at = indent;
+    for (index, word) in text.split(' ').enumerate() {
+        let wide = width(word);
+        if index > 0 && at + 1 + wide > usize::from(columns) {
+            wrapped.push('\n');
+            wrapped.push_str(&" ".repeat(indent));
+            at = indent;
+        } else if index > 0 {
+            wrapped.push(' ');
+            at += 1;
+        }
+        wrapped.push_str(word);
+        at += wide;
+    }
+    wrapped
+}
+
 /// The one look of a status.
 pub(crate) const fn status(status: Status) -> (&'static str, Tone) {
     match status {

@@ -7,10 +7,11 @@ use clap::{Command, CommandFactory as _};
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["serve", "doctor", "status", "version", "completions", "man"]),
     ("Identity", &["login", "logout", "whoami", "context", "token", "session", "space", "user"]),
-    ("Inbox", &["inbox", "show", "approve", "deny", "notification"]),
-    ("Actions", &["action", "invocation", "explain", "mode"]),
+    ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification"]),
+    ("Actions", &["action", "invocation", "explain"]),
+    ("Permission", &["mode", "grant", "policy", "consent", "quarantine"]),
     ("Receipts", &["receipt", "key"]),
-    ("Operate", &["backup", "restore", "openapi", "help"]),
+    ("Operate", &["kill-switch", "backup", "restore", "openapi", "help"]),
 ];
 
 const EXAMPLES: &str = "\

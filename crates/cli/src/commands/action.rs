@@ -2,9 +2,11 @@
 
 mod invoke;
 pub(super) mod meant;
-mod params;
+pub(super) mod params;
+mod review;
 mod session;
 
+use crate::args::Paging;
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
@@ -32,6 +34,11 @@ pub(crate) enum Action {
         /// Such as files
         source: String,
     },
+    /// Look at what changed in a definition, and stand for it as it is now
+    #[command(before_help = review::EXAMPLES)]
+    Review(review::Review),
+    /// Definitions people stand for, and what has changed since
+    Reviews(Paging),
     /// Do it, or ask a person where that is needed
     #[command(before_help = invoke::EXAMPLES)]
     Invoke(invoke::Invoke),
@@ -47,7 +54,8 @@ pub(crate) struct List {
     session: Option<String>,
 }
 
-const COLUMNS: &[Column] = &[Column::Whole("ID"), Column::Whole("TIER"), Column::Whole("MODE"), Column::Cut("TITLE")];
+const COLUMNS: &[Column] =
+    &[Column::Whole("ID"), Column::Whole("TIER"), Column::Whole("MODE"), Column::Cut("TITLE"), Column::Whole("DRIFT")];
 const PARAM_COLUMNS: &[Column] = &[Column::Whole("PARAM"), Column::Whole("TYPE"), Column::Whole("NEEDED"), Column::Cut("WHAT")];
 
 impl Action {
@@ -56,6 +64,8 @@ impl Action {
             Self::List(list) => list.run(client, terminal).await,
             Self::Show { id } => show(&id, client, terminal).await,
             Self::Guide { source } => guide(&source, client, terminal).await,
+            Self::Review(review) => review.run(client, terminal).await,
+            Self::Reviews(paging) => review::list(&paging, client, terminal).await,
             Self::Invoke(invoke) => invoke.run(client, terminal).await,
         }
     }
@@ -79,7 +89,13 @@ impl List {
                 )));
             }
             for action in &source.actions {
-                table.row([Cell::text(&action.id), Cell::tier(&action.tier), Cell::mode(&action.mode), Cell::text(&action.title)]);
+                table.row([
+                    Cell::text(&action.id),
+                    Cell::tier(&action.tier),
+                    Cell::mode(&action.mode),
+                    Cell::text(&action.title),
+                    review::drift_cell(Some(&action.drift)),
+                ]);
             }
             items.extend(raw.get("actions").and_then(Value::as_array).cloned().unwrap_or_default());
         }
@@ -125,12 +141,17 @@ async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit
         .with("dry run", Cell::text(dry_run))
         .with("timeout", Cell::text(format!("{} ms", action.timeout_ms)))
         .with("version", Cell::text(&action.version));
+    let has_drifted = action.drift != "none";
+    let record = record.with_some("drift", has_drifted.then(|| review::drift_cell(Some(&action.drift)).and(" since it was reviewed")));
     terminal.record(&answer.raw, &record)?;
-    if terminal.is_document() {
+    if !terminal.is_for_words() {
         return Ok(Exit::Ok);
     }
     terminal.line("")?;
     terminal.list(&Value::Null, &params_table(&action.params_schema))?;
+    if has_drifted {
+        terminal.next(format!("countersign action review {}", action.id));
+    }
     terminal.next(format!("countersign action invoke {}{}", action.id, example(&action.params_schema)));
     Ok(Exit::Ok)
 }

@@ -1,35 +1,60 @@
-//! A person's answer to what waits. Approving is always this once; what was shown is bound to the answer.
-//! Several ids are answered one by one: one that fails leaves the others as they are.
+//! A person's answer to what waits. What was shown is bound to the answer; what a yes does beyond this one call is said before.
+//! Several ids are answered once each: one that fails leaves the others as they are.
 
+mod beyond;
+mod edit;
+
+use super::action::params;
 use super::{invocation, outcome};
+use crate::args::Agreed;
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
 use crate::style::{Tone, clean};
-use api::invocation::{ApproveMode, ApproveRequest, DenyRequest, DenyResponse, InvocationView, InvokeResponse};
+use api::identity::SpaceView;
+use api::invocation::{ApproveManyRequest, ApproveManyResponse, ApproveRequest, DenyRequest, DenyResponse, InvocationView, InvokeResponse};
+use beyond::Beyond;
 use clap::Args;
+use countersign_core::Status;
 use serde_json::{Value, json};
 
 pub(crate) const APPROVE_EXAMPLES: &str = "\
 Examples:
   countersign approve inv_…
+  countersign approve inv_… inv_…                           several, each once
+  countersign approve inv_… --grant --calls 5 --expires 2h  and to more calls like it
+  countersign approve inv_… --always                        and never ask again
+  countersign approve inv_… --edit                          with other params
   countersign approve inv_… --confirm files.wipe            an R4 action takes its name";
 
 pub(crate) const DENY_EXAMPLES: &str = "\
 Examples:
   countersign deny inv_… --reason 'wrong folder'            the reason reaches whoever asked";
 
+/// Ids one request answers.
+const BULK_MAX: usize = countersign_core::limits::BULK_ANSWERS_MAX;
+
 #[derive(Debug, Args)]
 pub(crate) struct Approve {
     /// Ids of pending invocations
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
+    #[command(flatten)]
+    beyond: Beyond,
+    /// Other params than the ones that were asked for, whole; @file reads a file, - reads stdin
+    #[arg(long, value_name = "JSON", conflicts_with = "edit")]
+    params: Option<String>,
+    /// Change the params in $VISUAL or $EDITOR first
+    #[arg(long)]
+    edit: bool,
     /// Why; recorded with the answer
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// The action's id, which approving an R4 action takes
     #[arg(long, value_name = "ACTION")]
     confirm: Option<String>,
+    #[command(flatten)]
+    agreed: Agreed,
 }
 
 #[derive(Debug, Args)]
@@ -42,35 +67,83 @@ pub(crate) struct Deny {
     reason: Option<String>,
 }
 
-const COLUMNS: &[Column] = &[Column::Whole("ID"), Column::Whole("STATUS"), Column::Whole("ACTION"), Column::Whole("RECEIPT")];
+const COLUMNS: &[Column] = &[Column::Whole("ID"), Column::Whole("STATUS"), Column::Whole("ACTION"), Column::Extra("RECEIPT")];
 
 impl Approve {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let mut answers = Answers::default();
-        for id in &self.ids {
-            answers.add(id, self.approve(id, client, terminal).await);
+        match self.ids.as_slice() {
+            [id] => answers.add(id, self.approve(id, client, terminal).await),
+            several => self.approve_several(several, &mut answers, client).await?,
         }
-        answers.tell(terminal)
+        answers.tell(client, terminal).await
     }
 
     async fn approve(&self, id: &str, client: &Client, terminal: &mut Terminal) -> Result<(InvocationView, Value), Failure> {
         let (shown, _) = invocation::get(id, client).await?;
-        if shown.tier == "R4" && shown.status == "pending" {
+        if outcome::status(&shown) == Status::Pending {
             self.confirmed(&shown, terminal).await?;
         }
+        let params = self.other_params(&shown, client, terminal).await?;
+        self.beyond.agreed(&shown, self.agreed.consent(client), terminal).await?;
+        let (mode, grant) = self.beyond.request();
         let binding = shown.binding.map(|binding| binding.digest);
-        let request = ApproveRequest { mode: ApproveMode::Once, binding, reason: self.reason.clone(), ..ApproveRequest::default() };
+        let request = ApproveRequest { mode, grant, params, binding, reason: self.reason.clone() };
         let Answer { read, raw } = client.post::<InvokeResponse>(&["invocations", id, "approve"], &request).await?;
         Ok((read.invocation, raw))
     }
 
-    /// An R4 action takes neither a single key nor company: it is approved alone, by its name.
-    async fn confirmed(&self, shown: &InvocationView, terminal: &mut Terminal) -> Result<(), Failure> {
-        let action = &shown.action;
-        if self.ids.len() > 1 {
-            let message = format!("`{}` was not approved: `{action}` is R4, which is approved alone", shown.id);
-            return Err(Failure::usage(message).hint(format!("countersign approve {} --confirm {action}", shown.id)));
+    /// In one request. An R4 action is approved alone, so each is looked at before.
+    async fn approve_several(&self, ids: &[String], answers: &mut Answers, client: &Client) -> Result<(), Failure> {
+        if self.beyond.is_more_than_once() || self.edit || self.params.is_some() {
+            return Err(Failure::usage("several are approved once each, as they were asked for")
+                .hint("approve one id to give --always, --grant, --params or --edit"));
         }
+        let mut refused = Vec::new();
+        for id in ids {
+            let looked_at = invocation::get(id, client).await.and_then(|(shown, _)| alone(&shown));
+            refused.push(looked_at.err());
+        }
+        let answerable: Vec<_> = ids.iter().zip(&refused).filter(|(_, refused)| refused.is_none()).map(|(id, _)| id.clone()).collect();
+        let mut results = Vec::new();
+        for invocations in answerable.chunks(BULK_MAX) {
+            let request = ApproveManyRequest { invocations: invocations.to_vec(), reason: self.reason.clone() };
+            results.extend(client.post::<ApproveManyResponse>(&["invocations", "approve"], &request).await?.read.results);
+        }
+        let mut results = results.into_iter();
+        for (id, refused) in ids.iter().zip(refused) {
+            let unsaid = || Err(Failure::failed(format!("the server said nothing about `{id}`")).hint(format!("countersign show {id}")));
+            let answer = refused.map_or_else(|| results.next().map_or_else(unsaid, became), Err);
+            answers.add(id, answer);
+        }
+        Ok(())
+    }
+
+    async fn other_params(&self, shown: &InvocationView, client: &Client, terminal: &mut Terminal) -> Result<Option<Value>, Failure> {
+        let params = if self.edit {
+            edit::by_hand(shown, terminal).await?
+        } else if let Some(given) = &self.params {
+            params::read(Some(given), &[]).await?
+        } else {
+            return Ok(None);
+        };
+        let changes = edit::changes(&shown.params, &params);
+        terminal.remark(Tone::Muted.paint(if changes.is_empty() { "the params stay as they were asked for" } else { "what changes:" }));
+        for change in &changes {
+            terminal.remark(format!("  {change}"));
+        }
+        if self.edit {
+            terminal.consent(&format!("approve `{}` so?", clean::line(&shown.action)), self.agreed.consent(client)).await?;
+        }
+        Ok(if changes.is_empty() { None } else { Some(params) })
+    }
+
+    /// An R4 action takes no single key: it is approved by its name.
+    async fn confirmed(&self, shown: &InvocationView, terminal: &mut Terminal) -> Result<(), Failure> {
+        if shown.tier != "R4" {
+            return Ok(());
+        }
+        let action = &shown.action;
         let typed = match &self.confirm {
             Some(given) => given.clone(),
             None if terminal.can_ask() => terminal.ask(&format!("`{}` is R4: type its name to approve it: ", clean::line(action))).await?,
@@ -84,6 +157,29 @@ impl Approve {
     }
 }
 
+/// An R4 action takes no company.
+fn alone(shown: &InvocationView) -> Result<(), Failure> {
+    if shown.tier != "R4" || outcome::status(shown) != Status::Pending {
+        return Ok(());
+    }
+    let action = &shown.action;
+    let message = format!("`{}` was not approved: `{action}` is R4, which is approved alone", shown.id);
+    Err(Failure::usage(message).hint(format!("countersign approve {} --confirm {action}", shown.id)))
+}
+
+/// What the server says of one of several; one that ran and did not succeed is a failure here as it is alone.
+fn became(one: api::invocation::ApprovedOne) -> Result<(InvocationView, Value), Failure> {
+    let raw = serde_json::to_value(&one).unwrap_or_default();
+    match (one.invocation, one.problem) {
+        (Some(invocation), _) => outcome::failure(&invocation).map_or_else(|| Ok((*invocation, raw)), Err),
+        (None, Some(problem)) => {
+            let raw = serde_json::to_value(&problem).unwrap_or_default();
+            Err(Failure::of_problem(&problem, raw))
+        }
+        (None, None) => Err(Failure::failed(format!("the server said nothing about `{}`", one.id))),
+    }
+}
+
 impl Deny {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let mut answers = Answers::default();
@@ -92,7 +188,7 @@ impl Deny {
             let denied = client.post::<DenyResponse>(&["invocations", id, "deny"], &request).await;
             answers.add(id, denied.map(|answer| (answer.read.invocation, answer.raw)));
         }
-        answers.tell(terminal)
+        answers.tell(client, terminal).await
     }
 }
 
@@ -120,15 +216,17 @@ impl Answers {
         }
     }
 
-    /// One alone is told as itself, several as a list. The exit code is that of the first that failed.
-    fn tell(mut self, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    /// One alone is told as itself, several as a list. The exit code is that of the first that failed, else whether any still waits.
+    async fn tell(mut self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let waits = self.answered.iter().any(|invocation| outcome::status(invocation) == Status::Pending);
+        let exit = self.failures.first().map_or(if waits { Exit::Pending } else { Exit::Ok }, |failure| failure.exit);
         if self.items.len() == 1 {
             if let Some(failure) = self.failures.pop() {
                 return Err(failure);
             }
             if terminal.is_document() {
                 terminal.document(&self.items[0])?;
-                return Ok(Exit::Ok);
+                return Ok(exit);
             }
         }
         let mut table = Table::new(COLUMNS, "nothing was answered");
@@ -137,16 +235,34 @@ impl Answers {
             table.row([Cell::text(&invocation.id), Cell::status(&invocation.status), Cell::text(&invocation.action), receipt]);
         }
         terminal.list(&json!({ "items": self.items, "next": null }), &table)?;
-        if !terminal.is_document() {
-            self.failures.iter().for_each(|failure| terminal.failure(failure));
+        if terminal.is_document() {
+            return Ok(exit);
+        }
+        self.failures.iter().for_each(|failure| terminal.failure(failure));
+        for invocation in self.answered.iter().filter(|invocation| outcome::status(invocation) == Status::Pending) {
+            let needed = needed(invocation, client).await;
+            terminal.note(more_people(invocation, needed));
         }
         if let (Some(first), true) = (self.answered.first(), self.failures.is_empty()) {
             terminal.next(format!("countersign explain {}", first.id));
         }
-        let waiting = self.answered.iter().any(|invocation| !outcome::is_settled(invocation));
-        if waiting {
+        if self.answered.iter().any(|invocation| matches!(outcome::status(invocation), Status::Approved | Status::Running)) {
             terminal.note(Tone::Muted.paint("what still runs is followed with countersign show"));
         }
-        Ok(self.failures.first().map_or(Exit::Ok, |failure| failure.exit))
+        Ok(exit)
     }
+}
+
+/// How many people it takes, where the space may be read.
+async fn needed(invocation: &InvocationView, client: &Client) -> Option<u32> {
+    let space = client.get::<SpaceView>(&["spaces", &invocation.space_id], &[]).await.ok()?.read;
+    space.quorum.get(invocation.tier.as_ref()).copied()
+}
+
+fn more_people(invocation: &InvocationView, needed: Option<u32>) -> String {
+    let said = invocation.approvals.len();
+    let of = needed.map(|needed| format!(" of {needed}")).unwrap_or_default();
+    let people = if said == 1 && of.is_empty() { "person" } else { "people" };
+    let text = format!("◷ {said}{of} {people} said yes: {} still waits for others", clean::line(&invocation.id));
+    Tone::Warn.paint(text)
 }

@@ -1,33 +1,59 @@
-//! Why an invocation was decided as it was: rule, cascade, gates, digests, attempts, and where its record stands.
+//! Why an invocation was decided as it was, and where its record stands; or what would happen to a call now, without making it.
 
-use super::invocation;
-use super::show::cascade;
+mod foresight;
+mod gates;
+
+use super::people::People;
+use super::show::{answered, cascade, edited, redacted};
+use super::{invocation, outcome};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Record, Terminal};
 use crate::style::Tone;
 use api::Page;
-use api::invocation::{GateView, InvocationView};
+use api::invocation::{AnswerView, InvocationView};
 use api::receipt::EntryView;
 use clap::Args;
+use countersign_core::Status;
 use serde_json::{Value, json};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  countersign explain inv_…";
+  countersign explain inv_…                                        what happened, and why
+  countersign explain files.write_text --as ses_…                  what would happen now
+  countersign explain files.write_text --as ses_… --params @call.json";
+
+/// What ids of invocations begin with; no action does.
+const INVOCATION: &str = "inv_";
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// The id of an invocation
-    invocation: String,
+    /// The id of an invocation, or an action such as files.write_text
+    #[arg(value_name = "INVOCATION|ACTION")]
+    what: String,
+    /// For an action: as the agent of this session; your own when you are one
+    #[arg(long = "as", value_name = "SESSION", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
+    session: Option<String>,
+    /// For an action: its params; without them, params nobody objects to. @file reads a file, - reads stdin
+    #[arg(long, value_name = "JSON")]
+    params: Option<String>,
 }
 
 impl Explain {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let (invocation, raw) = invocation::get(&self.invocation, client).await?;
-        let entries = client.get::<Page<EntryView>>(&["invocations", &self.invocation, "entries"], &[]).await?;
-        let record = record(&invocation, &entries.read.items, terminal);
+        if !self.what.starts_with(INVOCATION) {
+            let session = self.session.filter(|session| !session.is_empty());
+            return foresight::run(self.what, session, self.params.as_deref(), client, terminal).await;
+        }
+        if self.params.is_some() {
+            return Err(Failure::usage("--params is for an action: an invocation has its own"));
+        }
+        let (invocation, raw) = invocation::get(&self.what, client).await?;
+        let entries = client.get::<Page<EntryView>>(&["invocations", &self.what, "entries"], &[]).await?;
+        let people = People::load(client, terminal).await;
+        let record = record(&invocation, &entries.read.items, &people, terminal);
         terminal.record(&json!({ "invocation": raw, "entries": entries.raw["items"] }), &record)?;
+        gates::tell(&invocation.gates, terminal)?;
         if let Some(receipt) = &invocation.receipt {
             terminal.next(format!("countersign receipt prove {}", receipt.id));
         }
@@ -35,52 +61,54 @@ impl Explain {
     }
 }
 
-fn record(invocation: &InvocationView, entries: &[EntryView], terminal: &Terminal) -> Record {
+fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, terminal: &Terminal) -> Record {
     let mut record = Record::new(&invocation.id)
         .with("invocation", Cell::text(&invocation.id).toned(Tone::Strong))
         .with("action", Cell::text(format!("{} ({} {})", invocation.action, invocation.tier, invocation.class)))
         .with("status", Cell::status_of(&invocation.status, invocation.dry_run))
         .with("mode", Cell::mode(&invocation.decision.mode))
-        .with("cascade", Cell::text(cascade(&invocation.decision)));
-    for gate in &invocation.gates {
-        record = record.with("gate", gate_cell(gate));
-    }
-    if let Some(by) = &invocation.denied_by {
-        record = record.with("denied by", Cell::text(by).toned(Tone::Danger));
-    }
+        .with("cascade", Cell::text(cascade(&invocation.decision)))
+        .with_some("denied by", invocation.denied_by.as_ref().map(|by| Cell::text(by).toned(Tone::Danger)));
     if let Some(error) = &invocation.error {
         record = record.with("error", Cell::text(format!("{}: {}", error.code, error.message)).toned(Tone::Danger));
     }
-    if let Some(answer) = &invocation.answer {
-        let reason = answer.reason.as_ref().map(|reason| format!(": “{reason}”")).unwrap_or_default();
-        record = record.with("answered by", Cell::text(format!("{}{reason}", answer.by))).with("answered", terminal.past(&answer.at));
+    if invocation.clock_stopped {
+        record = record.with("clock", Cell::text("stopped by a kill switch").toned(Tone::Danger));
+    }
+    let told = |answer: &AnswerView| {
+        Cell::shown(answered(answer, people, terminal.past(&answer.at).as_shown()), answered(answer, people, &answer.at))
+    };
+    let is_pending = outcome::status(invocation) == Status::Pending;
+    if is_pending || invocation.approvals.len() > 1 {
+        for yes in &invocation.approvals {
+            record = record.with("yes from", told(yes));
+        }
+    }
+    record = record.with_some("answered by", invocation.answer.as_ref().map(told));
+    if let Some(edit) = &invocation.edit {
+        let by = |when: &str| format!("{} {when}", people.name(&edit.by));
+        record = record.with("edited by", Cell::shown(by(terminal.past(&edit.at).as_shown()), by(&edit.at)));
+        for change in edited(edit, &invocation.params) {
+            record = record.with("edit", Cell::text(change));
+        }
     }
     record = record
+        .with_some("grant", invocation.grant_id.as_ref().map(Cell::text))
+        .with_some("redacted", redacted(&invocation.redacted).map(Cell::text))
+        .with_some("released from", invocation.released_from.as_ref().map(Cell::text))
         .with("attempts", Cell::text(invocation.attempts.to_string()))
-        .with("took", Cell::maybe(invocation.duration_ms.map(|millis| format!("{millis} ms"))))
+        .with_some("took", invocation.duration_ms.map(|millis| Cell::text(format!("{millis} ms"))))
         .with("params as sent", Cell::text(&invocation.digests.raw))
         .with("params as used", Cell::text(&invocation.digests.params))
         .with("definition", Cell::text(&invocation.digests.structural))
-        .with("whole definition", Cell::text(&invocation.digests.textual))
-        .with("binding", Cell::maybe(invocation.binding.as_ref().map(|binding| &binding.digest)))
-        .with("idempotency key", Cell::maybe(invocation.idempotency_key.as_ref()));
+        .with("with its words", Cell::text(&invocation.digests.textual))
+        .with_some("binding", invocation.binding.as_ref().map(|binding| Cell::text(&binding.digest)))
+        .with_some("idempotency key", invocation.idempotency_key.as_ref().map(Cell::text));
     for entry in entries {
         let label = if entry.kind == "receipt" { "receipt" } else { "intent" };
         record = record.with(label, Cell::text(format!("{} at #{} signed by key {}", entry.id, entry.seq, key_id(entry))));
     }
     record.with("trace", Cell::text(&invocation.trace_id))
-}
-
-fn gate_cell(gate: &GateView) -> Cell {
-    let rules = if gate.determining.is_empty() { String::new() } else { format!(" by {}", gate.determining.join(", ")) };
-    let text =
-        |symbol: &str, word: &str| Cell::shown(format!("{symbol} {word} {}{rules}", gate.gate), format!("{} {word}{rules}", gate.gate));
-    match gate.verdict.as_ref() {
-        "ok" => text("✓", "ok").toned(Tone::Ok),
-        "deny" => text("⊘", "deny").toned(Tone::Danger),
-        "not_applicable" => text("–", "not applicable").toned(Tone::Muted),
-        other => text("?", other),
-    }
 }
 
 /// The key that signed an entry, as its envelope names it.

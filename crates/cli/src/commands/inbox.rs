@@ -1,18 +1,28 @@
 //! What waits for a person, the nearest deadline first.
 
+use super::kill_switch;
+use super::people::People;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
 use crate::style::Tone;
-use api::Page;
 use api::identity::StatusResponse;
 use api::invocation::InvocationView;
+use clap::Args;
 use serde_json::{Value, json};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   countersign inbox
+  countersign inbox --all                                   with what you snoozed
   countersign inbox --json=id,action,expires_at";
+
+#[derive(Debug, Args)]
+pub(crate) struct Inbox {
+    /// Also what you snoozed
+    #[arg(long)]
+    all: bool,
+}
 
 const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
@@ -25,43 +35,44 @@ const COLUMNS: &[Column] = &[
 /// Under a minute is soon.
 const SOON_MS: u64 = 60_000;
 
-pub(crate) async fn run(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let mut waiting = pending(client).await?;
-    waiting.sort_by(|(one, _), (other, _)| (&one.expires_at, &one.id).cmp(&(&other.expires_at, &other.id)));
-    let mut table = Table::new(COLUMNS, "nothing waits for you");
-    for (invocation, _) in &waiting {
-        table.row([
-            Cell::text(&invocation.id),
-            Cell::text(&invocation.action),
-            Cell::tier(&invocation.tier),
-            Cell::text(params(&invocation.params)),
-            Cell::principal(&invocation.principal),
-            deadline(invocation, terminal),
-        ]);
+impl Inbox {
+    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        // Every page of it: whoever empties an inbox must see all of it.
+        let awake = ("awake", if self.all { "false" } else { "true" });
+        let mut waiting = client.pages::<InvocationView>(&["invocations"], &[("status", "pending"), awake]).all().await?;
+        // What has no deadline, because its clock stands still, comes last.
+        let order = |one: &InvocationView| (one.expires_at.is_none(), one.expires_at.clone(), one.id.clone());
+        waiting.sort_by_cached_key(|(invocation, _)| order(invocation));
+        let people = People::load(client, terminal).await;
+        let mut table = Table::new(COLUMNS, "nothing waits for you");
+        for (invocation, _) in &waiting {
+            table.row([
+                Cell::text(&invocation.id),
+                Cell::text(&invocation.action),
+                Cell::tier(&invocation.tier),
+                Cell::text(params(&invocation.params)),
+                people.cell(&invocation.principal),
+                deadline(invocation, terminal),
+            ]);
+        }
+        let items: Vec<_> = waiting.iter().map(|(_, raw)| raw).collect();
+        terminal.list(&json!({ "items": items, "next": null }), &table)?;
+        if let Some((first, _)) = waiting.first() {
+            terminal.next(format!("countersign show {}", first.id));
+        }
+        stopped(client, terminal).await;
+        in_doubt(client, terminal).await;
+        Ok(Exit::Ok)
     }
-    let items: Vec<_> = waiting.iter().map(|(_, raw)| raw).collect();
-    terminal.list(&json!({ "items": items, "next": null }), &table)?;
-    if let Some((first, _)) = waiting.first() {
-        terminal.next(format!("countersign show {}", first.id));
-    }
-    in_doubt(client, terminal).await;
-    Ok(Exit::Ok)
 }
 
-/// Every page of it: whoever empties an inbox must see all of it.
-async fn pending(client: &Client) -> Result<Vec<(InvocationView, Value)>, Failure> {
-    let mut all = Vec::new();
-    let mut after = None;
-    loop {
-        let fixed = [("status", "pending".to_owned()), ("limit", "100".to_owned())];
-        let query: Vec<_> = fixed.into_iter().chain(after.map(|after| ("after", after))).collect();
-        let answer = client.get::<Page<InvocationView>>(&["invocations"], &query).await?;
-        let raw = answer.raw.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
-        all.extend(answer.read.items.into_iter().zip(raw));
-        after = answer.read.next;
-        if after.is_none() {
-            return Ok(all);
-        }
+/// Why nothing that is approved would run.
+async fn stopped(client: &Client, terminal: &mut Terminal) {
+    if terminal.is_document() {
+        return;
+    }
+    for switch in kill_switch::on(client).await {
+        terminal.note(Tone::Danger.paint(format!("■ kill switch on: {}", kill_switch::line(&switch))));
     }
 }
 
@@ -78,7 +89,9 @@ async fn in_doubt(client: &Client, terminal: &mut Terminal) {
 }
 
 fn deadline(invocation: &InvocationView, terminal: &Terminal) -> Cell {
-    let Some(at) = &invocation.expires_at else { return Cell::missing() };
+    let Some(at) = &invocation.expires_at else {
+        return if invocation.clock_stopped { Cell::shown("■ stopped", "stopped").toned(Tone::Danger) } else { Cell::missing() };
+    };
     let left = countersign_core::Timestamp::parse(at).map_or(u64::MAX, |at| at.millis_since(terminal.now()));
     terminal.future(at).toned(if left < SOON_MS { Tone::Danger } else { Tone::Warn })
 }

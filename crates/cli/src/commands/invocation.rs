@@ -1,6 +1,6 @@
 //! Invocations: what was asked for, and what became of it.
 
-use super::{more, show::Show};
+use super::{more, people::People, show::Show};
 use crate::args::Paging;
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
@@ -63,6 +63,7 @@ impl List {
         let flags: String = filters.iter().map(|(name, value)| format!(" --{name} {value}")).collect();
         let query: Vec<_> = self.paging.query().into_iter().chain(filters).collect();
         let answer = client.get::<Page<InvocationView>>(&["invocations"], &query).await?;
+        let people = People::load(client, terminal).await;
         let mut table = Table::new(COLUMNS, "no invocations: countersign action list shows what can be done");
         for invocation in &answer.read.items {
             table.row([
@@ -70,7 +71,7 @@ impl List {
                 Cell::status_of(&invocation.status, invocation.dry_run),
                 Cell::text(&invocation.action),
                 Cell::tier(&invocation.tier),
-                Cell::principal(&invocation.principal),
+                people.cell(&invocation.principal),
                 terminal.past(&invocation.created_at),
             ]);
         }

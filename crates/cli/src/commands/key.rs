@@ -1,8 +1,9 @@
 //! The keys that sign an org's log.
 
+use crate::args::Agreed;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Consent, Table, Terminal};
+use crate::output::{Cell, Column, Table, Terminal};
 use crate::style::Tone;
 use api::Page;
 use api::receipt::KeyView;
@@ -16,9 +17,8 @@ pub(crate) enum Key {
     /// Replace both keys; the old one signs the entry that names the new ones
     #[command(before_help = "Examples:\n  countersign key rotate --yes")]
     Rotate {
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        agreed: Agreed,
     },
 }
 
@@ -38,10 +38,8 @@ impl Key {
                 let answer = client.get::<Page<KeyView>>(&["keys"], &[]).await?;
                 list(&answer.read.items, &answer.raw, terminal)?;
             }
-            Self::Rotate { yes } => {
-                terminal
-                    .consent("replace the keys that sign receipts and checkpoints?", Consent::from_flag(yes || client.rehearses()))
-                    .await?;
+            Self::Rotate { agreed } => {
+                terminal.consent("replace the keys that sign receipts and checkpoints?", agreed.consent(client)).await?;
                 let answer = client.post_empty::<Page<KeyView>>(&["keys", "rotate"]).await?;
                 list(&answer.read.items, &answer.raw, terminal)?;
             }

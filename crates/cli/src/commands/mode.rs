@@ -3,10 +3,11 @@
 use super::action::meant;
 use super::more;
 use super::part::Part;
-use crate::args::Paging;
+use super::people::People;
+use crate::args::{Agreed, Paging};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Consent, Record, Table, Terminal, read_stdin};
+use crate::output::{Cell, Column, Record, Table, Terminal, read_stdin};
 use crate::style::Tone;
 use api::Page;
 use api::rules::{ModeChangeResponse, ModeLine, ModeName, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
@@ -42,9 +43,8 @@ pub(crate) enum Mode {
     Import {
         /// The file to read; - is stdin
         file: PathBuf,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        agreed: Agreed,
     },
     /// Remove the mode of an action: the inferred one holds again
     #[command(before_help = "Examples:\n  countersign mode unset files.write_text")]
@@ -77,6 +77,7 @@ impl Mode {
         match self {
             Self::List(paging) => {
                 let answer = client.get::<Page<ModeView>>(&["modes"], &paging.query()).await?;
+                let people = People::load(client, terminal).await;
                 let mut table = Table::new(COLUMNS, "no modes are set: each is inferred from its action's tier");
                 for mode in &answer.read.items {
                     table.row([
@@ -85,7 +86,7 @@ impl Mode {
                         Cell::text(if mode.locked { "locked" } else { "open" }),
                         Cell::text(&mode.scope),
                         Cell::text(mode.version.to_string()),
-                        Cell::principal(&mode.set_by),
+                        people.cell(&mode.set_by),
                         terminal.past(&mode.set_at),
                     ]);
                 }
@@ -105,7 +106,7 @@ impl Mode {
                 changed(&answer.read, &answer.raw, terminal)?;
             }
             Self::Export { file } => export(&file, client, terminal).await?,
-            Self::Import { file, yes } => import(&file, yes, client, terminal).await?,
+            Self::Import { file, agreed } => import(&file, agreed, client, terminal).await?,
             Self::Unset { action } => {
                 let answer = client.delete::<ModeChangeResponse>(&["modes", &action]).await?;
                 changed(&answer.read, &answer.raw, terminal)?;
@@ -120,18 +121,9 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Sorted by action, so that two exports can be compared line by line.
 async fn export(file: &Path, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
-    let mut modes = Vec::new();
-    let mut after = None;
-    loop {
-        let query: Vec<_> = [("limit", "100".to_owned())].into_iter().chain(after.map(|after| ("after", after))).collect();
-        let page = client.get::<Page<ModeView>>(&["modes"], &query).await?.read;
-        let own = page.items.into_iter().filter(|mode| mode.scope == "org");
-        modes.extend(own.map(|mode| ModeLine { action: mode.action, mode: mode.mode, locked: mode.locked }));
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
+    let all = client.pages::<ModeView>(&["modes"], &[]).all().await?;
+    let own = all.into_iter().map(|(mode, _)| mode).filter(|mode| mode.scope == "org");
+    let modes: Vec<_> = own.map(|mode| ModeLine { action: mode.action, mode: mode.mode, locked: mode.locked }).collect();
     let count = modes.len();
     let text = serde_json::to_string_pretty(&ModesFile { modes }).map_err(|error| Failure::failed(error.to_string()))?;
     if file == Path::new("-") {
@@ -144,7 +136,7 @@ async fn export(file: &Path, client: &Client, terminal: &mut Terminal) -> Result
     Ok(())
 }
 
-async fn import(file: &Path, yes: bool, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+async fn import(file: &Path, agreed: Agreed, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
     let text = if file == Path::new("-") {
         read_stdin(FILE_BYTES_MAX).await?
     } else {
@@ -153,7 +145,7 @@ async fn import(file: &Path, yes: bool, client: &Client, terminal: &mut Terminal
     let modes: ModesFile = serde_json::from_str(&text)
         .map_err(|error| Failure::new(Exit::Invalid, format!("`{}` is not a file of modes: {error}", file.display())))?;
     let question = format!("replace every mode of the org by the {} in `{}`?", modes.modes.len(), file.display());
-    terminal.consent(&question, Consent::from_flag(yes || client.rehearses())).await?;
+    terminal.consent(&question, agreed.consent(client)).await?;
     let answer = client.put::<ModesReplacedResponse>(&["modes"], &modes).await?;
     let changed = answer.read.changed.to_string();
     terminal.record(&answer.raw, &Record::new(&changed).with("changed", Cell::text(changed.clone())))
@@ -168,7 +160,7 @@ fn changed(change: &ModeChangeResponse, raw: &serde_json::Value, terminal: &mut 
     terminal.record(raw, &record)
 }
 
-const fn word(mode: ModeName) -> &'static str {
+pub(super) const fn word(mode: ModeName) -> &'static str {
     match mode {
         ModeName::Allow => "allow",
         ModeName::RequireApproval => "require_approval",

@@ -26,9 +26,10 @@ pub(super) fn failure(invocation: &InvocationView) -> Option<Failure> {
         Status::Denied => match invocation.denied_by.as_deref() {
             Some("person") => Code::DeniedByPerson,
             Some("binding") => Code::ApprovalVoid,
+            Some("drift") => Code::DefinitionMismatch,
             _ => Code::DeniedByPolicy,
         },
-        Status::Quarantined => Code::DeniedByPolicy,
+        Status::Quarantined => Code::Quarantined,
         Status::Expired => Code::Expired,
         Status::Cancelled => Code::AlreadyEnded,
         Status::InDoubt => Code::InDoubt,
@@ -40,7 +41,8 @@ pub(super) fn failure(invocation: &InvocationView) -> Option<Failure> {
         (None, Some(answer)) => format!("`{}` was answered by {}{}", invocation.action, answer.by, because(answer.reason.as_deref())),
         (None, None) => format!("`{}` ended as {}", invocation.action, invocation.status),
     };
-    let mut problem = Problem::new(code, detail).hint(format!("countersign explain {id}")).about(id);
+    let hint = if code == Code::Quarantined { format!("countersign quarantine show {id}") } else { format!("countersign explain {id}") };
+    let mut problem = Problem::new(code, detail).hint(hint).about(id);
     problem.error = invocation.error.as_ref().map(|error| error.code.clone());
     problem.invocation = Some(Box::new(invocation.clone()));
     let raw = serde_json::to_value(&problem).unwrap_or_default();

@@ -1,10 +1,11 @@
 //! Sessions: one agent's working context, with the token it acts under.
 
 use super::more;
-use crate::args::Paging;
+use super::people::People;
+use crate::args::{Agreed, Paging};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Consent, Record, Table, Terminal};
+use crate::output::{Cell, Column, Record, Table, Terminal};
 use crate::style::Tone;
 use api::Page;
 use api::identity::{NewSessionRequest, NewSessionResponse, SessionView};
@@ -35,9 +36,8 @@ pub(crate) enum Session {
     #[command(before_help = "Examples:\n  countersign session end ses_… --yes")]
     End {
         id: String,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        agreed: Agreed,
     },
 }
 
@@ -65,20 +65,19 @@ impl Session {
                     .with("space", Cell::text(&created.session.space_id))
                     .with("attendance", Cell::text(&created.session.attendance));
                 terminal.record(&answer.raw, &record)?;
-                if !terminal.is_document() {
-                    terminal.note(Tone::Warn.paint("! the token is shown now and never again"));
-                }
+                terminal.remark(Tone::Warn.paint("! the token is shown now and never again"));
                 terminal.next("COUNTERSIGN_TOKEN=… countersign action list");
             }
             Self::List(paging) => {
                 let answer = client.get::<Page<SessionView>>(&["sessions"], &paging.query()).await?;
+                let people = People::load(client, terminal).await;
                 let mut table = Table::new(COLUMNS, "no sessions yet: countersign session create");
                 for session in &answer.read.items {
                     table.row([
                         Cell::text(&session.id),
                         Cell::text(&session.title),
                         Cell::text(&session.attendance),
-                        Cell::principal(&session.created_by),
+                        people.cell(&session.created_by),
                         terminal.past(&session.created_at),
                         state(session),
                     ]);
@@ -88,12 +87,13 @@ impl Session {
             }
             Self::Show { id } => {
                 let answer = client.get::<SessionView>(&["sessions", &id], &[]).await?;
-                let record = record(&answer.read, terminal);
+                let people = People::load(client, terminal).await;
+                let record = record(&answer.read, &people, terminal);
                 terminal.record(&answer.raw, &record)?;
                 terminal.next(format!("countersign invocation list --session {id}"));
             }
-            Self::End { id, yes } => {
-                terminal.consent(&format!("end `{id}`?"), Consent::from_flag(yes || client.rehearses())).await?;
+            Self::End { id, agreed } => {
+                terminal.consent(&format!("end `{id}`?"), agreed.consent(client)).await?;
                 let answer = client.post_empty::<SessionView>(&["sessions", &id, "end"]).await?;
                 if terminal.is_document() {
                     terminal.document(&answer.raw)?;
@@ -105,15 +105,15 @@ impl Session {
     }
 }
 
-fn record(session: &SessionView, terminal: &Terminal) -> Record {
+fn record(session: &SessionView, people: &People, terminal: &Terminal) -> Record {
     Record::new(&session.id)
         .with("id", Cell::text(&session.id))
         .with("state", state(session))
         .with("title", Cell::text(&session.title))
         .with("attendance", Cell::text(&session.attendance))
         .with("space", Cell::text(&session.space_id))
-        .with("created by", Cell::text(&session.created_by))
-        .with("works for", Cell::maybe(session.owner_id.as_ref()))
+        .with("created by", people.whole(&session.created_by))
+        .with("works for", session.owner_id.as_ref().map_or_else(Cell::missing, |owner| people.whole(owner)))
         .with("created", terminal.past(&session.created_at))
         .with("ended", session.ended_at.as_ref().map_or_else(Cell::missing, |at| terminal.past(at)))
 }

@@ -2,8 +2,9 @@
 
 mod card;
 
-pub(super) use card::cascade;
+pub(super) use card::{answered, cascade, edited, redacted};
 
+use super::people::People;
 use super::{invocation, outcome};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
@@ -36,15 +37,26 @@ impl Show {
         // The card stands without either of these: an action may be gone, and not everybody may read everything.
         let action = client.get::<ActionView>(&["actions", &invocation.action], &[]).await.ok().map(|answer| answer.read);
         let before = before(&invocation, client).await;
-        let card = Card { invocation: &invocation, action: action.as_ref(), before };
+        let people = People::load(client, terminal).await;
+        let card = Card { invocation: &invocation, action: action.as_ref(), before, people: &people };
         for line in card.lines(terminal) {
             terminal.line(line)?;
         }
-        if outcome::status(&invocation) == Status::Pending {
-            terminal.next(format!("countersign approve {0}, or countersign deny {0} --reason …", invocation.id));
-        } else {
-            terminal.next(format!("countersign explain {}", invocation.id));
-        }
+        let id = &invocation.id;
+        terminal.next(match outcome::status(&invocation) {
+            Status::Pending if invocation.clock_stopped => "countersign kill-switch list".to_owned(),
+            Status::Pending => format!("countersign approve {id}, or countersign deny {id} --reason …"),
+            Status::Quarantined => format!("countersign quarantine show {id}"),
+            Status::Approved
+            | Status::Running
+            | Status::Succeeded
+            | Status::Failed
+            | Status::Reverted
+            | Status::Denied
+            | Status::Expired
+            | Status::Cancelled
+            | Status::InDoubt => format!("countersign explain {id}"),
+        });
         Ok(Exit::Ok)
     }
 }

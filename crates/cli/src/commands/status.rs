@@ -1,5 +1,6 @@
 //! How the server is doing, and who the token stands for.
 
+use super::kill_switch;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Record, Terminal};
@@ -23,7 +24,15 @@ pub(super) async fn status(client: &Client, terminal: &mut Terminal) -> Result<E
         .with("pending", Cell::text(status.pending.to_string()).toned(if status.pending > 0 { Tone::Warn } else { Tone::Plain }))
         .with("in doubt", Cell::text(status.in_doubt.to_string()).toned(if status.in_doubt > 0 { Tone::Danger } else { Tone::Plain }))
         .with("log entries", Cell::text(status.log_size.to_string()));
+    let switches = if terminal.is_for_words() { kill_switch::on(client).await } else { Vec::new() };
+    let record = switches.iter().fold(record, |record, switch| {
+        let line = kill_switch::line(switch);
+        record.with("kill switch", Cell::shown(format!("■ on: {line}"), format!("on: {line}")).toned(Tone::Danger))
+    });
     terminal.record(&answer.raw, &record)?;
+    if !switches.is_empty() {
+        terminal.next("countersign kill-switch list");
+    }
     if status.pending > 0 {
         terminal.next("countersign inbox");
     }

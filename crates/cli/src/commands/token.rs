@@ -1,10 +1,11 @@
 //! Tokens of people and services. Their text is shown once, when they are made; agents get theirs with their session.
 
 use super::more;
-use crate::args::Paging;
+use super::people::People;
+use crate::args::{Agreed, Paging};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Consent, Record, Table, Terminal};
+use crate::output::{Cell, Column, Record, Table, Terminal};
 use crate::style::Tone;
 use api::Page;
 use api::identity::{NewTokenRequest, NewTokenResponse, TokenView, WhoamiResponse};
@@ -36,9 +37,8 @@ pub(crate) enum Token {
     #[command(before_help = "Examples:\n  countersign token revoke tok_…")]
     Revoke {
         id: String,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        agreed: Agreed,
     },
 }
 
@@ -64,15 +64,16 @@ impl Token {
             }
             Self::List(paging) => {
                 let answer = client.get::<Page<TokenView>>(&["tokens"], &paging.query()).await?;
+                let people = People::load(client, terminal).await;
                 let mut table = Table::new(COLUMNS, "no tokens");
                 for token in &answer.read.items {
-                    table.row(row(token, terminal));
+                    table.row(row(token, &people, terminal));
                 }
                 terminal.list(&answer.raw, &table)?;
                 more(terminal, &paging, answer.read.next.as_deref(), "countersign token list");
             }
-            Self::Revoke { id, yes } => {
-                terminal.consent(&format!("revoke `{id}`?"), Consent::from_flag(yes || client.rehearses())).await?;
+            Self::Revoke { id, agreed } => {
+                terminal.consent(&format!("revoke `{id}`?"), agreed.consent(client)).await?;
                 let answer = client.post_empty::<TokenView>(&["tokens", &id, "revoke"]).await?;
                 if terminal.is_document() {
                     terminal.document(&answer.raw)?;
@@ -99,13 +100,11 @@ async fn create(request: NewTokenRequest, client: &Client, terminal: &mut Termin
         .with("id", Cell::text(&answer.read.id))
         .with("token", Cell::text(&answer.read.token).toned(Tone::Strong));
     terminal.record(&answer.raw, &record)?;
-    if !terminal.is_document() {
-        terminal.note(Tone::Warn.paint("! the token is shown now and never again"));
-    }
+    terminal.remark(Tone::Warn.paint("! the token is shown now and never again"));
     Ok(())
 }
 
-fn row(token: &TokenView, terminal: &Terminal) -> [Cell; 7] {
+fn row(token: &TokenView, people: &People, terminal: &Terminal) -> [Cell; 7] {
     let state = match (&token.revoked_at, &token.expires_at) {
         (Some(_), _) => Cell::text("revoked").toned(Tone::Danger),
         (None, Some(at)) if is_past(at, terminal) => Cell::text("expired").toned(Tone::Muted),
@@ -116,7 +115,7 @@ fn row(token: &TokenView, terminal: &Terminal) -> [Cell; 7] {
         Cell::text(&token.id),
         Cell::text(&token.kind),
         Cell::text(&token.name),
-        Cell::maybe(token.user_id.as_ref().or(token.session_id.as_ref())),
+        token.user_id.as_ref().or(token.session_id.as_ref()).map_or_else(Cell::missing, |owner| people.cell(owner)),
         Cell::text(token.scopes.join(",")),
         terminal.past(&token.created_at),
         state,

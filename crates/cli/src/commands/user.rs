@@ -1,13 +1,14 @@
 //! People.
 
 use super::more;
-use crate::args::Paging;
+use super::space::Band;
+use crate::args::{Agreed, Paging};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Consent, Record, Table, Terminal};
+use crate::output::{Cell, Column, Record, Table, Terminal};
 use crate::style::Tone;
 use api::Page;
-use api::identity::{NewUserRequest, RoleName, UserView};
+use api::identity::{ChangeUserRequest, NewUserRequest, RoleName, UserView};
 use clap::{Subcommand, ValueEnum};
 
 #[derive(Debug, Subcommand)]
@@ -22,13 +23,21 @@ pub(crate) enum User {
         #[arg(long, value_enum, default_value = "member")]
         role: Role,
     },
+    /// Say how dangerous a space they, and whoever acts for them, may act in
+    #[command(before_help = "Examples:\n  countersign user limit robin amber                      not in red or black spaces")]
+    Limit {
+        /// Their name or their id
+        user: String,
+        /// The most dangerous band
+        #[arg(value_enum)]
+        band: Band,
+    },
     /// Disable a person: none of their tokens works any more
     #[command(before_help = "Examples:\n  countersign user disable usr_… --yes")]
     Disable {
         id: String,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        agreed: Agreed,
     },
 }
 
@@ -39,8 +48,14 @@ pub(crate) enum Role {
     Owner,
 }
 
-const COLUMNS: &[Column] =
-    &[Column::Whole("ID"), Column::Cut("NAME"), Column::Whole("ROLE"), Column::Whole("CREATED"), Column::Whole("STATE")];
+const COLUMNS: &[Column] = &[
+    Column::Whole("ID"),
+    Column::Cut("NAME"),
+    Column::Whole("ROLE"),
+    Column::Whole("MAX BAND"),
+    Column::Whole("CREATED"),
+    Column::Whole("STATE"),
+];
 
 impl User {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -53,6 +68,7 @@ impl User {
                         Cell::text(&user.id),
                         Cell::text(&user.name),
                         Cell::text(role(user)),
+                        Cell::text(&user.max_band),
                         terminal.past(&user.created_at),
                         state(user),
                     ]);
@@ -70,8 +86,13 @@ impl User {
                 terminal.record(&answer.raw, &record(&answer.read))?;
                 terminal.next(format!("countersign token create laptop --user {}", answer.read.id));
             }
-            Self::Disable { id, yes } => {
-                terminal.consent(&format!("disable `{id}`?"), Consent::from_flag(yes || client.rehearses())).await?;
+            Self::Limit { user, band } => {
+                let id = id_of(&user, client).await?;
+                let answer = client.patch::<UserView>(&["users", &id], &ChangeUserRequest { max_band: band.name() }).await?;
+                terminal.record(&answer.raw, &record(&answer.read))?;
+            }
+            Self::Disable { id, agreed } => {
+                terminal.consent(&format!("disable `{id}`?"), agreed.consent(client)).await?;
                 let answer = client.post_empty::<UserView>(&["users", &id, "disable"]).await?;
                 terminal.record(&answer.raw, &record(&answer.read))?;
             }
@@ -80,11 +101,22 @@ impl User {
     }
 }
 
+/// The id of a person who is named or given by their id.
+async fn id_of(user: &str, client: &Client) -> Result<String, Failure> {
+    if countersign_core::UserId::parse(user).is_ok() {
+        return Ok(user.to_owned());
+    }
+    let found = client.pages::<UserView>(&["users"], &[]).find(|found| found.name == user).await?;
+    let unknown = || Failure::new(Exit::NotFound, format!("there is no user `{user}`")).hint("countersign user list");
+    found.map(|found| found.id).ok_or_else(unknown)
+}
+
 fn record(user: &UserView) -> Record {
     Record::new(&user.id)
         .with("id", Cell::text(&user.id))
         .with("name", Cell::text(&user.name))
         .with("role", Cell::text(role(user)))
+        .with("max band", Cell::text(&user.max_band))
         .with("state", state(user))
 }
 

@@ -6,18 +6,11 @@ use countersign_core::Secret;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::io::{self, IsTerminal as _, Write as _};
 
-/// Whether somebody already agreed to what cannot be undone.
+/// Whether somebody already agreed to what takes a yes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Consent {
     Given,
     Asked,
-}
-
-impl Consent {
-    /// From the flag `--yes`.
-    pub(crate) const fn from_flag(yes: bool) -> Self {
-        if yes { Self::Given } else { Self::Asked }
-    }
 }
 
 impl Terminal {
@@ -36,7 +29,7 @@ impl Terminal {
                 if agreed { Ok(()) } else { Err(Failure::failed("not done: you did not say yes")) }
             }
             Consent::Asked => Err(Failure::usage(format!("nobody can be asked here: {question}"))
-                .cause("this cannot be undone, and there is no terminal or `--no-input` was given")
+                .cause("this takes a yes, and there is no terminal or `--no-input` was given")
                 .hint("add --yes")),
         }
     }

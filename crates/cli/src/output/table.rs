@@ -7,6 +7,8 @@ use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArra
 const WIDTH_MIN: u16 = 60;
 /// What is left of a text that is cut.
 const CUT_CHARS_MIN: u16 = 10;
+/// Stands in no cell, so no line is broken there.
+const NO_BREAK: char = '\u{1f}';
 /// Between two columns.
 const GAP: u16 = 2;
 
@@ -150,6 +152,8 @@ impl Table {
         for (index, (column, drawn)) in self.columns.iter().zip(table.column_iter_mut()).enumerate() {
             let gap = if Some(index) == last { 0 } else { GAP };
             drawn.set_padding((0, gap));
+            // Cut in the middle of a word rather than before it: a text is then as long as there is room.
+            drawn.set_delimiter(NO_BREAK);
             drawn.set_constraint(match column {
                 _ if hidden.contains(&index) => ColumnConstraint::Hidden,
                 Column::Cut(_) => ColumnConstraint::LowerBoundary(Width::Fixed(column.least(contents[index]) + gap)),
@@ -225,15 +229,25 @@ impl Record {
         self
     }
 
+    /// A row only where there is something to say.
+    #[must_use]
+    pub(crate) fn with_some(self, label: &'static str, cell: Option<Cell>) -> Self {
+        match cell {
+            Some(cell) => self.with(label, cell),
+            None => self,
+        }
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    pub(super) fn draw(&self) -> impl Iterator<Item = String> {
+    pub(super) fn draw(&self, columns: Option<u16>) -> impl Iterator<Item = String> {
         let width = self.rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or_default();
-        self.rows
-            .iter()
-            .map(move |(label, cell)| format!("{}  {}", Tone::Muted.paint(format!("{label:width$}")), cell.tone.paint(&cell.shown)))
+        self.rows.iter().map(move |(label, cell)| {
+            let shown = style::hang(&cell.shown, width + 2, columns);
+            format!("{}  {}", Tone::Muted.paint(format!("{label:width$}")), cell.tone.paint(shown))
+        })
     }
 
     pub(super) fn tab_separated(&self) -> impl Iterator<Item = String> {
@@ -267,6 +281,14 @@ mod tests {
         assert!(lines[0].starts_with("ID"), "{plain}");
         assert!(lines[1].starts_with("inv_1") && lines[1].contains('…') && lines[1].ends_with(" 7"), "{plain}");
         assert!(lines[2].starts_with("◷ pending") && lines[2].ends_with("70"), "{plain}");
+    }
+
+    #[test]
+    fn a_text_is_cut_where_the_room_ends_and_not_before() {
+        let mut table = Table::new(&[Column::Whole("ID"), Column::Cut("WHAT")], "");
+        table.row([Cell::text("i".repeat(48)), Cell::text("path: notes/today.md, text: hello")]);
+        let drawn = anstream::adapter::strip_str(&table.draw(Some(60))).to_string();
+        assert!(drawn.contains("path: not…"), "{drawn}");
     }
 
     #[test]
@@ -310,8 +332,11 @@ mod tests {
     #[test]
     fn a_record_is_aligned_for_people_and_tab_separated_for_pipes() {
         let record = Record::new("x").with("id", Cell::text("x")).with("status", Cell::status("failed"));
-        let drawn: Vec<_> = record.draw().map(|line| anstream::adapter::strip_str(&line).to_string()).collect();
+        let drawn: Vec<_> = record.draw(None).map(|line| anstream::adapter::strip_str(&line).to_string()).collect();
         assert_eq!(drawn, ["id      x", "status  ✗ failed"]);
         assert_eq!(record.tab_separated().collect::<Vec<_>>(), ["id\tx", "status\tfailed"]);
+        let long = Record::new("x").with("why", Cell::text(format!("{}end", "word ".repeat(12))));
+        let drawn: Vec<_> = long.draw(Some(60)).map(|line| anstream::adapter::strip_str(&line).to_string()).collect();
+        assert_eq!(drawn, [format!("why  {}word\n     word end", "word ".repeat(10))]);
     }
 }

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken set-up fails the test at once")]
 
+mod answers;
 mod backup;
 mod countersign;
 mod crash;
@@ -12,6 +13,8 @@ mod help;
 mod identity;
 mod journey;
 mod output;
+mod permission;
+mod policies;
 mod receipts;
 mod rehearsal;
 mod serving;

@@ -10,9 +10,11 @@ const LIKENESS_MIN: f64 = 0.85;
 
 /// Adds the nearest action to a failure that says there is no such one.
 pub(crate) async fn with_guess(failure: Failure, named: &str, client: &Client) -> Failure {
-    if !failure.is(Code::UnknownAction) {
-        return failure;
-    }
+    if failure.is(Code::UnknownAction) { guess(failure, named, client).await } else { failure }
+}
+
+/// The same, for a failure that is known to say so.
+pub(crate) async fn guess(failure: Failure, named: &str, client: &Client) -> Failure {
     let Ok(listed) = available(None, client).await else { return failure };
     let known: Vec<_> = listed.read.sources.into_iter().flat_map(|source| source.actions).map(|action| action.id).collect();
     match nearest(named, &known) {

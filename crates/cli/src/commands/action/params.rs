@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use std::path::Path;
 
 /// Reads `--params`: JSON, `@file`, or `-` for stdin.
-pub(super) async fn read(given: Option<&str>, words: &[String]) -> Result<Value, Failure> {
+pub(in crate::commands) async fn read(given: Option<&str>, words: &[String]) -> Result<Value, Failure> {
     let text = match given {
         None => None,
         Some("-") => Some(read_stdin(BODY_BYTES_MAX as u64).await?),

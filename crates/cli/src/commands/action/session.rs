@@ -2,7 +2,6 @@
 
 use crate::client::Client;
 use crate::exit::Failure;
-use api::Page;
 use api::identity::{NewSessionRequest, NewSessionResponse, SessionView, WhoamiResponse};
 
 const TITLE: &str = "cli";
@@ -32,17 +31,12 @@ pub(super) async fn choose(named: Option<&str>, client: &Client) -> Result<Strin
 
 /// The newest open session of that name which this person made.
 async fn find(principal: &str, client: &Client) -> Result<Option<String>, Failure> {
-    let mut after = None;
+    let own = |session: &SessionView| session.title == TITLE && session.created_by == principal && session.ended_at.is_none();
+    let mut pages = client.pages::<SessionView>(&["sessions"], &[]);
     for _ in 0..PAGES_MAX {
-        let query: Vec<_> = [("limit", "100".to_owned())].into_iter().chain(after.map(|after| ("after", after))).collect();
-        let page = client.get::<Page<SessionView>>(&["sessions"], &query).await?.read;
-        let own = |session: &SessionView| session.title == TITLE && session.created_by == principal && session.ended_at.is_none();
-        if let Some(found) = page.items.into_iter().find(own) {
+        let Some(page) = pages.next().await? else { break };
+        if let Some((found, _)) = page.into_iter().find(|(session, _)| own(session)) {
             return Ok(Some(found.id));
-        }
-        after = page.next;
-        if after.is_none() {
-            break;
         }
     }
     Ok(None)

@@ -1,12 +1,14 @@
 //! The approval card in the terminal. Every param is there, whole; whose words are whose is said; nothing is hidden.
 
 use crate::commands::outcome;
+use crate::commands::people::People;
 use crate::output::Terminal;
 use crate::style::{self, Tone, clean};
 use api::action::ActionView;
-use api::invocation::{DecisionView, InvocationView};
+use api::invocation::{AnswerView, DecisionView, EditView, InvocationView};
 use countersign_core::Status;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 const LABEL_CHARS: usize = 19;
 
@@ -22,6 +24,7 @@ pub(super) struct Card<'a> {
     /// As it is defined now; absent when it is gone or may not be read.
     pub(super) action: Option<&'a ActionView>,
     pub(super) before: Option<Before>,
+    pub(super) people: &'a People,
 }
 
 impl Card<'_> {
@@ -29,7 +32,7 @@ impl Card<'_> {
         let mut lines = vec![self.headline(terminal), self.title(), Tone::Muted.paint(clean::line(&self.invocation.id)), String::new()];
         lines.extend(self.sent());
         lines.push(String::new());
-        lines.extend(self.facts(terminal).into_iter().map(|(label, text)| fact(label, &text)));
+        lines.extend(self.facts(terminal).into_iter().map(|(label, text)| fact(label, &text, terminal.columns())));
         lines.extend(self.result());
         lines
     }
@@ -44,6 +47,9 @@ impl Card<'_> {
         }
         if let Some(at) = &invocation.expires_at {
             parts.push(Tone::Warn.paint(format!("expires in {}", terminal.future(at).as_shown())));
+        }
+        if invocation.clock_stopped {
+            parts.push(Tone::Danger.paint("a kill switch is on: the clock stands still"));
         }
         parts.join(" · ")
     }
@@ -81,7 +87,7 @@ impl Card<'_> {
             facts.push(("THEIR WORDS", format!("“{}”", clean::line(reason))));
         }
         facts.push((
-            if invocation.answer.is_some() || invocation.expires_at.is_some() { "WHY YOU ARE ASKED" } else { "DECIDED BY" },
+            if invocation.answer.is_some() || self.is_pending() { "WHY YOU ARE ASKED" } else { "DECIDED BY" },
             cascade(&invocation.decision),
         ));
         if let Some(action) = self.action {
@@ -106,9 +112,14 @@ impl Card<'_> {
                 format!("params {call}…, definition {definition}…, policy {policy}, caller and place; digest {}…", short(&binding.digest));
             facts.push((if self.is_pending() { "A YES BINDS" } else { "WAS BOUND TO" }, text));
         }
-        if let Some(answer) = &invocation.answer {
-            let reason = answer.reason.as_ref().map(|reason| format!(": “{}”", clean::line(reason))).unwrap_or_default();
-            facts.push(("ANSWERED BY", format!("{} {}{reason}", clean::line(&answer.by), terminal.past(&answer.at).as_shown())));
+        facts.extend(self.answers(terminal));
+        facts.extend(invocation.grant_id.as_ref().map(|grant| ("BY GRANT", clean::line(grant))));
+        facts.extend(redacted(&invocation.redacted).map(|taken| ("TAKEN OUT", taken)));
+        facts.extend(invocation.released_from.as_ref().map(|from| ("RELEASED FROM", clean::line(from))));
+        for gate in &invocation.gates {
+            facts.extend(
+                gate.errors.iter().map(|error| ("GATE ERROR", Tone::Danger.paint(clean::line(&format!("{}: {error}", gate.gate))))),
+            );
         }
         if let Some(error) = &invocation.error {
             facts.push(("ERROR", format!("{}: {}", clean::line(&error.code), clean::line(&error.message))));
@@ -119,9 +130,25 @@ impl Card<'_> {
         facts
     }
 
+    /// Everyone who said yes so far, the answer, and what became of the params on the way.
+    fn answers(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
+        let invocation = self.invocation;
+        let told = |answer: &AnswerView| answered(answer, self.people, terminal.past(&answer.at).as_shown());
+        let mut facts = Vec::new();
+        if self.is_pending() || invocation.approvals.len() > 1 {
+            facts.extend(invocation.approvals.iter().map(|yes| ("SAID YES", told(yes))));
+        }
+        facts.extend(invocation.answer.as_ref().map(|answer| ("ANSWERED BY", told(answer))));
+        if let Some(edit) = &invocation.edit {
+            facts.push(("EDITED BY", format!("{} {}", self.people.name(&edit.by), terminal.past(&edit.at).as_shown())));
+            facts.extend(edited(edit, &invocation.params).into_iter().map(|change| ("", change)));
+        }
+        facts
+    }
+
     fn who(&self, terminal: &Terminal) -> String {
         let invocation = self.invocation;
-        let mut who = vec![clean::line(&invocation.principal)];
+        let mut who = vec![self.people.name(&invocation.principal)];
         // An agent is named by its session already.
         if !invocation.principal.ends_with(&invocation.session_id) {
             who.push(format!("session {}", clean::line(&invocation.session_id)));
@@ -131,7 +158,7 @@ impl Card<'_> {
                 .owner_id
                 .as_ref()
                 .filter(|owner| !invocation.principal.ends_with(*owner))
-                .map(|owner| format!("for {}", clean::line(owner))),
+                .map(|owner| format!("for {}", self.people.name(owner))),
         );
         who.push(terminal.past(&invocation.created_at).as_shown().to_owned());
         who.join(" · ")
@@ -166,6 +193,30 @@ pub(in crate::commands) fn cascade(decision: &DecisionView) -> String {
     steps.join(" → ")
 }
 
+/// `robin 3 min ago: “fine”`, and what the yes does beyond this call; `when` is its moment, in words or as it is.
+pub(in crate::commands) fn answered(answer: &AnswerView, people: &People, when: &str) -> String {
+    let reason = answer.reason.as_ref().map(|reason| format!(": “{}”", clean::line(reason))).unwrap_or_default();
+    let beyond = match answer.mode.as_ref() {
+        "always" => ", and allowed from now on",
+        "grant" => ", with a grant",
+        _ => "",
+    };
+    format!("{} {when}{beyond}{reason}", people.name(&answer.by))
+}
+
+/// `/text: "a" → "b"`: what was asked for, and what was approved instead.
+pub(in crate::commands) fn edited(edit: &EditView, params: &Value) -> Vec<String> {
+    let told = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), |value| clean::json(&value.to_string()));
+    let line = |at: &String| format!("{}: {} → {}", clean::line(at), told(edit.proposed_params.pointer(at)), told(params.pointer(at)));
+    edit.changed.iter().map(line).collect()
+}
+
+/// `2 email, 1 phone`; nothing when nothing was taken out.
+pub(in crate::commands) fn redacted(counts: &BTreeMap<String, u32>) -> Option<String> {
+    let parts: Vec<_> = counts.iter().map(|(kind, count)| format!("{count} {}", clean::line(kind))).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
 fn preview(action: &ActionView) -> String {
     if action.dry_run_supported {
         format!("countersign action invoke {} --dry-run with these params tells", clean::line(&action.id))
@@ -183,8 +234,8 @@ fn reversible(word: &str) -> String {
     }
 }
 
-fn fact(label: &str, text: &str) -> String {
-    format!("{}{text}", Tone::Muted.paint(format!("{label:LABEL_CHARS$}")))
+fn fact(label: &str, text: &str, columns: Option<u16>) -> String {
+    format!("{}{}", Tone::Muted.paint(format!("{label:LABEL_CHARS$}")), style::hang(text, LABEL_CHARS, columns))
 }
 
 /// Strings in quotes, so that "1" and 1 differ; several lines as a block.

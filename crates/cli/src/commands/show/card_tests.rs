@@ -90,7 +90,12 @@ fn action() -> ActionView {
 
 fn drawn(params: Value) -> Vec<String> {
     let (invocation, action) = (invocation(params), action());
-    let card = Card { invocation: &invocation, action: Some(&action), before: Some(Before { ended: 3, succeeded: 2 }) };
+    let card = Card {
+        invocation: &invocation,
+        action: Some(&action),
+        before: Some(Before { ended: 3, succeeded: 2 }),
+        people: &People::default(),
+    };
     card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
 }
 
@@ -155,4 +160,41 @@ fn the_cascade_is_one_line_from_what_was_found_to_what_holds() {
         cascade(&decision),
         "set for the org (version 3): allow → an R4 action is never allowed without a person → require_approval"
     );
+}
+
+#[test]
+fn a_card_tells_who_said_yes_what_was_changed_and_what_was_taken_out() {
+    let mut invocation = invocation(json!({ "text": "bye" }));
+    let yes = |by: &str| AnswerView { by: by.into(), at: "2026-11-15T11:59:00Z".into(), reason: Some("fine".into()), mode: "once".into() };
+    invocation.approvals = vec![yes("user:usr_1")];
+    invocation.edit = Some(EditView {
+        by: "user:usr_1".into(),
+        at: "2026-11-15T11:59:00Z".into(),
+        changed: vec!["/text".into()],
+        proposed_params: json!({ "text": "\u{1b}hello" }),
+    });
+    invocation.grant_id = Some("grt_1".into());
+    invocation.redacted = std::collections::BTreeMap::from([("email".to_owned(), 2)]);
+    invocation.released_from = Some("inv_0".into());
+    (invocation.expires_at, invocation.clock_stopped) = (None, true);
+    invocation.gates = vec![api::invocation::GateView {
+        gate: "abac".into(),
+        verdict: "deny".into(),
+        determining: vec![],
+        errors: vec!["no such attribute".into()],
+    }];
+    let card = Card { invocation: &invocation, action: None, before: None, people: &People::default() };
+    let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+    for expected in [
+        "◷ pending · R2 ●●●○○ write · a kill switch is on: the clock stands still",
+        "SAID YES           user:usr_1 1 min ago: “fine”",
+        "EDITED BY          user:usr_1 1 min ago",
+        "                   /text: \"\\u001bhello\" → \"bye\"",
+        "BY GRANT           grt_1",
+        "TAKEN OUT          2 email",
+        "RELEASED FROM      inv_0",
+        "GATE ERROR         abac: no such attribute",
+    ] {
+        assert!(lines.iter().any(|line| line == expected), "{expected}\n{lines:#?}");
+    }
 }

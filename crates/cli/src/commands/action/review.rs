@@ -1,0 +1,169 @@
+//! Reviews: somebody looks at what an action's definition says now, beside what was reviewed before, and stands for it.
+
+use super::meant;
+use crate::args::{Agreed, Paging};
+use crate::client::Client;
+use crate::commands::more;
+use crate::commands::people::People;
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Column, Record, Table, Terminal};
+use crate::style::{Tone, clean};
+use api::Page;
+use api::action::ActionView;
+use api::rules::{DefinitionChange, ReviewRequest, ReviewView};
+use clap::Args;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  countersign action review files.write_text
+  countersign action review files.write_text --dry-run      look, and stand for nothing";
+
+#[derive(Debug, Args)]
+pub(crate) struct Review {
+    /// Such as files.write_text
+    id: String,
+    /// Let later changes of words alone pass
+    #[arg(long)]
+    ignore_wording: bool,
+    #[command(flatten)]
+    agreed: Agreed,
+}
+
+const COLUMNS: &[Column] = &[
+    Column::Whole("ACTION"),
+    Column::Whole("DRIFT"),
+    Column::Cut("WHAT CHANGED"),
+    Column::Extra("WORDING"),
+    Column::Extra("REVIEWED BY"),
+    Column::Whole("REVIEWED"),
+];
+
+impl Review {
+    pub(super) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let path = ["reviews", self.id.as_str()];
+        let shown = match client.get::<ReviewView>(&path, &[]).await {
+            Ok(answer) => answer.read,
+            Err(failure) => return Err(meant::with_guess(failure, &self.id, client).await),
+        };
+        let Some(textual) = &shown.textual else {
+            return Err(Failure::new(Exit::NotFound, format!("`{}` is gone: there is nothing left to stand for", self.id)));
+        };
+        if terminal.is_for_words() {
+            look(&shown, client, terminal).await?;
+        }
+        let question = format!("stand for `{}` as it is now?", clean::line(&self.id));
+        terminal.consent(&question, self.agreed.consent(client)).await?;
+        let request = ReviewRequest { textual: Some(textual.clone()), ignore_wording: self.ignore_wording };
+        let answer = client.post::<ReviewView>(&path, &request).await?;
+        if terminal.is_for_words() {
+            terminal.note(format!("{} `{}`", Tone::Ok.paint("✓ reviewed"), clean::line(&self.id)));
+            return Ok(Exit::Ok);
+        }
+        terminal.record(&answer.raw, &Record::new(&self.id))?;
+        Ok(Exit::Ok)
+    }
+}
+
+/// What is pinned, whether it drifted, and how; for a first review what there is.
+async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+    let people = People::load(client, terminal).await;
+    let action = client.get::<ActionView>(&["actions", &review.action], &[]).await.ok().map(|answer| answer.read);
+    let record = Record::new(&review.action)
+        .with("action", Cell::text(&review.action).toned(Tone::Strong))
+        .with("reviewed by", review.reviewed_by.as_ref().map_or_else(|| Cell::shown("nobody yet", ""), |by| people.whole(by)))
+        .with_some("reviewed", review.reviewed_at.as_ref().map(|at| terminal.past(at)))
+        .with_some("drift", review.drift.as_deref().map(|drift| drift_cell(Some(drift))))
+        .with_some("drifted", review.drifted_at.as_ref().map(|at| terminal.past(at)))
+        .with_some("wording", review.ignores_wording.then(|| Cell::text("changes of words alone pass")))
+        .with_some("tier", action.as_ref().map(|action| Cell::tier(&action.tier).and(format!(" {}", action.class))))
+        .with_some("title", action.as_ref().map(|action| Cell::text(&action.title)))
+        .with_some("what it does", action.as_ref().map(|action| Cell::text(&action.description)))
+        .with_some("definition", review.structural.as_ref().map(Cell::text))
+        .with_some("with its words", review.textual.as_ref().map(Cell::text));
+    terminal.record(&serde_json::Value::Null, &record)?;
+    for line in review.changes.iter().flat_map(change) {
+        terminal.line(line)?;
+    }
+    if review.reviewed_by.is_none() {
+        terminal.note(Tone::Muted.paint(format!("its params: countersign action show {}", clean::line(&review.action))));
+    }
+    Ok(())
+}
+
+/// Never cut: somebody stands for it.
+fn change(change: &DefinitionChange) -> Vec<String> {
+    let tone = match change.weight.as_str() {
+        "textual" => Tone::Warn,
+        _ => Tone::Danger,
+    };
+    let mut lines = vec![
+        String::new(),
+        format!(
+            "{} {}  {}",
+            tone.paint(format!("{}:", clean::line(&change.weight))),
+            clean::line(&change.summary),
+            Tone::Muted.paint(clean::line(&change.pointer))
+        ),
+    ];
+    lines.extend(change.before.as_ref().map(|text| format!("  {} {}", Tone::Danger.paint("-"), clean::line(text))));
+    lines.extend(change.after.as_ref().map(|text| format!("  {} {}", Tone::Ok.paint("+"), clean::line(text))));
+    lines
+}
+
+pub(super) async fn list(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.get::<Page<ReviewView>>(&["reviews"], &paging.query()).await?;
+    let people = People::load(client, terminal).await;
+    let mut table = Table::new(COLUMNS, "no action was reviewed yet: countersign action review ID");
+    for review in &answer.read.items {
+        let changes: Vec<_> = review.changes.iter().map(|change| change.summary.as_str()).collect();
+        table.row([
+            Cell::text(&review.action),
+            match review.textual {
+                Some(_) => drift_cell(review.drift.as_deref()),
+                None => Cell::shown("✗ gone", "gone").toned(Tone::Danger),
+            },
+            if changes.is_empty() { Cell::missing() } else { Cell::text(changes.join(", ")) },
+            Cell::text(if review.ignores_wording { "ignored" } else { "reviewed" }),
+            review.reviewed_by.as_ref().map_or_else(Cell::missing, |by| people.cell(by)),
+            review.reviewed_at.as_ref().map_or_else(Cell::missing, |at| terminal.past(at)),
+        ]);
+    }
+    terminal.list(&answer.raw, &table)?;
+    let drifted = answer.read.items.iter().find(|review| review.drift.as_deref().is_some_and(|drift| drift != "none"));
+    match (&answer.read.next, drifted) {
+        (Some(next), _) => more(terminal, paging, Some(next), "countersign action reviews"),
+        (None, Some(review)) => terminal.next(format!("countersign action review {}", review.action)),
+        (None, None) => {}
+    }
+    Ok(Exit::Ok)
+}
+
+/// A drift is marked; none is not worth a word.
+pub(super) fn drift_cell(drift: Option<&str>) -> Cell {
+    match drift {
+        None | Some("none") => Cell::shown("–", "none").toned(Tone::Muted),
+        Some("textual") => Cell::shown("! words changed", "textual").toned(Tone::Warn),
+        Some("structural") => Cell::shown("! changed", "structural").toned(Tone::Danger),
+        Some(other) => Cell::text(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_told_whole_and_cannot_touch_the_terminal() {
+        let long = "x".repeat(500);
+        let told = change(&DefinitionChange {
+            pointer: "/description".into(),
+            summary: "description changed".into(),
+            weight: "textual".into(),
+            before: Some("reads a file".into()),
+            after: Some(format!("{long}\u{1b}[2J")),
+        });
+        let told: Vec<_> = told.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        let after = format!("  + {long}\\u{{1b}}[2J");
+        assert_eq!(told, ["", "textual: description changed  /description", "  - reads a file", after.as_str()]);
+    }
+}

@@ -1,0 +1,87 @@
+//! What a yes does beyond this one call: nothing, a mode for everybody, or a grant within bounds. It is said before it is done.
+
+use crate::args::Span;
+use crate::exit::Failure;
+use crate::output::{Consent, Terminal};
+use crate::style::{Tone, clean, time};
+use api::invocation::{ApproveMode, GrantOfferRequest, GrantScopeName, InvocationView};
+use clap::{Args, ValueEnum};
+use countersign_core::limits::GRANT_SECONDS_DEFAULT;
+
+#[derive(Debug, Args)]
+pub(super) struct Beyond {
+    /// And the action's mode becomes allow: nobody is asked again
+    #[arg(long, conflicts_with = "grant")]
+    always: bool,
+    /// And a grant for more calls of this action
+    #[arg(long)]
+    grant: bool,
+    /// Whose calls the grant is for; this session's when absent
+    #[arg(long, value_enum, value_name = "SCOPE", requires = "grant")]
+    scope: Option<Scope>,
+    /// Calls the grant is good for; any number when absent
+    #[arg(long, value_name = "N", requires = "grant", value_parser = clap::value_parser!(u32).range(1..))]
+    calls: Option<u32>,
+    /// How long the grant lasts, such as 2h; 24h when absent
+    #[arg(long, value_name = "TIME", requires = "grant", value_parser = Span::parse)]
+    expires: Option<Span>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Scope {
+    Session,
+    Automation,
+    Org,
+}
+
+impl Beyond {
+    pub(super) const fn is_more_than_once(&self) -> bool {
+        self.always || self.grant
+    }
+
+    pub(super) fn request(&self) -> (ApproveMode, Option<GrantOfferRequest>) {
+        if self.always {
+            return (ApproveMode::Always, None);
+        }
+        if !self.grant {
+            return (ApproveMode::Once, None);
+        }
+        let scope = match self.scope {
+            Some(Scope::Session) | None => GrantScopeName::Session,
+            Some(Scope::Automation) => GrantScopeName::Automation,
+            Some(Scope::Org) => GrantScopeName::Org,
+        };
+        (ApproveMode::Grant, Some(GrantOfferRequest { scope, calls_max: self.calls, expires_in: self.expires.as_ref().map(Span::text) }))
+    }
+
+    /// Says what will be written, and goes on once somebody agrees.
+    pub(super) async fn agreed(&self, shown: &InvocationView, consent: Consent, terminal: &mut Terminal) -> Result<(), Failure> {
+        let Some(written) = self.written(shown, terminal) else { return Ok(()) };
+        terminal.remark(format!("{} {written}", Tone::Warn.paint("! beyond this call:")));
+        let question = if self.always { "approve it, and every call like it?" } else { "approve it, and give this grant?" };
+        terminal.consent(question, consent).await
+    }
+
+    fn written(&self, shown: &InvocationView, terminal: &Terminal) -> Option<String> {
+        let action = clean::line(&shown.action);
+        if self.always {
+            return Some(format!("mode of {action} becomes allow for the org"));
+        }
+        if !self.grant {
+            return None;
+        }
+        let whose = match self.scope {
+            Some(Scope::Session) | None => format!("in session {}", clean::line(&shown.session_id)),
+            Some(Scope::Automation) => format!("by the automation of session {}", clean::line(&shown.session_id)),
+            Some(Scope::Org) => "by anybody in the org".to_owned(),
+        };
+        let calls = match self.calls {
+            Some(1) => "1 call".to_owned(),
+            Some(calls) => format!("{calls} calls"),
+            None => "any number of calls".to_owned(),
+        };
+        let now = terminal.now();
+        let until = self.expires.as_ref().map_or_else(|| now.plus_seconds(GRANT_SECONDS_DEFAULT), |span| span.from(now));
+        Some(format!("a grant for {action} {whose}, {calls}, until {}", time::utc(until)))
+    }
+}

@@ -1,0 +1,95 @@
+//! Params changed by whoever approves: in an editor, and shown as what they were and what they become.
+
+use crate::exit::{Exit, Failure};
+use crate::output::Terminal;
+use crate::style::clean;
+use api::invocation::InvocationView;
+use countersign_core::json;
+use serde_json::Value;
+use std::io::Write as _;
+use std::path::Path;
+
+/// What stands where a secret was.
+const REDACTED: &str = "[redacted]";
+
+/// The params as the person leaves them in their editor.
+pub(super) async fn by_hand(shown: &InvocationView, terminal: &Terminal) -> Result<Value, Failure> {
+    if !terminal.can_ask() {
+        return Err(
+            Failure::usage("there is no terminal to edit the params in").hint("give them whole with --params, such as --params @file")
+        );
+    }
+    let text = serde_json::to_string_pretty(&shown.params).map_err(|error| Failure::failed(error.to_string()))?;
+    // What is shown is not what would run: to approve it edited would be to approve the placeholder.
+    if text.contains(REDACTED) || shown.params.get("_truncated") == Some(&Value::Bool(true)) {
+        return Err(Failure::usage("the params are not shown whole, so they cannot be edited").hint("give them whole with --params"));
+    }
+    let failed = |error: std::io::Error| Failure::failed(format!("the params cannot be edited: {error}"));
+    let mut file = tempfile::Builder::new().prefix("countersign-params-").suffix(".json").tempfile().map_err(failed)?;
+    writeln!(file, "{}", clean::json(&text)).and_then(|()| file.flush()).map_err(failed)?;
+    let path = file.path().to_owned();
+    let ended = tokio::task::spawn_blocking(move || open_editor(&path)).await;
+    ended.map_err(|error| Failure::failed(error.to_string()))??;
+    let edited = std::fs::read_to_string(file.path()).map_err(failed)?;
+    if edited.trim().is_empty() {
+        return Err(Failure::failed("not approved: the params were emptied in the editor"));
+    }
+    let params = json::parse_strict(edited.as_bytes())
+        .map_err(|error| Failure::new(Exit::Invalid, format!("not approved: what was edited is not JSON we accept: {}", error.message)))?;
+    if params.is_object() { Ok(params) } else { Err(Failure::new(Exit::Invalid, "not approved: the params must be a JSON object")) }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the editor is the person's own, and nothing of a caller's is on its command line")]
+fn open_editor(path: &Path) -> Result<(), Failure> {
+    let named = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.trim().is_empty());
+    let editor = named.unwrap_or_else(|| "vi".to_owned());
+    // Editors are set with their flags, such as `code --wait`.
+    let mut words = editor.split_whitespace();
+    let mut command = std::process::Command::new(words.next().unwrap_or("vi"));
+    let status = command.args(words).arg(path).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Failure::failed(format!("not approved: the editor `{editor}` ended with {status}"))),
+        Err(error) => Err(Failure::failed(format!("the editor `{editor}` cannot be started: {error}")).hint("set VISUAL or EDITOR")),
+    }
+}
+
+/// Where they differ: `/text: "a" → "b"`, one line each.
+pub(super) fn changes(before: &Value, after: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    walk("", Some(before), Some(after), &mut lines);
+    lines
+}
+
+fn walk(pointer: &str, before: Option<&Value>, after: Option<&Value>, lines: &mut Vec<String>) {
+    if before == after {
+        return;
+    }
+    if let (Some(Value::Object(one)), Some(Value::Object(other))) = (before, after) {
+        let names: std::collections::BTreeSet<_> = one.keys().chain(other.keys()).collect();
+        for name in names {
+            let step = name.replace('~', "~0").replace('/', "~1");
+            walk(&format!("{pointer}/{step}"), one.get(name), other.get(name), lines);
+        }
+        return;
+    }
+    let told = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), |value| clean::json(&value.to_string()));
+    lines.push(format!("{}: {} → {}", clean::line(pointer), told(before), told(after)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_differs_is_told() {
+        let before = json!({ "path": "a", "text": "x", "deep": { "a/b": 1, "same": true }, "gone": null });
+        let after = json!({ "path": "a", "text": "\u{1b}y", "deep": { "a/b": 2, "same": true }, "new": [1] });
+        assert_eq!(
+            changes(&before, &after),
+            ["/deep/a~1b: 1 → 2", "/gone: null → nothing", "/new: nothing → [1]", "/text: \"x\" → \"\\u001by\""]
+        );
+        assert_eq!(changes(&before, &before), Vec::<String>::new());
+    }
+}

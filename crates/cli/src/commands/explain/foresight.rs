@@ -1,0 +1,89 @@
+//! What would happen to a call now: said plainly in the first line, then everything that decides it. Nothing is performed.
+
+use super::gates;
+use crate::client::Client;
+use crate::commands::action::{meant, params};
+use crate::commands::show::cascade;
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Record, Terminal};
+use crate::style::{Tone, clean};
+use api::gates::{ExplainRequest, ExplainResponse};
+use api::identity::WhoamiResponse;
+use std::collections::BTreeMap;
+
+pub(super) async fn run(
+    action: String,
+    session: Option<String>,
+    given: Option<&str>,
+    client: &Client,
+    terminal: &mut Terminal,
+) -> Result<Exit, Failure> {
+    let params = match given {
+        Some(_) => Some(params::read(given, &[]).await?),
+        None => None,
+    };
+    let session_id = match session {
+        Some(session) => session,
+        None => own_session(&action, client).await?,
+    };
+    let request = ExplainRequest { action, session_id, params, context: None, provenance: BTreeMap::new() };
+    let answer = match client.question::<ExplainResponse>(&["explain"], &request).await {
+        Ok(answer) => answer,
+        Err(failure) => return Err(meant::with_guess(failure, &request.action, client).await),
+    };
+    let told = &answer.read;
+    if terminal.is_for_words() {
+        let (would, tone) = would(told);
+        terminal.line(tone.paint(format!("{would}: {}", clean::line(&told.because))))?;
+    }
+    terminal.record(&answer.raw, &record(told))?;
+    gates::tell(&told.gates, terminal)?;
+    if request.params.is_none() {
+        terminal.next(format!("countersign explain {} --as {} --params JSON", clean::line(&told.action), clean::line(&told.session_id)));
+    }
+    Ok(Exit::Ok)
+}
+
+/// An agent is its session; everybody else says whose eyes to look through.
+async fn own_session(action: &str, client: &Client) -> Result<String, Failure> {
+    let whoami = client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read;
+    whoami.session_id.ok_or_else(|| {
+        Failure::usage(format!("as whom would `{}` be called?", clean::line(action)))
+            .cause("what happens to a call depends on the session it is made in")
+            .hint("name a session with --as; countersign session list shows them")
+    })
+}
+
+fn would(told: &ExplainResponse) -> (String, Tone) {
+    match told.would.as_str() {
+        "runs" => ("✓ would run".to_owned(), Tone::Ok),
+        "asks" => match told.approvals_needed {
+            Some(people) if people > 1 => (format!("◷ would ask a person ({people} of them)"), Tone::Warn),
+            Some(_) | None => ("◷ would ask a person".to_owned(), Tone::Warn),
+        },
+        "denied" => ("⊘ would be denied".to_owned(), Tone::Danger),
+        "quarantined" => ("▣ would be quarantined".to_owned(), Tone::Danger),
+        "refused" => ("✗ would be refused".to_owned(), Tone::Danger),
+        other => (clean::line(other), Tone::Plain),
+    }
+}
+
+fn record(told: &ExplainResponse) -> Record {
+    let drift = match told.drift.as_str() {
+        "none" => Cell::text("none"),
+        drifted => Cell::text(drifted).toned(Tone::Warn),
+    };
+    let mut record = Record::new(&told.would)
+        .with("action", Cell::text(format!("{} ({})", told.action, told.tier)).toned(Tone::Strong))
+        .with("as", Cell::text(&told.principal))
+        .with("space", Cell::text(&told.space_id))
+        .with("mode", Cell::mode(&told.decision.mode))
+        .with("cascade", Cell::text(cascade(&told.decision)))
+        .with("drift", drift)
+        .with_some("grant", told.grant_id.as_ref().map(Cell::text));
+    for error in &told.errors {
+        let place = if error.pointer.is_empty() { String::new() } else { format!("{}: ", error.pointer) };
+        record = record.with("params", Cell::text(format!("{place}{}", error.message)).toned(Tone::Danger));
+    }
+    record
+}

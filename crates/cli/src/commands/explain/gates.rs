@@ -1,0 +1,39 @@
+//! What each gate said, with the rules that determined it. A gate that could not be evaluated says why: that is a denial.
+
+use crate::exit::Failure;
+use crate::output::{Cell, Column, Table, Terminal};
+use crate::style::Tone;
+use api::invocation::GateView;
+use serde_json::Value;
+
+const COLUMNS: &[Column] = &[Column::Whole("GATE"), Column::Whole("SAYS"), Column::Cut("BY")];
+
+/// After a record, for who reads words.
+pub(super) fn tell(gates: &[GateView], terminal: &mut Terminal) -> Result<(), Failure> {
+    if gates.is_empty() || !terminal.is_for_words() {
+        return Ok(());
+    }
+    let mut table = Table::new(COLUMNS, "");
+    for gate in gates {
+        let by = if gate.determining.is_empty() { Cell::missing() } else { Cell::text(gate.determining.join(", ")) };
+        table.row([Cell::text(&gate.gate), says(gate), by]);
+        for error in &gate.errors {
+            table.row([Cell::text(&gate.gate), Cell::shown("! error", "error").toned(Tone::Danger), Cell::text(error)]);
+        }
+    }
+    terminal.line("")?;
+    terminal.list(&Value::Null, &table)
+}
+
+fn says(gate: &GateView) -> Cell {
+    let (shown, tone) = match gate.verdict.as_ref() {
+        "ok" => ("✓ ok", Tone::Ok),
+        "needs_approval" => ("◷ asks a person", Tone::Warn),
+        "deny" => ("⊘ denies", Tone::Danger),
+        "quarantine" => ("▣ quarantines", Tone::Danger),
+        "redacted" => ("▒ redacts", Tone::Warn),
+        "not_applicable" => ("– nothing to say", Tone::Muted),
+        other => (other, Tone::Plain),
+    };
+    Cell::shown(shown, &gate.verdict).toned(tone)
+}

@@ -1,0 +1,42 @@
+//! A link that answers one invocation in one's own name, for a message on a phone. It is a secret for as long as it lasts.
+
+use crate::args::Span;
+use crate::client::Client;
+use crate::exit::{Exit, Failure};
+use crate::output::Terminal;
+use crate::style::{Tone, clean};
+use api::invocation::{LinkResponse, NewLinkRequest};
+use clap::Args;
+use serde_json::json;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  countersign link inv_…
+  countersign link inv_… --expires 5m";
+
+#[derive(Debug, Args)]
+pub(crate) struct Link {
+    /// The id of a pending invocation
+    id: String,
+    /// How long it lasts, such as 5m; 15m when absent
+    #[arg(long, value_name = "TIME", value_parser = Span::parse)]
+    expires: Option<Span>,
+}
+
+impl Link {
+    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let request = NewLinkRequest { expires_in: self.expires.as_ref().map(Span::text) };
+        let mut answer = client.post::<LinkResponse>(&["invocations", &self.id, "link"], &request).await?;
+        // A server may live under a path of its own.
+        let url = format!("{}{}", client.url().as_str().trim_end_matches('/'), answer.read.path);
+        if terminal.is_document() {
+            answer.raw["url"] = json!(url);
+            terminal.document(&answer.raw)?;
+            return Ok(Exit::Ok);
+        }
+        terminal.line(clean::line(&url))?;
+        let left = terminal.future(&answer.read.expires_at);
+        terminal.note(Tone::Warn.paint(format!("! whoever holds it answers as you, once, within {}", left.as_shown())));
+        Ok(Exit::Ok)
+    }
+}

@@ -1,0 +1,243 @@
+//! The org's own policies, in Cedar: read, checked, set, and tried on what was recorded.
+
+mod file;
+mod problems;
+
+use super::more;
+use super::people::People;
+use crate::args::{Agreed, Paging, Span};
+use crate::client::{Answer, Client};
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Column, Record, Table, Terminal};
+use crate::style::{Tone, clean};
+use api::Page;
+use api::gates::{PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfRequest, WhatIfResponse};
+use clap::{Args, Subcommand, ValueEnum};
+use file::RulesFile;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Policy {
+    /// The policies in force
+    #[command(before_help = "Examples:\n  countersign policy show --gate abac > abac.cedar")]
+    Show {
+        /// Only those of this gate, as they were written
+        #[arg(long, value_enum)]
+        gate: Option<Gate>,
+    },
+    /// Make the policies those of a file, all of them and no others
+    #[command(before_help = file::EXAMPLES)]
+    Set {
+        /// TOML, JSON or YAML, or a folder with rbac.cedar, abac.cedar, consent.cedar, space.cedar
+        file: PathBuf,
+        #[command(flatten)]
+        agreed: Agreed,
+    },
+    /// Check policies without saving them
+    #[command(before_help = "Examples:\n  countersign policy check policies.toml\n  countersign policy check policies/")]
+    Check {
+        /// TOML, JSON or YAML, or a folder with rbac.cedar, abac.cedar, consent.cedar, space.cedar
+        file: PathBuf,
+    },
+    /// What policies can speak about, as a Cedar schema
+    Schema,
+    /// Every version that was ever in force, newest first
+    Versions(Paging),
+    /// Decide recorded calls again by other policies and modes, and list what would change
+    #[command(before_help = "Examples:
+  countersign policy what-if policies.toml --last 30d
+  countersign policy what-if policies/ --fail-on-change      for a pipeline
+  countersign policy what-if modes.toml                      with [[modes]]: action, mode, locked")]
+    WhatIf(Try),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Try {
+    /// Policies as for `policy set`, modes as [[modes]], or both
+    file: PathBuf,
+    /// How far back, such as 24h or 30d; 7d when absent
+    #[arg(long, value_name = "TIME", value_parser = Span::parse)]
+    last: Option<Span>,
+    /// Exit with 1 if anything would be decided otherwise
+    #[arg(long)]
+    fail_on_change: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Gate {
+    Rbac,
+    Abac,
+    Consent,
+    Space,
+}
+
+const VERSION_COLUMNS: &[Column] = &[Column::Number("VERSION"), Column::Cut("GATES"), Column::Extra("SET BY"), Column::Whole("SET")];
+const CHANGE_COLUMNS: &[Column] =
+    &[Column::Whole("INVOCATION"), Column::Whole("BEFORE → AFTER"), Column::Whole("ACTION"), Column::Cut("WHY"), Column::Extra("ASKED")];
+
+impl Policy {
+    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        match self {
+            Self::Show { gate } => show(gate, client, terminal).await?,
+            Self::Set { file, agreed } => {
+                let policies = RulesFile::read(&file)?.policies_alone(&file)?;
+                let question = format!("replace every policy of the org by those in `{}`?", file.display());
+                // Asked only about what holds up.
+                let checked = client.question::<PoliciesSetResponse>(&["policies", "check"], &policies).await;
+                checked.map_err(|failure| problems::tell(failure, &policies, terminal))?;
+                terminal.consent(&question, agreed.consent(client)).await?;
+                let answer = client.put::<PoliciesSetResponse>(&["policies"], &policies).await;
+                counted(&answer.map_err(|failure| problems::tell(failure, &policies, terminal))?, "✓ set", "version", terminal)?;
+                terminal.next("countersign policy show");
+            }
+            Self::Check { file } => {
+                let policies = RulesFile::read(&file)?.policies_alone(&file)?;
+                let answer = client.question::<PoliciesSetResponse>(&["policies", "check"], &policies).await;
+                counted(&answer.map_err(|failure| problems::tell(failure, &policies, terminal))?, "✓ hold up", "in force", terminal)?;
+                terminal.next(format!("countersign policy what-if {}", file.display()));
+            }
+            Self::Schema => {
+                let answer = client.get::<PolicySchemaResponse>(&["policies", "schema"], &[]).await?;
+                if terminal.is_document() {
+                    terminal.document(&answer.raw)?;
+                } else {
+                    terminal.line(clean::block(answer.read.schema.trim_end()))?;
+                }
+            }
+            Self::Versions(paging) => versions(&paging, client, terminal).await?,
+            Self::WhatIf(asked) => return asked.run(client, terminal).await,
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+impl Try {
+    async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let RulesFile { policies, modes } = RulesFile::read(&self.file)?;
+        let request = WhatIfRequest { policies, modes, last: self.last.as_ref().map(Span::text) };
+        let answer = client.question::<WhatIfResponse>(&["policies", "what-if"], &request).await;
+        let answer = answer.map_err(|failure| problems::tell(failure, &request.policies.clone().unwrap_or_default(), terminal))?;
+        let tried = &answer.read;
+        if terminal.is_document() {
+            terminal.document(&answer.raw)?;
+        } else {
+            terminal.note(summary(tried));
+            reasons(tried).into_iter().for_each(|line| terminal.note(line));
+            let mut table = Table::new(CHANGE_COLUMNS, "");
+            for change in &tried.changes {
+                let tone = if change.after == "denied" { Tone::Danger } else { Tone::Warn };
+                table.row([
+                    Cell::text(&change.invocation_id),
+                    Cell::text(format!("{} → {}", change.before, change.after)).toned(tone),
+                    Cell::text(&change.action),
+                    Cell::text(&change.because),
+                    terminal.past(&change.created_at),
+                ]);
+            }
+            if !table.is_empty() {
+                terminal.list(&answer.raw, &table)?;
+            }
+        }
+        Ok(if self.fail_on_change && !tried.changes.is_empty() { Exit::Failed } else { Exit::Ok })
+    }
+}
+
+fn summary(tried: &WhatIfResponse) -> String {
+    let calls = |count: u64| if count == 1 { "1 recorded call".to_owned() } else { format!("{count} recorded calls") };
+    let changes = match tried.changes.len() {
+        0 => Tone::Ok.paint("✓ nothing would change"),
+        count => Tone::Warn.paint(format!("! {count} would be decided otherwise")),
+    };
+    let skipped = if tried.skipped == 0 { String::new() } else { format!(", {} left out: what they were about is gone", tried.skipped) };
+    let truncated = if tried.truncated { "; there are more than are looked at in one go" } else { "" };
+    format!("{changes}: {} decided again{skipped}{truncated}", calls(tried.replayed))
+}
+
+/// Many calls change for few reasons: each reason once, whole, with how many it is.
+fn reasons(tried: &WhatIfResponse) -> Vec<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for change in &tried.changes {
+        *counts.entry(format!("{} → {}: {}", change.before, change.after, change.because)).or_default() += 1;
+    }
+    counts.into_iter().map(|(reason, count)| format!("  {count} × {}", clean::line(&reason))).collect()
+}
+
+async fn show(gate: Option<Gate>, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+    let answer = client.get::<PoliciesView>(&["policies"], &[]).await?;
+    let found = &answer.read;
+    if let Some(gate) = gate {
+        let name = gate.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        let text = text_of(&found.policies, &name);
+        if terminal.is_document() {
+            return terminal.document(&json!({ "version": found.version, "gate": name, "policy": text }));
+        }
+        if text.trim().is_empty() {
+            terminal.note(format!("no policies for {name}"));
+            return Ok(());
+        }
+        return terminal.line(clean::block(text.trim_end()));
+    }
+    let people = People::load(client, terminal).await;
+    let record = Record::new(found.version.to_string())
+        .with("version", Cell::text(found.version.to_string()))
+        .with_some("set by", found.set_by.as_ref().map(|by| people.whole(by)))
+        .with_some("set", found.set_at.as_ref().map(|at| terminal.past(at)));
+    terminal.record(&answer.raw, &record)?;
+    if !terminal.is_for_words() {
+        return Ok(());
+    }
+    for name in GATES {
+        let text = text_of(&found.policies, name);
+        if !text.trim().is_empty() {
+            terminal.line("")?;
+            terminal.line(Tone::Muted.paint(name.to_uppercase()))?;
+            terminal.line(clean::block(text.trim_end()))?;
+        }
+    }
+    if GATES.iter().all(|name| text_of(&found.policies, name).trim().is_empty()) {
+        terminal.note("no policies: modes, bands and the built-in gates decide");
+        terminal.next("countersign policy schema");
+    }
+    Ok(())
+}
+
+async fn versions(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+    let answer = client.get::<Page<PoliciesView>>(&["policies", "versions"], &paging.query()).await?;
+    let people = People::load(client, terminal).await;
+    let mut table = Table::new(VERSION_COLUMNS, "no policies were ever set");
+    for version in &answer.read.items {
+        let gates: Vec<_> = GATES.into_iter().filter(|name| !text_of(&version.policies, name).trim().is_empty()).collect();
+        table.row([
+            Cell::text(version.version.to_string()),
+            Cell::text(if gates.is_empty() { "none".to_owned() } else { gates.join(", ") }),
+            version.set_by.as_ref().map_or_else(Cell::missing, |by| people.cell(by)),
+            version.set_at.as_ref().map_or_else(Cell::missing, |at| terminal.past(at)),
+        ]);
+    }
+    terminal.list(&answer.raw, &table)?;
+    more(terminal, paging, answer.read.next.as_deref(), "countersign policy versions");
+    Ok(())
+}
+
+fn counted(answer: &Answer<PoliciesSetResponse>, word: &str, label: &'static str, terminal: &mut Terminal) -> Result<(), Failure> {
+    let PoliciesSetResponse { version, policies } = &answer.read;
+    let record = Record::new(version.to_string())
+        .with("policies", Cell::text(policies.to_string()))
+        .with("verdict", Cell::shown(word, word.trim_start_matches("✓ ")).toned(Tone::Ok))
+        .with(label, Cell::shown(format!("version {version}"), version.to_string()));
+    terminal.record(&answer.raw, &record)
+}
+
+const GATES: [&str; 4] = ["rbac", "abac", "consent", "space"];
+
+fn text_of<'a>(policies: &'a PoliciesFile, gate: &str) -> &'a str {
+    match gate {
+        "rbac" => &policies.rbac,
+        "abac" => &policies.abac,
+        "consent" => &policies.consent,
+        "space" => &policies.space,
+        _ => "",
+    }
+}

@@ -1,0 +1,57 @@
+//! What is wrong with policies, where it stands: `abac:3:10: message`, the line, and a caret under the place.
+
+use super::text_of;
+use crate::exit::Failure;
+use crate::output::Terminal;
+use crate::style::{Tone, clean};
+use api::Code;
+use api::gates::PoliciesFile;
+use api::problem::FieldError;
+
+/// Shows every problem, and leaves of the failure what is not said yet.
+pub(super) fn tell(mut failure: Failure, policies: &PoliciesFile, terminal: &mut Terminal) -> Failure {
+    if !failure.is(Code::InvalidPolicy) || terminal.is_document() {
+        return failure;
+    }
+    for error in failure.problem().map(|problem| problem.errors).unwrap_or_default() {
+        lines(&error, policies).into_iter().for_each(|line| terminal.note(line));
+    }
+    failure.cause = None;
+    failure
+}
+
+fn lines(error: &FieldError, policies: &PoliciesFile) -> Vec<String> {
+    let gate = error.pointer.trim_start_matches('/');
+    let (Some(line), Some(column)) = (error.line, error.column) else {
+        return vec![format!("{}: {}", clean::line(gate), clean::line(&error.message))];
+    };
+    let place = Tone::Strong.paint(format!("{}:{line}:{column}:", clean::line(gate)));
+    let mut lines = vec![format!("{place} {}", clean::line(&error.message))];
+    let found = (line as usize).checked_sub(1).and_then(|index| text_of(policies, gate).lines().nth(index));
+    if let Some(text) = found.filter(|text| !text.trim().is_empty()) {
+        // As wide as what stands before it once everything in it is visible.
+        let before: String = text.chars().take((column as usize).saturating_sub(1)).collect();
+        let indent = " ".repeat(clean::line(&before).chars().count());
+        let number = line.to_string();
+        let margin = " ".repeat(number.len());
+        lines.push(format!("  {} {}", Tone::Muted.paint(format!("{number} │")), clean::line(text)));
+        lines.push(format!("  {} {indent}{}", Tone::Muted.paint(format!("{margin} │")), Tone::Danger.paint("^")));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caret_stands_under_the_place() {
+        let policies = PoliciesFile { abac: "permit (\n\tprincipal, actoin, resource\n);".into(), ..PoliciesFile::default() };
+        let error = FieldError { pointer: "/abac".into(), message: "no".into(), line: Some(2), column: Some(13) };
+        let drawn: Vec<_> = lines(&error, &policies).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        assert_eq!(drawn, ["abac:2:13: no", "  2 │ \\tprincipal, actoin, resource", "    │              ^"]);
+        let nowhere = FieldError { pointer: "/abac".into(), message: "no".into(), line: Some(9), column: Some(1) };
+        assert_eq!(lines(&nowhere, &policies).len(), 1);
+        assert_eq!(lines(&FieldError::new("/abac", "no"), &policies), ["abac: no"]);
+    }
+}

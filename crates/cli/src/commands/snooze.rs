@@ -1,0 +1,33 @@
+//! Hides what waits from one's own inbox for a while. It decides nothing, and the clock goes on.
+
+use crate::args::Span;
+use crate::client::Client;
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Record, Terminal};
+use api::invocation::{SnoozeRequest, SnoozeResponse};
+use clap::Args;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  countersign snooze inv_… --for 30m
+  countersign snooze inv_… --for 0s                         show it again";
+
+#[derive(Debug, Args)]
+pub(crate) struct Snooze {
+    /// The id of a pending invocation
+    id: String,
+    /// How long, such as 30m or 2h
+    #[arg(long = "for", value_name = "TIME", value_parser = Span::parse)]
+    time: Span,
+}
+
+impl Snooze {
+    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let answer = client.post::<SnoozeResponse>(&["invocations", &self.id, "snooze"], &SnoozeRequest { time: self.time.text() }).await?;
+        let SnoozeResponse { id, until } = &answer.read;
+        let record = Record::new(id).with("invocation", Cell::text(id)).with("hidden for", terminal.future(until));
+        terminal.record(&answer.raw, &record)?;
+        terminal.next("countersign inbox --all");
+        Ok(Exit::Ok)
+    }
+}

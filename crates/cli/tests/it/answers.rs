@@ -1,0 +1,200 @@
+//! Answers that do more than let one call run: several at once, always, within a grant, with other params, by more than one person.
+
+use crate::countersign::{Server, User};
+use crate::fake::Fake;
+use serde_json::{Value, json};
+
+#[test]
+fn several_are_approved_in_one_request_and_only_once_each() {
+    let server = Server::start();
+    let owner = server.owner();
+    let (one, other) = (asked(&owner, "one"), asked(&owner, "other"));
+    for more in [&["--always"][..], &["--grant"], &["--params", "{}"], &["--edit"]] {
+        let refused = owner.run(&[&["approve", &one, &other], more].concat()).exits(2);
+        assert!(refused.stderr.contains("several are approved once each"), "{}", refused.stderr);
+    }
+    let unsent = owner.run(&["approve", &one, &other, "--reason", "fine", "--dry-run"]).ok().stdout;
+    assert_eq!(unsent.trim(), format!("POST /api/v1/invocations/approve {{\"invocations\":[\"{one}\",\"{other}\"],\"reason\":\"fine\"}}"));
+    let approved = owner.run(&["approve", &one, &other, "--json"]).ok().json();
+    let statuses: Vec<_> = approved["items"].as_array().unwrap().iter().map(|item| &item["invocation"]["status"]).collect();
+    assert_eq!(statuses, ["succeeded", "succeeded"]);
+    let again = owner.run(&["approve", &one, &other]).exits(7);
+    assert_eq!(again.stderr.matches("it was already approved and used").count(), 2, "{}", again.stderr);
+    assert!(!again.stderr.contains("cause:"), "{}", again.stderr);
+}
+
+#[test]
+fn a_yes_for_always_says_what_it_writes_and_asks() {
+    let server = Server::start();
+    let owner = server.owner();
+    let id = asked(&owner, "a");
+    let refused = owner.run(&["approve", &id, "--always"]).exits(2);
+    assert!(refused.stderr.contains("! beyond this call: mode of files.write_text becomes allow for the org"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("hint: add --yes"), "{}", refused.stderr);
+    assert_eq!(owner.run(&["show", &id, "--json=status"]).ok().json()["status"], "pending");
+
+    owner.run(&["approve", &id, "--always", "--yes"]).ok();
+    assert_eq!(owner.run(&["action", "show", "files.write_text", "--json=mode"]).ok().json()["mode"], "allow");
+    owner.run(&["action", "invoke", "files.write_text", "path=b", "text=x"]).ok();
+    assert!(owner.run(&["show", &id]).ok().stdout.contains(", and allowed from now on"));
+}
+
+#[test]
+fn a_yes_with_a_grant_lets_as_many_calls_run_as_it_says() {
+    let server = Server::start();
+    let owner = server.owner();
+    let id = asked(&owner, "a");
+    owner.run(&["approve", &id, "--calls", "1"]).exits(2);
+    owner.run(&["approve", &id, "--grant", "--expires", "soon"]).exits(2);
+    let granted = owner.run(&["approve", &id, "--grant", "--calls", "1", "--expires", "2h", "--yes"]).ok();
+    assert!(granted.stderr.contains("a grant for files.write_text in session ses_"), "{}", granted.stderr);
+    assert!(granted.stderr.contains(", 1 call, until 20"), "{}", granted.stderr);
+
+    let by_grant = owner.run(&["action", "invoke", "files.write_text", "path=b", "text=x", "--json"]).ok().json();
+    let used = owner.run(&["show", by_grant["invocation"]["id"].as_str().unwrap()]).ok().stdout;
+    let grant = owner.run(&["grant", "list", "-o", "name"]).ok().stdout;
+    assert!(used.contains(&format!("BY GRANT           {}", grant.trim())), "{used}");
+    assert_eq!(owner.run(&["grant", "show", grant.trim(), "--json=state"]).ok().json()["state"], "used_up");
+    owner.run(&["action", "invoke", "files.write_text", "path=c", "text=x", "--no-wait"]).exits(6);
+}
+
+#[test]
+fn other_params_are_shown_as_a_change_and_sent_whole() {
+    let server = Server::start();
+    let owner = server.owner();
+    let id = asked(&owner, "a");
+    let unsent = owner.run(&["approve", &id, "--params", r#"{"path":"a","text":"y"}"#, "--dry-run"]).ok();
+    assert!(unsent.stderr.contains("what changes:\n  /text: \"x\" → \"y\"\n"), "{}", unsent.stderr);
+    assert!(unsent.stdout.contains(r#""params":{"path":"a","text":"y"}"#), "{}", unsent.stdout);
+    let same = owner.run(&["approve", &id, "--params", r#"{"path":"a","text":"x"}"#, "--dry-run"]).ok();
+    assert!(!same.stdout.contains("params"), "{}", same.stdout);
+    owner.run(&["approve", &id, "--params", "[1]"]).exits(2);
+    let refused = owner.run(&["approve", &id, "--edit"]).exits(2);
+    assert!(refused.stderr.contains("there is no terminal to edit the params in"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("hint: give them whole with --params"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_yes_that_needs_company_says_how_many_said_yes_and_exits_as_pending() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["space", "quorum", "main", "R2=2"]).ok();
+    let id = asked(&owner, "a");
+    let first = owner.run(&["approve", &id]).exits(6);
+    assert!(first.stderr.contains(&format!("◷ 1 of 2 people said yes: {id} still waits for others")), "{}", first.stderr);
+    assert!(owner.run(&["show", &id, "-o", "table"]).ok().stdout.contains("SAID YES           owner just now"));
+    let again = owner.run(&["approve", &id]).exits(7);
+    assert!(!again.stderr.contains("cause:"), "{}", again.stderr);
+
+    colleague(&owner, "robin").run(&["approve", &id, "--reason", "fine"]).ok();
+    let explained = owner.run(&["explain", &id, "-o", "table"]).ok().stdout;
+    for part in ["yes from        owner", "yes from        robin", "answered by     robin", ": “fine”"] {
+        assert!(explained.contains(part), "`{part}` is missing:\n{explained}");
+    }
+    assert!(!explained.contains("idempotency key"), "{explained}");
+}
+
+#[test]
+fn what_is_snoozed_leaves_the_inbox_and_comes_back() {
+    let server = Server::start();
+    let owner = server.owner();
+    let id = asked(&owner, "a");
+    owner.run(&["snooze", &id, "--for", "30m"]).ok();
+    assert_eq!(owner.run(&["inbox", "-o", "name"]).ok().stdout, "");
+    assert_eq!(owner.run(&["inbox", "--all", "-o", "name"]).ok().stdout.trim(), id);
+    owner.run(&["snooze", &id, "--for", "0s"]).ok();
+    assert_eq!(owner.run(&["inbox", "-o", "name"]).ok().stdout.trim(), id);
+    owner.run(&["snooze", &id, "--for", "a while"]).exits(2);
+    owner.run(&["deny", &id]).ok();
+    owner.run(&["snooze", &id, "--for", "30m"]).exits(7);
+}
+
+#[test]
+fn a_link_is_a_whole_address_on_this_server() {
+    let server = Server::start();
+    let owner = server.owner();
+    let id = asked(&owner, "a");
+    let link = owner.run(&["link", &id, "--expires", "5m"]).ok();
+    assert!(link.stdout.starts_with(&format!("{}/answer/", server.url)), "{}", link.stdout);
+    assert!(link.stderr.contains("! whoever holds it answers as you, once, within "), "{}", link.stderr);
+    let document = owner.run(&["link", &id, "--json"]).ok().json();
+    assert_eq!(document["url"], json!(format!("{}{}", server.url, document["path"].as_str().unwrap())));
+}
+
+#[test]
+fn a_call_is_explained_before_it_is_made() {
+    let server = Server::start();
+    let owner = server.owner();
+    let created = owner.run(&["session", "create", "--json"]).ok().json();
+    let session = created["id"].as_str().unwrap();
+    let first = |user: &User, arguments: &[&str]| user.run(arguments).ok().stdout.lines().next().unwrap().to_owned();
+    assert!(first(&owner, &["explain", "files.list", "--as", session]).starts_with("✓ would run: "));
+    assert!(first(&owner, &["explain", "files.write_text", "--as", session]).starts_with("◷ would ask a person: "));
+    assert!(
+        first(&owner, &["explain", "files.write_text", "--as", session, "--params", r#"{"path":1}"#]).starts_with("✗ would be refused: ")
+    );
+    owner.run(&["space", "quorum", "main", "R2=2"]).ok();
+    assert!(first(&owner, &["explain", "files.write_text", "--as", session]).starts_with("◷ would ask a person (2 of them): "));
+    owner.run(&["mode", "set", "files.write_text", "deny"]).ok();
+    let denied = owner.run(&["explain", "files.write_text", "--as", session]).ok().stdout;
+    assert!(denied.starts_with("⊘ would be denied: "), "{denied}");
+    assert!(denied.contains("rbac\tok\tbuiltin.invoke"), "{denied}");
+    let document = owner.run(&["explain", "files.write_text", "--as", session, "--json=would,drift"]).ok().json();
+    assert_eq!(document, json!({ "would": "denied", "drift": "none" }));
+
+    // An agent is its own session; a person says whose eyes to look through.
+    let agent = owner.with_token(created["token"].as_str().unwrap());
+    assert!(first(&agent, &["explain", "files.list"]).starts_with("✓ would run: "));
+    assert!(owner.run(&["explain", "files.list"]).exits(2).stderr.contains("--as"));
+    assert!(owner.run(&["explain", "files.lst", "--as", session]).exits(3).stderr.contains("did you mean `files.list`?"));
+    assert_eq!(owner.run(&["invocation", "list", "-o", "name"]).ok().stdout, "", "nothing was called");
+}
+
+#[test]
+fn an_edit_a_grant_and_what_was_taken_out_are_told_of_an_invocation() {
+    let fake = Fake::start(|_, path| {
+        let body = if path.ends_with("/entries") { json!({ "items": [], "next": null }) } else { json!({ "invocation": edited() }) };
+        (200, body.to_string())
+    });
+    let user = User::new(&std::env::temp_dir(), &fake.url, Some("token"));
+    let explained = user.run(&["explain", "inv_1"]).ok().stdout;
+    for row in [
+        "clock\tstopped by a kill switch",
+        "edit\t/text: \"x\" → \"y\"",
+        "grant\tgrt_1",
+        "redacted\t2 email, 1 phone",
+        "released from\tinv_0",
+        "abac\terror\tno such attribute",
+    ] {
+        assert!(explained.lines().any(|line| line == row), "`{row}` is missing:\n{explained}");
+    }
+    let (record, _) = explained.split_once("\n\n").unwrap();
+    assert!(!record.lines().any(|line| line.ends_with('\t')), "an empty row:\n{explained}");
+}
+
+fn edited() -> Value {
+    let by = json!({ "by": "user:usr_1", "at": "2026-11-15T00:00:00Z", "reason": null, "mode": "once" });
+    json!({
+        "id": "inv_1", "status": "pending", "mode": "require_approval", "mode_source": "org_default", "action": "files.write_text",
+        "source": "files", "tier": "R2", "class": "write", "session_id": "ses_1", "space_id": "spc_1", "principal": "agent:ses_1",
+        "params": { "text": "y" }, "dry_run": false,
+        "decision": { "mode": "require_approval", "base": "require_approval", "source": "org_default", "modes_version": 1, "tightened": [] },
+        "gates": [{ "gate": "abac", "verdict": "deny", "determining": [], "errors": ["no such attribute"] }],
+        "digests": { "raw": "a", "params": "b", "structural": "c", "textual": "d" }, "clock_stopped": true, "approvals": [by],
+        "edit": { "by": "user:usr_1", "at": "2026-11-15T00:00:00Z", "changed": ["/text"], "proposed_params": { "text": "x" } },
+        "grant_id": "grt_1", "redacted": { "email": 2, "phone": 1 }, "released_from": "inv_0",
+        "attempts": 0, "created_at": "2026-11-15T00:00:00Z", "trace_id": "t",
+    })
+}
+
+fn asked(user: &User, path: &str) -> String {
+    let path = format!("path={path}");
+    user.run(&["action", "invoke", "files.write_text", &path, "text=x", "--no-wait"]).exits(6).stdout.trim().to_owned()
+}
+
+/// Another admin.
+pub(crate) fn colleague(owner: &User, name: &str) -> User {
+    let id = owner.run(&["user", "create", name, "--role", "admin", "-o", "name"]).ok().stdout;
+    let token = owner.run(&["token", "create", "laptop", "--user", id.trim(), "--json"]).ok().json();
+    owner.with_token(token["token"].as_str().unwrap())
+}

@@ -1,0 +1,237 @@
+//! What is allowed, and what stops it: grants, kill switches, consents, quarantine, reviews, and what spaces and people tolerate.
+
+use crate::answers::colleague;
+use crate::countersign::{Server, User};
+use crate::fake::Fake;
+use serde_json::json;
+
+#[test]
+fn a_grant_is_asked_for_given_and_revoked() {
+    let server = Server::start();
+    let owner = server.owner();
+    let created = owner.run(&["session", "create", "--json"]).ok().json();
+    let (session, agent) = (created["id"].as_str().unwrap(), owner.with_token(created["token"].as_str().unwrap()));
+    let asked = agent.run(&["grant", "request", "files.write_text", "--calls", "5", "--reason", "five notes"]).exits(6);
+    assert!(asked.stderr.contains("it allows nothing until a person gives it"), "{}", asked.stderr);
+    let id = owner.run(&["grant", "list", "--state", "requested", "-o", "name"]).ok().stdout.trim().to_owned();
+    assert_eq!(agent.run(&["grant", "approve", &id, "--yes"]).exits(5).stdout, "");
+    let refused = owner.run(&["grant", "approve", &id]).exits(2);
+    assert!(refused.stderr.contains(&format!("a grant for files.write_text to session:{session}, 5 calls, for ")), "{}", refused.stderr);
+    owner.run(&["grant", "approve", &id, "--yes"]).ok();
+    agent.run(&["action", "invoke", "files.write_text", "path=a", "text=b"]).ok();
+    let row = owner.run(&["grant", "list"]).ok().stdout;
+    let cells: Vec<_> = row.trim().split('\t').collect();
+    assert_eq!(cells[..5], [id.as_str(), "files.write_text", &format!("session:{session}"), "1 of 5", "active"]);
+    assert!(cells[6].starts_with("user:usr_"), "{row}");
+    owner.run(&["grant", "revoke", &id]).ok();
+    agent.run(&["action", "invoke", "files.write_text", "path=b", "text=b", "--no-wait"]).exits(6);
+    owner.run(&["grant", "revoke", &id]).exits(7);
+    agent.run(&["grant", "request", "files.write_text"]).exits(6);
+    let id = owner.run(&["grant", "list", "--state", "requested", "-o", "name"]).ok().stdout.trim().to_owned();
+    assert_eq!(owner.run(&["grant", "refuse", &id, "--json=state"]).ok().json()["state"], "refused");
+}
+
+#[test]
+fn a_grant_is_given_within_bounds() {
+    let server = Server::start();
+    let owner = server.owner();
+    let condition = r#"{"properties":{"path":{"pattern":"^notes/"}}}"#;
+    let given = ["grant", "give", "files.write_text", "--org", "--space", "main", "--expires", "2h", "--condition", condition, "--json"];
+    let given = owner.run(&given).ok().json();
+    assert_eq!((&given["state"], &given["scope"], &given["calls_max"]), (&json!("active"), &json!("org"), &json!(null)));
+    assert_eq!(given["condition"]["properties"]["path"]["pattern"], "^notes/");
+    owner.run(&["action", "invoke", "files.write_text", "path=notes/a", "text=b"]).ok();
+    owner.run(&["action", "invoke", "files.write_text", "path=elsewhere", "text=b", "--no-wait"]).exits(6);
+    let refused = owner.run(&["grant", "give", "files.*", "--org"]).exits(2);
+    assert!(refused.stderr.contains("give a grant for every action that `files.*` covers, also later ones?"), "{}", refused.stderr);
+    assert_eq!(
+        owner.run(&["grant", "give", "files.*", "--org", "--calls", "1", "--yes", "--json=covers"]).ok().json()["covers"],
+        "files.*"
+    );
+    owner.run(&["grant", "give", "files.write_text"]).exits(2);
+    owner.run(&["grant", "give", "files.write_text", "--org", "--session", "ses_1"]).exits(2);
+    assert!(owner.run(&["grant", "give", "files.write_txt", "--org"]).exits(3).stderr.contains("did you mean `files.write_text`?"));
+    assert!(owner.run(&["grant", "give", "files.*", "--org", "--condition", "[]"]).exits(2).stderr.contains("--condition"));
+}
+
+#[test]
+fn a_kill_switch_stops_what_it_covers_and_everybody_sees_it() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["kill-switch", "on", "org", "--reason", "keys leaked"]).exits(2);
+    owner.run(&["kill-switch", "on", "org", "--reason", "keys leaked", "--yes"]).ok();
+    assert_eq!(owner.run(&["action", "invoke", "files.list"]).code, 5);
+    let status = owner.run(&["status"]).ok().stdout;
+    assert!(status.contains("kill switch\ton: org (“keys leaked”)"), "{status}");
+    assert!(owner.run(&["inbox"]).ok().stderr.contains("■ kill switch on: org (“keys leaked”)"));
+    assert!(owner.run(&["kill-switch", "list"]).ok().stdout.starts_with("org\teverything\tkeys leaked\tuser:usr_"));
+    owner.run(&["kill-switch", "off", "org", "--reason", "rotated"]).ok();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["kill-switch", "off", "org", "--reason", "again"]).exits(3);
+
+    // A space goes by its name, and only what there is can be stopped.
+    owner.run(&["space", "create", "lab"]).ok();
+    let on = owner.run(&["kill-switch", "on", "space:lab", "--reason", "r", "--except-dry-runs", "--yes", "--json"]).ok().json();
+    assert!(on["scope"].as_str().unwrap().starts_with("space:spc_"), "{on}");
+    assert!(owner.run(&["kill-switch", "list"]).ok().stdout.contains("\tall but dry runs\t"));
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["kill-switch", "off", "space:lab", "--reason", "r"]).ok();
+    owner.run(&["kill-switch", "on", "everything", "--reason", "r", "--yes"]).exits(2);
+    owner.run(&["kill-switch", "on", "space:nowhere", "--reason", "r", "--yes"]).exits(3);
+    let unknown = owner.run(&["kill-switch", "on", "action:files.lst", "--reason", "r", "--yes"]).exits(3);
+    assert!(unknown.stderr.contains("did you mean `files.list`?"), "{}", unknown.stderr);
+}
+
+#[test]
+fn a_kill_switch_says_how_many_calls_wait_with_their_clock_stopped() {
+    for (clocks, told) in [
+        (0, "nothing waits for a person there"),
+        (1, "1 pending call waits with its clock stopped"),
+        (2, "2 pending calls wait with their clock stopped"),
+    ] {
+        let fake = Fake::start(move |_, _| (200, json!({ "scope": "org", "on": true, "clocks": clocks }).to_string()));
+        let user = User::new(&std::env::temp_dir(), &fake.url, Some("token"));
+        let drawn = user.run(&["kill-switch", "on", "org", "--reason", "r", "--yes", "-o", "table"]).ok().stdout;
+        assert!(drawn.contains(told), "{drawn}");
+        assert!(user.run(&["kill-switch", "on", "org", "--reason", "r", "--yes"]).ok().stdout.contains(&format!("waiting\t{clocks}\n")));
+    }
+}
+
+#[test]
+fn a_consent_is_given_and_withdrawn() {
+    let server = Server::start();
+    let owner = server.owner();
+    let given = owner.run(&["consent", "give", "files.write_text", "--expires", "30d", "--evidence", "said so", "--json"]).ok().json();
+    assert_eq!(
+        (&given["purpose"], &given["state"], &given["evidence"]),
+        (&json!("action:files.write_text"), &json!("live"), &json!("said so"))
+    );
+    let other = owner.run(&["consent", "give", "purpose:newsletter", "--space", "main", "--json"]).ok().json();
+    assert_eq!(other["purpose"], "purpose:newsletter");
+    assert!(other["space_id"].as_str().unwrap().starts_with("spc_"));
+    let id = given["id"].as_str().unwrap();
+    assert!(owner.run(&["consent", "list"]).ok().stdout.contains(&format!("{id}\taction:files.write_text\tlive\t")));
+    assert_eq!(owner.run(&["consent", "withdraw", id, "--json=state"]).ok().json()["state"], "withdrawn");
+    owner.run(&["consent", "withdraw", id]).exits(3);
+}
+
+#[test]
+fn what_is_quarantined_is_looked_at_released_or_discarded() {
+    let server = Server::start();
+    let owner = server.owner();
+    let robin = colleague(&owner, "robin");
+    let secret = "body=my key is AKIAQYLPMN5HHHFPZAM2";
+    let call = ["action", "invoke", "http.request", "method=POST", "url=https://example.com/x", secret, "--no-wait"];
+    for _ in 0..2 {
+        owner.run(&call).exits(5);
+    }
+    let held = owner.run(&["quarantine", "list", "--state", "held", "-o", "name"]).ok().stdout;
+    let (released, discarded) = held.trim().split_once('\n').unwrap();
+    let shown = owner.run(&["quarantine", "show", released]).ok().stdout;
+    assert!(shown.contains("caught\tsafety.secret_egress at /body: "), "{shown}");
+    assert!(!shown.contains("AKIA"), "{shown}");
+    assert!(owner.run(&["show", released]).ok().stderr.contains(&format!("next: countersign quarantine show {released}")));
+
+    let refused = robin.run(&["quarantine", "release", released, "--reason", "a test of ours"]).exits(2);
+    assert!(refused.stderr.contains("▣ caught: safety.secret_egress"), "{}", refused.stderr);
+    let new = robin.run(&["quarantine", "release", released, "--reason", "a test of ours", "--yes"]).exits(6).stdout;
+    assert_eq!(owner.run(&["quarantine", "show", released, "--json=released_as"]).ok().json()["released_as"], new.trim());
+    assert!(owner.run(&["show", new.trim()]).ok().stdout.contains(&format!("RELEASED FROM      {released}")));
+
+    robin.run(&["quarantine", "discard", discarded, "--reason", "no"]).exits(2);
+    robin.run(&["quarantine", "discard", discarded, "--reason", "no", "--yes"]).ok();
+    robin.run(&["quarantine", "discard", discarded, "--reason", "no", "--yes"]).exits(7);
+    assert_eq!(owner.run(&["quarantine", "list", "--state", "held", "-o", "name"]).ok().stdout, "");
+}
+
+#[test]
+fn a_definition_is_looked_at_and_stood_for() {
+    let server = Server::start();
+    let owner = server.owner();
+    let looked_at = owner.run(&["action", "review", "files.write_text"]).exits(2);
+    for row in ["reviewed by\t\n", "title\tWrite a text file\n", "definition\t", "with its words\t"] {
+        assert!(looked_at.stdout.contains(row), "{}", looked_at.stdout);
+    }
+    assert_eq!(owner.run(&["action", "reviews"]).ok().stdout, "");
+    owner.run(&["action", "review", "files.write_text", "--ignore-wording", "--yes"]).ok();
+    let row = owner.run(&["action", "reviews"]).ok().stdout;
+    assert!(row.starts_with("files.write_text\tnone\t\tignored\tuser:usr_"), "{row}");
+    assert!(owner.run(&["action", "list"]).ok().stdout.lines().all(|line| line.ends_with("\tnone")));
+    assert!(owner.run(&["action", "review", "files.write_txt"]).exits(3).stderr.contains("did you mean `files.write_text`?"));
+}
+
+#[test]
+fn a_drift_is_marked_and_told_with_what_was_and_what_is() {
+    let change =
+        json!({ "pointer": "/description", "summary": "description changed", "weight": "textual", "before": "reads", "after": "sends" });
+    let review = json!({
+        "action": "files.list", "drift": "textual", "reviewed_by": "user:usr_1", "reviewed_at": "2026-11-15T00:00:00Z", "ignores_wording": false,
+        "structural": "aa", "textual": "bb", "drifted_at": null, "changes": [change],
+    });
+    let fake = Fake::start(move |_, path| match path {
+        path if path.starts_with("/api/v1/reviews?") => (200, json!({ "items": [review], "next": null }).to_string()),
+        path if path.starts_with("/api/v1/reviews/") => (200, review.to_string()),
+        _ => (404, json!({}).to_string()),
+    });
+    let user = User::new(&std::env::temp_dir(), &fake.url, Some("token"));
+    let shown = user.run(&["action", "review", "files.list", "--yes"]).ok().stdout;
+    assert!(shown.contains("drift\ttextual\n"), "{shown}");
+    assert!(shown.ends_with("\ntextual: description changed  /description\n  - reads\n  + sends\n"), "{shown}");
+    let (method, _, body) = fake.asked().pop().unwrap();
+    assert_eq!((method.as_str(), body), ("POST", json!({ "textual": "bb", "ignore_wording": false })));
+    let listed = user.run(&["action", "reviews"]).ok();
+    assert!(listed.stdout.starts_with("files.list\ttextual\tdescription changed\t"), "{}", listed.stdout);
+    assert!(listed.stderr.contains("next: countersign action review files.list"), "{}", listed.stderr);
+}
+
+#[test]
+fn a_space_says_how_many_must_agree_what_is_taken_out_and_what_may_cross() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["space", "create", "lab"]).ok();
+    assert_eq!(owner.run(&["space", "quorum", "lab", "R3=2", "r4=3", "--json=quorum"]).ok().json()["quorum"], json!({ "R3": 2, "R4": 3 }));
+    let redaction = owner.run(&["space", "redact", "lab", "email", "phone", "--region", "us", "--json=redaction"]).ok().json();
+    assert_eq!(redaction["redaction"], json!({ "kinds": ["email", "phone"], "regions": ["US"] }));
+    owner.run(&["space", "allow-crossing", "files.write_text", "--from", "lab", "--to", "main"]).ok();
+    assert!(owner.run(&["space", "crossings"]).ok().stdout.starts_with("files.write_text\tspc_"));
+    let shown = owner.run(&["space", "show", "lab"]).ok().stdout;
+    for row in [
+        "quorum\tR3: 2 people, R4: 3 people\n",
+        "takes out\temail, phone (numbers of US)\n",
+        "crossing\tfiles.write_text may reach into main\n",
+    ] {
+        assert!(shown.contains(row), "{shown}");
+    }
+    assert!(owner.run(&["space", "show", "main"]).ok().stdout.contains("crossing\tfiles.write_text may reach in from lab\n"));
+    owner.run(&["space", "forbid-crossing", "files.write_text", "--from", "lab", "--to", "main"]).ok();
+    owner.run(&["space", "forbid-crossing", "files.write_text", "--from", "lab", "--to", "main"]).exits(3);
+    owner.run(&["space", "quorum", "lab", "--none"]).ok();
+    owner.run(&["space", "redact", "lab", "--none"]).ok();
+    let shown = owner.run(&["space", "show", "lab"]).ok().stdout;
+    assert!(shown.contains("quorum\tone person\n") && shown.contains("takes out\tnothing\n") && !shown.contains("crossing"), "{shown}");
+    for wrong in [&["space", "quorum", "lab"][..], &["space", "quorum", "lab", "R9=2"], &["space", "quorum", "lab", "R3=0"]] {
+        owner.run(wrong).exits(2);
+    }
+    owner.run(&["space", "redact", "lab"]).exits(2);
+    owner.run(&["space", "redact", "lab", "phone", "--region", "XX"]).exits(8);
+}
+
+#[test]
+fn a_person_is_limited_by_name() {
+    let server = Server::start();
+    let owner = server.owner();
+    colleague(&owner, "robin");
+    assert_eq!(owner.run(&["user", "limit", "robin", "amber", "--json=max_band"]).ok().json()["max_band"], "amber");
+    assert!(owner.run(&["user", "list"]).ok().stdout.contains("\trobin\tadmin\tamber\t"));
+    owner.run(&["user", "limit", "nobody", "amber"]).exits(3);
+}
+
+#[test]
+fn people_are_named_for_people_and_told_by_id_to_programs() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    let drawn = owner.run(&["mode", "list", "-o", "table"]).ok().stdout;
+    assert!(drawn.contains(" owner "), "{drawn}");
+    assert!(owner.run(&["mode", "list"]).ok().stdout.contains("\tuser:usr_"));
+}
