@@ -90,6 +90,8 @@ pub enum Error {
     MayNotApprove,
     #[error("you may not answer `{invocation}`: whoever asked, or owns the agent that asked, does not approve in this space")]
     SelfApproval { invocation: InvocationId },
+    #[error("you may not settle quarantined `{invocation}`: you asked for it, or own the agent that did")]
+    OwnQuarantine { invocation: InvocationId },
     #[error("`{invocation}` cannot be granted beyond this one call: {reason}")]
     NotGrantable { invocation: InvocationId, reason: &'static str },
     #[error("quarantined `{invocation}` is `{}`; nothing was changed", state.as_str())]

@@ -104,7 +104,7 @@ impl Pipeline {
         let held = self.ledger().find_quarantine(&principal.org, id).await?.ok_or_else(unknown)?;
         let is_owner = matches!(&principal.id, PrincipalId::User(user) if held.owner.as_ref() == Some(user));
         if principal.id == held.principal || is_owner {
-            return Err(Error::SelfApproval { invocation: id.clone() });
+            return Err(Error::OwnQuarantine { invocation: id.clone() });
         }
         Ok(held)
     }

@@ -16,6 +16,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use countersign_core::action::Class;
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
 use countersign_core::principal::Permission;
@@ -252,7 +253,7 @@ pub(super) async fn approve_many(
     for text in body.invocations {
         let yes = Yes { reason: body.reason.clone(), ..Yes::default() };
         let outcome = match parse_id(&text) {
-            Ok(id) => app.pipeline().approve(&caller.principal, &id, yes).await.map_err(Refusal::from),
+            Ok(id) => approve_with_others(&app, &caller, &id, yes).await,
             Err(refusal) => Err(refusal),
         };
         results.push(match outcome {
@@ -261,6 +262,16 @@ pub(super) async fn approve_many(
         });
     }
     Ok(Json(ApproveManyResponse { results }))
+}
+
+/// What destroys takes neither a single click nor company.
+async fn approve_with_others(app: &App, caller: &Caller, id: &InvocationId, yes: Yes) -> Result<Outcome, Refusal> {
+    let found = app.store().find_invocation(&caller.principal.org, id).await?;
+    if let Some(found) = found.filter(|found| found.tier.class() == Class::Danger) {
+        let message = format!("`{id}` was not approved: `{}` destroys, and is approved alone", found.action);
+        return Err(Refusal::new(Code::NotGrantable, message).hint(format!("countersign approve {id} --confirm {}", found.action)));
+    }
+    Ok(app.pipeline().approve(&caller.principal, id, yes).await?)
 }
 
 /// Hides a pending invocation from one's own inbox for a while. It decides nothing, and the clock goes on.

@@ -110,13 +110,29 @@ impl From<pipeline::Error> for Refusal {
             E::IdempotencyInFlight { invocation } => about(Self::new(Code::IdempotencyInFlight, detail), &invocation),
             E::MayNotApprove => Self::new(Code::MayNotApprove, detail),
             E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to answer"),
+            E::OwnQuarantine { invocation } => {
+                about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to look at it")
+            }
             E::NotGrantable { invocation, .. } => about(Self::new(Code::NotGrantable, detail), &invocation)
                 .hint(format!("approve this one call with `countersign approve {invocation}`")),
             E::QuarantineSettled { invocation, .. } => {
                 about(Self::new(Code::QuarantineSettled, detail), &invocation).hint("see what is held with `countersign quarantine list`")
             }
-            E::Conflict { invocation, conflict } => about(Self::new(conflict_code(conflict), detail), &invocation)
-                .hint(format!("see how it ended with `countersign show {invocation}`")),
+            E::Conflict { invocation, conflict } => {
+                let hint = match conflict {
+                    Conflict::Stopped => "see which switches are on with `countersign kill-switch list`".to_owned(),
+                    Conflict::AlreadyApproved => format!("see who said yes with `countersign show {invocation}`"),
+                    Conflict::Rejected
+                    | Conflict::Consumed
+                    | Conflict::Expired
+                    | Conflict::Ended
+                    | Conflict::ArgsMismatch
+                    | Conflict::DefinitionMismatch
+                    | Conflict::PolicyMismatch
+                    | Conflict::TupleMismatch => format!("see how it ended with `countersign show {invocation}`"),
+                };
+                about(Self::new(conflict_code(conflict), detail), &invocation).hint(hint)
+            }
             E::DryRunUnsupported { .. } => Self::new(Code::DryRunUnsupported, detail),
             E::SourceUnavailable { .. } => Self::new(Code::SourceUnavailable, detail),
             E::Unrecorded { invocation } => about(Self::new(Code::OutcomeUnrecorded, detail), &invocation)
