@@ -84,7 +84,14 @@ impl Store {
 }
 
 /// Whoever says yes for always stands for what they were shown. What was reviewed before stays as it was reviewed.
-pub(crate) async fn pin_first_in(store: &Store, tx: &mut Tx, org: &OrgId, action: &ActionId, pin: Pin, by: PrincipalId) -> Result<(), Error> {
+pub(crate) async fn pin_first_in(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    action: &ActionId,
+    pin: Pin,
+    by: PrincipalId,
+) -> Result<(), Error> {
     let sql = concat!(insert_pin!(), " ON CONFLICT (org_id, action) DO NOTHING");
     if write_pin(tx, sql, org, action, &pin, &by).await? == 0 {
         return Ok(());
@@ -94,15 +101,8 @@ pub(crate) async fn pin_first_in(store: &Store, tx: &mut Tx, org: &OrgId, action
 
 async fn write_pin(tx: &mut Tx, sql: &str, org: &OrgId, action: &ActionId, pin: &Pin, by: &PrincipalId) -> Result<u64, Error> {
     let Pin { structural, textual, wording, .. } = pin;
-    let params = vals![
-        org.as_str(),
-        action.as_str(),
-        structural.to_string(),
-        textual.to_string(),
-        wording_word(*wording),
-        by.to_string(),
-        tx.now()
-    ];
+    let params =
+        vals![org.as_str(), action.as_str(), structural.to_string(), textual.to_string(), wording_word(*wording), by.to_string(), tx.now()];
     tx.exec(sql, &params).await
 }
 

@@ -108,7 +108,11 @@ impl Sequel {
     #[track_caller]
     fn fails(&self, why: &str) {
         let finding = self.report().first_bad.unwrap_or_else(|| panic!("nothing was found, expected: {why}"));
-        assert_eq!((finding.class, finding.seq), (Class::EffectDespiteDenial.number(), Some(self.story.drafts.len() as u64 - 1)), "{finding:?}");
+        assert_eq!(
+            (finding.class, finding.seq),
+            (Class::EffectDespiteDenial.number(), Some(self.story.drafts.len() as u64 - 1)),
+            "{finding:?}"
+        );
         assert!(finding.reason.contains(why), "{finding:?}");
     }
 }
@@ -180,11 +184,10 @@ fn a_grant_is_for_what_it_says() {
         let body = sequel.call(50);
         sequel.intend(&body, 1).fails(why);
     }
-    let wide: [&dyn Fn(&mut Terms); 3] = [
-        &|terms| terms.covers = Covers::parse("*").unwrap(),
-        &|terms| terms.covers = Covers::parse("http.*").unwrap(),
-        &|terms| terms.scope = GrantScope::Session(SessionId::new(second(0), [4; 10])),
-    ];
+    let wide: [&dyn Fn(&mut Terms); 3] =
+        [&|terms| terms.covers = Covers::parse("*").unwrap(), &|terms| terms.covers = Covers::parse("http.*").unwrap(), &|terms| {
+            terms.scope = GrantScope::Session(SessionId::new(second(0), [4; 10]))
+        }];
     for wide in wide {
         Sequel::new().given(wide).used(50).holds();
     }
@@ -240,8 +243,7 @@ fn nothing_starts_that_a_switch_covers() {
     let story = Story::new();
     let (space, session) = (story.receipt(crate::story::at::SEND).space, story.receipt(crate::story::at::SEND).session);
     let source = SwitchScope::parse("source:http").unwrap();
-    let covering =
-        [SwitchScope::Org, SwitchScope::Space(space), SwitchScope::Session(session), source, SwitchScope::Action(action())];
+    let covering = [SwitchScope::Org, SwitchScope::Space(space), SwitchScope::Session(session), source, SwitchScope::Action(action())];
     for scope in covering {
         let sequel = Sequel::new().given(|_| {}).on(scope.clone());
         let body = sequel.call(50);

@@ -244,10 +244,8 @@ async fn several_are_approved_each_by_itself(kind: Kind) {
     let asked: Vec<_> = [&ids[0], &ids[1], &unknown, &"nonsense".to_owned(), &ids[2], &ids[0]].into_iter().cloned().collect();
     let answer = server.owner.post("/api/v1/invocations/approve", json!({ "invocations": asked, "reason": "the batch" })).await.ok();
     let results = answer["results"].as_array().unwrap();
-    let told: Vec<_> = results
-        .iter()
-        .map(|one| one["problem"]["code"].as_str().or(one["invocation"]["status"].as_str()).unwrap().to_owned())
-        .collect();
+    let told: Vec<_> =
+        results.iter().map(|one| one["problem"]["code"].as_str().or(one["invocation"]["status"].as_str()).unwrap().to_owned()).collect();
     assert_eq!(told, ["succeeded", "rejected", "not_found", "not_found", "succeeded", "consumed"]);
     assert!(results.iter().zip(&asked).all(|(one, id)| one["id"] == id.as_str()));
     assert_eq!(results[0]["invocation"]["answer"]["reason"], "the batch");
@@ -317,7 +315,8 @@ async fn another_orgs_approval_looks_like_none(kind: Kind) {
         assert_eq!(comparable(&foreign, &[&id]), comparable(&missing, &[absent]), "{way}");
     }
     let other = stranger.new_session(json!({})).await;
-    let refer = async |agent: &Agent, reference: &str| agent.invoke_with(json!({ "action": "fake.write", "approval_ref": reference })).await;
+    let refer =
+        async |agent: &Agent, reference: &str| agent.invoke_with(json!({ "action": "fake.write", "approval_ref": reference })).await;
     let (foreign, missing) = (refer(&other, &id).await, refer(&other, absent).await);
     foreign.problem(404, "not_found");
     assert_eq!(comparable(&foreign, &[&id]), comparable(&missing, &[absent]));

@@ -90,7 +90,8 @@ async fn a_consent_is_for_a_purpose_a_space_a_person_and_a_time(kind: Kind) {
     server.clock.advance_seconds(60 * 60);
     agent.invoke("fake.write", json!({})).await.problem(403, "denied_by_policy");
     inside.invoke("fake.write", json!({})).await.ok();
-    let states: Vec<_> = server.owner.get("/api/v1/consents").await.ok()["items"].as_array().unwrap().iter().map(|one| one["state"].clone()).collect();
+    let states: Vec<_> =
+        server.owner.get("/api/v1/consents").await.ok()["items"].as_array().unwrap().iter().map(|one| one["state"].clone()).collect();
     assert_eq!(states.iter().filter(|state| **state == "expired").count(), 1, "{states:?}");
     for body in [
         json!({ "purpose": "everything" }),
@@ -99,7 +100,11 @@ async fn a_consent_is_for_a_purpose_a_space_a_person_and_a_time(kind: Kind) {
     ] {
         server.owner.post("/api/v1/consents", body).await.problem(400, "invalid_request");
     }
-    server.owner.post("/api/v1/consents", json!({ "purpose": "action:fake.write", "space_id": "spc_nowhere" })).await.problem(404, "not_found");
+    server
+        .owner
+        .post("/api/v1/consents", json!({ "purpose": "action:fake.write", "space_id": "spc_nowhere" }))
+        .await
+        .problem(404, "not_found");
     server.verify().await;
 }
 

@@ -226,7 +226,10 @@ async fn drift_that_one_server_notes_holds_in_the_other(kind: Kind) {
         agent.invoke("fake.write", json!({ "count": at }))
     }))
     .await;
-    assert!(answers.iter().all(|answer| answer.status == 202 || answer.body["denied_by"] == "drift" || answer.status == 409), "{answers:?}");
+    assert!(
+        answers.iter().all(|answer| answer.status == 202 || answer.body["denied_by"] == "drift" || answer.status == 409),
+        "{answers:?}"
+    );
     assert_eq!(server.source.effects(), 1);
     let noted = server.rules().await.into_iter().filter(|rule| rule["rule"] == "drifted").count();
     assert_eq!(noted, 1);

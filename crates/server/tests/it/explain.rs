@@ -3,11 +3,7 @@
 use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, smuggled};
 use serde_json::{Value, json};
 
-on_both_engines!(
-    the_call_that_follows_fares_as_explained,
-    explaining_leaves_no_trace,
-    whoever_may_not_see_a_session_learns_nothing_of_it,
-);
+on_both_engines!(the_call_that_follows_fares_as_explained, explaining_leaves_no_trace, whoever_may_not_see_a_session_learns_nothing_of_it,);
 
 async fn explain(client: &Client, agent: &Agent, action: &str, params: Value) -> Value {
     client.post("/api/v1/explain", json!({ "session_id": agent.session, "action": action, "params": params })).await.ok()
@@ -64,7 +60,8 @@ async fn the_call_that_follows_fares_as_explained(kind: Kind) {
     assert_eq!(granted["grant_id"], json!(grant));
     check("fake.write", json!({ "text": "weekly" }), "asks").await;
 
-    let policy = r#"@id("abac.ask") forbid (principal, action == Countersign::Action::"fake.send", resource) unless { context has approval };"#;
+    let policy =
+        r#"@id("abac.ask") forbid (principal, action == Countersign::Action::"fake.send", resource) unless { context has approval };"#;
     server.owner.set_policies(json!({ "abac": policy })).await.ok();
     let asked = check("fake.send", json!({}), "asks").await;
     assert!(asked["because"].as_str().unwrap().contains("abac.ask"), "{asked}");
@@ -110,7 +107,9 @@ async fn explaining_leaves_no_trace(kind: Kind) {
     let mut after = Vec::new();
     server.store.backup(&mut after).await.unwrap();
     // Archived definitions are no trace of anybody; everything else is as it was, to the byte.
-    let lines = |backup: &[u8]| String::from_utf8_lossy(backup).lines().filter(|line| !line.contains("\"definitions\"")).map(str::to_owned).collect::<Vec<_>>();
+    let lines = |backup: &[u8]| {
+        String::from_utf8_lossy(backup).lines().filter(|line| !line.contains("\"definitions\"")).map(str::to_owned).collect::<Vec<_>>()
+    };
     assert_eq!(lines(&before), lines(&after));
     assert_eq!((server.source.calls().len(), server.source.previews().len()), (0, 0));
     assert_eq!(server.shown(&waiting).await["status"], "pending", "a drift that is only looked at ends nothing");
