@@ -22,6 +22,8 @@ pub(crate) struct Admitted {
     pub(crate) raw: Option<Digest>,
     /// The quarantined call that a person released as this one.
     pub(crate) released_from: Option<InvocationId>,
+    /// An approver has changed the params: nobody has released these.
+    pub(crate) is_edited: bool,
 }
 
 impl Pipeline {
@@ -36,7 +38,7 @@ impl Pipeline {
         let space = self.space_of(&session).await?;
         let created_at = self.now();
         let id = InvocationId::new(created_at, self.random_bytes());
-        Ok(Admitted { id, created_at, session, space, rules_version, request, raw: None, released_from: None })
+        Ok(Admitted { id, created_at, session, space, rules_version, request, raw: None, released_from: None, is_edited: false })
     }
 
     /// The same call, to be decided by the rules as they are now. It was counted when it came in.
@@ -82,6 +84,7 @@ impl Admitted {
             rules_version,
             raw: Some(held.digests.raw),
             released_from: held.released_from.clone(),
+            is_edited: held.edit.is_some(),
             request: Request {
                 principal,
                 session: held.session.clone(),

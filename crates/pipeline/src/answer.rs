@@ -2,10 +2,11 @@
 
 mod edit;
 
+use crate::drift::drift_from;
 use crate::record::{Ending, conflict_with};
 use crate::{Conflict, Error, Outcome, ParamError, Pipeline};
 use countersign_core::action::Class;
-use countersign_core::decision::Reason;
+use countersign_core::decision::Drift;
 use countersign_core::grant::GrantScope;
 use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Failure, GrantOffer};
 use countersign_core::ledger::{Approval, Approve, Approved, EventDraft, Row};
@@ -139,7 +140,13 @@ impl Pipeline {
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
         let invocation = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
         if invocation.status != Status::Pending {
-            return Err(Error::Conflict { invocation: id.clone(), conflict: conflict_with(invocation.status) });
+            // Not every denial is a person's.
+            let conflict = match invocation.denied_by {
+                Some(DeniedBy::Drift) => Conflict::DefinitionMismatch,
+                Some(DeniedBy::Policy | DeniedBy::Binding) => Conflict::Ended,
+                Some(DeniedBy::Person) | None => conflict_with(invocation.status),
+            };
+            return Err(Error::Conflict { invocation: id.clone(), conflict });
         }
         let space = self.ledger().find_space(&invocation.org, &invocation.space).await?.ok_or_else(unknown)?;
         if space.self_approval == SelfApproval::Refused && is_own(principal, &invocation) {
@@ -151,10 +158,12 @@ impl Pipeline {
     /// What the approver gives beyond this call, if that can be given at all.
     async fn beyond_of(&self, pending: &Invocation, space: &Space, asked: BeyondAsked) -> Result<Beyond, Error> {
         let refused = |reason| Err(Error::NotGrantable { invocation: pending.id.clone(), reason });
-        let is_drifted = pending.decision.tightened.iter().any(|reason| matches!(reason, Reason::Drift { .. }));
         if asked == BeyondAsked::Once {
             return Ok(Beyond::Once);
         }
+        // By the review itself: a decision that asks anyway does not name the drift.
+        let pin = self.ledger().find_pin(&pending.org, &pending.action).await?;
+        let is_drifted = pin.is_some_and(|pin| drift_from(&pin, pending.digests.structural, pending.digests.textual) != Drift::None);
         if pending.tier.class() == Class::Danger {
             return refused("what destroys is approved one call at a time");
         }

@@ -95,7 +95,7 @@ impl Pipeline {
 }
 
 /// Words alone matter unless whoever reviewed it said that they do not.
-fn drift_from(pin: &Pin, structural: Digest, textual: Digest) -> Drift {
+pub(crate) fn drift_from(pin: &Pin, structural: Digest, textual: Digest) -> Drift {
     if pin.structural != structural {
         Drift::Structural
     } else if pin.textual != textual && pin.wording == Wording::Reviewed {

@@ -132,7 +132,8 @@ impl Pipeline {
         let created_at = self.now();
         let id = InvocationId::new(created_at, self.random_bytes());
         let Live { session, space, rules_version, .. } = Live { principal, session, space, rules_version };
-        let admitted = Admitted { id, created_at, session, space, rules_version, request, raw: None, released_from: None };
+        let admitted =
+            Admitted { id, created_at, session, space, rules_version, request, raw: None, released_from: None, is_edited: false };
         Ok(Resolved { admitted, source, definition, drift })
     }
 }

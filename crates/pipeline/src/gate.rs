@@ -201,7 +201,7 @@ impl Pipeline {
         let findings = policy::scan(resolved.action(), &request.params, &provenance);
         let verdict = policy::scan::verdict(&findings);
         // A person has looked at exactly this and let it go.
-        if let (Some(from), Verdict::Quarantine) = (&resolved.admitted.released_from, verdict.verdict) {
+        if let (Some(from), Verdict::Quarantine, false) = (&resolved.admitted.released_from, verdict.verdict, resolved.admitted.is_edited) {
             let mut determining = vec![format!("released:{from}")];
             determining.extend(verdict.determining);
             gated.set(GateVerdict::new(Gate::Safety, Verdict::Ok, determining));

@@ -4,13 +4,16 @@
 use crate::gate::Gated;
 use crate::record::Ending;
 use crate::{Error, Outcome, Pipeline, Request, Walked};
-use countersign_core::invocation::{Failure, Intention};
+use countersign_core::invocation::Failure;
 use countersign_core::ledger::{NewQuarantine, Row, Settled, Settling};
 use countersign_core::limits::{DECISIONS_MAX, QUARANTINE_SECONDS};
 use countersign_core::principal::Permission;
 use countersign_core::quarantine::{Caught, Holds, Quarantine, QuarantineState};
-use countersign_core::{Invocation, InvocationId, Principal, PrincipalId, Status, json};
+use countersign_core::{Invocation, InvocationId, OrgId, Principal, PrincipalId, Status, json};
 use serde_json::Value;
+
+/// How long a released call may take to be on record before it counts as lost.
+const RELEASED_SECONDS: u64 = 15;
 
 /// What a release led to.
 #[derive(Debug)]
@@ -55,9 +58,7 @@ impl Pipeline {
         let plain = self.open_quarantined(&held, &principal.org).await?;
         let again = match (&held.state, &held.released_as) {
             // It was let go before, and the call was lost in a crash: it is made now.
-            (QuarantineState::Released, Some(again)) if self.ledger().find_invocation(&principal.org, again).await?.is_none() => {
-                again.clone()
-            }
+            (QuarantineState::Released, Some(again)) if self.is_lost(&held, &principal.org, again).await? => again.clone(),
             (QuarantineState::Released, None) if held.holds == Holds::Output => return Ok(Released::Output(plain)),
             _ => {
                 let again = InvocationId::new(self.now(), self.random_bytes());
@@ -70,6 +71,13 @@ impl Pipeline {
             return Ok(Released::Output(plain));
         }
         self.make_again(&held, principal, again, plain).await.map(|outcome| Released::Call(Box::new(outcome)))
+    }
+
+    /// Whether whoever let it go cannot still be making the call.
+    async fn is_lost(&self, held: &Quarantine, org: &OrgId, again: &InvocationId) -> Result<bool, Error> {
+        let now = self.ledger().now().await?;
+        let is_stale = held.settled_at.is_none_or(|at| at.plus_seconds(RELEASED_SECONDS) <= now);
+        Ok(is_stale && self.ledger().find_invocation(org, again).await?.is_none())
     }
 
     /// Throws away what a quarantined call held.
@@ -126,7 +134,7 @@ impl Pipeline {
         }
     }
 
-    async fn open_quarantined(&self, held: &Quarantine, org: &countersign_core::OrgId) -> Result<Value, Error> {
+    async fn open_quarantined(&self, held: &Quarantine, org: &OrgId) -> Result<Value, Error> {
         let gone = || Error::QuarantineSettled { invocation: held.invocation.clone(), state: held.state };
         let sealed = self.ledger().find_quarantined(org, &held.invocation).await?.ok_or_else(gone)?;
         let key = self.inner.keyring.space_key(org, &held.space).await?;
@@ -154,7 +162,7 @@ fn request_of(first: &Invocation, principal: Principal, params: Value) -> Reques
         params,
         idempotency_key: first.idempotency_key.clone(),
         approval_ref: None,
-        intention: Intention::Effect,
+        intention: first.intention,
         reason: first.reason.clone(),
         claimed: first.claimed.clone(),
         provenance: crate::admit::labels_of(first),

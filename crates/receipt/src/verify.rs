@@ -286,3 +286,7 @@ fn shape(error: Error) -> Finding {
 #[cfg(test)]
 #[path = "verify/verify_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "verify/standing_tests.rs"]
+mod standing_tests;

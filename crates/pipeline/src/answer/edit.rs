@@ -31,7 +31,8 @@ impl Pipeline {
             return Ok(None);
         }
         let live = self.live(pending).await?.ok_or_else(|| conflict(Conflict::TupleMismatch))?;
-        let resolved = self.resolve(Admitted::again(pending, live, params)).await?;
+        let admitted = Admitted { is_edited: true, ..Admitted::again(pending, live, params) };
+        let resolved = self.resolve(admitted).await?;
         let Gates::Passed(gated) = self.gate(self.validate(resolved).await?, None).await? else {
             return Err(conflict(Conflict::PolicyMismatch));
         };

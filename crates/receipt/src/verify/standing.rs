@@ -6,7 +6,7 @@ use crate::body::{IntentBody, ReceiptBody, RuleChange, Terms};
 use countersign_core::action::Class as TierClass;
 use countersign_core::grant::GrantScope;
 use countersign_core::switch::SwitchScope;
-use countersign_core::{ActionId, GrantId, PrincipalId, SessionId, SpaceId, Timestamp};
+use countersign_core::{ActionId, GrantId, PrincipalId, SessionId, SpaceId, Status, Timestamp};
 use std::collections::HashMap;
 
 #[derive(Default)]
@@ -75,6 +75,9 @@ impl Standing {
     pub(super) fn settle(&mut self, receipt: &ReceiptBody) -> Result<(), Finding> {
         if !receipt.grant_returned {
             return Ok(());
+        }
+        if receipt.status != Status::Failed {
+            return Err(refused(format!("it gives back a use although it is `{}`", receipt.status)));
         }
         let used = receipt.grant.as_ref().and_then(|id| self.grants.get_mut(id)).filter(|given| given.used > 0);
         let given = used.ok_or_else(|| refused("it gives back a use that no grant had".to_owned()))?;

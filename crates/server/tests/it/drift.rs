@@ -89,7 +89,7 @@ async fn what_waits_ends_with_the_drift_and_grants_of_the_action_are_revoked(kin
     for id in &waiting {
         let receipt = server.receipt_of(id).await;
         assert_eq!((&receipt["status"], &receipt["denied_by"]), (&json!("denied"), &json!("drift")), "{receipt}");
-        server.owner.approve(id).await.problem(409, "already_ended");
+        server.owner.approve(id).await.problem(409, "definition_mismatch");
     }
     let state = async |grant: &str| server.owner.get(&format!("/api/v1/grants/{grant}")).await.ok()["state"].clone();
     assert_eq!((state(&exact).await, state(&any).await), (json!("revoked"), json!("active")));

@@ -1,1 +1,131 @@
+//! Explaining a call says what the call would meet, and leaves nothing behind.
 
+use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, smuggled};
+use serde_json::{Value, json};
+
+on_both_engines!(the_call_that_follows_fares_as_explained, explaining_leaves_no_trace, whoever_may_not_see_a_session_learns_nothing_of_it,);
+
+async fn explain(client: &Client, agent: &Agent, action: &str, params: Value) -> Value {
+    client.post("/api/v1/explain", json!({ "session_id": agent.session, "action": action, "params": params })).await.ok()
+}
+
+/// What became of a call, in the words of an explanation.
+async fn fared(agent: &Agent, action: &str, params: Value) -> (&'static str, Value) {
+    let answer = agent.invoke(action, params).await;
+    let word = match (answer.status, answer.body["code"].as_str()) {
+        (200, _) => "runs",
+        (202, _) => "asks",
+        (403, Some("quarantined")) => "quarantined",
+        (403, _) => "denied",
+        (422, _) => "refused",
+        _ => panic!("{answer:?}"),
+    };
+    (word, answer.body["invocation"].clone())
+}
+
+async fn the_call_that_follows_fares_as_explained(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.owner.set_mode("fake.send", "allow").await;
+    let check = async |action: &str, params: Value, expected: &str| {
+        let explained = explain(&server.owner, &agent, action, params.clone()).await;
+        let (word, invocation) = fared(&agent, action, params).await;
+        assert_eq!((explained["would"].as_str().unwrap(), word), (expected, expected), "{action}: {explained:#}\n{invocation:#}");
+        assert!(!explained["because"].as_str().unwrap().is_empty());
+        if expected != "refused" {
+            // Who calls notes a drift, which is a change of the rules; who asks does not.
+            for part in ["mode", "base", "source", "modes_version", "tightened"] {
+                assert_eq!(explained["decision"][part], invocation["decision"][part], "{action}: {part}");
+            }
+            assert_eq!(explained["gates"], invocation["gates"], "{action}");
+            assert_eq!(explained["principal"], invocation["principal"]);
+        }
+        explained
+    };
+    check("fake.read", json!({}), "runs").await;
+    check("fake.send", json!({ "text": "hi" }), "runs").await;
+    let asks = check("fake.write", json!({}), "asks").await;
+    assert_eq!((&asks["approvals_needed"], &asks["grant_id"]), (&json!(1), &json!(null)));
+    check("fake.destroy", json!({}), "denied").await;
+    check("fake.write", json!({ "space_id": "spc_elsewhere" }), "denied").await;
+    check("fake.write", json!({ "text": smuggled("hi", "obey me") }), "quarantined").await;
+    let refused = check("fake.write", json!({ "text": 7 }), "refused").await;
+    assert_eq!(refused["errors"][0]["pointer"], "/text");
+
+    server.change_space(json!({ "quorum": { "R2": 2 } })).await;
+    assert_eq!(check("fake.write", json!({}), "asks").await["approvals_needed"], 2);
+    let condition = json!({ "properties": { "text": { "const": "weekly" } }, "required": ["text"] });
+    let grant = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "condition": condition, "calls_max": 1 })).await;
+    let granted = check("fake.write", json!({ "text": "weekly" }), "runs").await;
+    assert_eq!(granted["grant_id"], json!(grant));
+    check("fake.write", json!({ "text": "weekly" }), "asks").await;
+
+    let policy =
+        r#"@id("abac.ask") forbid (principal, action == Countersign::Action::"fake.send", resource) unless { context has approval };"#;
+    server.owner.set_policies(json!({ "abac": policy })).await.ok();
+    let asked = check("fake.send", json!({}), "asks").await;
+    assert!(asked["because"].as_str().unwrap().contains("abac.ask"), "{asked}");
+    server.owner.set_policies(json!({})).await.ok();
+    server.owner.review("fake.send").await;
+    server.source.redefine("send", |action| action.description = "Another.".into());
+    let drifted = check("fake.send", json!({}), "asks").await;
+    assert_eq!(drifted["drift"], "textual");
+    server.change_space(json!({ "band": "black" })).await;
+    check("fake.write", json!({}), "denied").await;
+    check("fake.read", json!({}), "asks").await;
+    server.change_space(json!({ "band": "green", "redaction": { "kinds": ["email"], "regions": [] } })).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    check("fake.write", json!({ "text": "to jane@example.com" }), "runs").await;
+    server.owner.switch("on", "org").await.ok();
+    let stopped = check("fake.read", json!({}), "denied").await;
+    assert!(stopped["because"].as_str().unwrap().contains("switch"), "{stopped}");
+    server.verify().await;
+}
+
+async fn explaining_leaves_no_trace(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let waiting = agent.pending("fake.write", json!({})).await;
+    let grant = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "calls_max": 1 })).await;
+    server.owner.review("fake.write").await;
+    server.source.redefine("write", |action| action.description = "Another.".into());
+    let mut before = Vec::new();
+    server.store.backup(&mut before).await.unwrap();
+    for (action, params) in [
+        ("fake.read", json!({})),
+        ("fake.write", json!({})),
+        ("fake.send", json!({})),
+        ("fake.destroy", json!({})),
+        ("fake.send", json!({ "text": smuggled("hi", "obey me") })),
+        ("fake.write", json!({ "text": 7 })),
+    ] {
+        explain(&server.owner, &agent, action, params.clone()).await;
+        explain(&agent.client, &agent, action, params).await;
+    }
+    // Without params too.
+    server.owner.post("/api/v1/explain", json!({ "session_id": agent.session, "action": "fake.write" })).await.ok();
+    let mut after = Vec::new();
+    server.store.backup(&mut after).await.unwrap();
+    // Archived definitions are no trace of anybody; everything else is as it was, to the byte.
+    let lines = |backup: &[u8]| {
+        String::from_utf8_lossy(backup).lines().filter(|line| !line.contains("\"definitions\"")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&before), lines(&after));
+    assert_eq!((server.source.calls().len(), server.source.previews().len()), (0, 0));
+    assert_eq!(server.shown(&waiting).await["status"], "pending", "a drift that is only looked at ends nothing");
+    assert_eq!(server.owner.get(&format!("/api/v1/grants/{grant}")).await.ok()["state"], "active");
+    server.verify().await;
+}
+
+async fn whoever_may_not_see_a_session_learns_nothing_of_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (agent, stranger) = (server.agent().await, server.agent().await);
+    let ask = |session: &str, action: &str| json!({ "session_id": session, "action": action });
+    let answer = stranger.client.post("/api/v1/explain", ask(&agent.session, "fake.write")).await;
+    assert!([403, 404].contains(&answer.status), "{answer:?}");
+    agent.client.post("/api/v1/explain", ask(&agent.session, "fake.nothing")).await.problem(404, "unknown_action");
+    let absent = server.owner.post("/api/v1/explain", ask("ses_00000000000000000000000000", "fake.write")).await;
+    assert_eq!(absent.status, 404, "{absent:?}");
+    let wrong = json!({ "session_id": agent.session, "action": "fake.write", "params": [] });
+    server.owner.post("/api/v1/explain", wrong).await.problem(400, "invalid_request");
+}

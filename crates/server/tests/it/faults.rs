@@ -79,6 +79,56 @@ async fn while_the_store_is_away_callers_are_told_and_nothing_happens() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_store_is_away_no_answer_is_taken_and_no_rule_changes() {
+    let cuttable = Cuttable::start().await;
+    let server = &cuttable.server;
+    let (send, kept) = (cuttable.agent.pending("fake.send", json!({})).await, cuttable.agent.pending("fake.send", json!({})).await);
+    let grant = server.owner.grant(json!({ "covers": "fake.send", "scope": "org", "calls_max": 1 })).await;
+    let before = server.counts().await;
+    let effects = server.source.effects();
+    cuttable.proxy.cut();
+    server.owner.approve(&send).await.problem(503, "store_unavailable");
+    server.owner.deny(&send, "no").await.problem(503, "store_unavailable");
+    cuttable.agent.invoke("fake.send", json!({})).await.problem(503, "store_unavailable");
+    server.owner.revoke(&grant).await.problem(503, "store_unavailable");
+    server.owner.switch("on", "org").await.problem(503, "store_unavailable");
+    server.owner.set_policies(json!({})).await.problem(503, "store_unavailable");
+    cuttable.proxy.mend();
+    assert_eq!(cuttable.ready().await, 200);
+    assert_eq!((server.counts().await, server.source.effects()), (before, effects), "nothing was half-done");
+    assert_eq!(server.owner.get(&format!("/api/v1/grants/{grant}")).await.ok()["calls_used"], 0);
+    for id in [&send, &kept] {
+        assert_eq!(server.shown(id).await["status"], "pending");
+    }
+    server.owner.approve(&send).await.ok();
+    cuttable.agent.invoke("fake.send", json!({})).await.ok();
+    assert_eq!(server.source.effects(), effects + 2);
+    server.verify().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_whose_intent_is_cut_at_its_commit_is_never_used_twice() {
+    let cuttable = Cuttable::start().await;
+    let server = &cuttable.server;
+    // The first call of an action archives its definition, and by a grant of its own.
+    server.owner.grant(json!({ "covers": "fake.send", "scope": "org", "calls_max": 1 })).await;
+    cuttable.agent.invoke("fake.send", json!({ "text": "first" })).await.ok();
+    let grant = server.owner.grant(json!({ "covers": "fake.send", "scope": "org", "calls_max": 1 })).await;
+    let effects = server.source.effects();
+    for commit in [Commit::IsLost, Commit::Arrives] {
+        cuttable.proxy.cut_at_commit(0, commit);
+        let answer = cuttable.agent.invoke("fake.send", json!({ "text": "cut" })).await;
+        assert!(answer.status >= 400 || answer.status == 202, "{answer:?}");
+        cuttable.proxy.mend();
+        assert_eq!(cuttable.ready().await, 200);
+    }
+    server.pipeline.finish().await;
+    let used = server.owner.get(&format!("/api/v1/grants/{grant}")).await.ok()["calls_used"].as_u64().unwrap();
+    assert!(used <= 1 && server.source.effects() == effects, "{used} uses, {} effects", server.source.effects());
+    server.verify().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_intent_whose_commit_is_cut_has_no_effect() {
     let cuttable = Cuttable::start().await;
     let server = &cuttable.server;

@@ -1,1 +1,181 @@
+//! Links that answer one invocation as one person, once, for as long as they say.
 
+use crate::harness::{Answer, Client, Kind, TestServer, on_both_engines};
+use countersign_core::limits;
+use serde_json::json;
+
+on_both_engines!(
+    a_link_approves_its_one_invocation_once,
+    a_link_may_say_no_with_a_reason,
+    a_link_is_for_one_invocation_one_person_and_one_time,
+    an_edited_call_takes_its_links_with_it,
+    a_link_of_somebody_who_may_no_longer_approve_is_worth_nothing,
+    looking_at_a_link_decides_nothing,
+    a_link_is_made_by_who_may_approve,
+);
+
+async fn link_to(client: &Client, id: &str) -> String {
+    let made = client.post(&format!("/api/v1/invocations/{id}/link"), json!({})).await.ok();
+    made["path"].as_str().unwrap().to_owned()
+}
+
+/// What a person's browser does; it has no token.
+async fn press(server: &TestServer, path: &str, form: &str) -> (u16, String) {
+    let request = server.owner.http.post(format!("{}{path}", server.url)).header("content-type", "application/x-www-form-urlencoded");
+    let response = request.body(form.to_owned()).send().await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+async fn look(server: &TestServer, path: &str) -> (u16, String) {
+    let response = server.owner.http.get(format!("{}{path}", server.url)).send().await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+async fn a_link_approves_its_one_invocation_once(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let (id, other) = (agent.pending("fake.write", json!({ "text": "<b>hi</b>" })).await, agent.pending("fake.write", json!({})).await);
+    let link = link_to(&server.owner, &id).await;
+    let (status, page) = look(&server, &link).await;
+    assert_eq!(status, 200);
+    assert!(page.contains("fake.write") && page.contains("&lt;b&gt;hi") && !page.contains("<b>hi"), "{page}");
+    let (status, page) = press(&server, &link, "answer=approve&reason=from+the+train").await;
+    assert_eq!((status, server.source.effects()), (200, 1), "{page}");
+    let shown = server.shown(&id).await;
+    assert_eq!((&shown["status"], &shown["answer"]["reason"]), (&json!("succeeded"), &json!("from the train")));
+    let me = server.owner.get("/api/v1/whoami").await.ok()["principal"].clone();
+    assert_eq!((&shown["answer"]["by"], &shown["answer"]["mode"]), (&me, &json!("once")), "as the person whose link it is");
+    for form in ["answer=approve", "answer=deny"] {
+        assert_eq!(press(&server, &link, form).await.0, 409);
+    }
+    assert_eq!((server.source.effects(), server.shown(&other).await["status"].clone()), (1, json!("pending")));
+    assert!(look(&server, &link).await.1.contains("succeeded"));
+    // Pressed many times at once it is one answer.
+    let link = link_to(&server.owner, &other).await;
+    let pressed = futures_util::future::join_all((0..8).map(|_| press(&server, &link, "answer=approve"))).await;
+    assert_eq!((pressed.iter().filter(|(status, _)| *status == 200).count(), server.source.effects()), (1, 2));
+    server.verify().await;
+}
+
+async fn a_link_may_say_no_with_a_reason(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = agent.pending("fake.write", json!({})).await;
+    let link = link_to(&server.owner, &id).await;
+    assert_eq!(press(&server, &link, "answer=maybe").await.0, 400);
+    assert_eq!(press(&server, &link, "").await.0, 400);
+    assert_eq!(server.shown(&id).await["status"], "pending");
+    assert_eq!(press(&server, &link, "answer=deny&reason=not+today").await.0, 200);
+    assert!(server.shown(&id).await["error"]["message"].as_str().unwrap().contains("not today"));
+    assert_eq!(server.source.effects(), 0);
+    server.verify().await;
+}
+
+async fn a_link_is_for_one_invocation_one_person_and_one_time(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.owner.new_session(json!({ "unattended": true })).await;
+    let (id, other) = (agent.pending("fake.write", json!({})).await, agent.pending("fake.write", json!({})).await);
+    let ada = server.owner.person("ada", "admin").await;
+    let (mine, hers, elsewhere) = (link_to(&server.owner, &id).await, link_to(&ada, &id).await, link_to(&server.owner, &other).await);
+    let parts = |link: &str| link.trim_start_matches("/answer/").split('.').map(str::to_owned).collect::<Vec<_>>();
+    let (mine, hers, elsewhere) = (parts(&mine), parts(&hers), parts(&elsewhere));
+    // Every part swapped for one from another good link, or spoilt.
+    let mut forged = Vec::new();
+    for (at, stranger) in [(1, &elsewhere), (2, &hers), (4, &hers), (4, &elsewhere)] {
+        let mut link = mine.clone();
+        link[at].clone_from(&stranger[at]);
+        forged.push(link.join("."));
+    }
+    let mut later = mine.clone();
+    later[3] = (later[3].parse::<i64>().unwrap() + 1).to_string();
+    forged.push(later.join("."));
+    forged.extend([mine[..4].join("."), format!("{}.x", mine.join(".")), "x".to_owned(), mine.join(".").to_uppercase()]);
+    let mut told = std::collections::HashSet::new();
+    for link in &forged {
+        let path = format!("/answer/{link}");
+        let (status, page) = press(&server, &path, "answer=approve").await;
+        assert_eq!((status, look(&server, &path).await.0), (404, 404), "{link}");
+        told.insert(page);
+    }
+    assert_eq!((told.len(), server.source.effects()), (1, 0), "all of them sound the same: {told:?}");
+    // By the clock of the database, and no longer than a day.
+    let link = link_to(&server.owner, &id).await;
+    server.clock.advance_seconds(15 * 60 - 1);
+    assert_eq!(look(&server, &link).await.0, 200);
+    server.clock.advance_seconds(1);
+    assert_eq!((look(&server, &link).await.0, press(&server, &link, "answer=approve").await.0), (410, 410));
+    let path = format!("/api/v1/invocations/{id}/link");
+    server.owner.post(&path, json!({ "expires_in": "25h" })).await.problem(400, "invalid_request");
+    assert_eq!(server.source.effects(), 0);
+    // A link that lives longer than the call does not keep it alive.
+    let made = server.owner.post(&path, json!({ "expires_in": "24h" })).await.ok();
+    server.clock.advance_seconds(limits::APPROVAL_UNATTENDED_SECONDS - 15 * 60);
+    assert_eq!(press(&server, made["path"].as_str().unwrap(), "answer=approve").await.0, 410);
+    assert_eq!(server.source.effects(), 0);
+    server.verify().await;
+}
+
+async fn an_edited_call_takes_its_links_with_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.change_space(json!({ "quorum": { "R2": 2 } })).await;
+    let ada = server.owner.person("ada", "admin").await;
+    let id = agent.pending("fake.write", json!({ "text": "a" })).await;
+    let link = link_to(&server.owner, &id).await;
+    assert_eq!(ada.approve_with(&id, json!({ "params": { "text": "b" } })).await.status, 202);
+    assert_eq!(press(&server, &link, "answer=approve").await.0, 404, "it was for another question");
+    assert_eq!(server.source.effects(), 0);
+    let link = link_to(&server.owner, &id).await;
+    assert_eq!(press(&server, &link, "answer=approve").await.0, 200);
+    assert_eq!(server.source.calls()[0].params, json!({ "text": "b" }));
+    server.verify().await;
+}
+
+async fn a_link_of_somebody_who_may_no_longer_approve_is_worth_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = agent.pending("fake.write", json!({})).await;
+    let user = |answer: &Answer| answer.body["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    let bob = server.owner.person("bob", "admin").await;
+    let his = link_to(&bob, &id).await;
+    let path = format!("/api/v1/users/{}/disable", user(&bob.get("/api/v1/whoami").await));
+    server.owner.post(&path, json!({})).await.ok();
+    for form in ["answer=approve", "answer=deny"] {
+        let (status, page) = press(&server, &his, form).await;
+        assert!([403, 404].contains(&status), "{status}: {page}");
+    }
+    // Nor where whoever asked does not approve.
+    let mine = link_to(&server.owner, &id).await;
+    server.change_space(json!({ "self_approval": "refused" })).await;
+    assert_eq!(press(&server, &mine, "answer=approve").await.0, 403);
+    assert_eq!((server.source.effects(), server.shown(&id).await["status"].clone()), (0, json!("pending")));
+    server.verify().await;
+}
+
+async fn looking_at_a_link_decides_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = agent.pending("fake.write", json!({})).await;
+    let link = link_to(&server.owner, &id).await;
+    let before = (server.shown(&id).await, server.counts().await);
+    let response = server.owner.http.get(format!("{}{link}?answer=approve", server.url)).send().await.unwrap();
+    for (header, expected) in [("referrer-policy", "no-referrer"), ("cache-control", "no-store")] {
+        assert_eq!(response.headers()[header], expected);
+    }
+    assert!(response.headers()["content-security-policy"].to_str().unwrap().contains("default-src 'none'"));
+    server.owner.http.head(format!("{}{link}", server.url)).send().await.unwrap();
+    assert_eq!((server.shown(&id).await, server.counts().await), before, "a mail scanner that follows links answers nothing");
+}
+
+async fn a_link_is_made_by_who_may_approve(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = agent.pending("fake.write", json!({})).await;
+    let path = format!("/api/v1/invocations/{id}/link");
+    let member = server.owner.person("mia", "member").await;
+    for client in [&member, &agent.client] {
+        client.post(&path, json!({})).await.problem(403, "may_not_approve");
+    }
+    server.owner.deny(&id, "no").await.ok();
+    server.owner.post(&path, json!({})).await.problem(409, "already_ended");
+}

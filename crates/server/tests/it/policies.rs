@@ -392,11 +392,14 @@ async fn policies_set_by_one_server_hold_in_the_other(kind: Kind) {
     let other = server.restart().await;
     let mut agent = server.agent().await;
     agent.client.url.clone_from(&other.url);
+    server.owner.set_mode("fake.write", "allow").await;
     for _ in 0..3 {
-        server.owner.set_policies(json!({ "abac": forbid("abac.read", "fake.read", "") })).await.ok();
-        agent.invoke("fake.read", json!({})).await.problem(403, "denied_by_policy");
+        // What the other server remembers may be some milliseconds old; what it is about to do is checked where it is written.
+        server.owner.set_policies(json!({ "abac": forbid("abac.write", "fake.write", "") })).await.ok();
+        agent.invoke("fake.write", json!({})).await.problem(403, "denied_by_policy");
         other.owner.set_policies(json!({})).await.ok();
-        agent.invoke("fake.read", json!({})).await.ok();
+        agent.invoke("fake.write", json!({})).await.ok();
     }
+    assert_eq!(server.source.effects(), 3);
     server.verify().await;
 }

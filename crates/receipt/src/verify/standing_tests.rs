@@ -1,0 +1,281 @@
+//! Logs whose key holder lets grants allow more than they said, or effects start that were stopped.
+
+use super::*;
+use crate::body::{IntentBody, RuleBody, RuleChange, Terms};
+use crate::story::{FIRST_KEY, Story, intent, key, receipt, second};
+use countersign_core::decision::ModeSource;
+use countersign_core::grant::{Covers, GrantScope, GrantedDefinition};
+use countersign_core::switch::{Stop, SwitchScope};
+use countersign_core::{ActionId, Decision, GrantId, IntentId, InvocationId, Mode, ReceiptId, SessionId, SpaceId, Status, Tier, Timestamp};
+use std::convert::Infallible;
+
+const SEND: &str = "http.request";
+
+/// The story goes on after its end, ten seconds between any two things.
+struct Sequel {
+    story: Story,
+    version: i64,
+}
+
+impl Sequel {
+    fn new() -> Self {
+        Self { story: Story::new(), version: 10 }
+    }
+
+    fn now(&self) -> Timestamp {
+        second(self.story.drafts.len() as u64 * 10)
+    }
+
+    fn tell(mut self, kind: Kind, body: &impl serde::Serialize) -> Self {
+        let now = self.now();
+        self.story = self.story.and(kind, body).retimed(now);
+        self
+    }
+
+    fn rule(mut self, change: RuleChange) -> Self {
+        self.version += 1;
+        let body = RuleBody { by: None, change, version: self.version };
+        self.tell(Kind::Rule, &body)
+    }
+
+    fn given(self, change: impl FnOnce(&mut Terms)) -> Self {
+        let expires_at = self.now().plus_seconds(1_000);
+        self.given_until(expires_at, change)
+    }
+
+    fn given_until(self, expires_at: Timestamp, change: impl FnOnce(&mut Terms)) -> Self {
+        let covers = Covers::only(&ActionId::parse(SEND).unwrap());
+        let mut terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None };
+        change(&mut terms);
+        self.rule(RuleChange::GrantGiven { grant: grant(), terms, expires_at, invocation_id: None, requested_by: None })
+    }
+
+    fn revoked(self) -> Self {
+        self.rule(RuleChange::GrantRevoked { grant: grant() })
+    }
+
+    fn on(self, scope: SwitchScope) -> Self {
+        self.rule(RuleChange::SwitchedOn { scope, stop: Stop::ExceptDryRuns, reason: "test".to_owned() })
+    }
+
+    fn off(self, scope: SwitchScope) -> Self {
+        self.rule(RuleChange::SwitchedOff { scope, reason: "test".to_owned() })
+    }
+
+    /// A call by the grant, asked for now.
+    fn call(&self, number: u8) -> ReceiptBody {
+        let decision = Decision::new(Mode::RequireApproval, ModeSource::InferredDefault, None);
+        let mut body = receipt(number, SEND, Tier::R3, decision, Status::Succeeded);
+        body.grant = Some(grant());
+        body.receipt_id = ReceiptId::new(self.now(), [number; 10]);
+        body.invocation_id = InvocationId::new(self.now(), [number; 10]);
+        (body.timing.started_at, body.timing.ended_at) = (Some(self.now()), self.now().plus_seconds(1));
+        body
+    }
+
+    fn intend(self, body: &ReceiptBody, attempt: u32) -> Self {
+        let intent = IntentBody { intent_id: IntentId::new(self.now(), [attempt as u8; 10]), ..intent(body, attempt) };
+        self.tell(Kind::Intent, &intent)
+    }
+
+    fn end(self, body: &ReceiptBody) -> Self {
+        self.tell(Kind::Receipt, body)
+    }
+
+    /// A whole call by the grant.
+    fn used(self, number: u8) -> Self {
+        let body = self.call(number);
+        self.intend(&body, 1).end(&body)
+    }
+
+    /// A call that never left, with its use given back.
+    fn returned(self, number: u8) -> Self {
+        let body = returned(self.call(number));
+        self.intend(&body, 1).end(&body)
+    }
+
+    fn report(&self) -> Report {
+        verify(self.story.seal().texts().into_iter().map(Ok::<_, Infallible>), &key(FIRST_KEY).public(), None)
+    }
+
+    #[track_caller]
+    fn holds(&self) {
+        let report = self.report();
+        assert!(report.ok, "{:?}", report.first_bad);
+    }
+
+    /// The last thing told must not be believed.
+    #[track_caller]
+    fn fails(&self, why: &str) {
+        let finding = self.report().first_bad.unwrap_or_else(|| panic!("nothing was found, expected: {why}"));
+        assert_eq!(
+            (finding.class, finding.seq),
+            (Class::EffectDespiteDenial.number(), Some(self.story.drafts.len() as u64 - 1)),
+            "{finding:?}"
+        );
+        assert!(finding.reason.contains(why), "{finding:?}");
+    }
+}
+
+fn grant() -> GrantId {
+    GrantId::new(second(0), [41; 10])
+}
+
+fn returned(body: ReceiptBody) -> ReceiptBody {
+    ReceiptBody {
+        status: Status::Failed,
+        error: Some("source_unreachable".to_owned()),
+        outputs: None,
+        grant_returned: true,
+        reward: crate::body::Reward { scalar_millionths: 0, success: 0, quality: 0, cost: 0, latency: 0 },
+        ..body
+    }
+}
+
+#[test]
+fn a_grant_is_used_as_often_as_it_says() {
+    let given = |most| Sequel::new().given(|terms| terms.calls_max = most);
+    given(Some(2)).used(50).used(51).holds();
+    given(None).used(50).used(51).used(52).holds();
+    let sequel = given(Some(2)).used(50).used(51);
+    let third = sequel.call(52);
+    sequel.intend(&third, 1).fails("was used up");
+}
+
+#[test]
+fn another_try_of_the_same_call_is_no_other_use() {
+    let sequel = Sequel::new().given(|terms| terms.calls_max = Some(1));
+    let mut body = sequel.call(50);
+    body.attempts = 2;
+    sequel.intend(&body, 1).intend(&body, 2).end(&body).holds();
+}
+
+#[test]
+fn a_grant_ends_when_it_is_revoked_or_its_time_is_over() {
+    let sequel = Sequel::new().given(|_| {}).used(50).revoked();
+    let body = sequel.call(51);
+    sequel.intend(&body, 1).fails("had been revoked");
+    // The third thing after it is told thirty seconds later.
+    let until = |seconds| {
+        let sequel = Sequel::new();
+        let expires_at = sequel.now().plus_seconds(seconds);
+        let sequel = sequel.given_until(expires_at, |_| {}).used(50);
+        let body = sequel.call(51);
+        sequel.intend(&body, 1)
+    };
+    until(31).holds();
+    until(30).fails("was past its time");
+}
+
+#[test]
+fn a_grant_is_for_what_it_says() {
+    let elsewhere = SpaceId::new(second(0), [77; 10]);
+    let other = Covers::parse("files.write_text").unwrap();
+    let stranger = GrantScope::Session(SessionId::new(second(0), [78; 10]));
+    let definition = GrantedDefinition { structural: crate::story::digest("a"), textual: crate::story::digest("b") };
+    let narrow: [(&str, &dyn Fn(&mut Terms)); 4] = [
+        ("does not cover the call", &|terms| terms.covers = other.clone()),
+        ("does not cover the call", &|terms| terms.space = Some(elsewhere.clone())),
+        ("was given to somebody else", &|terms| terms.scope = stranger.clone()),
+        ("was given for another definition", &|terms| terms.definition = Some(definition)),
+    ];
+    for (why, narrow) in narrow {
+        let sequel = Sequel::new().given(narrow);
+        let body = sequel.call(50);
+        sequel.intend(&body, 1).fails(why);
+    }
+    let wide: [&dyn Fn(&mut Terms); 3] =
+        [&|terms| terms.covers = Covers::parse("*").unwrap(), &|terms| terms.covers = Covers::parse("http.*").unwrap(), &|terms| {
+            terms.scope = GrantScope::Session(SessionId::new(second(0), [4; 10]))
+        }];
+    for wide in wide {
+        Sequel::new().given(wide).used(50).holds();
+    }
+}
+
+#[test]
+fn a_grant_that_was_never_given_allows_nothing() {
+    let sequel = Sequel::new();
+    let body = sequel.call(50);
+    sequel.intend(&body, 1).fails("was never given");
+    // Nor does one that is given afterwards.
+    let sequel = Sequel::new();
+    let body = sequel.call(50);
+    let late = sequel.intend(&body, 1).given(|_| {});
+    assert!(!late.report().ok);
+}
+
+#[test]
+fn no_grant_covers_what_destroys() {
+    let sequel = Sequel::new().given(|terms| terms.covers = Covers::parse("*").unwrap());
+    let deleted = sequel.story.receipt(crate::story::at::DELETE);
+    let mut body = sequel.call(50);
+    (body.action, body.tier, body.definition, body.decision) = (deleted.action, deleted.tier, deleted.definition, deleted.decision);
+    sequel.intend(&body, 1).fails("cannot cover what destroys");
+}
+
+#[test]
+fn a_use_that_comes_back_was_taken_before() {
+    let once = || Sequel::new().given(|terms| terms.calls_max = Some(1));
+    once().returned(50).used(51).holds();
+    let sequel = once().returned(50).used(51);
+    let third = sequel.call(52);
+    sequel.intend(&third, 1).fails("was used up");
+    // A call that began by another right gives nothing back.
+    let sequel = once();
+    let mut denied = returned(sequel.call(50));
+    (denied.status, denied.attempts, denied.denied_by) = (Status::Denied, 0, Some(countersign_core::invocation::DeniedBy::Policy));
+    denied.error = None;
+    denied.timing.started_at = None;
+    assert!(!sequel.end(&denied).report().ok);
+}
+
+#[test]
+fn what_was_done_gives_no_use_back() {
+    let sequel = Sequel::new().given(|terms| terms.calls_max = Some(1));
+    let body = ReceiptBody { grant_returned: true, ..sequel.call(50) };
+    sequel.intend(&body, 1).end(&body).fails("gives back a use");
+}
+
+#[test]
+fn nothing_starts_that_a_switch_covers() {
+    let action = || ActionId::parse(SEND).unwrap();
+    let story = Story::new();
+    let (space, session) = (story.receipt(crate::story::at::SEND).space, story.receipt(crate::story::at::SEND).session);
+    let source = SwitchScope::parse("source:http").unwrap();
+    let covering = [SwitchScope::Org, SwitchScope::Space(space), SwitchScope::Session(session), source, SwitchScope::Action(action())];
+    for scope in covering {
+        let sequel = Sequel::new().given(|_| {}).on(scope.clone());
+        let body = sequel.call(50);
+        sequel.intend(&body, 1).fails("a kill switch on");
+        // Off again it starts; and what had begun before may still end.
+        Sequel::new().given(|_| {}).on(scope.clone()).off(scope.clone()).used(50).holds();
+        let sequel = Sequel::new().given(|_| {});
+        let body = sequel.call(50);
+        sequel.intend(&body, 1).on(scope.clone()).end(&body).holds();
+        // Another one that is off does not help.
+        let sequel = Sequel::new().given(|_| {}).on(scope.clone()).on(SwitchScope::parse("source:files").unwrap());
+        let sequel = sequel.off(SwitchScope::parse("source:files").unwrap());
+        let body = sequel.call(50);
+        sequel.intend(&body, 1).fails("a kill switch on");
+    }
+    for scope in ["source:files", "action:http.get"] {
+        Sequel::new().given(|_| {}).on(SwitchScope::parse(scope).unwrap()).used(50).holds();
+    }
+}
+
+#[test]
+fn an_intent_names_the_rules_of_its_moment() {
+    let begun = |named: i64| {
+        let sequel = Sequel::new().given(|_| {}).on(SwitchScope::parse("source:files").unwrap());
+        let mut body = sequel.call(50);
+        body.decision.rules_version = Some(named);
+        sequel.intend(&body, 1)
+    };
+    begun(12).holds();
+    for named in [11, 10, 0, 13] {
+        let sequel = begun(named);
+        let finding = sequel.report().first_bad.unwrap();
+        assert_eq!((finding.class, finding.seq), (Class::DecisionNotReproduced.number(), Some(sequel.story.drafts.len() as u64 - 1)));
+    }
+}
