@@ -167,13 +167,16 @@ fn a_grant_ends_when_it_is_revoked_or_its_time_is_over() {
     until(30).fails("was past its time");
 }
 
+/// Makes the terms of a grant narrower, or wider.
+type Narrow<'a> = &'a dyn Fn(&mut Terms);
+
 #[test]
 fn a_grant_is_for_what_it_says() {
     let elsewhere = SpaceId::new(second(0), [77; 10]);
     let other = Covers::parse("files.write_text").unwrap();
     let stranger = GrantScope::Session(SessionId::new(second(0), [78; 10]));
     let definition = GrantedDefinition { structural: crate::story::digest("a"), textual: crate::story::digest("b") };
-    let narrow: [(&str, &dyn Fn(&mut Terms)); 4] = [
+    let narrow: [(&str, Narrow<'_>); 4] = [
         ("does not cover the call", &|terms| terms.covers = other.clone()),
         ("does not cover the call", &|terms| terms.space = Some(elsewhere.clone())),
         ("was given to somebody else", &|terms| terms.scope = stranger.clone()),

@@ -29,8 +29,7 @@ async fn drift_of(server: &TestServer) -> Value {
 }
 
 async fn an_action_that_changed_since_its_review_asks_again(kind: Kind) {
-    let changes: [(&str, fn(&TestServer)); 2] = [("structural", restructure), ("textual", reword)];
-    for (drift, change) in changes {
+    for drift in ["structural", "textual"] {
         let server = TestServer::start(kind).await;
         let agent = server.agent().await;
         server.owner.set_mode("fake.write", "allow").await;
@@ -38,7 +37,11 @@ async fn an_action_that_changed_since_its_review_asks_again(kind: Kind) {
         let reviewed = server.owner.review("fake.write").await;
         assert_eq!(reviewed["drift"], "none");
         agent.invoke("fake.write", json!({})).await.ok();
-        change(&server);
+        if drift == "structural" {
+            restructure(&server)
+        } else {
+            reword(&server)
+        }
         let asked = agent.invoke("fake.write", json!({})).await;
         assert_eq!(asked.status, 202, "{asked:?}");
         let decision = &asked.body["invocation"]["decision"];

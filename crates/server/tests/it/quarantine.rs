@@ -1,8 +1,10 @@
 //! What is too dangerous to run does not run, is kept sealed, and is let go only by somebody else, as a new call.
 
 use crate::harness::{Client, Kind, TestServer, on_both_engines, smuggled};
-use countersign_core::limits;
+use countersign_core::ledger::{Ledger, Settled, Settling};
+use countersign_core::quarantine::QuarantineState;
 use countersign_core::source::Output;
+use countersign_core::{InvocationId, PrincipalId, UserId, limits};
 use serde_json::{Value, json};
 
 on_both_engines!(
@@ -10,6 +12,7 @@ on_both_engines!(
     what_is_released_is_a_new_call_that_passes_every_other_gate,
     neither_who_asked_nor_who_owns_them_settles_it,
     a_release_happens_once_and_a_discard_is_final,
+    a_release_that_a_crash_interrupted_is_made_up_for_once,
     what_nobody_looks_at_in_time_is_forgotten,
     a_released_call_is_still_held_denied_and_judged,
     a_released_dry_run_stays_a_dry_run,
@@ -122,6 +125,28 @@ async fn a_release_happens_once_and_a_discard_is_final(kind: Kind) {
     for way in ["release", "discard"] {
         settle(&ada, way, &id).await.problem(409, "quarantine_settled");
     }
+    assert_eq!(server.source.effects(), 1);
+    server.verify().await;
+}
+
+async fn a_release_that_a_crash_interrupted_is_made_up_for_once(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let ada = server.owner.person("ada", "admin").await;
+    let id = agent.invoke("fake.write", dangerous()).await.id();
+    let invocation = InvocationId::parse(&id).unwrap();
+    // Let go as the door does, and then the process is gone before the call was made.
+    let by = PrincipalId::User(UserId::new(testkit::clock::START, [5; 10]));
+    let again = InvocationId::new(testkit::clock::START, [6; 10]);
+    let settling = Settling { invocation, state: QuarantineState::Released, reason: "fine".into(), by, released_as: Some(again.clone()) };
+    assert!(matches!(server.store.settle_quarantine(&server.org, settling).await.unwrap(), Some(Settled::Done(_))));
+    settle(&ada, "release", &id).await.problem(409, "quarantine_settled");
+    assert_eq!(server.source.effects(), 0, "whoever let it go may still be at it");
+    server.clock.advance_seconds(15);
+    let released = settle(&ada, "release", &id).await.ok();
+    assert_eq!((&released["invocation"]["id"], &released["invocation"]["status"]), (&json!(again.to_string()), &json!("succeeded")));
+    settle(&ada, "release", &id).await.problem(409, "quarantine_settled");
     assert_eq!(server.source.effects(), 1);
     server.verify().await;
 }
