@@ -56,6 +56,9 @@ async fn the_call_that_follows_fares_as_explained(kind: Kind) {
     assert_eq!(check("fake.write", json!({}), "asks").await["approvals_needed"], 2);
     let condition = json!({ "properties": { "text": { "const": "weekly" } }, "required": ["text"] });
     let grant = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "condition": condition, "calls_max": 1 })).await;
+    // One person's grant does not stand in for two.
+    check("fake.write", json!({ "text": "weekly" }), "asks").await;
+    server.change_space(json!({ "quorum": {} })).await;
     let granted = check("fake.write", json!({ "text": "weekly" }), "runs").await;
     assert_eq!(granted["grant_id"], json!(grant));
     check("fake.write", json!({ "text": "weekly" }), "asks").await;
