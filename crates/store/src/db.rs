@@ -163,6 +163,23 @@ impl Db {
         Ok(answer)
     }
 
+    /// The version of an org's rules. Whatever is remembered afterwards was read at that version or later, so that a decision never
+    /// names rules that are newer than the ones it was made by.
+    pub(crate) async fn read_version(&self, sql: &'static str, params: &[Val]) -> Result<i64, Error> {
+        let remembered = match self {
+            Self::Sqlite(sqlite) => sqlite.remembered(),
+            Self::Postgres(postgres) => postgres.remembered(),
+        };
+        if let Some(version) = remembered.recall::<i64>(sql, params) {
+            return Ok(*version);
+        }
+        let rows = self.read(sql, params).await?;
+        let version = rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int())?;
+        let generation = remembered.note_version(params, version);
+        remembered.keep(generation, sql, params, &Arc::new(version));
+        Ok(version)
+    }
+
     /// Whether a write went through a moment ago, and nothing has failed since.
     pub(crate) fn took_a_write_just_now(&self) -> bool {
         match self {

@@ -1,6 +1,6 @@
 //! What every change of a rule has in common: a number that orders it among all others, an entry in the log, and an event.
 
-use crate::db::{Columns, Tx, vals};
+use crate::db::{Tx, vals};
 use crate::events::insert_event;
 use crate::{Error, Store, seal};
 use countersign_core::ledger::EventDraft;
@@ -11,9 +11,7 @@ use receipt::entry::Kind;
 impl Store {
     /// Grows with every change of any rule of the org.
     pub(crate) async fn rules_version_now(&self, org: &OrgId) -> Result<i64, Error> {
-        let parse = |rows: Vec<_>| rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int());
-        let sql = "SELECT rules_version FROM orgs WHERE org_id = $1";
-        self.db.read_remembered(sql, &vals![org.as_str()], parse).await.map(|version| *version)
+        self.db.read_version("SELECT rules_version FROM orgs WHERE org_id = $1", &vals![org.as_str()]).await
     }
 }
 

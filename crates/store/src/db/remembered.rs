@@ -28,6 +28,8 @@ pub(crate) struct Remembered {
     /// Grows whenever answers may have changed: one that was read before that is never used after it.
     generation: AtomicU64,
     answers: Mutex<Answers>,
+    /// The version of each org's rules that was last read, by the parameters it was asked with.
+    versions: Mutex<HashMap<Vec<Val>, i64>>,
 }
 
 struct Answers {
@@ -58,7 +60,8 @@ pub(super) enum Trust {
 
 impl Remembered {
     pub(super) fn new(trust: Trust) -> Self {
-        Self { generation: AtomicU64::new(0), answers: Mutex::new(Answers { of: 0, by_question: HashMap::new(), count: 0, trust }) }
+        let answers = Answers { of: 0, by_question: HashMap::new(), count: 0, trust };
+        Self { generation: AtomicU64::new(0), answers: Mutex::new(answers), versions: Mutex::default() }
     }
 
     /// To be taken before the question is asked of the database.
@@ -90,6 +93,16 @@ impl Remembered {
         answers.count += 1;
         let answer: Answer = Arc::<T>::clone(answer);
         answers.by_question.entry(id_of(sql)).or_default().insert(params.to_vec(), answer);
+    }
+
+    /// Takes note of the version of the rules that the database has told. If it is another than before, whatever is remembered
+    /// may be older than it: another server changed something and we have not heard of it yet. Returns the generation from here on.
+    pub(super) fn note_version(&self, params: &[Val], version: i64) -> u64 {
+        let before = self.versions.lock().insert(params.to_vec(), version);
+        if before != Some(version) {
+            self.forget();
+        }
+        self.generation()
     }
 
     pub(super) fn forget(&self) {
@@ -135,6 +148,18 @@ mod tests {
         let generation = remembered.generation();
         remembered.forget();
         remembered.keep(generation, SQL, &[Val::from("org")], &Arc::new("ada".to_owned()));
+        assert_eq!(recalled(&remembered), None);
+    }
+
+    #[test]
+    fn nothing_is_remembered_across_a_new_version_of_the_rules() {
+        let remembered = Remembered::new(Trust::Informed);
+        let org = [Val::from("org")];
+        let generation = remembered.note_version(&org, 1);
+        asked(&remembered, "ada");
+        assert_eq!(remembered.note_version(&org, 1), generation);
+        assert!(recalled(&remembered).is_some());
+        assert_ne!(remembered.note_version(&org, 2), generation);
         assert_eq!(recalled(&remembered), None);
     }
 
