@@ -72,7 +72,7 @@ impl Pipeline {
                 Started::Not(executed) => return Ok(executed),
                 Started::Undecided => return Ok(Executed::RulesChanged(Box::new(cleared.undecided()))),
             }
-        } else if self.is_of_one_version(cleared.gated()).await? {
+        } else if self.is_of_one_version(cleared.gated(), cleared.decision()).await? {
             Row::Insert
         } else {
             return Ok(Executed::RulesChanged(Box::new(cleared.undecided())));
@@ -93,7 +93,7 @@ impl Pipeline {
     /// A dry run: what would change, asked of the source, with no intent because there is no effect.
     pub(crate) async fn dry_run(&self, preview: Box<PreviewOnly>) -> Result<Walked, Error> {
         let PreviewOnly { gated, decision, policy_slice } = *preview;
-        if !self.is_of_one_version(&gated).await? {
+        if !self.is_of_one_version(&gated, &decision).await? {
             return Ok(Walked::RulesChanged(Box::new(gated.undecided())));
         }
         let mut invocation = gated.to_invocation(Status::Running, &decision);

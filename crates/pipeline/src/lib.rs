@@ -47,6 +47,10 @@ use execute::Executed;
 use gate::Gates;
 use replay::Replay;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a call waits before it is decided again.
+const RULES_HEARD_MS: u64 = 2;
 
 /// The one way to perform an action. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -69,7 +73,11 @@ impl Pipeline {
         for _ in 0..DECISIONS_MAX {
             match self.walk_once(admitted).await? {
                 Walked::Outcome(outcome) => return Ok(outcome),
-                Walked::RulesChanged(again) => admitted = self.admit_again(*again).await?,
+                Walked::RulesChanged(again) => {
+                    // A change that another server made is heard of some milliseconds after it can be read.
+                    tokio::time::sleep(Duration::from_millis(RULES_HEARD_MS)).await;
+                    admitted = self.admit_again(*again).await?;
+                }
             }
         }
         Err(Error::rules_keep_changing())
@@ -95,7 +103,7 @@ impl Pipeline {
     }
 
     async fn end_denied(&self, denied: Box<Denied>) -> Result<Walked, Error> {
-        if !self.is_of_one_version(&denied.gated).await? {
+        if !self.is_of_one_version(&denied.gated, &denied.decision).await? {
             return Ok(Walked::RulesChanged(Box::new(denied.gated.undecided())));
         }
         self.record_denial(denied).await.map(Walked::Outcome)

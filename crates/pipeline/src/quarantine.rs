@@ -34,7 +34,7 @@ impl Pipeline {
         let admitted = &gated.validated.resolved.admitted;
         let sealed = sealed(&*gated.validated.key, &admitted.id, &admitted.request.params)?;
         let denied = self.refuse(gated, failure).await?;
-        if !self.is_of_one_version(&denied.gated).await? {
+        if !self.is_of_one_version(&denied.gated, &denied.decision).await? {
             return Ok(Walked::RulesChanged(Box::new(denied.gated.undecided())));
         }
         let invocation = denied.gated.to_invocation(Status::Quarantined, &denied.decision);
