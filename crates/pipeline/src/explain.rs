@@ -1,6 +1,6 @@
 //! What would happen to a call now, and why: the same stages, asked without a trace. Nothing is counted, kept, noted or performed.
 
-use crate::admit::{Admitted, Live};
+use crate::admit::Admitted;
 use crate::decide::Moded;
 use crate::gate::Gates;
 use crate::resolve::Resolved;
@@ -117,7 +117,7 @@ impl Pipeline {
         let (source, definition) = found.ok_or_else(unknown)?;
         let drift = self.drift_seen(&question.org, &definition.action).await?;
         let request = Request {
-            principal: principal.clone(),
+            principal,
             session: session.id.clone(),
             action: question.action.clone(),
             params: question.params.clone().unwrap_or_else(|| Value::Object(serde_json::Map::new())),
@@ -131,7 +131,6 @@ impl Pipeline {
         };
         let created_at = self.now();
         let id = InvocationId::new(created_at, self.random_bytes());
-        let Live { session, space, rules_version, .. } = Live { principal, session, space, rules_version };
         let admitted =
             Admitted { id, created_at, session, space, rules_version, request, raw: None, released_from: None, is_edited: false };
         Ok(Resolved { admitted, source, definition, drift })

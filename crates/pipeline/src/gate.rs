@@ -14,7 +14,7 @@ use countersign_core::invocation::{Failure, TakenOut};
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
 use countersign_core::quarantine::Caught;
 use countersign_core::session::SelfApproval;
-use countersign_core::{Band, Decision, Digest, Invocation, Status, Timestamp, UserId};
+use countersign_core::{ActionId, Band, Decision, Digest, Invocation, Principal, Space, Status, Timestamp, UserId};
 use policy::scan::{Label, SessionLabel, Severity};
 use policy::{Call, Finding, Provenance};
 use serde_json::Value;
@@ -134,16 +134,8 @@ impl Pipeline {
         let Admitted { session, space, request, .. } = &resolved.admitted;
         let (org, action) = (&session.org, resolved.action());
         let policies = self.policies_of(org).await?;
-        let max_band = match &request.principal.owner {
-            Some(owner) => self.ledger().find_max_band(org, owner).await?,
-            None => Band::Black,
-        };
-        let cross_space_listed = match request.params.get("space_id") {
-            Some(Value::String(named)) if named != space.id.as_str() => {
-                self.ledger().is_crossing(org, &space.id, named, &action.id).await?
-            }
-            Some(_) | None => false,
-        };
+        let max_band = self.max_band_of(&request.principal).await?;
+        let cross_space_listed = self.is_listed_crossing(space, &request.params, &action.id).await?;
         let mut facts = Facts::default();
         // Only policies ask for the rest.
         if policies.is_some() {
@@ -176,10 +168,7 @@ impl Pipeline {
         let Admitted { session, space, request, .. } = &validated.resolved.admitted;
         let org = &session.org;
         let now = self.ledger().now().await?;
-        let consents = match &request.principal.owner {
-            Some(owner) => self.ledger().find_purposes(org, owner, &space.id).await?,
-            None => Vec::new(),
-        };
+        let consents = self.purposes_of(&request.principal, space).await?;
         let mut labels = self.ledger().find_labels(org, &session.id).await?.to_vec();
         // Where the caller says content came from can only tighten: that it came from a person is not told.
         let told = request.provenance.values().filter(|label| **label > Label::User);
@@ -189,6 +178,32 @@ impl Pipeline {
         let expires = now.plus_seconds(session.attendance.approval_seconds());
         let obtainable = (!by.is_empty()).then_some(policy::Approval { by, expires });
         Ok(Facts { now, consents, labels, obtainable })
+    }
+
+    /// The most dangerous band that the person behind the caller may act in.
+    pub(crate) async fn max_band_of(&self, principal: &Principal) -> Result<Band, Error> {
+        match &principal.owner {
+            Some(owner) => Ok(self.ledger().find_max_band(&principal.org, owner).await?),
+            None => Ok(Band::Black),
+        }
+    }
+
+    /// What the person behind the caller has consented to, here and now.
+    pub(crate) async fn purposes_of(&self, principal: &Principal, space: &Space) -> Result<Vec<String>, Error> {
+        match &principal.owner {
+            Some(owner) => Ok(self.ledger().find_purposes(&principal.org, owner, &space.id).await?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether the params name another space that this action may reach.
+    pub(crate) async fn is_listed_crossing(&self, space: &Space, params: &Value, action: &ActionId) -> Result<bool, Error> {
+        match params.get("space_id") {
+            Some(Value::String(named)) if named != space.id.as_str() => {
+                Ok(self.ledger().is_crossing(&space.org, &space.id, named, action).await?)
+            }
+            Some(_) | None => Ok(false),
+        }
     }
 
     /// Looks at the content. What comes back must not run; what only asks for a person is noted.

@@ -5,7 +5,7 @@ use crate::{Error, Pipeline};
 use countersign_core::decision::{Drift, Lock, Verdict};
 use countersign_core::invocation::{DeniedBy, Intention};
 use countersign_core::ledger::{ModeRow, ModeRows};
-use countersign_core::{Action, ActionId, Band, Invocation, InvocationId, Mode, OrgId, PrincipalId, Status, Timestamp};
+use countersign_core::{Action, ActionId, Invocation, InvocationId, Mode, OrgId, PrincipalId, Status, Timestamp};
 use policy::{Call, Policies};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -67,14 +67,9 @@ impl Pipeline {
             return Ok(Replayed::Skipped);
         };
         let policies = if proposal.keeps_policies { self.policies_of(org).await? } else { proposal.policies.clone() };
-        let max_band = match &principal.owner {
-            Some(owner) => self.ledger().find_max_band(org, owner).await?,
-            None => Band::Black,
-        };
-        let consents = match &principal.owner {
-            Some(owner) => self.ledger().find_purposes(org, owner, &space.id).await?,
-            None => Vec::new(),
-        };
+        let max_band = self.max_band_of(&principal).await?;
+        let consents = self.purposes_of(&principal, &space).await?;
+        let cross_space_listed = self.is_listed_crossing(&space, &recorded.params, &action.id).await?;
         let by = self.ledger().list_approvers(org).await?.to_vec();
         let obtainable = policy::Approval { by, expires: recorded.created_at.plus_seconds(session.attendance.approval_seconds()) };
         let drift = recorded_drift(recorded);
@@ -90,7 +85,7 @@ impl Pipeline {
             consents: &consents,
             drift,
             labels: &labels,
-            cross_space_listed: true,
+            cross_space_listed,
             approval: None,
             obtainable: Some(&obtainable),
         };

@@ -13,6 +13,7 @@ on_both_engines!(
     a_permit_gives_what_an_action_requires,
     every_version_is_listed_and_every_change_is_signed,
     a_what_if_lists_what_would_change_and_changes_nothing,
+    a_what_if_keeps_a_call_out_of_another_space,
     policies_are_set_by_who_manages_them,
     what_a_caller_says_of_itself_is_recorded_and_never_evaluated,
     where_content_came_from_can_only_tighten,
@@ -207,6 +208,14 @@ async fn every_version_is_listed_and_every_change_is_signed(kind: Kind) {
     let digests: std::collections::HashSet<_> = rules.iter().map(|rule| rule["digests"]["abac"].to_string()).collect();
     assert_eq!(digests.len(), 4);
     server.verify().await;
+}
+
+async fn a_what_if_keeps_a_call_out_of_another_space(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    agent.invoke("fake.write", json!({ "space_id": "spc_elsewhere" })).await.problem(403, "denied_by_policy");
+    let answer = server.owner.post("/api/v1/policies/what-if", json!({})).await.ok();
+    assert_eq!((&answer["replayed"], &answer["changes"]), (&json!(1), &json!([])), "{answer}");
 }
 
 async fn a_what_if_lists_what_would_change_and_changes_nothing(kind: Kind) {
