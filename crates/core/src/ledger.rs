@@ -182,6 +182,8 @@ pub struct Finish {
     /// The answer that ended it, where a person did.
     pub approval: Option<Approval>,
     pub grant: GrantUse,
+    /// Of an end that no intent came before: the rules it was decided by must still be the org's.
+    pub rules_version: Option<i64>,
     /// What the call held, where it was too dangerous to run.
     pub quarantine: Option<NewQuarantine>,
 }
@@ -212,6 +214,8 @@ pub enum Finished {
     },
     /// The row was not in the expected status, or not yet past its time; this is the status it has. Nothing was written.
     Not(Status),
+    /// Somebody changed a rule since: decide again. Nothing was written.
+    RulesChanged,
     Missing,
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Done {
     pub(crate) approval: Option<ApprovalBody>,
     pub(crate) key: Arc<dyn SpaceKey>,
     pub(crate) idempotency: Option<Digest>,
+    /// What it was made of, where it had no intent: it is decided again if the rules change before it is recorded.
+    pub(crate) unbegun: Option<Box<Admitted>>,
     /// Recovery leaves it alone until its outcome is recorded.
     pub(crate) walking: Option<Walking>,
 }
@@ -72,10 +74,8 @@ impl Pipeline {
                 Started::Not(executed) => return Ok(executed),
                 Started::Undecided => return Ok(Executed::RulesChanged(Box::new(cleared.undecided()))),
             }
-        } else if self.is_of_one_version(cleared.gated(), cleared.decision()).await? {
-            Row::Insert
         } else {
-            return Ok(Executed::RulesChanged(Box::new(cleared.undecided())));
+            Row::Insert
         };
         let walking = Walking::begin(self, &invocation.id);
         let answer = self.attempt(&cleared, &mut invocation, &row).await?;
@@ -87,21 +87,18 @@ impl Pipeline {
             invocation.failure = Some(Failure { code: error.code().into(), message: policy::redact_text(&error.to_string()) });
             return self.doubt(invocation, walking).await;
         }
-        Ok(Executed::Done(Box::new(Done::new(&cleared, invocation, row, answer, walking))))
+        Ok(Executed::Done(Box::new(Done::new(cleared, invocation, row, answer, walking))))
     }
 
     /// A dry run: what would change, asked of the source, with no intent because there is no effect.
     pub(crate) async fn dry_run(&self, preview: Box<PreviewOnly>) -> Result<Walked, Error> {
         let PreviewOnly { gated, decision, policy_slice } = *preview;
-        if !self.is_of_one_version(&gated, &decision).await? {
-            return Ok(Walked::RulesChanged(Box::new(gated.undecided())));
-        }
         let mut invocation = gated.to_invocation(Status::Running, &decision);
         invocation.started_at = Some(self.now());
         let answer = self.ask(&gated, 1, Ask::Preview).await;
         invocation.ended_at = Some(self.now());
-        let done = Done::previewed(&gated, policy_slice, invocation, answer);
-        self.record(self.verify(done)).await.map(Walked::Outcome)
+        let done = Done::previewed(gated, policy_slice, invocation, answer);
+        self.record(self.verify(done)).await
     }
 
     /// Tries until the source answers, or an error is not transient, or the attempts are used up.
@@ -322,7 +319,9 @@ impl Pipeline {
             Finished::Not(status) => {
                 return Err(Error::Internal { message: format!("`{}` became `{status}` while it ran", invocation.id) });
             }
-            Finished::Missing => return Err(Error::Internal { message: format!("`{}` vanished while it ran", invocation.id) }),
+            Finished::RulesChanged | Finished::Missing => {
+                return Err(Error::Internal { message: format!("`{}` vanished while it ran", invocation.id) });
+            }
         }
         self.count(invocation);
         self.inner.waiters.wake(&invocation.id);
@@ -348,7 +347,7 @@ impl Pipeline {
 }
 
 impl Done {
-    fn new(cleared: &Cleared, invocation: Invocation, row: Row, answer: Result<Output, source::Error>, walking: Walking) -> Self {
+    fn new(cleared: Cleared, invocation: Invocation, row: Row, answer: Result<Output, source::Error>, walking: Walking) -> Self {
         let validated = &cleared.gated().validated;
         Self {
             definition: Arc::clone(&validated.resolved.definition),
@@ -356,14 +355,15 @@ impl Done {
             row,
             answer,
             policy_slice: cleared.policy_slice(),
-            approval: approval_body(cleared),
+            approval: approval_body(&cleared),
             key: Arc::clone(&validated.key),
             idempotency: validated.idempotency_digest(),
+            unbegun: (row == Row::Insert).then(|| Box::new(cleared.undecided())),
             walking: Some(walking),
         }
     }
 
-    fn previewed(gated: &Gated, policy_slice: Digest, invocation: Invocation, answer: Result<Output, source::Error>) -> Self {
+    fn previewed(gated: Gated, policy_slice: Digest, invocation: Invocation, answer: Result<Output, source::Error>) -> Self {
         Self {
             definition: Arc::clone(&gated.validated.resolved.definition),
             invocation,
@@ -373,6 +373,7 @@ impl Done {
             approval: None,
             key: Arc::clone(&gated.validated.key),
             idempotency: None,
+            unbegun: Some(Box::new(gated.undecided())),
             walking: None,
         }
     }

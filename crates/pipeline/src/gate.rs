@@ -117,17 +117,6 @@ impl Pipeline {
         self.take_out(gated).await
     }
 
-    /// Whether everything that was read of the rules is of the version the decision names. What waits or writes an intent is asked
-    /// the same in that very write; what only ends is asked here.
-    pub(crate) async fn is_of_one_version(&self, gated: &Gated, decision: &Decision) -> Result<bool, Error> {
-        let Admitted { session, rules_version, .. } = &gated.validated.resolved.admitted;
-        // Another server's change may be read before this one hears that the version grew.
-        if decision.modes_version.is_some_and(|version| version > *rules_version) {
-            return Ok(false);
-        }
-        Ok(self.ledger().rules_version(&session.org).await? == *rules_version)
-    }
-
     /// The four gates that are ruled: our own rules, and the org's policies.
     async fn ruled(&self, validated: Validated, yes: Option<policy::Approval>) -> Result<Gated, Error> {
         let resolved = &validated.resolved;

@@ -41,8 +41,9 @@ pub use request::{Outcome, Ports, Request, Settings};
 pub use what_if::{Fate, Proposal, Replayed, WhatIf};
 
 use admit::Admitted;
+use countersign_core::Status;
 use countersign_core::limits::DECISIONS_MAX;
-use decide::{Cleared, Decided, Denied};
+use decide::{Cleared, Decided};
 use execute::Executed;
 use gate::Gates;
 use replay::Replay;
@@ -88,31 +89,24 @@ impl Pipeline {
         let validated = self.validate(resolved).await?;
         let gated = match self.gate(validated, None).await? {
             Gates::Passed(gated) => gated,
-            Gates::Denied(gated, failure) => return self.end_denied(self.refuse(*gated, failure).await?).await,
+            Gates::Denied(gated, failure) => return self.record_refusal(self.refuse(*gated, failure).await?, Status::Denied, None).await,
             Gates::Quarantined(gated, caught) => return self.quarantine(*gated, caught).await,
         };
         let decided = self.decide(gated).await?;
         // A denied call is always fresh: an earlier success never answers for it.
         match self.replay(decided).await? {
             Replay::Earlier(outcome) => Ok(Walked::Outcome(outcome)),
-            Replay::Fresh(Decided::Denied(denied)) => self.end_denied(denied).await,
+            Replay::Fresh(Decided::Denied(denied)) => self.record_refusal(denied, Status::Denied, None).await,
             Replay::Fresh(Decided::Pending(pending)) => self.hold(pending).await,
             Replay::Fresh(Decided::Preview(preview)) => self.dry_run(preview).await,
             Replay::Fresh(Decided::Cleared(cleared)) => self.perform(cleared).await,
         }
     }
 
-    async fn end_denied(&self, denied: Box<Denied>) -> Result<Walked, Error> {
-        if !self.is_of_one_version(&denied.gated, &denied.decision).await? {
-            return Ok(Walked::RulesChanged(Box::new(denied.gated.undecided())));
-        }
-        self.record_denial(denied).await.map(Walked::Outcome)
-    }
-
     /// The rest of the walk; `hold::resume` enters here after a person's answer.
     async fn perform(&self, cleared: Cleared) -> Result<Walked, Error> {
         let outcome = match self.execute(cleared).await? {
-            Executed::Done(done) => self.record(self.verify(*done)).await,
+            Executed::Done(done) => return self.record(self.verify(*done)).await,
             Executed::InDoubt(invocation) => Ok(Outcome::InDoubt(invocation)),
             Executed::Void(void) => self.record_void(void).await,
             Executed::Elsewhere(taken) => self.attach(taken).await,

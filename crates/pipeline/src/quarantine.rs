@@ -2,10 +2,9 @@
 //! owns who did may release it, as a new call that passes every other gate again, or discard it.
 
 use crate::gate::Gated;
-use crate::record::Ending;
 use crate::{Error, Outcome, Pipeline, Request, Walked};
 use countersign_core::invocation::Failure;
-use countersign_core::ledger::{NewQuarantine, Row, Settled, Settling};
+use countersign_core::ledger::{NewQuarantine, Settled, Settling};
 use countersign_core::limits::{DECISIONS_MAX, QUARANTINE_SECONDS};
 use countersign_core::principal::Permission;
 use countersign_core::quarantine::{Caught, Holds, Quarantine, QuarantineState};
@@ -34,17 +33,8 @@ impl Pipeline {
         let admitted = &gated.validated.resolved.admitted;
         let sealed = sealed(&*gated.validated.key, &admitted.id, &admitted.request.params)?;
         let denied = self.refuse(gated, failure).await?;
-        if !self.is_of_one_version(&denied.gated, &denied.decision).await? {
-            return Ok(Walked::RulesChanged(Box::new(denied.gated.undecided())));
-        }
-        let invocation = denied.gated.to_invocation(Status::Quarantined, &denied.decision);
-        let mut ending = Ending::unexecuted(invocation, Status::Quarantined, None, denied.failure, Row::Insert);
-        ending.policy_slice = denied.policy_slice;
-        ending.profile = denied.gated.validated.resolved.action().profile.as_str().to_owned();
-        ending.idempotency = denied.gated.validated.idempotency_digest();
-        ending.quarantine = Some(NewQuarantine { holds: Holds::Params, sealed, caught, lifetime_seconds: QUARANTINE_SECONDS });
-        let invocation = self.record_ending(ending).await?;
-        Ok(Walked::Outcome(Outcome::Ended { invocation: Box::new(invocation), result: None }))
+        let kept = NewQuarantine { holds: Holds::Params, sealed, caught, lifetime_seconds: QUARANTINE_SECONDS };
+        self.record_refusal(denied, Status::Quarantined, Some(kept)).await
     }
 
     /// Lets a quarantined call go, as a new invocation in the name of who first asked.

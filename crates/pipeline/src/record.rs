@@ -7,7 +7,7 @@ use crate::execute::{Done, Walking};
 use crate::stage::Stage;
 use crate::truncate::truncate;
 use crate::verify::Verified;
-use crate::{Conflict, Error, Outcome, Pipeline};
+use crate::{Conflict, Error, Outcome, Pipeline, Walked};
 use countersign_core::decision::GateVerdict;
 use countersign_core::invocation::{DeniedBy, Failure, Intention, ReceiptRef};
 use countersign_core::keyring::SpaceKey;
@@ -48,6 +48,8 @@ pub(crate) struct Ending {
     claimed: Option<Digest>,
     /// The receipt of the quarantined call this one was released from.
     supersedes: Option<ReceiptId>,
+    /// The rules it was decided by, where no intent has compared them.
+    rules_version: Option<i64>,
     /// Recovery leaves the invocation alone until its outcome is recorded.
     walking: Option<Walking>,
 }
@@ -78,6 +80,7 @@ impl Ending {
             quarantine: None,
             claimed: None,
             supersedes: None,
+            rules_version: None,
             walking: None,
         }
     }
@@ -99,19 +102,33 @@ impl Ending {
 }
 
 impl Pipeline {
-    pub(crate) async fn record_denial(&self, denied: Box<Denied>) -> Result<Outcome, Error> {
-        let Denied { gated, decision, policy_slice, failure } = *denied;
-        let invocation = gated.to_invocation(Status::Denied, &decision);
-        let profile = gated.validated.resolved.action().profile.as_str().to_owned();
-        let ending = Ending::unexecuted(invocation, Status::Denied, Some(DeniedBy::Policy), failure, Row::Insert);
-        let idempotency = gated.validated.idempotency_digest();
-        let invocation = self.record_ending(Ending { policy_slice, profile, idempotency, ..ending }).await?;
-        Ok(Outcome::Ended { invocation: Box::new(invocation), result: None })
+    /// Ends a call that was refused or quarantined, by the rules as they are now: else it is decided again.
+    pub(crate) async fn record_refusal(
+        &self,
+        refused: Box<Denied>,
+        status: Status,
+        quarantine: Option<NewQuarantine>,
+    ) -> Result<Walked, Error> {
+        let Denied { gated, decision, policy_slice, failure } = *refused;
+        let by = (status == Status::Denied).then_some(DeniedBy::Policy);
+        let ending = Ending::unexecuted(gated.to_invocation(status, &decision), status, by, failure, Row::Insert);
+        let ending = Ending {
+            policy_slice,
+            profile: gated.validated.resolved.action().profile.as_str().to_owned(),
+            idempotency: gated.validated.idempotency_digest(),
+            rules_version: Some(gated.validated.resolved.admitted.rules_version),
+            quarantine,
+            ..ending
+        };
+        Ok(match self.record_by_rules(ending).await? {
+            Recorded::Ended(invocation) => Walked::Outcome(Outcome::Ended { invocation, result: None }),
+            Recorded::RulesChanged => Walked::RulesChanged(Box::new(gated.undecided())),
+        })
     }
 
-    pub(crate) async fn record(&self, verified: Verified) -> Result<Outcome, Error> {
+    pub(crate) async fn record(&self, verified: Verified) -> Result<Walked, Error> {
         let Verified { done, verification, failure } = verified;
-        let Done { definition, mut invocation, row, answer, policy_slice, approval, key, idempotency, walking } = done;
+        let Done { definition, mut invocation, row, answer, policy_slice, approval, key, idempotency, unbegun, walking } = done;
         let mut result = None;
         let (mut outputs, mut evidence, mut quality_thousandths) = (None, None, 0);
         let mut grant_use = GrantUse::Kept;
@@ -175,14 +192,27 @@ impl Pipeline {
             quarantine,
             claimed,
             supersedes: None,
+            rules_version: unbegun.as_ref().map(|unbegun| unbegun.rules_version),
             invocation,
         };
-        let invocation = self.record_ending(ending).await?;
-        Ok(Outcome::Ended { invocation: Box::new(invocation), result })
+        Ok(match (self.record_by_rules(ending).await?, unbegun) {
+            (Recorded::Ended(invocation), _) => Walked::Outcome(Outcome::Ended { invocation, result }),
+            // What was read is not given out: it is asked for again, if it still may be.
+            (Recorded::RulesChanged, Some(unbegun)) => Walked::RulesChanged(unbegun),
+            (Recorded::RulesChanged, None) => return Err(Error::rules_keep_changing()),
+        })
+    }
+
+    /// Ends something that no rule decides any more.
+    pub(crate) async fn record_ending(&self, ending: Ending) -> Result<Invocation, Error> {
+        match self.record_by_rules(ending).await? {
+            Recorded::Ended(invocation) => Ok(*invocation),
+            Recorded::RulesChanged => Err(Error::rules_keep_changing()),
+        }
     }
 
     /// Writes the receipt and everything that becomes true with it.
-    pub(crate) async fn record_ending(&self, mut ending: Ending) -> Result<Invocation, Error> {
+    async fn record_by_rules(&self, mut ending: Ending) -> Result<Recorded, Error> {
         let _timed = self.timed(Stage::Record);
         let id = ReceiptId::new(self.now(), self.random_bytes());
         if let Some(from) = &ending.invocation.released_from {
@@ -191,11 +221,13 @@ impl Pipeline {
         }
         let walking = ending.walking.take();
         let finish = self.finish_as(&id, ending)?;
-        let (mut invocation, seq) = self.write_ending(finish, &id, walking).await?;
+        let Some((mut invocation, seq)) = self.write_ending(finish, &id, walking).await? else {
+            return Ok(Recorded::RulesChanged);
+        };
         invocation.receipt = Some(ReceiptRef { id, seq });
         self.count(&invocation);
         self.inner.waiters.wake(&invocation.id);
-        Ok(invocation)
+        Ok(Recorded::Ended(Box::new(invocation)))
     }
 
     /// What ends it, with its receipt.
@@ -214,17 +246,18 @@ impl Pipeline {
             approval: ending.answered,
             grant: ending.grant_use,
             quarantine: ending.quarantine,
+            rules_version: ending.rules_version,
             invocation: ending.invocation,
         }))
     }
 
-    /// Tries a few times, since the effect has happened; then goes on trying behind the caller's back.
+    /// Tries a few times, since the effect has happened; then goes on trying behind the caller's back. `None`: the rules changed.
     async fn write_ending(
         &self,
         mut finish: Arc<Finish>,
         receipt: &ReceiptId,
         walking: Option<Walking>,
-    ) -> Result<(Invocation, u64), Error> {
+    ) -> Result<Option<(Invocation, u64)>, Error> {
         let mut wait = Duration::from_millis(20);
         for _ in 0..4 {
             match self.try_ending(&finish, receipt).await {
@@ -233,7 +266,7 @@ impl Pipeline {
                     tokio::time::sleep(wait).await;
                     wait *= 4;
                 }
-                settled => return settled.map(|seq| (Arc::unwrap_or_clone(finish).invocation, seq)),
+                settled => return settled.map(|seq| seq.map(|seq| (Arc::unwrap_or_clone(finish).invocation, seq))),
             }
         }
         match self.try_ending(&finish, receipt).await {
@@ -243,7 +276,7 @@ impl Pipeline {
                 self.record_later(finish, receipt.clone(), walking);
                 Err(Error::Unrecorded { invocation })
             }
-            settled => settled.map(|seq| (Arc::unwrap_or_clone(finish).invocation, seq)),
+            settled => settled.map(|seq| seq.map(|seq| (Arc::unwrap_or_clone(finish).invocation, seq))),
         }
     }
 
@@ -269,16 +302,18 @@ impl Pipeline {
         });
     }
 
-    async fn try_ending(&self, finish: &Arc<Finish>, receipt: &ReceiptId) -> Result<u64, Error> {
+    /// The receipt's position; `None` when the rules changed.
+    async fn try_ending(&self, finish: &Arc<Finish>, receipt: &ReceiptId) -> Result<Option<u64>, Error> {
         let invocation = &finish.invocation;
         match self.ledger().finish(Arc::clone(finish)).await? {
-            Finished::Recorded { seq } => Ok(seq),
+            Finished::Recorded { seq } => Ok(Some(seq)),
+            Finished::RulesChanged => Ok(None),
             Finished::Missing => Err(Error::UnknownInvocation { invocation: invocation.id.to_string() }),
             Finished::Not(status) => {
                 // After an uncertain commit the row may already say what we wanted to write.
                 let row = self.ledger().find_invocation(&invocation.org, &invocation.id).await?;
                 match row.and_then(|row| row.receipt) {
-                    Some(written) if written.id == *receipt => Ok(written.seq),
+                    Some(written) if written.id == *receipt => Ok(Some(written.seq)),
                     // Somebody who could not know better called it in doubt; we know how it ended.
                     None if status == Status::InDoubt && matches!(finish.row, Row::Begun | Row::From(Status::Running)) => {
                         let resolved = Arc::new(Finish { row: Row::From(Status::InDoubt), ..Finish::clone(finish) });
@@ -309,6 +344,13 @@ impl Pipeline {
             "invocation"
         );
     }
+}
+
+/// What became of an end that was to be written.
+enum Recorded {
+    Ended(Box<Invocation>),
+    /// It was decided by rules that are no longer in force; nothing was written.
+    RulesChanged,
 }
 
 fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {

@@ -84,7 +84,7 @@ impl Pipeline {
                 self.count(&invocation);
                 self.inner.waiters.wake(&invocation.id);
             }
-            Finished::Not(_) | Finished::Missing => {}
+            Finished::Not(_) | Finished::RulesChanged | Finished::Missing => {}
         }
         Ok(())
     }

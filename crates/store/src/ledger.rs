@@ -408,6 +408,11 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
         return Err(Error::Corrupt { message: "an invocation ends with a receipt, nothing else".into() });
     };
     ended(invocation)?;
+    if let Some(decided_by) = finish.rules_version
+        && seal::rules_version(tx, &invocation.org).await? != decided_by
+    {
+        return outdated(tx, finish).await;
+    }
     if let Row::ExpiredFrom(_) = finish.row
         && !has_expired(tx, invocation).await?
     {
@@ -458,6 +463,15 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
     }
     insert_event(tx, &invocation.org, &finish.event, Some(receipt_id));
     Ok(Finished::Recorded { seq })
+}
+
+/// An end decided by rules that are no longer in force is not written, unless an earlier try of this very write was kept.
+async fn outdated(tx: &mut Tx, finish: &Finish) -> Result<Finished, Error> {
+    let kept = match finish.row {
+        Row::Insert => None,
+        Row::InsertAgain | Row::Begun | Row::From(_) | Row::ExpiredFrom(_) => status_of(tx, &finish.invocation).await?,
+    };
+    Ok(kept.map_or(Finished::RulesChanged, Finished::Not))
 }
 
 async fn has_expired(tx: &mut Tx, invocation: &Invocation) -> Result<bool, Error> {

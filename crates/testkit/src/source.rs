@@ -127,15 +127,21 @@ impl FakeSource {
 
     /// The next call arrives, has its effect, and answers only once released.
     pub fn will_hold(&self, answer: Answer) -> Held {
-        let (arrive, arrived) = watch::channel(0);
-        let (released, release) = watch::channel(0);
-        self.shared.script.lock().calls.push_back(Step { answer, held: Some((arrive, release)) });
-        Held { arrived, released }
+        let (step, held) = Step::held(answer);
+        self.shared.script.lock().calls.push_back(step);
+        held
     }
 
     /// The next preview answers this; without a script a preview repeats the params under `would`.
     pub fn will_preview(&self, answer: Answer) {
-        self.shared.script.lock().previews.push_back(answer);
+        self.shared.script.lock().previews.push_back(Step { answer, held: None });
+    }
+
+    /// The next preview arrives, and answers only once released.
+    pub fn will_hold_preview(&self, answer: Answer) -> Held {
+        let (step, held) = Step::held(answer);
+        self.shared.script.lock().previews.push_back(step);
+        held
     }
 
     pub fn will_fail_to_list(&self, error: Error) {
@@ -202,7 +208,7 @@ struct Shared {
 struct Script {
     actions: Vec<Arc<Action>>,
     calls: VecDeque<Step>,
-    previews: VecDeque<Answer>,
+    previews: VecDeque<Step>,
     listings: VecDeque<Error>,
     otherwise: Option<Arc<Answering>>,
     recorded_calls: Vec<Call>,
@@ -212,6 +218,24 @@ struct Script {
 struct Step {
     answer: Answer,
     held: Option<(watch::Sender<u32>, watch::Receiver<u32>)>,
+}
+
+impl Step {
+    fn held(answer: Answer) -> (Self, Held) {
+        let (arrive, arrived) = watch::channel(0);
+        let (released, release) = watch::channel(0);
+        (Self { answer, held: Some((arrive, release)) }, Held { arrived, released })
+    }
+
+    async fn play(self) -> Answer {
+        if let Some((arrive, mut release)) = self.held {
+            arrive.send_modify(|arrived| *arrived += 1);
+            if release.wait_for(|released| *released > 0).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+        self.answer
+    }
 }
 
 impl Script {
@@ -234,12 +258,15 @@ impl FakeSource {
         Ok(step.unwrap_or_else(|| Step { answer: unscripted(), held: None }))
     }
 
-    fn receive_preview(&self, call: Call) -> Answer {
+    fn receive_preview(&self, call: Call) -> Result<Step, Error> {
         let mut script = self.shared.script.lock();
         script.recorded_previews.push(call.clone());
         match script.find(&call.action)?.preview {
             Preview::Unsupported => Err(Error::PreviewUnsupported { action: call.action }),
-            Preview::Supported => script.previews.pop_front().unwrap_or_else(|| Ok(Output::new(json!({ "would": call.params })))),
+            Preview::Supported => {
+                let unscripted = || Step { answer: Ok(Output::new(json!({ "would": call.params }))), held: None };
+                Ok(script.previews.pop_front().unwrap_or_else(unscripted))
+            }
         }
     }
 }
@@ -270,18 +297,15 @@ impl Source for FakeSource {
             if has_effect(&step.answer) {
                 self.shared.effects.fetch_add(1, Ordering::SeqCst);
             }
-            if let Some((arrive, mut release)) = step.held {
-                arrive.send_modify(|arrived| *arrived += 1);
-                if release.wait_for(|released| *released > 0).await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }
-            step.answer
+            step.play().await
         })
     }
 
     fn preview<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Answer> {
-        Box::pin(async move { self.receive_preview(Call { context: context.clone(), action: action.clone(), params: params.clone() }) })
+        Box::pin(async move {
+            let step = self.receive_preview(Call { context: context.clone(), action: action.clone(), params: params.clone() })?;
+            step.play().await
+        })
     }
 }
 

@@ -8,6 +8,7 @@ mod answers;
 mod approvals;
 mod bad_input;
 mod bands;
+mod changing_rules;
 mod consents;
 mod drift;
 mod execution;

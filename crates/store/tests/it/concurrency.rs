@@ -42,7 +42,7 @@ async fn sixty_four_writers_in_two_orgs_leave_two_whole_logs(kind: Kind) {
                         let finish = tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
                         match store.finish(finish.into()).await.unwrap() {
                             Finished::Recorded { seq } => seqs.push((tenant.org.clone(), seq)),
-                            other @ (Finished::Not(_) | Finished::Missing) => panic!("{other:?}"),
+                            other @ (Finished::Not(_) | Finished::RulesChanged | Finished::Missing) => panic!("{other:?}"),
                         }
                     }
                 }

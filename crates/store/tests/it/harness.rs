@@ -304,6 +304,7 @@ impl Tenant {
             key,
             approval: None,
             grant: GrantUse::Kept,
+            rules_version: None,
             quarantine: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::harness::{Kind, Tenant, World, everything, on_both_engines, receipt_id, sha256};
 use countersign_core::invocation::ReceiptRef;
-use countersign_core::ledger::{Approved, Begun, EntryId, Finished, Held, Ledger, Row};
+use countersign_core::ledger::{Approved, Begun, EntryId, Finish, Finished, Held, Ledger, Row};
 use countersign_core::{Invocation, InvocationId, Status};
 use receipt::entry::Kind as EntryKind;
 use store::{Error, InvocationFilter, Store};
@@ -17,6 +17,7 @@ on_both_engines!(
     every_further_attempt_has_its_own_intent,
     only_what_runs_can_be_doubted_and_a_doubt_can_be_resolved,
     a_call_ends_only_from_the_status_it_was_said_to_be_in,
+    an_end_that_no_intent_came_before_is_written_only_by_the_rules_in_force,
     a_call_expires_only_past_its_time,
     a_change_that_no_status_allows_is_refused,
     what_cannot_be_written_whole_is_not_written_at_all,
@@ -211,6 +212,26 @@ async fn a_call_ends_only_from_the_status_it_was_said_to_be_in(kind: Kind) {
     assert_eq!(store.finish(denial.clone().into()).await, Ok(Finished::Recorded { seq: 2 }));
     assert_eq!(store.finish(denial.into()).await, Ok(Finished::Not(Status::Denied)));
     assert_eq!(world.verify(&tenant).await.receipts, 2);
+}
+
+async fn an_end_that_no_intent_came_before_is_written_only_by_the_rules_in_force(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let decided_by = Ledger::rules_version(store, &tenant.org).await.unwrap();
+    let by_rules = |row, status| Finish { rules_version: Some(decided_by), ..tenant.finish(&tenant.reading(), row, status) };
+    let kept = by_rules(Row::Insert, Status::Succeeded);
+    assert_eq!(store.finish(kept.clone().into()).await, Ok(Finished::Recorded { seq: 1 }));
+    store.add_canary(&tenant.org, "a text to be stolen", &tenant.person()).await.unwrap();
+    let before = counts(store, &tenant).await;
+    for row in [Row::Insert, Row::InsertAgain] {
+        for status in [Status::Succeeded, Status::Denied] {
+            assert_eq!(store.finish(by_rules(row, status).into()).await, Ok(Finished::RulesChanged));
+        }
+    }
+    let again = Finish { row: Row::InsertAgain, ..kept };
+    assert_eq!(store.finish(again.into()).await, Ok(Finished::Not(Status::Succeeded)), "it was written before the rules changed");
+    assert_eq!(counts(store, &tenant).await, before);
+    world.verify(&tenant).await;
 }
 
 async fn a_call_expires_only_past_its_time(kind: Kind) {
