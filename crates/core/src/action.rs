@@ -244,6 +244,12 @@ pub struct Action {
     /// What `"idempotency_key": "auto"` is derived from, such as `["path", "sha256(text)"]`; empty: no automatic key.
     pub idempotency_key_fields: Vec<String>,
     pub reversibility: Reversibility,
+    /// How long after it the effect can be taken back; nothing said: for as long as the installation lives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reversible_seconds: Option<u64>,
+    /// What the source checks after the effect, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
     pub repeatability: Repeatability,
     pub preview: Preview,
     /// The action whose reading a preview amounts to: a dry run is made only where that one is allowed at once.

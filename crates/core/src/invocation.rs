@@ -1,6 +1,7 @@
 //! One request to perform one action, with its life.
 
 use crate::decision::{Decision, GateVerdict};
+use crate::effect::{Aftermath, Purpose, Scope};
 use crate::grant::GrantScope;
 use crate::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
@@ -126,6 +127,8 @@ pub enum DeniedBy {
 pub enum Intention {
     Effect,
     DryRun,
+    /// The effect of an earlier invocation is to be taken back.
+    Revert,
 }
 
 /// What the call is, as digests under the space's key and of the definition it was checked against.
@@ -230,6 +233,14 @@ pub struct Failure {
     pub message: String,
 }
 
+/// What a receipt must say as the intents before it said, and what nothing else of the invocation tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announced {
+    /// The rules that decided it.
+    pub policy_slice: Digest,
+    pub profile: String,
+}
+
 /// Where in the org's log the receipt stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptRef {
@@ -256,8 +267,22 @@ pub struct Invocation {
     pub digests: Digests,
     pub params: Value,
     pub result: Option<Value>,
-    /// What is needed to undo or check the effect; never the content itself.
+    /// What is needed to undo or check the effect; never the content itself. Written with the intent, before the effect.
     pub evidence: Option<Value>,
+    /// What the latest attempt is for.
+    #[serde(default)]
+    pub purpose: Purpose,
+    #[serde(default, skip_serializing_if = "Aftermath::is_empty")]
+    pub aftermath: Aftermath,
+    /// The invocation whose effect this one takes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverses: Option<InvocationId>,
+    /// Where the caller wants it to act at most.
+    #[serde(default, skip_serializing_if = "Scope::is_unbounded")]
+    pub scope: Scope,
+    /// Commands the caller wants run after the effect, each of which must succeed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
     pub failure: Option<Failure>,
     pub denied_by: Option<DeniedBy>,
     /// The caller's own words; shown and recorded, never evaluated.
@@ -289,6 +314,9 @@ pub struct Invocation {
     /// The quarantined call that a person released as this one.
     #[serde(default)]
     pub released_from: Option<InvocationId>,
+    /// What its intents say besides; known once it has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub announced: Option<Announced>,
     /// The org's policies that concerned the action, by digest.
     #[serde(default)]
     pub policies: Option<Digest>,

@@ -123,11 +123,23 @@ pub struct Begin {
     pub invocation: Invocation,
     pub row: Row,
     pub intent: EntryDraft,
+    /// The params of a call that was not held, sealed until it ends.
+    pub sealed_params: Option<Vec<u8>>,
     pub reservation: Option<NewReservation>,
     /// The rules it was decided by must still be the org's.
     pub rules_version: i64,
     /// What the approvers said it should do besides.
     pub beyond: Option<BeyondOnce>,
+}
+
+/// Records the intent of a further attempt, just before it.
+#[derive(Clone, Debug)]
+pub struct BeginAgain {
+    /// With status `running`.
+    pub invocation: Invocation,
+    pub intent: EntryDraft,
+    /// The rules it was decided by must still be the org's; nothing said: it goes on whatever they are.
+    pub rules_version: Option<i64>,
 }
 
 /// What becomes true with the intent of an approved call, and not before.
@@ -417,7 +429,7 @@ pub trait Ledger: Send + Sync {
     fn approve(&self, approve: Approve) -> Future<'_, Result<Approved, Error>>;
     fn begin(&self, begin: Begin) -> Future<'_, Result<Begun, Error>>;
     /// Another attempt of a running invocation: its own intent before its own effect.
-    fn begin_again(&self, invocation: Invocation, intent: EntryDraft, rules_version: i64) -> Future<'_, Result<Begun, Error>>;
+    fn begin_again(&self, begin: BeginAgain) -> Future<'_, Result<Begun, Error>>;
     /// `running` becomes `in_doubt`: the effect may have happened. Its key stays taken.
     fn doubt(&self, invocation: Invocation, event: EventDraft) -> Future<'_, Result<Finished, Error>>;
     /// Shared with whoever asks, who tries again when the store was away.

@@ -6,6 +6,8 @@ pub mod action;
 pub mod consent;
 pub mod decision;
 pub mod digest;
+pub mod effect;
+pub mod fault;
 pub mod grant;
 pub mod id;
 pub mod invocation;

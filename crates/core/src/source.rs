@@ -1,5 +1,6 @@
 //! Where actions come from and where they are performed.
 
+use crate::effect::{Check, Progress, Reconciled, Scope};
 use crate::{Action, ActionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId};
 use serde_json::Value;
 use std::sync::Arc;
@@ -14,6 +15,14 @@ pub struct CallContext {
     /// 1 for the first try.
     pub attempt: u32,
     pub timeout_ms: u64,
+    /// What `prepare` answered; written down before the effect.
+    pub prepared: Option<Value>,
+    /// What the try before did not pass, where this one is to repair it.
+    pub failed_checks: Vec<Check>,
+    /// Where the caller wants it to act at most. The source refuses what lies outside, besides what it refuses anyway.
+    pub scope: Scope,
+    /// Whoever wants to hear how far it has come.
+    pub progress: Option<Progress>,
     pub trace_id: String,
 }
 
@@ -36,17 +45,52 @@ impl Output {
 /// Where actions come from and where they are performed.
 ///
 /// An implementation keeps nothing between calls. It never retries, never logs params, and gives up by itself before
-/// `context.timeout_ms` where it can. Only `pipeline/execute.rs` calls `call` and `preview`; a lint holds everyone else to it.
+/// `context.timeout_ms` where it can. Only `pipeline/execute.rs` asks it for anything but its definitions; a lint holds everyone
+/// else to it.
 pub trait Source: Send + Sync {
     fn id(&self) -> &SourceId;
     fn title(&self) -> &str;
     /// How to use the source, in markdown, for agents and people; generated from the definitions when there is none.
     fn guide(&self) -> Option<&str>;
     fn list<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>>;
+    /// Makes ready what the effect needs and what undoes it, and changes nothing that anybody sees. What it answers is written
+    /// down with the intent, before the effect, and handed to `call`, `verify`, `revert` and `reconcile`.
+    fn prepare<'a>(
+        &'a self,
+        context: &'a CallContext,
+        action: &'a ActionId,
+        params: &'a Value,
+    ) -> Future<'a, Result<Option<Value>, Error>> {
+        let _ = (context, action, params);
+        Box::pin(std::future::ready(Ok(None)))
+    }
     /// Performs the action: the effect happens here.
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>>;
     /// Says what `call` would change, and changes nothing. Asked only of actions that declare `Preview::Supported`.
     fn preview<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>>;
+    /// Looks whether the effect is there as it should be, and changes nothing. Asked of actions that declare checks.
+    fn verify<'a>(
+        &'a self,
+        context: &'a CallContext,
+        action: &'a ActionId,
+        params: &'a Value,
+        output: &'a Output,
+    ) -> Future<'a, Result<Vec<Check>, Error>> {
+        let _ = (context, action, params, output);
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+    /// Takes an effect back, by what was kept before it. Answers only once everything is seen to be as it was; a second time
+    /// changes nothing. Asked of reversible actions.
+    fn revert<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<Output, Error>> {
+        let _ = (context, evidence);
+        let message = format!("action `{action}` cannot be taken back");
+        Box::pin(std::future::ready(Err(Error::Refused { code: "not_reversible", message })))
+    }
+    /// Finds out what became of an effect nobody saw the end of, and leaves it whole: done or not done, never half.
+    fn reconcile<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Reconciled, Error>> {
+        let _ = (context, action, params);
+        Box::pin(std::future::ready(Ok(Reconciled::Unknown)))
+    }
 }
 
 /// What may be concluded about the effect after an error.

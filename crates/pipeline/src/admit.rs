@@ -2,6 +2,7 @@
 
 use crate::stage::Stage;
 use crate::{Error, Pipeline, Request};
+use countersign_core::invocation::Intention;
 use countersign_core::limiter::Admission;
 use countersign_core::principal::Permission;
 use countersign_core::{Digest, Invocation, InvocationId, Principal, PrincipalId, Session, Space, Timestamp};
@@ -29,7 +30,7 @@ pub(crate) struct Admitted {
 impl Pipeline {
     pub(crate) async fn admit(&self, request: Request) -> Result<Admitted, Error> {
         let _timed = self.timed(Stage::Admit);
-        let session = self.session_of(&request.principal, &request.session).await?;
+        let session = self.session_of(&request).await?;
         match self.inner.limiter.admit(&session.id).await {
             Admission::Admitted => {}
             Admission::Refused { retry_after_ms } => return Err(Error::RateLimited { session: session.id, retry_after_ms }),
@@ -44,7 +45,7 @@ impl Pipeline {
     /// The same call, to be decided by the rules as they are now. It was counted when it came in.
     pub(crate) async fn admit_again(&self, admitted: Admitted) -> Result<Admitted, Error> {
         let rules_version = self.ledger().rules_version(&admitted.session.org).await?;
-        let session = self.session_of(&admitted.request.principal, &admitted.session.id).await?;
+        let session = self.session_of(&admitted.request).await?;
         let space = self.space_of(&session).await?;
         Ok(Admitted { rules_version, session, space, ..admitted })
     }
@@ -55,17 +56,20 @@ impl Pipeline {
         self.ledger().find_space(&session.org, &session.space).await?.ok_or_else(missing)
     }
 
-    async fn session_of(&self, principal: &Principal, id: &countersign_core::SessionId) -> Result<Session, Error> {
+    async fn session_of(&self, request: &Request) -> Result<Session, Error> {
+        let (principal, id) = (&request.principal, &request.session);
         if principal.session.as_ref().is_some_and(|own| own != id) {
             return Err(Error::NotYourSession { session: id.clone() });
         }
         let Some(session) = self.ledger().find_session(&principal.org, id).await? else {
             return Err(Error::UnknownSession { session: id.clone() });
         };
-        if session.ended_at.is_some() {
+        // What was done in it can be taken back after it.
+        let is_undoing = request.intention == Intention::Revert && may_undo(principal);
+        if session.ended_at.is_some() && !is_undoing {
             return Err(Error::SessionEnded { session: session.id });
         }
-        if !invokes_in(principal, &session) {
+        if !is_undoing && !invokes_in(principal, &session) {
             return Err(Error::NotYourSession { session: session.id });
         }
         Ok(session)
@@ -93,6 +97,9 @@ impl Admitted {
                 idempotency_key: held.idempotency_key.clone(),
                 approval_ref: None,
                 intention: held.intention,
+                reverses: held.reverses.clone(),
+                scope: held.scope.clone(),
+                commands: held.commands.clone(),
                 reason: held.reason.clone(),
                 claimed: held.claimed.clone(),
                 provenance: labels_of(held),
@@ -114,6 +121,11 @@ pub(crate) struct Live {
     pub(crate) session: Session,
     pub(crate) space: Space,
     pub(crate) rules_version: i64,
+}
+
+/// Whoever answers for what agents do may undo it, wherever it was done.
+fn may_undo(principal: &Principal) -> bool {
+    principal.may(Permission::Approve) && matches!(principal.id, PrincipalId::User(_))
 }
 
 /// An agent invokes in its one session, everyone else in sessions they created.

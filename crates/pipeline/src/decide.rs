@@ -125,11 +125,11 @@ impl Pipeline {
             (Mode::Allow | Mode::RequireApproval, Intention::DryRun) => {
                 Decided::Preview(Box::new(PreviewOnly { gated, decision, policy_slice }))
             }
-            (Mode::RequireApproval, Intention::Effect) => match self.fitting_grant(&gated, is_grantable).await? {
+            (Mode::RequireApproval, Intention::Effect | Intention::Revert) => match self.fitting_grant(&gated, is_grantable).await? {
                 Some(grant) => Decided::Cleared(Cleared::by_grant(gated, decision, policy_slice, grant)),
                 None => Decided::Pending(Box::new(Pending { gated, decision, policy_slice })),
             },
-            (Mode::Allow, Intention::Effect) => Decided::Cleared(Cleared::by_policy(gated, decision, policy_slice)),
+            (Mode::Allow, Intention::Effect | Intention::Revert) => Decided::Cleared(Cleared::by_policy(gated, decision, policy_slice)),
         })
     }
 

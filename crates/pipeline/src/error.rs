@@ -1,7 +1,7 @@
 //! Why the pipeline could not do its work. A denial is not here: it is an outcome, with a receipt.
 
 use countersign_core::quarantine::QuarantineState;
-use countersign_core::{InvocationId, SessionId, ledger};
+use countersign_core::{InvocationId, SessionId, Status, ledger};
 
 /// What is wrong with one param, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +92,10 @@ pub enum Error {
     SelfApproval { invocation: InvocationId },
     #[error("you may not settle quarantined `{invocation}`: you asked for it, or own the agent that did")]
     OwnQuarantine { invocation: InvocationId },
+    #[error("invocation `{invocation}` is `{status}`; only what is in doubt can be settled")]
+    NotInDoubt { invocation: InvocationId, status: Status },
+    #[error("the effect of invocation `{invocation}` cannot be taken back: {why}")]
+    NotRevertible { invocation: InvocationId, why: &'static str },
     #[error("`{invocation}` cannot be granted beyond this one call: {reason}")]
     NotGrantable { invocation: InvocationId, reason: &'static str },
     #[error("quarantined `{invocation}` is `{}`; nothing was changed", state.as_str())]

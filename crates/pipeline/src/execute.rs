@@ -1,27 +1,28 @@
-//! Stage 8: the effect. Intent first, durably; then the source, bounded in time; then what is known of the outcome.
-//! The only file that calls a source.
+//! Stage 8: the effect. What undoes it first, then the intent, durably; then the source; then what is known of the outcome.
+
+mod ask;
+
+pub(crate) use ask::Subject;
 
 use crate::admit::Admitted;
 use crate::catalogue::Definition;
 use crate::decide::{Cleared, PreviewOnly};
 use crate::gate::Gated;
-use crate::hold::Void;
+use crate::hold::{Void, seal_params};
 use crate::record::{Ending, is_passing};
 use crate::replay::Taken;
-use crate::stage::Stage;
 use crate::{Conflict, Error, Pipeline, Walked};
-use countersign_core::action::Class;
+use countersign_core::action::{Class, Reversibility};
+use countersign_core::effect::{Check, Reconciled};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
-use countersign_core::invocation::{Beyond, Failure, Intention};
+use countersign_core::invocation::{Announced, Beyond, Failure, Intention};
 use countersign_core::keyring::SpaceKey;
-use countersign_core::ledger::{Begin, Begun, BeyondOnce, EntryDraft, EntryId, Finished, NewReservation, Row};
-use countersign_core::limits::{CALL_TIMEOUT_MS, IDEMPOTENCY_SECONDS, RECORD_RETRY_SECONDS};
-use countersign_core::source::{self, AfterError, CallContext, Output};
+use countersign_core::ledger::{Begin, BeginAgain, Begun, BeyondOnce, EntryDraft, EntryId, Finished, NewReservation, Row};
+use countersign_core::limits::{IDEMPOTENCY_SECONDS, RECORD_RETRY_SECONDS};
+use countersign_core::source::{self, AfterError, Output, Source};
 use countersign_core::{Digest, GrantId, IntentId, Invocation, InvocationId, Status, ledger};
-use futures_util::FutureExt;
 use receipt::body::{ApprovalBody, DefinitionDigests, IntentBody};
 use serde_json::Value;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub(crate) enum Executed {
 
 /// A call that the source answered, one way or the other.
 pub(crate) struct Done {
+    pub(crate) origin: Origin,
+    pub(crate) source: Arc<dyn Source>,
     pub(crate) definition: Arc<Definition>,
     pub(crate) invocation: Invocation,
     pub(crate) row: Row,
@@ -48,17 +51,18 @@ pub(crate) struct Done {
     pub(crate) approval: Option<ApprovalBody>,
     pub(crate) key: Arc<dyn SpaceKey>,
     pub(crate) idempotency: Option<Digest>,
-    /// What it was made of, where it had no intent: it is decided again if the rules change before it is recorded.
-    pub(crate) unbegun: Option<Box<Admitted>>,
     /// Recovery leaves it alone until its outcome is recorded.
     pub(crate) walking: Option<Walking>,
 }
 
-/// What a source is asked for.
-#[derive(Clone, Copy)]
-enum Ask {
-    Call,
-    Preview,
+/// What a call that was answered is made of.
+pub(crate) enum Origin {
+    Cleared(Box<Cleared>),
+    Previewed(Box<Gated>),
+    /// A crash left it behind: it was cleared then, and can be looked at, taken back and recorded now, but not made again.
+    LeftBehind {
+        params: Value,
+    },
 }
 
 impl Pipeline {
@@ -67,27 +71,57 @@ impl Pipeline {
         invocation.attempts = 1;
         invocation.started_at = Some(self.now());
         invocation.grant = cleared.grant().cloned();
+        let profile = cleared.gated().validated.resolved.action().profile.as_str().to_owned();
+        invocation.announced = Some(Announced { policy_slice: cleared.policy_slice(), profile });
         self.label_before(cleared.gated()).await?;
-        let row = if needs_intent(&cleared) {
+        let (row, ready) = if needs_intent(&cleared) {
+            let ready = self.make_ready(&cleared, &mut invocation, &[]).await?;
             match self.begin(&cleared, &mut invocation).await? {
-                Started::Row(row) => row,
+                Started::Row(row) => (row, ready),
                 Started::Not(executed) => return Ok(executed),
                 Started::Undecided => return Ok(Executed::RulesChanged(Box::new(cleared.undecided()))),
             }
         } else {
-            Row::Insert
+            (Row::Insert, Ok(()))
         };
+        self.fault("execute.intended");
         let walking = Walking::begin(self, &invocation.id);
-        let answer = self.attempt(&cleared, &mut invocation, &row).await?;
+        let answer = self.attempt(&cleared, &mut invocation, &row, ready).await?;
+        self.fault("execute.effected");
+        let answer = self.look_again(Subject::of(cleared.gated(), &invocation), answer).await;
         invocation.ended_at = Some(self.now());
         if let Err(error) = &answer
-            && error.after() == AfterError::Unknown
-            && invocation.tier.class() != Class::Read
+            && leaves_doubt(error, &invocation)
         {
-            invocation.failure = Some(Failure { code: error.code().into(), message: policy::redact_text(&error.to_string()) });
-            return self.doubt(invocation, walking).await;
+            invocation.failure = Some(failure_of(error));
+            return self.doubt(invocation, Some(walking)).await.map(Executed::InDoubt);
         }
-        Ok(Executed::Done(Box::new(Done::new(cleared, invocation, row, answer, walking))))
+        Ok(Executed::Done(Box::new(Done::cleared(cleared, invocation, row, answer, walking))))
+    }
+
+    /// What undoes the effect is kept before it. An error here is the answer of the attempt: nothing has happened.
+    pub(crate) async fn make_ready(
+        &self,
+        cleared: &Cleared,
+        invocation: &mut Invocation,
+        failed: &[Check],
+    ) -> Result<Result<(), source::Error>, Error> {
+        if let Some(reversed) = &invocation.reverses {
+            let reversed = self.ledger().find_invocation(&invocation.org, reversed).await?;
+            invocation.evidence = reversed.and_then(|reversed| reversed.evidence);
+            return Ok(Ok(()));
+        }
+        Ok(match self.ask_to_prepare(cleared, invocation, failed).await {
+            Err(error) => Err(certain(error)),
+            Ok(None) if cleared.gated().validated.resolved.action().reversibility == Reversibility::Reversible => {
+                let message = format!("`{}` says it can be taken back, and its source keeps nothing to do so with", invocation.action);
+                Err(source::Error::Refused { code: "rollback_evidence_missing", message })
+            }
+            Ok(evidence) => {
+                invocation.evidence = evidence;
+                Ok(())
+            }
+        })
     }
 
     /// A dry run: what would change, asked of the source, with no intent because there is no effect.
@@ -95,16 +129,25 @@ impl Pipeline {
         let PreviewOnly { gated, decision, policy_slice } = *preview;
         let mut invocation = gated.to_invocation(Status::Running, &decision);
         invocation.started_at = Some(self.now());
-        let answer = self.ask(&gated, 1, Ask::Preview).await;
+        let answer = self.ask_for_preview(&gated, &invocation).await;
         invocation.ended_at = Some(self.now());
         let done = Done::previewed(gated, policy_slice, invocation, answer);
-        self.record(self.verify(done)).await
+        self.record(self.verify(done).await?).await
     }
 
     /// Tries until the source answers, or an error is not transient, or the attempts are used up.
-    async fn attempt(&self, cleared: &Cleared, invocation: &mut Invocation, row: &Row) -> Result<Result<Output, source::Error>, Error> {
+    async fn attempt(
+        &self,
+        cleared: &Cleared,
+        invocation: &mut Invocation,
+        row: &Row,
+        mut ready: Result<(), source::Error>,
+    ) -> Result<Result<Output, source::Error>, Error> {
         loop {
-            let answer = self.ask(cleared.gated(), invocation.attempts, Ask::Call).await;
+            let answer = match ready {
+                Ok(()) => self.once(cleared, invocation, &[]).await,
+                Err(error) => Err(error),
+            };
             let Err(error) = &answer else {
                 return Ok(answer);
             };
@@ -113,21 +156,68 @@ impl Pipeline {
                 return Ok(answer);
             }
             tokio::time::sleep(self.backoff(invocation.attempts, error)).await;
-            invocation.attempts += 1;
-            if *row != Row::Insert {
-                let intent = self.intent(cleared, invocation)?;
-                let begun = self.ledger().begin_again(invocation.clone(), intent, rules_version(cleared)).await;
-                match begun {
-                    Ok(Begun::Started) => {}
-                    Err(ledger::Error::CommitUnknown { .. }) if self.is_at_attempt(invocation).await => {}
-                    // Without its own intent there is no other try: what the last one answered is the outcome.
-                    Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) | Begun::RulesChanged | Begun::GrantSpent)
-                    | Err(_) => {
-                        invocation.attempts -= 1;
-                        return Ok(answer);
-                    }
-                }
+            if *row == Row::Insert {
+                invocation.attempts += 1;
+                ready = Ok(());
+                continue;
             }
+            let mut next = invocation.clone();
+            next.attempts += 1;
+            ready = self.make_ready(cleared, &mut next, &[]).await?;
+            // Without its own intent there is no other try: what the last one answered is the outcome.
+            if !self.begin_again(cleared, &next, Some(rules_version(cleared))).await? {
+                return Ok(answer);
+            }
+            *invocation = next;
+        }
+    }
+
+    /// The effect, once: what was asked for, or its undoing.
+    pub(crate) async fn once(&self, cleared: &Cleared, invocation: &Invocation, failed: &[Check]) -> Result<Output, source::Error> {
+        match (invocation.intention, &invocation.evidence) {
+            (Intention::Effect | Intention::DryRun, _) => self.ask_to_call(cleared, invocation, failed).await,
+            (Intention::Revert, Some(evidence)) => self.ask_to_revert(Subject::of(cleared.gated(), invocation), evidence).await,
+            (Intention::Revert, None) => {
+                let message = "nothing was kept to take it back with".to_owned();
+                Err(source::Error::Refused { code: "not_reversible", message })
+            }
+        }
+    }
+
+    /// Writes the intent of a further attempt. Whether it is written.
+    pub(crate) async fn begin_again(&self, cleared: &Cleared, invocation: &Invocation, rules_version: Option<i64>) -> Result<bool, Error> {
+        let intent = self.intent(&self.announcement(cleared), invocation)?;
+        self.announce_again(invocation, intent, rules_version).await
+    }
+
+    pub(crate) async fn announce_again(
+        &self,
+        invocation: &Invocation,
+        intent: EntryDraft,
+        rules_version: Option<i64>,
+    ) -> Result<bool, Error> {
+        let begun = self.ledger().begin_again(BeginAgain { invocation: invocation.clone(), intent, rules_version }).await;
+        Ok(match begun {
+            Ok(Begun::Started) => true,
+            Err(ledger::Error::CommitUnknown { .. }) => self.is_at_attempt(invocation).await,
+            Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) | Begun::RulesChanged | Begun::GrantSpent) | Err(_) => {
+                false
+            }
+        })
+    }
+
+    /// When nobody knows whether it happened, the source may be able to tell.
+    pub(crate) async fn look_again(&self, subject: Subject<'_>, answer: Result<Output, source::Error>) -> Result<Output, source::Error> {
+        let error = match answer {
+            Err(error) if leaves_doubt(&error, subject.invocation) && subject.invocation.intention == Intention::Effect => error,
+            known => return known,
+        };
+        match self.ask_to_reconcile(subject).await {
+            Ok(Reconciled::Happened(output)) => Ok(output),
+            Ok(Reconciled::DidNot) => {
+                Err(source::Error::Failed { code: error.code(), message: format!("{error}; it was looked for, and did not happen") })
+            }
+            Ok(Reconciled::Unknown) | Err(_) => Err(error),
         }
     }
 
@@ -143,37 +233,6 @@ impl Pipeline {
         false
     }
 
-    /// One call of the source: a panic there is a broken source, not a lost invocation.
-    async fn ask(&self, gated: &Gated, attempt: u32, ask: Ask) -> Result<Output, source::Error> {
-        let resolved = &gated.validated.resolved;
-        let admitted = &resolved.admitted;
-        let timeout_ms = resolved.action().timeout_ms.clamp(1, CALL_TIMEOUT_MS);
-        let context = CallContext {
-            org: admitted.session.org.clone(),
-            space: admitted.session.space.clone(),
-            session: admitted.session.id.clone(),
-            invocation: admitted.id.clone(),
-            attempt,
-            timeout_ms,
-            trace_id: admitted.request.trace_id.clone(),
-        };
-        let (source, action, params) = (&resolved.source, &resolved.action().id, &admitted.request.params);
-        let source_id = || action.source().to_owned();
-        let _timed = self.timed(Stage::Source);
-        let asked = async {
-            match ask {
-                Ask::Call => source.call(&context, action, params).await,
-                Ask::Preview => source.preview(&context, action, params).await,
-            }
-        };
-        match tokio::time::timeout(Duration::from_millis(timeout_ms), AssertUnwindSafe(asked).catch_unwind()).await {
-            Ok(Ok(answer)) => answer,
-            // What it said is in the server's log; it may quote params.
-            Ok(Err(_panic)) => Err(source::Error::Broken { source_id: source_id(), message: "it stopped working, by a bug".to_owned() }),
-            Err(_) => Err(source::Error::TimedOut { source_id: source_id(), timeout_ms }),
-        }
-    }
-
     /// Writes the intent; from here on a crash leaves the effect `in_doubt`.
     async fn begin(&self, cleared: &Cleared, invocation: &mut Invocation) -> Result<Started, Error> {
         let row = if cleared.approval().is_some() { Row::From(Status::Approved) } else { Row::Insert };
@@ -185,7 +244,8 @@ impl Pipeline {
         let begin = Begin {
             invocation: invocation.clone(),
             row,
-            intent: self.intent(cleared, invocation)?,
+            intent: self.intent(&self.announcement(cleared), invocation)?,
+            sealed_params: self.kept_params(cleared, row)?,
             reservation,
             rules_version: rules_version(cleared),
             beyond: self.beyond(cleared, invocation),
@@ -261,7 +321,24 @@ impl Pipeline {
         }
     }
 
-    fn intent(&self, cleared: &Cleared, invocation: &Invocation) -> Result<EntryDraft, Error> {
+    /// The params, kept sealed until it ends, so that a crash leaves enough to find out what happened.
+    fn kept_params(&self, cleared: &Cleared, row: Row) -> Result<Option<Vec<u8>>, Error> {
+        let is_write = cleared.gated().validated.resolved.action().tier.class() != Class::Read;
+        if row == Row::Insert && is_write { seal_params(cleared.gated()).map(Some) } else { Ok(None) }
+    }
+
+    fn announcement(&self, cleared: &Cleared) -> Announcement {
+        let validated = &cleared.gated().validated;
+        Announcement {
+            approval: approval_body(cleared),
+            grant: cleared.grant().cloned(),
+            idempotency: validated.idempotency_digest(),
+            profile: validated.resolved.action().profile.as_str().to_owned(),
+            key: Arc::clone(&validated.key),
+        }
+    }
+
+    pub(crate) fn intent(&self, announcement: &Announcement, invocation: &Invocation) -> Result<EntryDraft, Error> {
         let id = IntentId::new(self.now(), self.random_bytes());
         let body = IntentBody {
             intent_id: id.clone(),
@@ -275,23 +352,25 @@ impl Pipeline {
             params: invocation.digests.params,
             raw: invocation.digests.raw,
             decision: invocation.decision.clone(),
-            approval: approval_body(cleared),
-            grant: cleared.grant().cloned(),
-            idempotency_key: cleared.gated().validated.idempotency_digest(),
-            profile: cleared.gated().validated.resolved.action().profile.as_str().to_owned(),
+            approval: announcement.approval.clone(),
+            grant: announcement.grant.clone(),
+            idempotency_key: announcement.idempotency,
+            evidence: invocation.evidence.as_ref().map(|evidence| evidence_digest(&*announcement.key, evidence)),
+            profile: announcement.profile.clone(),
+            purpose: invocation.purpose,
             trace_id: invocation.trace_id.clone(),
         };
         let body = body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })?;
         Ok(EntryDraft { id: EntryId::Intent(id), body })
     }
 
-    async fn doubt(&self, mut invocation: Invocation, walking: Walking) -> Result<Executed, Error> {
+    pub(crate) async fn doubt(&self, mut invocation: Invocation, walking: Option<Walking>) -> Result<Box<Invocation>, Error> {
         invocation.status = Status::InDoubt;
         invocation.ended_at = None;
         for _ in 0..3 {
             match self.try_doubt(&invocation).await {
                 Err(Error::Store(error)) if is_passing(&error) => tokio::time::sleep(Duration::from_millis(100)).await,
-                Ok(()) => return Ok(Executed::InDoubt(Box::new(invocation))),
+                Ok(()) => return Ok(Box::new(invocation)),
                 Err(error) => return Err(error),
             }
         }
@@ -346,10 +425,20 @@ impl Pipeline {
     }
 }
 
+/// What the intents of one call all say.
+pub(crate) struct Announcement {
+    pub(crate) approval: Option<ApprovalBody>,
+    pub(crate) grant: Option<GrantId>,
+    pub(crate) idempotency: Option<Digest>,
+    pub(crate) profile: String,
+    pub(crate) key: Arc<dyn SpaceKey>,
+}
+
 impl Done {
-    fn new(cleared: Cleared, invocation: Invocation, row: Row, answer: Result<Output, source::Error>, walking: Walking) -> Self {
+    fn cleared(cleared: Cleared, invocation: Invocation, row: Row, answer: Result<Output, source::Error>, walking: Walking) -> Self {
         let validated = &cleared.gated().validated;
         Self {
+            source: Arc::clone(&validated.resolved.source),
             definition: Arc::clone(&validated.resolved.definition),
             invocation,
             row,
@@ -358,13 +447,14 @@ impl Done {
             approval: approval_body(&cleared),
             key: Arc::clone(&validated.key),
             idempotency: validated.idempotency_digest(),
-            unbegun: (row == Row::Insert).then(|| Box::new(cleared.undecided())),
+            origin: Origin::Cleared(Box::new(cleared)),
             walking: Some(walking),
         }
     }
 
     fn previewed(gated: Gated, policy_slice: Digest, invocation: Invocation, answer: Result<Output, source::Error>) -> Self {
         Self {
+            source: Arc::clone(&gated.validated.resolved.source),
             definition: Arc::clone(&gated.validated.resolved.definition),
             invocation,
             row: Row::Insert,
@@ -373,18 +463,63 @@ impl Done {
             approval: None,
             key: Arc::clone(&gated.validated.key),
             idempotency: None,
-            unbegun: Some(Box::new(gated.undecided())),
+            origin: Origin::Previewed(Box::new(gated)),
             walking: None,
         }
     }
 
-    /// What the result schema speaks about: the result of an effect. A preview has a shape of its own.
-    pub(crate) fn checked_value(&self) -> Option<&Value> {
-        match self.invocation.intention {
-            Intention::Effect => self.answer.as_ref().ok().map(|output| &output.value),
-            Intention::DryRun => None,
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        let params = match &self.origin {
+            Origin::Cleared(cleared) => &cleared.gated().validated.resolved.admitted.request.params,
+            Origin::Previewed(gated) => &gated.validated.resolved.admitted.request.params,
+            Origin::LeftBehind { params } => params,
+        };
+        Subject { source: &*self.source, definition: &self.definition, params, invocation: &self.invocation }
+    }
+
+    pub(crate) fn announcement(&self) -> Announcement {
+        Announcement {
+            approval: self.approval.clone(),
+            grant: self.invocation.grant.clone(),
+            idempotency: self.idempotency,
+            profile: self.definition.action.profile.as_str().to_owned(),
+            key: Arc::clone(&self.key),
         }
     }
+}
+
+impl Origin {
+    /// What goes back to be decided again, where nothing was announced.
+    pub(crate) fn undecided(self) -> Option<Box<Admitted>> {
+        match self {
+            Self::Cleared(cleared) => Some(Box::new(cleared.undecided())),
+            Self::Previewed(gated) => Some(Box::new(gated.undecided())),
+            Self::LeftBehind { .. } => None,
+        }
+    }
+}
+
+/// Whether the effect may have happened, and matters.
+pub(crate) fn leaves_doubt(error: &source::Error, invocation: &Invocation) -> bool {
+    error.after() == AfterError::Unknown && invocation.tier.class() != Class::Read
+}
+
+/// Preparing changes nothing, so whatever stops it leaves no doubt.
+fn certain(error: source::Error) -> source::Error {
+    match error.after() {
+        AfterError::NoEffect => error,
+        AfterError::Unknown => {
+            source::Error::Failed { code: error.code(), message: format!("while it was prepared: {error}; nothing has happened") }
+        }
+    }
+}
+
+pub(crate) fn failure_of(error: &source::Error) -> Failure {
+    Failure { code: error.code().into(), message: policy::redact_text(&error.to_string()) }
+}
+
+pub(crate) fn evidence_digest(key: &dyn SpaceKey, evidence: &Value) -> Digest {
+    key.digest("evidence", evidence.to_string().as_bytes())
 }
 
 fn approval_body(cleared: &Cleared) -> Option<ApprovalBody> {
@@ -407,7 +542,7 @@ fn needs_intent(cleared: &Cleared) -> bool {
         || validated.idempotency_key.is_some()
 }
 
-const fn rules_version(cleared: &Cleared) -> i64 {
+pub(crate) const fn rules_version(cleared: &Cleared) -> i64 {
     cleared.gated().validated.resolved.admitted.rules_version
 }
 
@@ -418,7 +553,7 @@ pub(crate) struct Walking {
 }
 
 impl Walking {
-    fn begin(pipeline: &Pipeline, id: &InvocationId) -> Self {
+    pub(crate) fn begin(pipeline: &Pipeline, id: &InvocationId) -> Self {
         pipeline.inner.walking.lock().insert(id.clone());
         Self { pipeline: pipeline.clone(), id: id.clone() }
     }

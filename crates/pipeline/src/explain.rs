@@ -7,6 +7,7 @@ use crate::resolve::Resolved;
 use crate::validate::errors_of;
 use crate::{Error, ParamError, Pipeline, Request};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};
+use countersign_core::effect::Scope;
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::{ActionId, Decision, GrantId, InvocationId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
 use policy::scan::Label;
@@ -124,6 +125,9 @@ impl Pipeline {
             idempotency_key: None,
             approval_ref: None,
             intention: Intention::Effect,
+            reverses: None,
+            scope: Scope::default(),
+            commands: Vec::new(),
             reason: None,
             claimed: question.claimed.clone(),
             provenance: question.provenance.clone(),

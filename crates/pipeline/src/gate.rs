@@ -10,6 +10,7 @@ use crate::validate::Validated;
 use crate::{Error, Pipeline};
 use countersign_core::consent::purpose_of;
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
+use countersign_core::effect::{Aftermath, Purpose};
 use countersign_core::invocation::{Failure, TakenOut};
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
 use countersign_core::quarantine::Caught;
@@ -52,6 +53,11 @@ impl Gated {
             params: truncate(policy::redact(&request.params).value, PARAMS_STORED_BYTES_MAX),
             result: None,
             evidence: None,
+            purpose: Purpose::Effect,
+            aftermath: Aftermath::default(),
+            reverses: request.reverses.clone(),
+            scope: request.scope.clone(),
+            commands: request.commands.clone(),
             failure: None,
             denied_by: None,
             reason: request.reason.as_deref().map(policy::redact_text),
@@ -67,6 +73,7 @@ impl Gated {
             redacted: self.taken_out.clone(),
             released_from: resolved.admitted.released_from.clone(),
             policies: self.policies,
+            announced: None,
             attempts: 0,
             created_at: *created_at,
             started_at: None,

@@ -13,7 +13,7 @@ pub(crate) use redeemed::Redeemed;
 
 use crate::stage::Stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
-use countersign_core::invocation::{Binding, Deadline, DeniedBy, Failure};
+use countersign_core::invocation::{Binding, Deadline, DeniedBy, Failure, Intention};
 use countersign_core::ledger::{EventDraft, Held, Hold, NewReservation, Row};
 use countersign_core::limits::{DECISIONS_MAX, IDEMPOTENCY_SECONDS};
 use countersign_core::{
@@ -129,7 +129,11 @@ impl Pipeline {
     pub(crate) async fn live(&self, held: &Invocation) -> Result<Option<Live>, Error> {
         let rules_version = self.ledger().rules_version(&held.org).await?;
         let principal = self.ledger().find_principal(&held.org, &held.principal).await?;
-        let session = self.ledger().find_session(&held.org, &held.session).await?.filter(|session| session.ended_at.is_none());
+        let session = self
+            .ledger()
+            .find_session(&held.org, &held.session)
+            .await?
+            .filter(|session| session.ended_at.is_none() || held.intention == Intention::Revert);
         let (Some(principal), Some(session)) = (principal, session) else {
             return Ok(None);
         };

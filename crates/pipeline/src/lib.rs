@@ -11,11 +11,14 @@ mod replay;
 mod hold;
 mod execute;
 mod verify;
+mod remedy;
 mod record;
 
 mod answer;
 mod drift;
 mod recover;
+mod reconcile;
+mod revert;
 mod request;
 mod catalogue;
 mod grant;
@@ -37,6 +40,7 @@ pub use drift::{DefinitionNow, Reviewed};
 pub use error::{Conflict, Error, ParamError};
 pub use explain::{Explanation, Question, Would};
 pub use quarantine::Released;
+pub use reconcile::Settlement;
 pub use request::{Outcome, Ports, Request, Settings};
 pub use what_if::{Fate, Proposal, Replayed, WhatIf};
 
@@ -106,7 +110,7 @@ impl Pipeline {
     /// The rest of the walk; `hold::resume` enters here after a person's answer.
     async fn perform(&self, cleared: Cleared) -> Result<Walked, Error> {
         let outcome = match self.execute(cleared).await? {
-            Executed::Done(done) => return self.record(self.verify(*done)).await,
+            Executed::Done(done) => return self.record(self.verify(*done).await?).await,
             Executed::InDoubt(invocation) => Ok(Outcome::InDoubt(invocation)),
             Executed::Void(void) => self.record_void(void).await,
             Executed::Elsewhere(taken) => self.attach(taken).await,

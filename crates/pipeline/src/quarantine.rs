@@ -144,7 +144,7 @@ fn context_of(id: &InvocationId) -> String {
     format!("quarantine:{id}")
 }
 
-fn request_of(first: &Invocation, principal: Principal, params: Value) -> Request {
+pub(crate) fn request_of(first: &Invocation, principal: Principal, params: Value) -> Request {
     Request {
         principal,
         session: first.session.clone(),
@@ -153,6 +153,9 @@ fn request_of(first: &Invocation, principal: Principal, params: Value) -> Reques
         idempotency_key: first.idempotency_key.clone(),
         approval_ref: None,
         intention: first.intention,
+        reverses: first.reverses.clone(),
+        scope: first.scope.clone(),
+        commands: first.commands.clone(),
         reason: first.reason.clone(),
         claimed: first.claimed.clone(),
         provenance: crate::admit::labels_of(first),

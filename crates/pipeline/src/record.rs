@@ -3,12 +3,13 @@
 mod reward;
 
 use crate::decide::Denied;
-use crate::execute::{Done, Walking};
+use crate::execute::{Done, Walking, evidence_digest, failure_of};
 use crate::stage::Stage;
 use crate::truncate::truncate;
-use crate::verify::Verified;
+use crate::verify::{Looked, Verified};
 use crate::{Conflict, Error, Outcome, Pipeline, Walked};
 use countersign_core::decision::GateVerdict;
+use countersign_core::effect::{Aftermath, Check, Remedy};
 use countersign_core::invocation::{DeniedBy, Failure, Intention, ReceiptRef};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Approval, EntryDraft, EntryId, Finish, Finished, GrantUse, KeyFate, NewQuarantine, Row};
@@ -36,7 +37,6 @@ pub(crate) struct Ending {
     pub(crate) profile: String,
     outputs: Option<Outputs>,
     evidence: Option<Digest>,
-    verification: Option<Verification>,
     execution: Execution,
     quality_thousandths: u32,
     timeout_ms: u64,
@@ -71,7 +71,6 @@ impl Ending {
             idempotency: None,
             outputs: None,
             evidence: None,
-            verification: None,
             execution: Execution::Never,
             quality_thousandths: 0,
             timeout_ms: CALL_TIMEOUT_MS,
@@ -83,6 +82,25 @@ impl Ending {
             rules_version: None,
             walking: None,
         }
+    }
+
+    /// The end a person gave to what was in doubt.
+    pub(crate) fn settled(doubted: Invocation, status: Status, key: &dyn SpaceKey) -> Self {
+        let announced = doubted.announced.clone();
+        let approval = approval_of(&doubted);
+        let idempotency = doubted.idempotency_key.as_ref().map(|text| key.digest("idempotency_key", text.as_bytes()));
+        let evidence = doubted.evidence.as_ref().map(|evidence| evidence_digest(key, evidence));
+        let failure = doubted.failure.clone().filter(|_| status != Status::Succeeded);
+        let unknown = Failure { code: "in_doubt".into(), message: "nobody saw how it ended".into() };
+        let mut ending = Self::unexecuted(doubted, status, None, unknown, Row::From(Status::InDoubt));
+        ending.invocation.failure = failure;
+        if let Some(announced) = announced {
+            (ending.policy_slice, ending.profile) = (announced.policy_slice, announced.profile);
+        }
+        (ending.approval, ending.idempotency, ending.evidence) = (approval, idempotency, evidence);
+        ending.execution = if status == Status::Succeeded { Execution::Succeeded } else { Execution::Failed };
+        ending.key_fate = if status == Status::Succeeded { KeyFate::Answers } else { KeyFate::Freed };
+        ending
     }
 
     /// It never left, so it has used nothing.
@@ -126,9 +144,13 @@ impl Pipeline {
         })
     }
 
-    pub(crate) async fn record(&self, verified: Verified) -> Result<Walked, Error> {
-        let Verified { done, verification, failure } = verified;
-        let Done { definition, mut invocation, row, answer, policy_slice, approval, key, idempotency, unbegun, walking } = done;
+    pub(crate) async fn record(&self, looked: Looked) -> Result<Walked, Error> {
+        let Verified { done, failure } = match looked {
+            Looked::Verified(verified) => *verified,
+            Looked::InDoubt(invocation) => return Ok(Walked::Outcome(Outcome::InDoubt(invocation))),
+        };
+        let Done { origin, definition, mut invocation, row, answer, policy_slice, approval, key, idempotency, walking, .. } = done;
+        let unbegun = if row == Row::Insert { origin.undecided() } else { None };
         let mut result = None;
         let (mut outputs, mut evidence, mut quality_thousandths) = (None, None, 0);
         let mut grant_use = GrantUse::Kept;
@@ -139,7 +161,10 @@ impl Pipeline {
                 let findings = policy::scan_output(&output.value);
                 let caught = crate::gate::caught(&findings);
                 outputs = Some(outputs_of(&*key, &output.value, !caught.is_empty()));
-                evidence = output.evidence.as_ref().map(|value| key.digest("evidence", value.to_string().as_bytes()));
+                if output.evidence.is_some() {
+                    invocation.evidence = output.evidence;
+                }
+                evidence = invocation.evidence.as_ref().map(|value| evidence_digest(&*key, value));
                 quality_thousandths = output.quality_thousandths;
                 let mut safe = policy::redact(&output.value).value;
                 if !findings.is_empty() {
@@ -152,8 +177,7 @@ impl Pipeline {
                     quarantine = Some(NewQuarantine { holds: Holds::Output, sealed, caught, lifetime_seconds: QUARANTINE_SECONDS });
                 }
                 invocation.result = Some(truncate(safe.clone(), RESULT_STORED_BYTES_MAX));
-                invocation.evidence = output.evidence;
-                invocation.status = if failure.is_none() { Status::Succeeded } else { Status::Failed };
+                invocation.status = status_after(failure.is_none(), &invocation.aftermath);
                 invocation.failure = failure;
                 result = Some(safe);
             }
@@ -162,11 +186,11 @@ impl Pipeline {
                 if error.is_transient() && invocation.grant.is_some() {
                     grant_use = GrantUse::Returned;
                 }
-                invocation.status = Status::Failed;
-                invocation.failure = Some(Failure { code: error.code().into(), message: policy::redact_text(&error.to_string()) });
+                invocation.status = status_after(false, &invocation.aftermath);
+                invocation.failure = Some(failure.unwrap_or_else(|| failure_of(&error)));
             }
         }
-        let executed = invocation.intention == Intention::Effect;
+        let executed = invocation.intention != Intention::DryRun;
         let succeeded = invocation.status == Status::Succeeded;
         let ending = Ending {
             row,
@@ -178,7 +202,6 @@ impl Pipeline {
             profile: definition.action.profile.as_str().to_owned(),
             outputs,
             evidence,
-            verification,
             execution: match (executed, succeeded) {
                 (false, _) => Execution::Never,
                 (true, true) => Execution::Succeeded,
@@ -186,8 +209,7 @@ impl Pipeline {
             },
             quality_thousandths,
             timeout_ms: definition.action.timeout_ms,
-            // A failure the source vouches for had no effect; a result that does not fit means one may have happened.
-            key_fate: if succeeded || invocation.result.is_some() { KeyFate::Answers } else { KeyFate::Freed },
+            key_fate: key_fate(&invocation),
             grant_use,
             quarantine,
             claimed,
@@ -390,9 +412,11 @@ fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
         outputs: ending.outputs,
         artifacts: Vec::new(),
         evidence: ending.evidence,
-        verification: ending.verification.clone(),
-        repair: None,
-        rollback: None,
+        verification: invocation.aftermath.checks.as_deref().map(verification_of),
+        repair: invocation.aftermath.repair,
+        rollback: invocation.aftermath.rollback,
+        reverses: invocation.reverses.clone(),
+        settled: invocation.aftermath.settled.clone(),
         // Code inside the server shares its processor time with every other call: there is no honest figure for one.
         cost: Cost { cpu_ms: None },
         timing: Timing {
@@ -422,6 +446,37 @@ fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
         edit: invocation.edit.as_ref().map(|edit| EditBody { by: edit.by.clone(), changed: edit.changed.clone(), proposed: edit.proposed }),
     };
     body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })
+}
+
+/// Who said yes to what has begun.
+pub(crate) fn approval_of(begun: &Invocation) -> Option<ApprovalBody> {
+    let binding = begun.binding.as_ref().filter(|_| !begun.approvals.is_empty())?;
+    let approvers = begun.approvals.iter().map(|approval| approval.by.clone()).collect();
+    Some(ApprovalBody { approvers, binding: binding.digest })
+}
+
+fn verification_of(checks: &[Check]) -> Verification {
+    Verification { ok: checks.iter().all(|check| check.ok), checks: checks.iter().map(|check| check.name.clone()).collect() }
+}
+
+/// Only what was seen to be as it was before is `reverted`.
+fn status_after(is_well: bool, aftermath: &Aftermath) -> Status {
+    match aftermath.rollback {
+        _ if is_well => Status::Succeeded,
+        Some(Remedy { ok: true, .. }) => Status::Reverted,
+        Some(Remedy { ok: false, .. }) | None => Status::Failed,
+    }
+}
+
+/// A failure the source vouches for had no effect, and one that was taken back has none left; a result that does not fit means one
+/// may have happened.
+const fn key_fate(invocation: &Invocation) -> KeyFate {
+    match invocation.status {
+        Status::Succeeded => KeyFate::Answers,
+        Status::Reverted => KeyFate::Freed,
+        _ if invocation.result.is_some() => KeyFate::Answers,
+        _ => KeyFate::Freed,
+    }
 }
 
 /// What stands where a dangerous answer stood.

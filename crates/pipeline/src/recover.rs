@@ -59,7 +59,15 @@ impl Pipeline {
                     break;
                 }
                 for invocation in stale {
-                    self.doubt_left_behind(invocation).await?;
+                    self.end_left_behind(invocation).await?;
+                }
+            }
+            if which == Which::All {
+                for doubted in self.ledger().list_in_status(&org, Status::InDoubt).await? {
+                    let id = doubted.id.clone();
+                    if let Err(error) = self.reconcile(doubted).await {
+                        tracing::warn!(invocation = %id, %error, "stays in doubt");
+                    }
                 }
             }
             for approved in self.ledger().list_in_status(&org, Status::Approved).await? {
@@ -72,6 +80,23 @@ impl Pipeline {
             }
         }
         Ok(())
+    }
+
+    /// The source may be able to tell what became of it; else a person has to.
+    async fn end_left_behind(&self, left: Invocation) -> Result<(), Error> {
+        let id = left.id.clone();
+        match self.reconcile(left.clone()).await {
+            Ok(Some(outcome)) => {
+                let status = outcome.invocation().status;
+                tracing::warn!(invocation = %id, %status, "left running by a crash; what became of it was found out");
+                Ok(())
+            }
+            Ok(None) => self.doubt_left_behind(left).await,
+            Err(error) => {
+                tracing::warn!(invocation = %id, %error, "what became of it could not be recorded");
+                self.doubt_left_behind(left).await
+            }
+        }
     }
 
     async fn doubt_left_behind(&self, mut invocation: Invocation) -> Result<(), Error> {

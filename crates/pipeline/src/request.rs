@@ -5,6 +5,8 @@ use crate::catalogue::Catalogue;
 use crate::policies::Compiled;
 use crate::stage::Stages;
 use crate::waiters::Waiters;
+use countersign_core::effect::Scope;
+use countersign_core::fault::Faults;
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::Ledger;
@@ -33,6 +35,12 @@ pub struct Request {
     pub approval_ref: Option<InvocationId>,
     pub intention: Intention,
     pub reason: Option<String>,
+    /// The invocation whose effect is to be taken back.
+    pub reverses: Option<InvocationId>,
+    /// Where the caller wants it to act at most.
+    pub scope: Scope,
+    /// Commands the caller wants run after the effect, each of which must succeed.
+    pub commands: Vec<String>,
     /// What the caller says about time, device and actor: recorded, never evaluated.
     pub claimed: Option<Claimed>,
     /// Where the caller says params came from, by pointer. It can only tighten.
@@ -72,6 +80,7 @@ pub struct Ports {
     pub random: Arc<dyn Random>,
     /// Given away: from here on only the pipeline can reach them.
     pub sources: Vec<Arc<dyn Source>>,
+    pub faults: Faults,
 }
 
 /// What an operator may tune.
@@ -103,6 +112,7 @@ pub(crate) struct Inner {
     pub(crate) catalogue: Catalogue,
     pub(crate) compiled: Compiled,
     pub(crate) settings: Settings,
+    pub(crate) faults: Faults,
     pub(crate) stages: Stages,
     pub(crate) waiters: Waiters,
     pub(crate) tasks: TaskTracker,
@@ -114,7 +124,7 @@ pub(crate) struct Inner {
 
 impl Pipeline {
     pub fn new(ports: Ports, settings: Settings) -> Self {
-        let Ports { ledger, keyring, limiter, clock, random, sources } = ports;
+        let Ports { ledger, keyring, limiter, clock, random, sources, faults } = ports;
         let inner = Inner {
             ledger,
             keyring,
@@ -124,6 +134,7 @@ impl Pipeline {
             catalogue: Catalogue::new(sources),
             compiled: Compiled::default(),
             settings,
+            faults,
             stages: Stages::new(),
             waiters: Waiters::default(),
             tasks: TaskTracker::new(),
@@ -151,6 +162,10 @@ impl Pipeline {
 
     pub(crate) fn ledger(&self) -> &dyn Ledger {
         &*self.inner.ledger
+    }
+
+    pub(crate) fn fault(&self, point: &'static str) {
+        self.inner.faults.point(point);
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -1,6 +1,7 @@
 //! Stage 3: do the params fit the schema, and what is this call known by?
 
 use crate::resolve::Resolved;
+use crate::revert::REVERT_KEY;
 use crate::stage::Stage;
 use crate::{Error, ParamError, Pipeline};
 use countersign_core::action::Preview;
@@ -22,6 +23,7 @@ pub(crate) struct Validated {
 impl Pipeline {
     pub(crate) async fn validate(&self, resolved: Resolved) -> Result<Validated, Error> {
         let _timed = self.timed(Stage::Validate);
+        self.check_revertible(&resolved).await?;
         let errors = errors_of(&resolved);
         if !errors.is_empty() {
             return Err(Error::InvalidParams { action: resolved.action().id.to_string(), errors });
@@ -58,7 +60,10 @@ impl Validated {
 
 pub(crate) fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
     let request = &resolved.admitted.request;
-    let mut errors: Vec<ParamError> = if request.params.is_object() {
+    let mut errors: Vec<ParamError> = if request.intention == Intention::Revert {
+        // Its params are ours: they name what is taken back.
+        Vec::new()
+    } else if request.params.is_object() {
         resolved
             .definition
             .params
@@ -87,6 +92,11 @@ pub(crate) fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
     if request.provenance.len() > limits::PROVENANCE_MAX {
         errors.push(ParamError { pointer: "/provenance".into(), message: format!("names more than {} params", limits::PROVENANCE_MAX) });
     }
+    let is_ours = |key: &String| key.starts_with(REVERT_KEY) && request.intention != Intention::Revert;
+    if request.idempotency_key.as_ref().is_some_and(is_ours) {
+        let message = format!("begins with `{REVERT_KEY}`, which only taking an effect back may");
+        errors.push(ParamError { pointer: "/idempotency_key".into(), message });
+    }
     // A column of text cannot hold it everywhere.
     if request.idempotency_key.as_ref().is_some_and(|key| key.contains('\0')) {
         errors.push(ParamError { pointer: "/idempotency_key".into(), message: "holds the character U+0000".into() });
@@ -103,7 +113,7 @@ fn invalid(resolved: &Resolved, pointer: &str, message: &str) -> Error {
 fn idempotency_key(resolved: &Resolved, key: &dyn SpaceKey) -> Result<Option<String>, Error> {
     let request = &resolved.admitted.request;
     // A dry run has no effect to repeat.
-    let Some(given) = request.idempotency_key.as_deref().filter(|_| request.intention == Intention::Effect) else {
+    let Some(given) = request.idempotency_key.as_deref().filter(|_| request.intention != Intention::DryRun) else {
         return Ok(None);
     };
     // A held call enters again with the key it was reserved under.

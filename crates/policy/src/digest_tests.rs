@@ -32,6 +32,8 @@ fn action(params_schema: Value) -> Action {
         timeout_ms: 4_000,
         idempotency_key_fields: vec![],
         reversibility: Reversibility::Reversible,
+        reversible_seconds: None,
+        checks: Vec::new(),
         repeatability: Repeatability::Repeatable,
         preview: Preview::Supported,
         preview_reads: None,

@@ -22,6 +22,8 @@ fn action() -> Action {
         timeout_ms: 4_000,
         idempotency_key_fields: vec![],
         reversibility: Reversibility::NotReversible,
+        reversible_seconds: None,
+        checks: Vec::new(),
         repeatability: Repeatability::NotRepeatable,
         preview: Preview::Unsupported,
         preview_reads: None,

@@ -29,6 +29,8 @@ pub(crate) fn action(id: &str, tier: Tier, effects: &[Effect], requires: &[&str]
         timeout_ms: 1_000,
         idempotency_key_fields: vec![],
         reversibility: Reversibility::Reversible,
+        reversible_seconds: None,
+        checks: Vec::new(),
         repeatability: Repeatability::Repeatable,
         preview: Preview::Supported,
         preview_reads: None,

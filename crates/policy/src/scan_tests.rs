@@ -25,6 +25,8 @@ fn action(tier: Tier, effects: &[Effect]) -> Action {
         timeout_ms: 1_000,
         idempotency_key_fields: vec![],
         reversibility: Reversibility::NotReversible,
+        reversible_seconds: None,
+        checks: Vec::new(),
         repeatability: Repeatability::NotRepeatable,
         preview: Preview::Unsupported,
         preview_reads: None,

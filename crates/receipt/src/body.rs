@@ -5,6 +5,8 @@
 
 use crate::{Error, key::PublicKey};
 use countersign_core::decision::{Drift, Gate, Lock, Verdict};
+pub use countersign_core::effect::Remedy;
+use countersign_core::effect::{Purpose, SettledBy};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::ledger::Wording;
@@ -220,6 +222,9 @@ pub struct IntentBody {
     pub attempt: u32,
     pub decision: Decision,
     pub definition: DefinitionDigests,
+    /// HMAC of what undoes the effect, kept before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Digest>,
     /// What stood in for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantId>,
@@ -229,6 +234,9 @@ pub struct IntentBody {
     pub params: Digest,
     pub principal: PrincipalId,
     pub profile: String,
+    /// What the attempt is for, where it is not the effect itself.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub purpose: Purpose,
     pub raw: Digest,
     pub space: SpaceId,
     pub tier: Tier,
@@ -282,10 +290,16 @@ pub struct ReceiptBody {
     pub redacted: BTreeMap<String, u32>,
     pub repair: Option<Remedy>,
     pub replayed: bool,
+    /// The invocation whose effect this one took back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverses: Option<InvocationId>,
     pub reward: Reward,
     pub rollback: Option<Remedy>,
     pub sandbox: Sandbox,
     pub session: SessionId,
+    /// Who said how it ended, where nobody else could know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<SettledBy>,
     pub space: SpaceId,
     pub status: Status,
     /// An earlier receipt this one corrects.
@@ -353,14 +367,6 @@ pub struct Outputs {
 #[serde(deny_unknown_fields)]
 pub struct Verification {
     pub checks: Vec<String>,
-    pub ok: bool,
-}
-
-/// A repair or a rollback.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Remedy {
-    pub attempted: bool,
     pub ok: bool,
 }
 

@@ -11,6 +11,7 @@ use crate::envelope::{self, Envelope};
 use crate::key::SealingKey;
 use crate::tree::{self, Frontier};
 use countersign_core::decision::{Gate, Lock, ModeSource, Reason, Verdict};
+use countersign_core::effect::Purpose;
 use countersign_core::invocation::DeniedBy;
 use countersign_core::{
     ActionId, AutomationId, Decision, Digest, EventId, IntentId, InvocationId, LogId, Mode, PrincipalId, ReceiptId, Secret, SessionId,
@@ -394,6 +395,8 @@ pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, 
         trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
         reward: Reward { scalar_millionths: 720_000, success: 1_000_000, quality: 500_000, cost: 480_000, latency: 120_000 },
         supersedes: None,
+        reverses: None,
+        settled: None,
         grant: None,
         policies: None,
         claimed: None,
@@ -429,6 +432,8 @@ pub(crate) fn intent(receipt: &ReceiptBody, attempt: u32) -> IntentBody {
         grant: receipt.grant.clone(),
         idempotency_key: receipt.idempotency_key,
         profile: receipt.sandbox.profile.clone(),
+        evidence: None,
+        purpose: Purpose::Effect,
         trace_id: receipt.trace_id.clone(),
     }
 }

@@ -5,6 +5,7 @@ use super::http::{Http, HttpConfig};
 use super::notify::Notify;
 use super::*;
 use countersign_core::action::{Preview, Repeatability, Reversibility};
+use countersign_core::effect::Scope;
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::source::{Output, Source};
 use countersign_core::{Action, Future, InvocationId, OrgId, SessionId, SpaceId, Tier, Timestamp, ledger};
@@ -25,6 +26,10 @@ pub(super) fn context() -> CallContext {
         invocation: InvocationId::new(at, random),
         attempt: 1,
         timeout_ms: 10_000,
+        prepared: None,
+        failed_checks: Vec::new(),
+        scope: Scope::default(),
+        progress: None,
         trace_id: "trace".to_owned(),
     }
 }

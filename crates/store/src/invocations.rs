@@ -142,8 +142,8 @@ pub(crate) async fn insert(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: O
 }
 
 /// Inserts a row that cannot be there yet, at the end of the batch: nobody in it could know the id.
-pub(crate) fn insert_later(tx: &mut Tx, row: InvocationRow<'_>) {
-    tx.later(insert_invocation!(), row.into_values(None).into());
+pub(crate) fn insert_later(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: Option<Vec<u8>>) {
+    tx.later(insert_invocation!(), row.into_values(sealed_params).into());
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

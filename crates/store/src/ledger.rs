@@ -11,8 +11,8 @@ use crate::{Error, ModeChange, Store, modes, pins, quarantines, seal};
 use countersign_core::decision::Lock;
 use countersign_core::invocation::{Deadline, ReceiptRef};
 use countersign_core::ledger::{
-    Approval, Approve, Approved, ArchivedDefinition, Begin, Begun, BeyondOnce, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse,
-    Held, Hold, KeyFate, Ledger, ModeRows, NewDrift, NewReservation, Pin, Reservation, Row, Settled, Settling, Wording,
+    Approval, Approve, Approved, ArchivedDefinition, Begin, BeginAgain, Begun, BeyondOnce, EntryDraft, EntryId, EventDraft, Finish,
+    Finished, GrantUse, Held, Hold, KeyFate, Ledger, ModeRows, NewDrift, NewReservation, Pin, Reservation, Row, Settled, Settling, Wording,
 };
 use countersign_core::policies::PoliciesInForce;
 use countersign_core::quarantine::Quarantine;
@@ -231,10 +231,13 @@ impl Ledger for Store {
         })
     }
 
-    fn begin_again(&self, invocation: Invocation, intent: EntryDraft, rules_version: i64) -> Future<'_, Result<Begun, Error>> {
+    fn begin_again(&self, begin: BeginAgain) -> Future<'_, Result<Begun, Error>> {
+        let BeginAgain { invocation, intent, rules_version } = begin;
         Box::pin(self.db.write(move |tx| {
             Box::pin(async move {
-                if seal::rules_version(tx, &invocation.org).await? != rules_version {
+                if let Some(decided_by) = rules_version
+                    && seal::rules_version(tx, &invocation.org).await? != decided_by
+                {
                     return Ok(Begun::RulesChanged);
                 }
                 if update(tx, InvocationRow::open(&invocation)?, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
@@ -359,7 +362,7 @@ async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Res
     }
     let row = InvocationRow::begun(invocation, body);
     match (&begin.row, &begin.reservation) {
-        (Row::Insert, None) => insert_later(tx, row),
+        (Row::Insert, None) => insert_later(tx, row, begin.sealed_params),
         (Row::Insert | Row::InsertAgain, reservation) => {
             if let Some(taken) = reserve(tx, invocation, reservation.as_ref()).await? {
                 if let Some(grant) = &invocation.grant {
@@ -367,7 +370,7 @@ async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Res
                 }
                 return Ok(Begun::KeyTaken(taken));
             }
-            if insert(tx, row, None).await? == Inserted::Already {
+            if insert(tx, row, begin.sealed_params).await? == Inserted::Already {
                 return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
             }
         }
@@ -426,7 +429,7 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
     let ended = InvocationRow::ended(invocation, body, &receipt);
     let is_found = match row {
         Row::Insert => {
-            insert_later(tx, ended);
+            insert_later(tx, ended, None);
             true
         }
         // A repeated write after an uncertain commit: perhaps the first one was kept.

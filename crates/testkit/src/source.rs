@@ -2,6 +2,7 @@
 //! `FakeSource::new("fake").offering("write", |action| action.tier = Tier::R2)`, then script it while the test runs.
 
 use countersign_core::action::{Preview, Profile, Repeatability, Reversibility};
+use countersign_core::effect::Scope;
 use countersign_core::source::{AfterError, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Tier};
 use parking_lot::Mutex;
@@ -53,6 +54,8 @@ pub fn action(id: &str) -> Action {
         timeout_ms: 1_000,
         idempotency_key_fields: vec![],
         reversibility: Reversibility::NoEffect,
+        reversible_seconds: None,
+        checks: Vec::new(),
         repeatability: Repeatability::Repeatable,
         preview: Preview::Unsupported,
         preview_reads: None,
@@ -71,6 +74,10 @@ pub fn context() -> CallContext {
         invocation: InvocationId::new(at, [4; 10]),
         attempt: 1,
         timeout_ms: 1_000,
+        prepared: None,
+        failed_checks: Vec::new(),
+        scope: Scope::default(),
+        progress: None,
         trace_id: "0123456789abcdef0123456789abcdef".into(),
     }
 }

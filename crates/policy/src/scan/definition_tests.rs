@@ -21,6 +21,8 @@ fn action(id: &str, title: &str, description: &str, params_schema: Value) -> Act
         timeout_ms: 4_000,
         idempotency_key_fields: vec!["path".to_owned(), "sha256(text)".to_owned()],
         reversibility: Reversibility::NotReversible,
+        reversible_seconds: None,
+        checks: Vec::new(),
         repeatability: Repeatability::NotRepeatable,
         preview: Preview::Unsupported,
         preview_reads: None,

@@ -7,6 +7,7 @@ use super::{Class, Finding};
 use crate::body::{IntentBody, ModeBody, ReceiptBody, SpaceBody};
 use countersign_core::action::Class as TierClass;
 use countersign_core::decision::{Drift, Gate, Lock, ModeSource, Reason};
+use countersign_core::effect::Purpose;
 use countersign_core::switch::SwitchScope;
 use countersign_core::{ActionId, Band, Decision, Digest, Mode, PrincipalId, SpaceId, Tier, Timestamp, json};
 use serde::Serialize;
@@ -107,7 +108,7 @@ enum When {
 
 impl<'a> Claim<'a> {
     pub(super) fn of_intent(intent: &'a IntentBody) -> Self {
-        let IntentBody { decision, tier, action, space, principal, invocation_id, .. } = intent;
+        let IntentBody { decision, tier, action, space, principal, invocation_id, purpose, .. } = intent;
         Self {
             decision,
             tier: *tier,
@@ -117,7 +118,8 @@ impl<'a> Claim<'a> {
             policy_slice: None,
             policies: None,
             asked_at: born_at(invocation_id),
-            moment: When::Now,
+            // Undoing what should not be there goes on, whatever the rules have become.
+            moment: if *purpose == Purpose::Rollback { When::SinceAsked } else { When::Now },
         }
     }
 

@@ -4,6 +4,7 @@
 use super::{Class, Finding};
 use crate::body::{IntentBody, ReceiptBody, RuleChange, Terms};
 use countersign_core::action::Class as TierClass;
+use countersign_core::effect::Purpose;
 use countersign_core::grant::GrantScope;
 use countersign_core::switch::SwitchScope;
 use countersign_core::{ActionId, GrantId, PrincipalId, SessionId, SpaceId, Status, Timestamp};
@@ -58,7 +59,9 @@ impl Standing {
 
     /// That an effect about to start is not stopped, and that its grant, if it has one, is good for it.
     pub(super) fn allows(&mut self, at: Timestamp, intent: &IntentBody) -> Result<(), Finding> {
-        if let Some(stopped) = self.switches.iter().find(|scope| stops(scope, intent)) {
+        // Undoing what should not be there goes on, whatever is stopped.
+        let is_undoing = intent.purpose == Purpose::Rollback;
+        if let Some(stopped) = self.switches.iter().find(|scope| !is_undoing && stops(scope, intent)) {
             return Err(refused(format!("a kill switch on `{stopped}` was on")));
         }
         // A second try of the same call is no second use.

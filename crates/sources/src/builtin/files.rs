@@ -6,6 +6,7 @@ mod commitment;
 mod definition;
 mod delete;
 mod diff;
+mod evidence;
 mod list;
 mod outcome;
 mod path;
@@ -20,8 +21,10 @@ mod write;
 
 use crate::builtin::{read_params, source_id, unknown_action};
 use commitment::blocking;
+use countersign_core::effect::{Check, Reconciled};
 use countersign_core::source::{CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
+use evidence::{Evidence, Found};
 use serde_json::Value;
 use snapshot::Snapshots;
 use std::path::PathBuf;
@@ -96,29 +99,88 @@ impl Files {
             }
             "files.write_text" => {
                 let params = read_params(action, params)?;
-                let temporary = staged::temporary_name(context);
-                blocking(&self.writing, context, move |commitment| write::write_text(&place, &params, &temporary, commitment)).await
+                let (temporary, prepared, scope) = (staged::temporary_name(context), context.prepared.clone(), context.scope.clone());
+                blocking(&self.writing, context, move |commitment| {
+                    let evidence = match &prepared {
+                        Some(prepared) => Evidence::read(prepared)?,
+                        None => write::prepare(&place, &params, &scope, &temporary)?,
+                    };
+                    write::write_text(&place, &params, &evidence, &temporary, commitment)
+                })
+                .await
             }
             "files.delete" => {
                 let params = read_params(action, params)?;
-                let temporary = staged::temporary_name(context);
-                blocking(&self.writing, context, move |commitment| delete::delete(&place, &params, &temporary, commitment)).await
+                let (temporary, prepared, scope) = (staged::temporary_name(context), context.prepared.clone(), context.scope.clone());
+                blocking(&self.writing, context, move |commitment| {
+                    let evidence = match &prepared {
+                        Some(prepared) => Evidence::read(prepared)?,
+                        None => delete::prepare(&place, &params, &scope, &temporary)?,
+                    };
+                    delete::delete(&place, &params, &evidence, commitment)
+                })
+                .await
             }
             _ => Err(unknown_action(action)),
         }
     }
 
+    async fn keep(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Option<Value>, Error> {
+        let (place, temporary, scope) = (self.place.clone(), staged::temporary_name(context), context.scope.clone());
+        let kept = match action.as_str() {
+            "files.write_text" => {
+                let params = read_params(action, params)?;
+                blocking(&self.writing, context, move |_| write::prepare(&place, &params, &scope, &temporary)).await
+            }
+            "files.delete" => {
+                let params = read_params(action, params)?;
+                blocking(&self.writing, context, move |_| delete::prepare(&place, &params, &scope, &temporary)).await
+            }
+            _ => return Ok(None),
+        };
+        kept.map(|evidence| Some(evidence.to_value()))
+    }
+
+    async fn look_back(&self, context: &CallContext, output: &Output) -> Result<Vec<Check>, Error> {
+        let Some(evidence) = output.evidence.as_ref().or(context.prepared.as_ref()) else {
+            return Ok(Vec::new());
+        };
+        let (place, evidence) = (self.place.clone(), Evidence::read(evidence)?);
+        blocking(&self.reading, context, move |_| evidence::verify(&place, &evidence)).await
+    }
+
+    async fn put_back(&self, context: &CallContext, evidence: &Value) -> Result<Output, Error> {
+        let (place, evidence, temporary) = (self.place.clone(), Evidence::read(evidence)?, staged::temporary_name(context));
+        blocking(&self.writing, context, move |commitment| evidence::revert(&place, &evidence, &temporary, commitment)).await
+    }
+
+    /// The disk tells: each change is one rename or one name removed.
+    async fn find_out(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Reconciled, Error> {
+        let Some(prepared) = &context.prepared else {
+            return Ok(Reconciled::Unknown);
+        };
+        let (place, evidence) = (self.place.clone(), Evidence::read(prepared)?);
+        let looked_at = evidence.clone();
+        let found = blocking(&self.reading, context, move |_| evidence::look(&place, &looked_at)).await?;
+        Ok(match (found, action.as_str()) {
+            (Found::New, "files.write_text") => Reconciled::Happened(write::written(&read_params(action, params)?, &evidence)),
+            (Found::New, "files.delete") => Reconciled::Happened(delete::deleted(&evidence)),
+            (Found::Previous, _) => Reconciled::DidNot,
+            (Found::New | Found::Other, _) => Reconciled::Unknown,
+        })
+    }
+
     async fn foresee(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Output, Error> {
-        let place = self.place.clone();
+        let (place, scope) = (self.place.clone(), context.scope.clone());
         match action.as_str() {
             "files.read_text" | "files.list" => Err(Error::PreviewUnsupported { action: action.clone() }),
             "files.write_text" => {
                 let params = read_params(action, params)?;
-                blocking(&self.reading, context, move |_| write::preview(&place, &params)).await
+                blocking(&self.reading, context, move |_| write::preview(&place, &params, &scope)).await
             }
             "files.delete" => {
                 let params = read_params(action, params)?;
-                blocking(&self.reading, context, move |_| delete::preview(&place, &params)).await
+                blocking(&self.reading, context, move |_| delete::preview(&place, &params, &scope)).await
             }
             _ => Err(unknown_action(action)),
         }
@@ -144,6 +206,33 @@ impl Source for Files {
 
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(self.perform(context, action, params))
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        context: &'a CallContext,
+        action: &'a ActionId,
+        params: &'a Value,
+    ) -> Future<'a, Result<Option<Value>, Error>> {
+        Box::pin(self.keep(context, action, params))
+    }
+
+    fn verify<'a>(
+        &'a self,
+        context: &'a CallContext,
+        _action: &'a ActionId,
+        _params: &'a Value,
+        output: &'a Output,
+    ) -> Future<'a, Result<Vec<Check>, Error>> {
+        Box::pin(self.look_back(context, output))
+    }
+
+    fn revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(self.put_back(context, evidence))
+    }
+
+    fn reconcile<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Reconciled, Error>> {
+        Box::pin(self.find_out(context, action, params))
     }
 
     fn preview<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {

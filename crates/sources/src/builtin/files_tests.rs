@@ -3,6 +3,7 @@
 use super::path::tests::{NOT_ALLOWED, OUTSIDE};
 use super::*;
 use crate::builtin::tests::{call, preview};
+use countersign_core::effect::Scope;
 use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_READ_BYTES_MAX, FILE_SNAPSHOT_BYTES_MAX, FILE_WRITE_BYTES_MAX};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
 use serde_json::json;
@@ -273,7 +274,10 @@ async fn a_new_file_is_written_with_its_folders_and_can_be_read() {
     let output = call(&scratch.files, "files.write_text", json!({ "path": "a/b/c.txt", "text": text })).await.unwrap();
     let digest = sha256(text);
     assert_eq!(output.value, json!({ "bytes_written": text.len(), "sha256_text": digest, "created": true }));
-    assert_eq!(output.evidence, Some(json!({ "path": "a/b/c.txt", "previous_sha256": null, "new_sha256": digest })));
+    assert_eq!(
+        output.evidence,
+        Some(json!({ "path": "a/b/c.txt", "previous_sha256": null, "new_sha256": digest, "mode": null, "made_folders": ["a", "a/b"] }))
+    );
     assert_eq!(output.quality_thousandths, 1_000);
     let read = call(&scratch.files, "files.read_text", json!({ "path": "a/b/c.txt" })).await.unwrap();
     assert_eq!(read.value, json!({ "text": text, "bytes": text.len(), "sha256": digest }));
@@ -290,7 +294,10 @@ async fn what_a_write_replaces_is_kept_under_its_digest() {
     let previous = sha256([0xff, 0xfe, b'o', b'l', b'd']);
     assert_eq!(output.value["previous_sha256"], json!(previous));
     assert_eq!(output.value["created"], json!(false));
-    assert_eq!(output.evidence.unwrap(), json!({ "path": "run.sh", "previous_sha256": previous, "new_sha256": sha256("new") }));
+    assert_eq!(
+        output.evidence.unwrap(),
+        json!({ "path": "run.sh", "previous_sha256": previous, "new_sha256": sha256("new"), "mode": 0o755, "made_folders": [] })
+    );
     assert_eq!(fs::read(scratch.snapshots().join(&previous)).unwrap(), [0xff, 0xfe, b'o', b'l', b'd']);
     let metadata = fs::metadata(scratch.root().join("run.sh")).unwrap();
     assert_eq!(metadata.mode() & 0o7777, 0o755, "permissions are kept, set-id bits are not");
@@ -384,11 +391,13 @@ async fn a_write_that_was_given_up_leaves_nothing_behind() {
     let before = picture(&scratch.root());
     for path in ["x", "new/folders/y"] {
         let params = read_params(&ActionId::parse("files.write_text").unwrap(), &json!({ "path": path, "text": "late" })).unwrap();
-        let error = write::write_text(&scratch.files.place, &params, ".countersign-t", &commitment).unwrap_err();
+        let evidence = write::prepare(&scratch.files.place, &params, &Scope::default(), ".countersign-t").unwrap();
+        let error = write::write_text(&scratch.files.place, &params, &evidence, ".countersign-t", &commitment).unwrap_err();
         assert!(matches!(error, Error::Busy { .. }), "{error}");
     }
     let params = read_params(&ActionId::parse("files.delete").unwrap(), &json!({ "path": "x" })).unwrap();
-    assert!(matches!(delete::delete(&scratch.files.place, &params, ".countersign-t", &commitment), Err(Error::Busy { .. })));
+    let evidence = delete::prepare(&scratch.files.place, &params, &Scope::default(), ".countersign-t").unwrap();
+    assert!(matches!(delete::delete(&scratch.files.place, &params, &evidence, &commitment), Err(Error::Busy { .. })));
     assert_eq!(picture(&scratch.root()), before);
 }
 
@@ -437,7 +446,10 @@ async fn a_deleted_file_is_kept_and_cannot_be_deleted_twice() {
     let output = call(&scratch.files, "files.delete", json!({ "path": "a/x" })).await.unwrap();
     let digest = sha256("content");
     assert_eq!(output.value, json!({ "deleted": true, "previous_sha256": digest }));
-    assert_eq!(output.evidence, Some(json!({ "path": "a/x", "previous_sha256": digest, "new_sha256": null })));
+    assert_eq!(
+        output.evidence,
+        Some(json!({ "path": "a/x", "previous_sha256": digest, "new_sha256": null, "mode": 0o644, "made_folders": [] }))
+    );
     assert_eq!(fs::read_to_string(scratch.snapshots().join(digest)).unwrap(), "content");
     assert!(scratch.root().join("a").exists() && !scratch.root().join("a/x").exists());
     for path in ["a/x", "a/y", "b/x"] {
@@ -655,4 +667,121 @@ fn only_small_regular_files_of_the_same_disk_are_read_in_place() {
     }
     let kind = rustix::fs::statfs(scratch.root()).unwrap().f_type;
     assert_eq!(local, [0xef53, 0x0102_1994, 0x794c_7630, 0x5846_5342, 0x9123_683e].contains(&u64::try_from(kind).unwrap()), "{kind:x}");
+}
+
+/// The three changes there are, each with what was there before.
+const CHANGES: [(&str, Option<&str>, &str); 3] = [
+    ("files.write_text", None, "deep/new/note.txt"),
+    ("files.write_text", Some("before"), "note.txt"),
+    ("files.delete", Some("before"), "note.txt"),
+];
+
+fn params_of(action: &str, path: &str) -> Value {
+    if action == "files.delete" { json!({ "path": path }) } else { json!({ "path": path, "text": "after" }) }
+}
+
+/// A change that was prepared, and its context from then on.
+async fn prepared(scratch: &Scratch, action: &ActionId, before: Option<&str>, path: &str) -> CallContext {
+    if let Some(before) = before {
+        scratch.put(path, before);
+    }
+    let mut context = crate::builtin::tests::context();
+    let seen = picture(&scratch.root());
+    context.prepared = scratch.files.prepare(&context, action, &params_of(action.as_str(), path)).await.unwrap();
+    assert!(context.prepared.is_some());
+    assert_eq!(picture(&scratch.root()), seen, "preparing changes nothing anybody sees");
+    context
+}
+
+#[tokio::test]
+async fn a_change_that_was_made_is_seen_and_can_be_taken_back() {
+    for (action, before, path) in CHANGES {
+        let scratch = Scratch::new();
+        let id = ActionId::parse(action).unwrap();
+        let context = prepared(&scratch, &id, before, path).await;
+        let params = params_of(action, path);
+        assert_eq!(scratch.files.reconcile(&context, &id, &params).await, Ok(Reconciled::DidNot), "{action}");
+        let output = scratch.files.call(&context, &id, &params).await.unwrap();
+        assert_eq!(output.evidence, context.prepared, "what was kept before is what undoes it");
+        assert_eq!(scratch.files.verify(&context, &id, &params, &output).await, Ok(vec![Check::passed("read_back")]));
+        assert_eq!(scratch.files.reconcile(&context, &id, &params).await, Ok(Reconciled::Happened(output.clone())), "{action}");
+        let evidence = output.evidence.unwrap();
+        for _ in 0..2 {
+            let restored = scratch.files.revert(&context, &id, &evidence).await.unwrap();
+            assert_eq!(restored.value["restored"], path);
+            match before {
+                Some(before) => assert_eq!(scratch.content(path), before),
+                None => assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 0, "{action} left something behind"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_else_has_changed_since_is_neither_called_ours_nor_overwritten() {
+    for (action, before, path) in CHANGES {
+        let scratch = Scratch::new();
+        let id = ActionId::parse(action).unwrap();
+        let context = prepared(&scratch, &id, before, path).await;
+        let params = params_of(action, path);
+        scratch.put(path, "somebody else's");
+        assert_eq!(scratch.files.call(&context, &id, &params).await.unwrap_err().code(), "content_changed", "{action}");
+        assert_eq!(scratch.files.reconcile(&context, &id, &params).await, Ok(Reconciled::Unknown), "{action}");
+        let output = Output { evidence: context.prepared.clone(), ..Output::new(json!({})) };
+        let checks = scratch.files.verify(&context, &id, &params, &output).await.unwrap();
+        assert!(checks.len() == 1 && !checks[0].ok, "{checks:?}");
+        let refused = scratch.files.revert(&context, &id, context.prepared.as_ref().unwrap()).await.unwrap_err();
+        assert_eq!(refused.code(), "content_changed");
+        assert_eq!(scratch.content(path), "somebody else's");
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_gone_or_was_changed_restores_nothing() {
+    for spoil in [(|path: &Path| fs::remove_file(path).unwrap()) as fn(&Path), |path| fs::write(path, "forged").unwrap()] {
+        let scratch = Scratch::new();
+        let id = ActionId::parse("files.write_text").unwrap();
+        let context = prepared(&scratch, &id, Some("before"), "note.txt").await;
+        scratch.files.call(&context, &id, &params_of("files.write_text", "note.txt")).await.unwrap();
+        spoil(&scratch.snapshots().join(sha256("before")));
+        let lost = scratch.files.revert(&context, &id, context.prepared.as_ref().unwrap()).await.unwrap_err();
+        assert_eq!(lost.code(), "snapshot_lost");
+        assert_eq!(scratch.content("note.txt"), "after");
+        assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 1, "nothing half-written is left");
+    }
+}
+
+#[tokio::test]
+async fn evidence_of_another_call_is_refused() {
+    let scratch = Scratch::new();
+    let write = ActionId::parse("files.write_text").unwrap();
+    let context = prepared(&scratch, &write, Some("before"), "note.txt").await;
+    for params in [json!({ "path": "note.txt", "text": "other" }), json!({ "path": "other.txt", "text": "after" })] {
+        assert_eq!(scratch.files.call(&context, &write, &params).await.unwrap_err().code(), "evidence_of_another_call");
+    }
+    let delete = ActionId::parse("files.delete").unwrap();
+    let refused = scratch.files.call(&context, &delete, &json!({ "path": "note.txt" })).await.unwrap_err();
+    assert_eq!(refused.code(), "evidence_of_another_call");
+    assert_eq!(scratch.content("note.txt"), "before");
+}
+
+#[tokio::test]
+async fn a_call_acts_only_where_its_scope_lets_it() {
+    let scratch = Scratch::new();
+    scratch.put("src/a.txt", "before");
+    let scope = Scope { allowed_dirs: vec!["src".into()], forbidden_files: vec!["src/secret".into()], ..Scope::default() };
+    let context = CallContext { scope, ..crate::builtin::tests::context() };
+    let seen = picture(&scratch.root());
+    for path in ["a.txt", "src/secret", "src/secret/deep.txt", "srcs/a.txt"] {
+        let write = ActionId::parse("files.write_text").unwrap();
+        let params = json!({ "path": path, "text": "after" });
+        assert_eq!(scratch.files.prepare(&context, &write, &params).await.unwrap_err().code(), "outside_scope", "{path}");
+        assert_eq!(scratch.files.call(&context, &write, &params).await.unwrap_err().code(), "outside_scope", "{path}");
+        assert_eq!(scratch.files.preview(&context, &write, &params).await.unwrap_err().code(), "outside_scope", "{path}");
+        let delete = ActionId::parse("files.delete").unwrap();
+        assert_eq!(scratch.files.prepare(&context, &delete, &json!({ "path": path })).await.unwrap_err().code(), "outside_scope");
+    }
+    assert_eq!(picture(&scratch.root()), seen);
+    let write = ActionId::parse("files.write_text").unwrap();
+    scratch.files.call(&context, &write, &json!({ "path": "src/a.txt", "text": "after" })).await.unwrap();
 }

@@ -122,6 +122,8 @@ fn definition() -> Result<Action, crate::Error> {
         idempotency_key_fields: Vec::new(),
         // What was read cannot be unread.
         reversibility: Reversibility::NotReversible,
+        reversible_seconds: None,
+        checks: Vec::new(),
         repeatability: Repeatability::NotRepeatable,
         preview: Preview::Unsupported,
         preview_reads: None,

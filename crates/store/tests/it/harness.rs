@@ -380,6 +380,8 @@ impl Tenant {
             trace_id: invocation.trace_id.clone(),
             reward: Reward { scalar_millionths: 0, success: 0, quality: 0, cost: 0, latency: 0 },
             supersedes: None,
+            reverses: None,
+            settled: None,
             grant: invocation.grant.clone(),
             grant_returned: false,
             claimed: None,

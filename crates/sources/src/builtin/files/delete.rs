@@ -2,17 +2,19 @@
 
 use super::Place;
 use super::commitment::Commitment;
+use super::evidence::{Evidence, check_scope};
 use super::outcome::{changed, content_changed, unchanged};
 use super::path::WorkspacePath;
 use super::regular::Regular;
 use super::workspace::sync_folder;
+use crate::builtin::{refused, shown};
 use countersign_core::Digest;
+use countersign_core::effect::Scope;
 use countersign_core::source::{Error, Output};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::json;
-use std::os::fd::OwnedFd;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,27 +22,54 @@ pub(super) struct Delete {
     path: String,
 }
 
-pub(super) fn delete(place: &Place, params: &Delete, temporary: &str, commitment: &Commitment) -> Result<Output, Error> {
+/// What is to go, kept.
+pub(super) fn prepare(place: &Place, params: &Delete, scope: &Scope, temporary: &str) -> Result<Evidence, Error> {
     let path = WorkspacePath::parse(&params.path)?;
-    let Doomed { folder, file, digest } = Doomed::find(place, &path)?;
+    check_scope(scope, &path)?;
+    let Doomed { file, digest } = Doomed::find(place, &path)?;
     place.snapshots.keep(&file, digest, &path, temporary)?;
+    Ok(Evidence {
+        path: path.as_str().to_owned(),
+        previous_sha256: Some(digest),
+        new_sha256: None,
+        mode: Some(file.mode.as_raw_mode()),
+        made_folders: Vec::new(),
+    })
+}
+
+/// Removes what was prepared to go, if it is still that.
+pub(super) fn delete(place: &Place, params: &Delete, evidence: &Evidence, commitment: &Commitment) -> Result<Output, Error> {
+    let path = WorkspacePath::parse(&params.path)?;
+    if evidence.path != path.as_str() || evidence.new_sha256.is_some() {
+        return Err(refused("evidence_of_another_call", format!("what was prepared is not for deleting `{}`", shown(path.as_str()))));
+    }
+    let reached = place.workspace.reach(&path, path.folders())?;
+    if !reached.missing.is_empty() {
+        return Err(unchanged(Errno::NOENT, path.as_str()));
+    }
+    let folder = reached.folder;
     {
         let _alone = place.workspace.one_at_a_time();
-        if Regular::get(&place.workspace, &folder, &path)?.digest()? != digest {
+        if Some(Regular::get(&place.workspace, &folder, &path)?.digest()?) != evidence.previous_sha256 {
             return Err(content_changed(path.as_str()));
         }
         commitment.begin()?;
         rustix::fs::unlinkat(&folder, path.name(), AtFlags::empty()).map_err(|errno| unchanged(errno, path.as_str()))?;
     }
     sync_folder(&folder).map_err(|errno| changed(errno, path.as_str()))?;
-    let value = json!({ "deleted": true, "previous_sha256": digest });
-    let evidence = json!({ "path": path.as_str(), "previous_sha256": digest, "new_sha256": null });
-    Ok(Output { value, quality_thousandths: 1_000, evidence: Some(evidence) })
+    Ok(deleted(evidence))
+}
+
+/// What is answered of a file that is gone.
+pub(super) fn deleted(evidence: &Evidence) -> Output {
+    let value = json!({ "deleted": true, "previous_sha256": evidence.previous_sha256 });
+    Output { value, quality_thousandths: 1_000, evidence: Some(evidence.to_value()) }
 }
 
 /// Says what `delete` would remove, by the same checks.
-pub(super) fn preview(place: &Place, params: &Delete) -> Result<Output, Error> {
+pub(super) fn preview(place: &Place, params: &Delete, scope: &Scope) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&params.path)?;
+    check_scope(scope, &path)?;
     let doomed = Doomed::find(place, &path)?;
     let value = json!({ "path": path.as_str(), "change": "would_delete", "bytes": doomed.file.bytes, "previous_sha256": doomed.digest });
     Ok(Output { value, quality_thousandths: 1_000, evidence: None })
@@ -48,7 +77,6 @@ pub(super) fn preview(place: &Place, params: &Delete) -> Result<Output, Error> {
 
 /// A file that may be deleted, and what it holds.
 struct Doomed {
-    folder: OwnedFd,
     file: Regular,
     digest: Digest,
 }
@@ -61,6 +89,6 @@ impl Doomed {
         }
         let file = Regular::get(&place.workspace, &reached.folder, path)?;
         let digest = file.digest()?;
-        Ok(Self { folder: reached.folder, file, digest })
+        Ok(Self { file, digest })
     }
 }

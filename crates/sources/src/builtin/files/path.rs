@@ -61,6 +61,12 @@ impl WorkspacePath {
         names
     }
 
+    /// The paths of the innermost `count` folders on the way, outermost first.
+    pub(super) fn last_folders(&self, count: usize) -> Vec<String> {
+        let folders = self.folders();
+        (folders.len().saturating_sub(count)..folders.len()).map(|last| folders[..=last].join("/")).collect()
+    }
+
     pub(super) fn names(&self) -> Vec<&str> {
         self.0.split('/').collect()
     }

@@ -1,17 +1,23 @@
 //! Content that is about to be replaced, kept under its digest. What a receipt calls `previous_sha256` is found here.
 
-use super::outcome::{content_changed, unchanged};
+use super::outcome::{content_changed, unchanged, unchanged_io};
 use super::path::WorkspacePath;
 use super::regular::Regular;
 use super::staged::Staged;
-use super::workspace::{open_folder, remove_leftovers, sync_folder};
+use super::workspace::{open_beneath, open_folder, remove_leftovers, sync_folder};
+use crate::builtin::{failed, shown};
 use countersign_core::Digest;
 use countersign_core::limits::FILE_SNAPSHOT_BYTES_MAX;
 use countersign_core::source::Error;
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+
+/// Bytes of a snapshot in memory at a time.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 pub(super) struct Snapshots {
     folder: OwnedFd,
@@ -38,5 +44,27 @@ impl Snapshots {
         staged.sync()?;
         staged.replace(&digest.to_string()).map_err(|errno| unchanged(errno, path.as_str()))?;
         sync_folder(&self.folder).map_err(|errno| unchanged(errno, path.as_str()))
+    }
+
+    /// Hands out what was kept of `path` under this digest; it must still have it.
+    pub(super) fn copy(&self, digest: Digest, path: &WorkspacePath, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        let lost = || failed("snapshot_lost", format!("what `{}` held before is not among the snapshots any more", shown(path.as_str())));
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let opened = open_beneath(&self.folder, &digest.to_string(), flags, Mode::empty()).map_err(|_| lost())?;
+        let mut file = File::from(opened);
+        let mut hasher = Sha256::new();
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            match file.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(read) => {
+                    hasher.update(&chunk[..read]);
+                    each(&chunk[..read])?;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(unchanged_io(&error, path.as_str())),
+            }
+        }
+        if Digest::new(hasher.finalize().into()) == digest { Ok(()) } else { Err(lost()) }
     }
 }

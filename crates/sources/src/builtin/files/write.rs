@@ -3,6 +3,7 @@
 use super::Place;
 use super::commitment::Commitment;
 use super::diff::Diff;
+use super::evidence::{Evidence, check_scope};
 use super::outcome::{changed, content_changed, unchanged};
 use super::path::WorkspacePath;
 use super::regular::Regular;
@@ -10,6 +11,7 @@ use super::staged::Staged;
 use super::workspace::{FOLDER, Reached, open_beneath, sync_folder};
 use crate::builtin::{refused, shown};
 use countersign_core::Digest;
+use countersign_core::effect::Scope;
 use countersign_core::limits::{FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX};
 use countersign_core::source::{Error, Output};
 use rustix::fs::{AtFlags, Mode};
@@ -27,21 +29,45 @@ pub(super) struct WriteText {
     expected_sha256: Option<Digest>,
 }
 
-pub(super) fn write_text(place: &Place, params: &WriteText, temporary: &str, commitment: &Commitment) -> Result<Output, Error> {
+/// What it is to change, with what is there now kept.
+pub(super) fn prepare(place: &Place, params: &WriteText, scope: &Scope, temporary: &str) -> Result<Evidence, Error> {
     let path = WorkspacePath::parse(&params.path)?;
+    check_scope(scope, &path)?;
     let planned = Planned::new(place, params, &path)?;
     if let Some((file, digest)) = &planned.previous {
         place.snapshots.keep(file, *digest, &path, temporary)?;
     }
-    let (folder, made) = MadeFolders::make(planned.reached, &path)?;
+    Ok(Evidence {
+        path: path.as_str().to_owned(),
+        previous_sha256: planned.previous.as_ref().map(|(_, digest)| *digest),
+        new_sha256: Some(planned.new),
+        mode: planned.previous.as_ref().map(|(file, _)| file.mode.as_raw_mode()),
+        made_folders: path.last_folders(planned.reached.missing.len()),
+    })
+}
+
+/// Writes what was prepared, if everything is still as it was then.
+pub(super) fn write_text(
+    place: &Place,
+    params: &WriteText,
+    evidence: &Evidence,
+    temporary: &str,
+    commitment: &Commitment,
+) -> Result<Output, Error> {
+    let path = WorkspacePath::parse(&params.path)?;
+    let new = Digest::new(Sha256::digest(&params.text).into());
+    if evidence.path != path.as_str() || evidence.new_sha256 != Some(new) {
+        return Err(refused("evidence_of_another_call", format!("what was prepared is not for this change of `{}`", shown(path.as_str()))));
+    }
+    let (folder, made) = MadeFolders::make(place.workspace.reach(&path, path.folders())?, &path)?;
     let mut staged = Staged::create(&folder, temporary, Mode::from_raw_mode(0o644), &path)?;
     staged.write(params.text.as_bytes())?;
-    if let Some((file, _)) = &planned.previous {
-        staged.set_mode(file.mode)?;
+    if let Some(mode) = evidence.mode {
+        staged.set_mode(Mode::from_raw_mode(mode))?;
     }
     staged.sync()?;
 
-    let previous = planned.previous.map(|(_, digest)| digest);
+    let previous = evidence.previous_sha256;
     let placed = {
         let _alone = place.workspace.one_at_a_time();
         let present = Regular::find(&place.workspace, &folder, &path)?.map(|file| file.digest()).transpose()?;
@@ -57,18 +83,23 @@ pub(super) fn write_text(place: &Place, params: &WriteText, temporary: &str, com
     placed.map_err(|errno| if errno == Errno::EXIST { content_changed(path.as_str()) } else { unchanged(errno, path.as_str()) })?;
     made.keep();
     sync_folder(&folder).map_err(|errno| changed(errno, path.as_str()))?;
+    Ok(written(params, evidence))
+}
 
-    let mut value = json!({ "bytes_written": params.text.len(), "sha256_text": planned.new, "created": previous.is_none() });
+/// What is answered of a write that was made.
+pub(super) fn written(params: &WriteText, evidence: &Evidence) -> Output {
+    let previous = evidence.previous_sha256;
+    let mut value = json!({ "bytes_written": params.text.len(), "sha256_text": evidence.new_sha256, "created": previous.is_none() });
     if let Some(previous) = previous {
         value["previous_sha256"] = json!(previous);
     }
-    let evidence = json!({ "path": path.as_str(), "previous_sha256": previous, "new_sha256": planned.new });
-    Ok(Output { value, quality_thousandths: 1_000, evidence: Some(evidence) })
+    Output { value, quality_thousandths: 1_000, evidence: Some(evidence.to_value()) }
 }
 
 /// Says what `write_text` would do, by the same checks.
-pub(super) fn preview(place: &Place, params: &WriteText) -> Result<Output, Error> {
+pub(super) fn preview(place: &Place, params: &WriteText, scope: &Scope) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&params.path)?;
+    check_scope(scope, &path)?;
     let planned = Planned::new(place, params, &path)?;
     let mut value = json!({ "path": path.as_str(), "bytes": params.text.len(), "new_sha256": planned.new });
     let change = match &planned.previous {

@@ -1,0 +1,210 @@
+//! What surrounds an effect: what was kept before it, what was checked after it, and what was done when a check failed.
+
+use crate::source::Output;
+use crate::{PrincipalId, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// One thing that was looked at after an effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// Such as `result_schema`, `read_back`, or the command that was run.
+    pub name: String,
+    pub ok: bool,
+    /// Why not, in words that quote nothing secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl Check {
+    pub fn passed(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ok: true, detail: None }
+    }
+
+    pub fn failed(name: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { name: name.into(), ok: false, detail: Some(detail.into()) }
+    }
+}
+
+/// What an attempt is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The effect that was asked for.
+    #[default]
+    Effect,
+    /// The same once more, because a check failed.
+    Repair,
+    /// Taking it back, because a check failed.
+    Rollback,
+}
+
+impl Purpose {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Effect => "effect",
+            Self::Repair => "repair",
+            Self::Rollback => "rollback",
+        }
+    }
+}
+
+/// A repair or a rollback, and whether it did what it was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remedy {
+    pub attempted: bool,
+    pub ok: bool,
+}
+
+/// What came after the effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Aftermath {
+    /// Of the last try. `None`: nothing was there to be checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<Vec<Check>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Remedy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<Remedy>,
+    /// Who said how it ended, where nobody else could know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<SettledBy>,
+    /// In whose words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_reason: Option<String>,
+}
+
+impl Aftermath {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A person's word on an effect that was in doubt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettledBy {
+    pub at: Timestamp,
+    pub by: PrincipalId,
+}
+
+/// Where a call may act, narrower than its source would let it. Nothing said means: wherever the source acts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scope {
+    /// These files, besides what lies in `allowed_dirs`. With both empty, everything.
+    #[serde(default)]
+    pub allowed_files: Vec<String>,
+    #[serde(default)]
+    pub allowed_dirs: Vec<String>,
+    /// Whatever else is said, not these; a folder stands for all it holds.
+    #[serde(default)]
+    pub forbidden_files: Vec<String>,
+}
+
+impl Scope {
+    pub fn is_unbounded(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a path, relative to where the source acts and without `.` or `..`, may be changed.
+    pub fn permits(&self, path: &str) -> bool {
+        let names = names_of(path);
+        if names.is_none() || self.forbidden_files.iter().any(|forbidden| lies_in(path, forbidden)) {
+            return false;
+        }
+        let is_open = self.allowed_files.is_empty() && self.allowed_dirs.is_empty();
+        is_open
+            || self.allowed_files.iter().any(|allowed| names_of(allowed) == names)
+            || self.allowed_dirs.iter().any(|allowed| lies_in(path, allowed))
+    }
+}
+
+/// The names a path is made of; `None` when it climbs or starts at the root: such a path is permitted nowhere.
+fn names_of(path: &str) -> Option<Vec<&str>> {
+    if path.starts_with('/') {
+        return None;
+    }
+    let names: Vec<_> = path.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
+    (!names.contains(&"..")).then_some(names)
+}
+
+/// Whether a path is this one or beneath it. `src`, `src/`, `src/*` and `src/**` all name the folder.
+fn lies_in(path: &str, folder: &str) -> bool {
+    let folder = folder.strip_suffix("/**").or_else(|| folder.strip_suffix("/*")).unwrap_or(folder);
+    match (names_of(path), names_of(folder)) {
+        (Some(path), Some(folder)) => path.starts_with(&folder),
+        // What cannot be understood forbids nothing it does not name, and allows nothing.
+        (None, _) | (_, None) => false,
+    }
+}
+
+/// What became of an effect nobody saw the end of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reconciled {
+    Happened(Output),
+    /// Nothing of it is there.
+    DidNot,
+    /// A person has to say.
+    Unknown,
+}
+
+/// Where a source tells how far it has come. Lines of text, bounded by whoever listens.
+#[derive(Clone)]
+pub struct Progress(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Progress {
+    pub fn new(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+
+    pub fn tell(&self, line: &str) {
+        (self.0)(line);
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Progress")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(files: &[&str], dirs: &[&str], forbidden: &[&str]) -> Scope {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Scope { allowed_files: texts(files), allowed_dirs: texts(dirs), forbidden_files: texts(forbidden) }
+    }
+
+    #[test]
+    fn a_scope_narrows_and_what_it_forbids_wins() {
+        let cases = [
+            (scope(&[], &[], &[]), "any/thing.txt", true),
+            (scope(&["a.txt"], &[], &[]), "a.txt", true),
+            (scope(&["./a.txt"], &[], &[]), "a.txt", true),
+            (scope(&["a.txt"], &[], &[]), "b.txt", false),
+            (scope(&["a.txt"], &[], &[]), "a.txt/b", false),
+            (scope(&[], &["src"], &[]), "src/a/b.rs", true),
+            (scope(&[], &["src/"], &[]), "src/a", true),
+            (scope(&[], &["src/**"], &[]), "src/a", true),
+            (scope(&[], &["src"], &[]), "srcs/a", false),
+            (scope(&[], &["src"], &["src/secret"]), "src/secret", false),
+            (scope(&[], &["src"], &["src/secret"]), "src//./secret", false),
+            (scope(&[], &["src"], &["src/secret"]), "src/secret/deep", false),
+            (scope(&[], &["src"], &["src/secret"]), "src/secrets", true),
+            (scope(&[], &[], &[".env"]), ".env", false),
+            (scope(&[], &[], &[]), "../a", false),
+            (scope(&[], &[], &[]), "/etc/passwd", false),
+            (scope(&["../a"], &[], &[]), "../a", false),
+            (scope(&[], &[".."], &[]), "../a", false),
+            (scope(&[], &["/"], &[]), "a", false),
+        ];
+        for (scope, path, expected) in cases {
+            assert_eq!(scope.permits(path), expected, "{path} in {scope:?}");
+        }
+    }
+}

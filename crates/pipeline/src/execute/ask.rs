@@ -1,0 +1,111 @@
+//! The questions a source is asked. The only file that calls one; each answer is bounded in time, and a panic in a source is a
+//! broken source, not a lost invocation.
+
+use crate::Pipeline;
+use crate::catalogue::Definition;
+use crate::decide::Cleared;
+use crate::gate::Gated;
+use crate::stage::Stage;
+use countersign_core::Invocation;
+use countersign_core::effect::{Check, Reconciled};
+use countersign_core::limits::CALL_TIMEOUT_MS;
+use countersign_core::source::{CallContext, Error, Output, Source};
+use futures_util::FutureExt;
+use serde_json::Value;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+/// Whom to ask, and about what.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) source: &'a dyn Source,
+    pub(crate) definition: &'a Definition,
+    pub(crate) params: &'a Value,
+    pub(crate) invocation: &'a Invocation,
+}
+
+impl<'a> Subject<'a> {
+    pub(crate) fn of(gated: &'a Gated, invocation: &'a Invocation) -> Self {
+        let resolved = &gated.validated.resolved;
+        Self { source: &*resolved.source, definition: &resolved.definition, params: &resolved.admitted.request.params, invocation }
+    }
+
+    fn context(&self) -> CallContext {
+        let Invocation { org, space, session, id, attempts, evidence, scope, trace_id, .. } = self.invocation;
+        CallContext {
+            org: org.clone(),
+            space: space.clone(),
+            session: session.clone(),
+            invocation: id.clone(),
+            attempt: (*attempts).max(1),
+            timeout_ms: self.definition.action.timeout_ms.clamp(1, CALL_TIMEOUT_MS),
+            prepared: evidence.clone(),
+            failed_checks: Vec::new(),
+            scope: scope.clone(),
+            progress: None,
+            trace_id: trace_id.clone(),
+        }
+    }
+}
+
+impl Pipeline {
+    /// Makes ready what the effect needs and what undoes it.
+    pub(super) async fn ask_to_prepare(
+        &self,
+        cleared: &Cleared,
+        invocation: &Invocation,
+        failed: &[Check],
+    ) -> Result<Option<Value>, Error> {
+        let subject = Subject::of(cleared.gated(), invocation);
+        let context = CallContext { prepared: None, failed_checks: failed.to_vec(), ..subject.context() };
+        self.bounded(&subject, &context, subject.source.prepare(&context, &subject.definition.action.id, subject.params)).await
+    }
+
+    /// The effect. Takes what was cleared, and nothing else.
+    pub(super) async fn ask_to_call(&self, cleared: &Cleared, invocation: &Invocation, failed: &[Check]) -> Result<Output, Error> {
+        let subject = Subject::of(cleared.gated(), invocation);
+        let context = CallContext { failed_checks: failed.to_vec(), ..subject.context() };
+        self.bounded(&subject, &context, subject.source.call(&context, &subject.definition.action.id, subject.params)).await
+    }
+
+    pub(super) async fn ask_for_preview(&self, gated: &Gated, invocation: &Invocation) -> Result<Output, Error> {
+        let subject = Subject::of(gated, invocation);
+        let context = subject.context();
+        self.bounded(&subject, &context, subject.source.preview(&context, &subject.definition.action.id, subject.params)).await
+    }
+
+    /// Looks whether the effect is as it should be.
+    pub(crate) async fn ask_to_verify(&self, subject: Subject<'_>, output: &Output) -> Result<Vec<Check>, Error> {
+        let context = subject.context();
+        self.bounded(&subject, &context, subject.source.verify(&context, &subject.definition.action.id, subject.params, output)).await
+    }
+
+    /// Takes the effect back. What was cleared to happen may always be undone; undoing it on demand is cleared as a call of its own.
+    pub(crate) async fn ask_to_revert(&self, subject: Subject<'_>, evidence: &Value) -> Result<Output, Error> {
+        let context = subject.context();
+        self.bounded(&subject, &context, subject.source.revert(&context, &subject.definition.action.id, evidence)).await
+    }
+
+    /// Finds out what became of an effect nobody saw the end of.
+    pub(crate) async fn ask_to_reconcile(&self, subject: Subject<'_>) -> Result<Reconciled, Error> {
+        let context = subject.context();
+        self.bounded(&subject, &context, subject.source.reconcile(&context, &subject.definition.action.id, subject.params)).await
+    }
+
+    async fn bounded<T>(
+        &self,
+        subject: &Subject<'_>,
+        context: &CallContext,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let _timed = self.timed(Stage::Source);
+        let timeout_ms = context.timeout_ms;
+        let source_id = || subject.definition.action.id.source().to_owned();
+        match tokio::time::timeout(Duration::from_millis(timeout_ms), AssertUnwindSafe(asked).catch_unwind()).await {
+            Ok(Ok(answer)) => answer,
+            // What it said is in the server's log; it may quote params.
+            Ok(Err(_panic)) => Err(Error::Broken { source_id: source_id(), message: "it stopped working, by a bug".to_owned() }),
+            Err(_) => Err(Error::TimedOut { source_id: source_id(), timeout_ms }),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Taking back the effect of an earlier invocation, on demand: a call of its own, with its own gates, decision and receipt.
+
+use crate::resolve::Resolved;
+use crate::{Error, Outcome, Pipeline, Request};
+use countersign_core::action::Reversibility;
+use countersign_core::effect::Scope;
+use countersign_core::invocation::Intention;
+use countersign_core::{Invocation, InvocationId, Principal, Status};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// What the keys of such calls begin with: one effect is taken back once. No caller may choose such a key.
+pub(crate) const REVERT_KEY: &str = "revert:";
+
+impl Pipeline {
+    pub async fn revert(
+        &self,
+        principal: &Principal,
+        id: &InvocationId,
+        reason: Option<String>,
+        trace_id: String,
+    ) -> Result<Outcome, Error> {
+        let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
+        let reversed = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
+        let request = Request {
+            principal: principal.clone(),
+            session: reversed.session.clone(),
+            action: reversed.action.to_string(),
+            params: json!({ "reverses": id }),
+            idempotency_key: Some(format!("{REVERT_KEY}{id}")),
+            approval_ref: None,
+            intention: Intention::Revert,
+            reverses: Some(id.clone()),
+            scope: Scope::default(),
+            commands: Vec::new(),
+            reason,
+            claimed: None,
+            provenance: BTreeMap::new(),
+            trace_id,
+        };
+        self.invoke(request).await
+    }
+
+    /// Whether there is an effect, and a way back from it.
+    pub(crate) async fn check_revertible(&self, resolved: &Resolved) -> Result<(), Error> {
+        let Some(id) = &resolved.admitted.request.reverses else {
+            return Ok(());
+        };
+        let session = &resolved.admitted.session;
+        let reversed = self.ledger().find_invocation(&session.org, id).await?;
+        let reversed = reversed.filter(|reversed| reversed.session == session.id);
+        let reversed = reversed.ok_or_else(|| Error::UnknownInvocation { invocation: id.to_string() })?;
+        let now = self.ledger().now().await?;
+        let until = until(resolved, &reversed);
+        let why = if reversed.status != Status::Succeeded || reversed.intention != Intention::Effect {
+            "it has no effect that stands"
+        } else if resolved.action().reversibility != Reversibility::Reversible || reversed.evidence.is_none() {
+            "nothing was kept to do so with"
+        } else if until.is_some_and(|until| until <= now) {
+            "its time has passed"
+        } else if (resolved.definition.structural, resolved.definition.textual) != (reversed.digests.structural, reversed.digests.textual) {
+            "the action is defined otherwise now"
+        } else {
+            return Ok(());
+        };
+        Err(Error::NotRevertible { invocation: id.clone(), why })
+    }
+}
+
+fn until(resolved: &Resolved, reversed: &Invocation) -> Option<countersign_core::Timestamp> {
+    let seconds = resolved.action().reversible_seconds?;
+    reversed.ended_at.map(|ended| ended.plus_seconds(seconds))
+}

@@ -1,0 +1,160 @@
+//! What is known of a change before it is made: enough to see whether it is there, and to take it back.
+
+use super::Place;
+use super::commitment::Commitment;
+use super::outcome::{changed, content_changed, unchanged};
+use super::path::WorkspacePath;
+use super::regular::Regular;
+use super::staged::Staged;
+use super::workspace::sync_folder;
+use crate::builtin::{failed, refused, shown};
+use countersign_core::Digest;
+use countersign_core::effect::{Check, Scope};
+use countersign_core::source::{Error, Output};
+use rustix::fs::{AtFlags, Mode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub(super) const READ_BACK: &str = "read_back";
+
+/// A file as it was, and as it is to be. The content itself is in the snapshots, under its digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Evidence {
+    pub(super) path: String,
+    /// `None`: there was no such file.
+    pub(super) previous_sha256: Option<Digest>,
+    /// `None`: there is to be none.
+    pub(super) new_sha256: Option<Digest>,
+    /// Permissions of the file that was there.
+    pub(super) mode: Option<u32>,
+    /// Folders that are made for it, the outermost first.
+    #[serde(default)]
+    pub(super) made_folders: Vec<String>,
+}
+
+/// What is found where a change was to be made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// As it was to be.
+    New,
+    /// As it was.
+    Previous,
+    /// Somebody else's.
+    Other,
+}
+
+impl Evidence {
+    pub(super) fn read(value: &Value) -> Result<Self, Error> {
+        Self::deserialize(value).map_err(|_| failed("evidence_unreadable", "what was kept before the change does not read".to_owned()))
+    }
+
+    pub(super) fn to_value(&self) -> Value {
+        json!(self)
+    }
+
+    /// A write that changes nothing counts as made.
+    pub(super) fn compare(&self, present: Option<Digest>) -> Found {
+        if present == self.new_sha256 {
+            Found::New
+        } else if present == self.previous_sha256 {
+            Found::Previous
+        } else {
+            Found::Other
+        }
+    }
+}
+
+/// Where a call may act at most is part of every check.
+pub(super) fn check_scope(scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
+    if scope.permits(path.as_str()) {
+        return Ok(());
+    }
+    Err(refused("outside_scope", format!("`{}` lies outside the scope of the call", shown(path.as_str()))))
+}
+
+/// What a path holds now.
+pub(super) fn present(place: &Place, path: &WorkspacePath) -> Result<Option<Digest>, Error> {
+    let reached = place.workspace.reach(path, path.folders())?;
+    if !reached.missing.is_empty() {
+        return Ok(None);
+    }
+    Regular::find(&place.workspace, &reached.folder, path)?.map(|file| file.digest()).transpose()
+}
+
+/// What is there now, beside what was to be. Waits for a change that is under way.
+pub(super) fn look(place: &Place, evidence: &Evidence) -> Result<Found, Error> {
+    let path = WorkspacePath::parse(&evidence.path)?;
+    let _alone = place.workspace.one_at_a_time();
+    Ok(evidence.compare(present(place, &path)?))
+}
+
+pub(super) fn verify(place: &Place, evidence: &Evidence) -> Result<Vec<Check>, Error> {
+    Ok(vec![match look(place, evidence)? {
+        Found::New => Check::passed(READ_BACK),
+        Found::Previous => Check::failed(READ_BACK, format!("`{}` is as it was before", shown(&evidence.path))),
+        Found::Other => Check::failed(READ_BACK, format!("`{}` does not hold what was written", shown(&evidence.path))),
+    }])
+}
+
+/// Puts back what was there, unless somebody has changed it since. A second time finds it done.
+pub(super) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commitment: &Commitment) -> Result<Output, Error> {
+    let path = WorkspacePath::parse(&evidence.path)?;
+    let restored = || {
+        let value = json!({ "restored": path.as_str(), "sha256": evidence.previous_sha256 });
+        Ok(Output { value, quality_thousandths: 1_000, evidence: None })
+    };
+    if present(place, &path)? == evidence.previous_sha256 {
+        return restored();
+    }
+    let reached = place.workspace.reach(&path, path.folders())?;
+    if !reached.missing.is_empty() {
+        return Err(content_changed(path.as_str()));
+    }
+    let folder = reached.folder;
+    let staged = match evidence.previous_sha256 {
+        None => None,
+        Some(digest) => {
+            let mode = Mode::from_raw_mode(evidence.mode.unwrap_or(0o644));
+            let mut staged = Staged::create(&folder, temporary, mode, &path)?;
+            place.snapshots.copy(digest, &path, |chunk| staged.write(chunk))?;
+            staged.set_mode(mode)?;
+            staged.sync()?;
+            Some(staged)
+        }
+    };
+    {
+        let _alone = place.workspace.one_at_a_time();
+        match evidence.compare(present(place, &path)?) {
+            Found::New => {}
+            Found::Previous => return restored(),
+            Found::Other => return Err(content_changed(path.as_str())),
+        }
+        commitment.begin()?;
+        let put_back = match staged {
+            Some(staged) if evidence.new_sha256.is_none() => staged.appear(path.name()),
+            Some(staged) => staged.replace(path.name()),
+            None => rustix::fs::unlinkat(&folder, path.name(), AtFlags::empty()),
+        };
+        put_back.map_err(|errno| unchanged(errno, path.as_str()))?;
+    }
+    sync_folder(&folder).map_err(|errno| changed(errno, path.as_str()))?;
+    remove_made(place, evidence);
+    if present(place, &path)? != evidence.previous_sha256 {
+        return Err(content_changed(path.as_str()));
+    }
+    restored()
+}
+
+/// Folders the change was made in, where nothing else is in them by now.
+fn remove_made(place: &Place, evidence: &Evidence) {
+    for made in evidence.made_folders.iter().rev() {
+        let Ok(path) = WorkspacePath::parse(made) else { continue };
+        if let Ok(reached) = place.workspace.reach(&path, path.folders())
+            && reached.missing.is_empty()
+        {
+            // Fails where something is in it, and then it stays, rightly.
+            let _ = rustix::fs::unlinkat(&reached.folder, path.name(), AtFlags::REMOVEDIR);
+        }
+    }
+}
