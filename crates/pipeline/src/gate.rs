@@ -13,6 +13,7 @@ use countersign_core::consent::purpose_of;
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use countersign_core::invocation::{Failure, TakenOut};
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
+use countersign_core::principal::Standing;
 use countersign_core::quarantine::Caught;
 use countersign_core::session::SelfApproval;
 use countersign_core::{ActionId, Band, Decision, Digest, Invocation, Principal, Space, Status, Timestamp, UserId};
@@ -160,7 +161,7 @@ impl Pipeline {
         let Admitted { session, space, request, .. } = &resolved.admitted;
         let (org, action) = (&session.org, resolved.action());
         let policies = self.policies_of(org).await?;
-        let max_band = self.max_band_of(&request.principal).await?;
+        let standing = self.standing_of(&request.principal).await?;
         let cross_space_listed = self.is_listed_crossing(space, &request.params, &action.id).await?;
         let mut facts = Facts::default();
         // Only policies ask for the rest.
@@ -172,7 +173,7 @@ impl Pipeline {
             action,
             space,
             params: &request.params,
-            max_band,
+            standing,
             now: facts.now,
             consents: &facts.consents,
             drift: resolved.drift,
@@ -203,11 +204,11 @@ impl Pipeline {
         Ok(Facts { now, consents, labels, obtainable })
     }
 
-    /// The most dangerous band that the person behind the caller may act in.
-    pub(crate) async fn max_band_of(&self, principal: &Principal) -> Result<Band, Error> {
+    /// How far the person behind the caller reaches. Read here and not from the token: it is a rule, and of the version decided under.
+    pub(crate) async fn standing_of(&self, principal: &Principal) -> Result<Standing, Error> {
         match &principal.owner {
-            Some(owner) => Ok(self.ledger().find_max_band(&principal.org, owner).await?),
-            None => Ok(Band::Black),
+            Some(owner) => Ok(self.ledger().find_standing(&principal.org, owner).await?),
+            None => Ok(Standing { role: None, max_band: Band::Black }),
         }
     }
 

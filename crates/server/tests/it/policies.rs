@@ -8,6 +8,7 @@ on_both_engines!(
     a_policy_that_does_not_hold_up_changes_nothing,
     a_policy_may_ask_for_a_person,
     a_policy_may_ask_for_one_person_in_particular,
+    a_policy_may_ask_who_stands_behind_an_agent,
     a_policy_acts_at_once_also_on_what_waits_and_what_is_repeated,
     only_policies_about_an_action_void_what_waits_for_it,
     a_permit_gives_what_an_action_requires,
@@ -129,6 +130,42 @@ async fn a_policy_may_ask_for_one_person_in_particular(kind: Kind) {
     let asked = agent.pending("fake.write", json!({})).await;
     ada.approve(&asked).await.ok();
     assert_eq!(server.source.effects(), 1);
+    server.verify().await;
+}
+
+async fn a_policy_may_ask_who_stands_behind_an_agent(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let mia = server.owner.person("mia", "member").await;
+    let id = mia.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    let become_ = async |role: &str| {
+        server.owner.send(reqwest::Method::PATCH, &format!("/api/v1/users/{id}"), Some(json!({ "role": role }))).await.ok();
+    };
+    let (mias, owners) = (mia.new_session(json!({})).await, server.agent().await);
+    server.owner.set_mode("fake.write", "allow").await;
+    let behind = |role: &str| format!("unless {{ principal has owner && principal.owner in Countersign::Role::\"{role}\" }}");
+    let texts = json!({ "abac": forbid("abac.behind", "fake.write", &behind("admin")), "space": forbid("space.behind", "fake.send", &behind("owner")) });
+    server.owner.set_policies(texts).await.ok();
+    mias.invoke("fake.write", json!({})).await.problem(403, "denied_by_policy");
+    owners.invoke("fake.write", json!({})).await.problem(403, "denied_by_policy");
+    owners.pending("fake.send", json!({})).await;
+    mias.invoke("fake.send", json!({})).await.problem(403, "denied_by_policy");
+    become_("admin").await;
+    mias.invoke("fake.write", json!({})).await.ok();
+    // Asked by an agent of an admin, answered when they no longer are one.
+    server.owner.set_mode("fake.write", "require_approval").await;
+    let waiting = mias.pending("fake.write", json!({})).await;
+    become_("member").await;
+    server.owner.approve(&waiting).await.problem(409, "policy_mismatch");
+    assert_eq!(server.source.effects(), 1);
+    // A service has the one who made it behind it. What nobody keeps has no word.
+    let made = server.owner.post("/api/v1/tokens", json!({ "name": "ci", "scopes": ["create_session", "invoke"] })).await.ok();
+    let service = server.owner.with_token(made["token"].as_str().unwrap());
+    let session = service.post("/api/v1/sessions", json!({})).await.ok();
+    let path = format!("/api/v1/sessions/{}/actions/invoke", session["id"].as_str().unwrap());
+    assert_eq!(service.post(&path, json!({ "action": "fake.send" })).await.status, 202);
+    for unknown in ["when { resource has members && resource.members.isEmpty() }", "when { principal in Countersign::Space::\"x\" }"] {
+        server.owner.set_policies(json!({ "abac": forbid("abac.x", "fake.write", unknown) })).await.problem(422, "invalid_policy");
+    }
     server.verify().await;
 }
 
