@@ -20,6 +20,7 @@ on_both_engines!(
     where_content_came_from_can_only_tighten,
     another_space_is_reached_only_where_it_is_listed,
     a_mode_changed_while_calls_pour_in_decides_every_intent_after_it,
+    a_role_changed_while_calls_pour_in_holds_for_every_intent_after_it,
 );
 on_postgres!(policies_set_by_one_server_hold_in_the_other, modes_changed_by_one_server_decide_every_intent_of_the_other);
 
@@ -425,6 +426,44 @@ async fn pour(server: &TestServer, url: &str) {
 async fn a_mode_changed_while_calls_pour_in_decides_every_intent_after_it(kind: Kind) {
     let server = TestServer::start(kind).await;
     pour(&server, &server.url).await;
+}
+
+async fn a_role_changed_while_calls_pour_in_holds_for_every_intent_after_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let mia = server.owner.person("mia", "admin").await;
+    let id = mia.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    let path = format!("/api/v1/users/{id}");
+    server.owner.set_mode("fake.write", "allow").await;
+    let behind = r#"unless { principal has owner && principal.owner in Countersign::Role::"admin" }"#;
+    server.owner.set_policies(json!({ "abac": forbid("abac.behind", "fake.write", behind) })).await.ok();
+    let agents = futures_util::future::join_all((0..4).map(|_| mia.new_session(json!({})))).await;
+    let calls = agents.into_iter().map(async |agent| {
+        for at in 0..15 {
+            let answer = agent.invoke("fake.write", json!({ "count": at })).await;
+            // Decided again too often: nothing was done, and retrying is safe.
+            assert!([200, 403, 503].contains(&answer.status), "{answer:?}");
+        }
+    });
+    let toggling = async {
+        for at in 0..50 {
+            let role = if at % 2 == 0 { "member" } else { "admin" };
+            server.owner.send(reqwest::Method::PATCH, &path, Some(json!({ "role": role }))).await.ok();
+        }
+    };
+    tokio::join!(futures_util::future::join_all(calls), toggling);
+    let (mut is_admin, mut changes) = (true, 0);
+    for (kind, body) in server.log().await {
+        match kind.as_str() {
+            "rule" if body["change"]["rule"] == "role_changed" => {
+                is_admin = body["change"]["role"] == "admin";
+                changes += 1;
+            }
+            "intent" => assert!(is_admin, "{body}"),
+            _ => {}
+        }
+    }
+    assert_eq!(changes, 50);
+    server.verify().await;
 }
 
 async fn modes_changed_by_one_server_decide_every_intent_of_the_other(kind: Kind) {
