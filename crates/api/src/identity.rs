@@ -146,11 +146,16 @@ pub struct UserView {
     pub disabled_at: Option<String>,
 }
 
-/// Changes a person's limits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// A change to a person; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeUserRequest {
-    pub max_band: BandName,
+    /// What they may do. Nobody changes their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<RoleName>,
+    /// The most dangerous band they, and whoever acts for them, may act in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_band: Option<BandName>,
 }
 
 /// A token to be created: for a person, or for a service with scopes.

@@ -11,8 +11,8 @@ pub(crate) use usage::failure as usage_failure;
 
 use crate::client::Client;
 use crate::commands::{
-    action::Action, answer, backup, completions, consent::Consent as ConsentCommand, context, doctor, explain, grant::Grant,
-    help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man, mode::Mode,
+    action::Action, answer, backup, canary::Canary, completions, consent::Consent as ConsentCommand, context, doctor, explain,
+    grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man, mode::Mode,
     notification::Notification, policy::Policy, quarantine::Quarantine, receipt::Receipt, serve, session::Session, show, snooze,
     space::Space, token::Token, user::User,
 };
@@ -224,6 +224,9 @@ pub(crate) enum Command {
     /// What was too dangerous to run
     #[command(subcommand)]
     Quarantine(Quarantine),
+    /// Texts laid out to be stolen
+    #[command(subcommand)]
+    Canary(Canary),
 
     /// The signed records, and their proof
     #[command(subcommand)]
@@ -284,6 +287,7 @@ impl Command {
             | Self::Policy(_)
             | Self::Consent(_)
             | Self::Quarantine(_)
+            | Self::Canary(_)
             | Self::KillSwitch(_)
             | Self::Key(_)
             | Self::Openapi

@@ -5,11 +5,12 @@ use crate::decision::{Drift, Lock, Mode};
 use crate::grant::GrantTerms;
 use crate::invocation::Answer;
 use crate::policies::PoliciesInForce;
+use crate::principal::Standing;
 use crate::quarantine::{Caught, Holds, Quarantine, QuarantineState};
 use crate::switch::Switch;
 use crate::{
-    ActionId, ApprovalId, AutomationId, Band, Digest, EventId, Future, Grant, GrantId, IntentId, Invocation, InvocationId, OrgId,
-    Principal, PrincipalId, ReceiptId, Session, SessionId, Space, SpaceId, Status, Timestamp, UserId,
+    ActionId, ApprovalId, AutomationId, Digest, EventId, Future, Grant, GrantId, IntentId, Invocation, InvocationId, OrgId, Principal,
+    PrincipalId, ReceiptId, Session, SessionId, Space, SpaceId, Status, Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -381,8 +382,8 @@ pub trait Ledger: Send + Sync {
     fn find_purposes<'a>(&'a self, org: &'a OrgId, user: &'a UserId, space: &'a SpaceId) -> Future<'a, Result<Vec<String>, Error>>;
     /// Whether this action may reach from the space into the other, named as the params name it.
     fn is_crossing<'a>(&'a self, org: &'a OrgId, from: &'a SpaceId, to: &'a str, action: &'a ActionId) -> Future<'a, Result<bool, Error>>;
-    /// The most dangerous band this person, and whoever acts for them, may act in.
-    fn find_max_band<'a>(&'a self, org: &'a OrgId, user: &'a UserId) -> Future<'a, Result<Band, Error>>;
+    /// How far this person reaches now.
+    fn find_standing<'a>(&'a self, org: &'a OrgId, user: &'a UserId) -> Future<'a, Result<Standing, Error>>;
     /// Everyone who may say yes.
     fn list_approvers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<UserId>>, Error>>;
     /// Texts that were laid out to be stolen.

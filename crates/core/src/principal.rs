@@ -1,6 +1,6 @@
 //! Who acts, as proved by a token.
 
-use crate::{AutomationId, OrgId, SessionId, TokenId, UserId};
+use crate::{AutomationId, Band, OrgId, SessionId, TokenId, UserId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -85,6 +85,15 @@ impl Role {
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == text)
     }
+}
+
+/// How far a person reaches, and with them whoever acts for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Absent where there is nobody.
+    pub role: Option<Role>,
+    /// The most dangerous band they may act in.
+    pub max_band: Band,
 }
 
 /// What a principal may do at a door. Agents hold `Invoke` and `ReadSession` for their own session, never more.

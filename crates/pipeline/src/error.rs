@@ -57,7 +57,9 @@ impl Conflict {
             Self::ArgsMismatch => "the params are not the ones that were shown; send the approved params",
             Self::DefinitionMismatch => "the action's definition has changed since; start anew after a review",
             Self::PolicyMismatch => "the rules for this action have changed since; start anew",
-            Self::TupleMismatch => "principal, session, space or source is not the one it was asked for; use the original context",
+            Self::TupleMismatch => {
+                "principal, approver, session, space or source is not what it was when it was asked for; use the original context, or ask again"
+            }
             Self::Stopped => "a kill switch is on; it stays in the queue and its clock stands still, answer again once the switch is off",
             Self::AlreadyApproved => "you have said yes already, and more people are needed; ask someone else",
         }

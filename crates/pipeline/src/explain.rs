@@ -65,7 +65,7 @@ impl Pipeline {
         let (session, principal, quorum) = (session.clone(), request.principal.clone(), space.quorum.of(tier));
         let errors = if question.params.is_some() { errors_of(&resolved) } else { Vec::new() };
         let validated = self.validated_as_it_is(resolved).await?;
-        let (gated, denial, is_caught) = match self.gate(validated, None).await? {
+        let (gated, denial, is_caught) = match self.gate_unseen(validated).await? {
             Gates::Passed(gated) => (gated, None, false),
             Gates::Denied(gated, failure) => (*gated, Some(failure.message), false),
             Gates::Quarantined(gated, caught) => (*gated, caught.into_iter().next().map(|caught| caught.message), true),

@@ -4,6 +4,7 @@
 mod outgoing;
 
 use crate::admit::Admitted;
+use crate::policies::{Slice, slice_of};
 use crate::stage::Stage;
 use crate::truncate::truncate;
 use crate::validate::Validated;
@@ -13,6 +14,7 @@ use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use countersign_core::effect::{Aftermath, Purpose};
 use countersign_core::invocation::{Failure, TakenOut};
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
+use countersign_core::principal::Standing;
 use countersign_core::quarantine::Caught;
 use countersign_core::session::SelfApproval;
 use countersign_core::{ActionId, Band, Decision, Digest, Invocation, Principal, Space, Status, Timestamp, UserId};
@@ -112,7 +114,32 @@ impl Pipeline {
     /// `yes` is the approval that was given, when the call comes back with one.
     pub(crate) async fn gate(&self, validated: Validated, yes: Option<policy::Approval>) -> Result<Gates, Error> {
         let _timed = self.timed(Stage::Gate);
-        let mut gated = self.ruled(validated, yes).await?;
+        let (gated, slice) = self.ruled(validated, yes).await?;
+        self.note_ruling(&gated, slice).await?;
+        self.look_inside(gated).await
+    }
+
+    /// The same for who only wonders: nothing is kept, logged or counted.
+    pub(crate) async fn gate_unseen(&self, validated: Validated) -> Result<Gates, Error> {
+        let (gated, _) = self.ruled(validated, None).await?;
+        self.look_inside(gated).await
+    }
+
+    /// Keeps what the org's policies said, and alerts where one of them could not be evaluated.
+    async fn note_ruling(&self, gated: &Gated, slice: Option<Slice>) -> Result<(), Error> {
+        let resolved = &gated.validated.resolved;
+        for broken in gated.gates.iter().filter(|verdict| !verdict.errors.is_empty()) {
+            tracing::error!(gate = broken.gate.as_str(), action = %resolved.action().id, errors = ?broken.errors, "a policy could not be evaluated; the call is denied");
+            metrics::counter!("countersign_policy_errors_total", "gate" => broken.gate.as_str()).increment(1);
+        }
+        match slice {
+            Some(Slice { digest, text }) => self.archive_once(&resolved.admitted.session.org, digest, text).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The two gates that look at the content.
+    async fn look_inside(&self, mut gated: Gated) -> Result<Gates, Error> {
         if let Some(denial) = policy::denied(&gated.gates) {
             let failure = denied_by(denial);
             return Ok(Gates::Denied(Box::new(gated), failure));
@@ -125,12 +152,12 @@ impl Pipeline {
     }
 
     /// The four gates that are ruled: our own rules, and the org's policies.
-    async fn ruled(&self, validated: Validated, yes: Option<policy::Approval>) -> Result<Gated, Error> {
+    async fn ruled(&self, validated: Validated, yes: Option<policy::Approval>) -> Result<(Gated, Option<Slice>), Error> {
         let resolved = &validated.resolved;
         let Admitted { session, space, request, .. } = &resolved.admitted;
         let (org, action) = (&session.org, resolved.action());
         let policies = self.policies_of(org).await?;
-        let max_band = self.max_band_of(&request.principal).await?;
+        let standing = self.standing_of(&request.principal).await?;
         let cross_space_listed = self.is_listed_crossing(space, &request.params, &action.id).await?;
         let mut facts = Facts::default();
         // Only policies ask for the rest.
@@ -142,7 +169,7 @@ impl Pipeline {
             action,
             space,
             params: &request.params,
-            max_band,
+            standing,
             now: facts.now,
             consents: &facts.consents,
             drift: resolved.drift,
@@ -152,12 +179,9 @@ impl Pipeline {
             obtainable: facts.obtainable.as_ref(),
         };
         let gates = policy::gate(&call, policies.as_deref());
-        for broken in gates.iter().filter(|verdict| !verdict.errors.is_empty()) {
-            tracing::error!(gate = broken.gate.as_str(), action = %action.id, errors = ?broken.errors, "a policy could not be evaluated; the call is denied");
-            metrics::counter!("countersign_policy_errors_total", "gate" => broken.gate.as_str()).increment(1);
-        }
-        let policies = self.slice_of(org, policies.as_deref(), action).await?;
-        Ok(Gated { validated, gates, policies, taken_out: None, as_sent: None })
+        let slice = slice_of(policies.as_deref(), action);
+        let policies = slice.as_ref().map(|slice| slice.digest);
+        Ok((Gated { validated, gates, policies, taken_out: None, as_sent: None }, slice))
     }
 
     async fn facts(&self, validated: &Validated) -> Result<Facts, Error> {
@@ -176,11 +200,11 @@ impl Pipeline {
         Ok(Facts { now, consents, labels, obtainable })
     }
 
-    /// The most dangerous band that the person behind the caller may act in.
-    pub(crate) async fn max_band_of(&self, principal: &Principal) -> Result<Band, Error> {
+    /// How far the person behind the caller reaches. Read here and not from the token: it is a rule, and of the version decided under.
+    pub(crate) async fn standing_of(&self, principal: &Principal) -> Result<Standing, Error> {
         match &principal.owner {
-            Some(owner) => Ok(self.ledger().find_max_band(&principal.org, owner).await?),
-            None => Ok(Band::Black),
+            Some(owner) => Ok(self.ledger().find_standing(&principal.org, owner).await?),
+            None => Ok(Standing { role: None, max_band: Band::Black }),
         }
     }
 

@@ -98,7 +98,13 @@ impl Pipeline {
             PrincipalId::User(user) => Some(user.clone()),
             PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => None,
         });
-        let yes = policy::Approval { by: by.collect(), expires: held.expires_at };
+        let by: Vec<_> = by.collect();
+        // A yes counts for as long as who gave it may give one.
+        let approvers = self.ledger().list_approvers(&approved.org).await?;
+        if by.iter().any(|user| !approvers.contains(user)) {
+            return Ok(Derived::Different(Conflict::TupleMismatch));
+        }
+        let yes = policy::Approval { by, expires: held.expires_at };
         let Gates::Passed(gated) = self.gate(validated, Some(yes)).await? else {
             return Ok(Derived::Different(Conflict::PolicyMismatch));
         };

@@ -45,16 +45,17 @@ impl Pipeline {
     pub async fn policy_schema(&self, org: &OrgId) -> String {
         policy::cedar::schema(&self.inner.catalogue.all_actions(org).await)
     }
+}
 
-    /// What the org's policies say about one action, by digest, kept for whoever verifies a receipt later.
-    pub(crate) async fn slice_of(&self, org: &OrgId, policies: Option<&Policies>, action: &Action) -> Result<Option<Digest>, Error> {
-        let Some(slice) = policies.and_then(|policies| policies.slice_of(action)) else {
-            return Ok(None);
-        };
-        let digest = policy::digest::policies(&slice);
-        self.archive_once(org, digest, slice).await?;
-        Ok(Some(digest))
-    }
+/// What the org's policies say about one action. Whoever verifies a receipt finds the text by its digest.
+pub(crate) struct Slice {
+    pub(crate) digest: Digest,
+    pub(crate) text: String,
+}
+
+pub(crate) fn slice_of(policies: Option<&Policies>, action: &Action) -> Option<Slice> {
+    let text = policies.and_then(|policies| policies.slice_of(action))?;
+    Some(Slice { digest: policy::digest::policies(&text), text })
 }
 
 /// Off the threads that answer requests: many policies take a while.

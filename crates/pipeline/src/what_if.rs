@@ -67,7 +67,7 @@ impl Pipeline {
             return Ok(Replayed::Skipped);
         };
         let policies = if proposal.keeps_policies { self.policies_of(org).await? } else { proposal.policies.clone() };
-        let max_band = self.max_band_of(&principal).await?;
+        let standing = self.standing_of(&principal).await?;
         let consents = self.purposes_of(&principal, &space).await?;
         let cross_space_listed = self.is_listed_crossing(&space, &recorded.params, &action.id).await?;
         let by = self.ledger().list_approvers(org).await?.to_vec();
@@ -80,7 +80,7 @@ impl Pipeline {
             action,
             space: &space,
             params: &recorded.params,
-            max_band,
+            standing,
             now: recorded.created_at,
             consents: &consents,
             drift,

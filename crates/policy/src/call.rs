@@ -2,8 +2,8 @@
 //! Nothing in it is the caller's word, except the params.
 
 use countersign_core::decision::Drift;
-use countersign_core::principal::Permission;
-use countersign_core::{Action, Band, Principal, Space, Timestamp, UserId};
+use countersign_core::principal::{Permission, Standing};
+use countersign_core::{Action, Principal, Space, Timestamp, UserId};
 use serde_json::Value;
 
 /// A call, as the gates see it.
@@ -14,8 +14,8 @@ pub struct Call<'a> {
     /// Where the call is made.
     pub space: &'a Space,
     pub params: &'a Value,
-    /// The most dangerous band the principal may act in.
-    pub max_band: Band,
+    /// How far the person reaches who acts, or for whom the principal does.
+    pub standing: Standing,
     pub now: Timestamp,
     /// The purposes of the consents that are live now.
     pub consents: &'a [String],
@@ -62,6 +62,12 @@ impl Call<'_> {
     pub(crate) fn requirements(&self) -> (Vec<&String>, Vec<&String>) {
         let may_invoke = self.principal.may(Permission::Invoke);
         self.action.requires.iter().partition(|permission| may_invoke && is_builtin(permission))
+    }
+
+    /// What the action requires, as far as the person behind the principal holds it by our own rules.
+    pub(crate) fn held_by_owner(&self) -> Vec<&String> {
+        let may_invoke = self.standing.role.is_some();
+        self.action.requires.iter().filter(|permission| may_invoke && is_builtin(permission)).collect()
     }
 }
 

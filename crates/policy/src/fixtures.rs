@@ -5,7 +5,7 @@ use crate::gate;
 use crate::{Policies, PolicyTexts};
 use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
 use countersign_core::decision::{Drift, Gate, GateVerdict};
-use countersign_core::principal::{Permission, Role};
+use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::session::SelfApproval;
 use countersign_core::{
     Action, ActionId, AutomationId, Band, OrgId, Principal, PrincipalId, SessionId, Space, SpaceId, Tier, Timestamp, TokenId, UserId,
@@ -97,6 +97,8 @@ pub(crate) struct Scene {
     pub(crate) space: Space,
     pub(crate) params: Value,
     pub(crate) max_band: Band,
+    /// Of the person behind; for a person it is their own.
+    pub(crate) owner_role: Option<Role>,
     pub(crate) now: Timestamp,
     pub(crate) consents: Vec<String>,
     pub(crate) drift: Drift,
@@ -124,6 +126,7 @@ impl Scene {
             space,
             params: json!({}),
             max_band: Band::Black,
+            owner_role: Some(Role::Admin),
             now: AT,
             consents: vec![],
             drift: Drift::None,
@@ -147,13 +150,21 @@ impl Scene {
         self
     }
 
+    fn standing(&self) -> Standing {
+        let role = match self.principal.id {
+            PrincipalId::User(_) => self.principal.role,
+            PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => self.owner_role,
+        };
+        Standing { role, max_band: self.max_band }
+    }
+
     pub(crate) fn as_call(&self) -> Call<'_> {
         Call {
             principal: &self.principal,
             action: &self.action,
             space: &self.space,
             params: &self.params,
-            max_band: self.max_band,
+            standing: self.standing(),
             now: self.now,
             consents: &self.consents,
             drift: self.drift,

@@ -72,7 +72,7 @@ fn space(call: &Call) -> GateVerdict {
         (Reach::Elsewhere, false) | (Reach::Unknown, _) => (Verdict::Deny, SAME_SPACE),
     };
     let crossing = GateVerdict::new(Gate::Space, crossing, vec![rule.to_owned()]);
-    let too_dangerous = call.space.band > call.max_band;
+    let too_dangerous = call.space.band > call.standing.max_band;
     stricter(crossing, too_dangerous.then(|| GateVerdict::new(Gate::Space, Verdict::Deny, vec![MAX_BAND.to_owned()])))
 }
 

@@ -10,6 +10,7 @@ use countersign_core::effect::{Purpose, SettledBy};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::ledger::Wording;
+use countersign_core::principal::Role;
 use countersign_core::quarantine::QuarantineState;
 use countersign_core::session::{Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::switch::{Stop, SwitchScope};
@@ -162,6 +163,11 @@ pub enum RuleChange {
     BandLimited {
         user: UserId,
         max_band: Band,
+    },
+    /// A person's standing in the org from here on: what they, and whoever acts for them, may do.
+    RoleChanged {
+        user: UserId,
+        role: Role,
     },
     /// A text was laid out to be stolen; what it is stands nowhere in the log.
     CanaryAdded {

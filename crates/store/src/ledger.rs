@@ -15,10 +15,11 @@ use countersign_core::ledger::{
     Finished, GrantUse, Held, Hold, KeyFate, Ledger, ModeRows, NewDrift, NewReservation, Pin, Reservation, Row, Settled, Settling, Wording,
 };
 use countersign_core::policies::PoliciesInForce;
+use countersign_core::principal::Standing;
 use countersign_core::quarantine::Quarantine;
 use countersign_core::switch::Switch;
 use countersign_core::{
-    ActionId, AutomationId, Band, Digest, Future, Grant, Invocation, InvocationId, Mode, OrgId, Principal, PrincipalId, Session, SessionId,
+    ActionId, AutomationId, Digest, Future, Grant, Invocation, InvocationId, Mode, OrgId, Principal, PrincipalId, Session, SessionId,
     Space, SpaceId, Status, Timestamp, UserId,
 };
 use receipt::entry::Kind;
@@ -87,8 +88,8 @@ impl Ledger for Store {
         Box::pin(self.has_crossing(org, from, to, action))
     }
 
-    fn find_max_band<'a>(&'a self, org: &'a OrgId, user: &'a UserId) -> Future<'a, Result<Band, Error>> {
-        Box::pin(self.max_band_of(org, user))
+    fn find_standing<'a>(&'a self, org: &'a OrgId, user: &'a UserId) -> Future<'a, Result<Standing, Error>> {
+        Box::pin(self.standing_of(org, user))
     }
 
     fn list_approvers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<UserId>>, Error>> {

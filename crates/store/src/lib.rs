@@ -52,7 +52,7 @@ pub use policies::PolicyVersion;
 pub use receipts::{InclusionProof, StoredEntry};
 pub use sessions::NewSession;
 pub use tokens::{NewToken, Refused, Token, TokenKind};
-pub use users::{Disabled, User};
+pub use users::{ChangedUser, Disabled, User, UserChange};
 
 use countersign_core::{Future, OrgId, Random, SpaceId, Timestamp};
 use std::sync::Arc;

@@ -75,15 +75,22 @@ impl Store {
             .await
     }
 
-    pub async fn list_modes(&self, org: &OrgId, request: &PageRequest) -> Result<Page<ModeSetting>, Error> {
+    /// All of them, or one automation's.
+    pub async fn list_modes(
+        &self,
+        org: &OrgId,
+        automation: Option<&AutomationId>,
+        request: &PageRequest,
+    ) -> Result<Page<ModeSetting>, Error> {
         // The cursor is `<action> <scope>`: neither holds a space.
         let after = request.after.as_deref().unwrap_or_default();
+        let wanted = automation.map(|automation| scope(Some(automation))).unwrap_or_default();
         let rows = self
             .db
             .read(
                 "SELECT scope, action, mode, lock, version, set_by, set_at FROM modes
-                 WHERE org_id = $1 AND action || ' ' || scope > $2 ORDER BY action || ' ' || scope LIMIT $3",
-                &vals![org.as_str(), after, i64::from(request.limit) + 1],
+                 WHERE org_id = $1 AND action || ' ' || scope > $2 AND ($3 = '' OR scope = $3) ORDER BY action || ' ' || scope LIMIT $4",
+                &vals![org.as_str(), after, wanted, i64::from(request.limit) + 1],
             )
             .await?;
         let modes = rows.into_iter().map(read_mode).collect::<Result<Vec<_>, _>>()?;

@@ -1,12 +1,18 @@
 //! People and their standing.
 
-use crate::db::{Columns, Row, vals};
+use crate::db::{Columns, Row, Tx, vals};
 use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::principal::Role;
+use countersign_core::principal::{Role, Standing};
 use countersign_core::{Band, OrgId, PrincipalId, Timestamp, UserId, random_bytes};
 use receipt::body::RuleChange;
 use std::sync::Arc;
+
+macro_rules! select_user {
+    () => {
+        "SELECT id, name, role, created_at, max_band, disabled_at FROM users WHERE org_id = $1"
+    };
+}
 
 /// A person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +50,7 @@ impl Store {
     }
 
     pub async fn find_user(&self, org: &OrgId, user: &UserId) -> Result<Option<User>, Error> {
-        let rows = self.db.read(&format!("{SELECT_USER} AND id = $2"), &vals![org.as_str(), user.as_str()]).await?;
+        let rows = self.db.read(concat!(select_user!(), " AND id = $2"), &vals![org.as_str(), user.as_str()]).await?;
         rows.into_iter().next().map(read_user).transpose()
     }
 
@@ -52,7 +58,7 @@ impl Store {
         let rows = self
             .db
             .read(
-                &format!("{SELECT_USER} AND id > $2 ORDER BY id LIMIT $3"),
+                concat!(select_user!(), " AND id > $2 ORDER BY id LIMIT $3"),
                 &vals![org.as_str(), request.after.as_deref().unwrap_or_default(), i64::from(request.limit) + 1],
             )
             .await?;
@@ -60,34 +66,66 @@ impl Store {
         Ok(page(users, request.limit, |user| user.id.to_string()))
     }
 
-    /// Says how dangerous a space this person may act in; `None` when there is no such person.
-    pub async fn limit_user(&self, org: &OrgId, user: &UserId, max_band: Band, by: &PrincipalId) -> Result<Option<User>, Error> {
-        let (store, owned_org, owned_user, by) = (self.clone(), org.clone(), user.clone(), by.clone());
-        let changed = self
-            .db
+    /// Changes what a person may do and where, all of it or nothing; `None` when there is no such person.
+    pub async fn change_user(
+        &self,
+        org: &OrgId,
+        user: &UserId,
+        change: UserChange,
+        by: &PrincipalId,
+    ) -> Result<Option<ChangedUser>, Error> {
+        let (store, org, user, by) = (self.clone(), org.clone(), user.clone(), by.clone());
+        self.db
             .write(move |tx| {
                 Box::pin(async move {
-                    let sql = "UPDATE users SET max_band = $1 WHERE org_id = $2 AND id = $3 AND max_band <> $1";
-                    let changed = tx.exec(sql, &vals![max_band.as_str(), owned_org.as_str(), owned_user.as_str()]).await?;
-                    if changed == 1 {
-                        let told = Told { name: "user.limited", key: owned_user.to_string() };
-                        let change = RuleChange::BandLimited { user: owned_user, max_band };
-                        rules::record(&store, tx, &owned_org, Some(by), change, told).await?;
+                    let owners = lock_owners(tx, &org).await?;
+                    let rows = tx.query_locked(concat!(select_user!(), " AND id = $2"), &vals![org.as_str(), user.as_str()]).await?;
+                    let Some(before) = rows.into_iter().next().map(read_user).transpose()? else {
+                        return Ok(None);
+                    };
+                    let after = User {
+                        role: change.role.unwrap_or(before.role),
+                        max_band: change.max_band.unwrap_or(before.max_band),
+                        ..before.clone()
+                    };
+                    if after.role != Role::Owner && owners == [before.id.clone()] {
+                        return Ok(Some(ChangedUser::LastOwner));
                     }
-                    Ok(changed)
+                    if after == before {
+                        return Ok(Some(ChangedUser::Done(after)));
+                    }
+                    tx.exec(
+                        "UPDATE users SET role = $1, max_band = $2 WHERE org_id = $3 AND id = $4",
+                        &vals![after.role.as_str(), after.max_band.as_str(), org.as_str(), user.as_str()],
+                    )
+                    .await?;
+                    if after.role != before.role {
+                        let told = Told { name: "user.role_changed", key: user.to_string() };
+                        let change = RuleChange::RoleChanged { user: user.clone(), role: after.role };
+                        rules::record(&store, tx, &org, Some(by.clone()), change, told).await?;
+                    }
+                    if after.max_band != before.max_band {
+                        let told = Told { name: "user.limited", key: user.to_string() };
+                        let change = RuleChange::BandLimited { user, max_band: after.max_band };
+                        rules::record(&store, tx, &org, Some(by), change, told).await?;
+                    }
+                    Ok(Some(ChangedUser::Done(after)))
                 })
             })
-            .await;
-        changed?;
-        self.find_user(org, user).await
+            .await
     }
 
-    /// The most dangerous band this person may act in.
-    pub(crate) async fn max_band_of(&self, org: &OrgId, user: &UserId) -> Result<Band, Error> {
-        let sql = "SELECT max_band FROM users WHERE org_id = $1 AND id = $2";
+    /// How far this person reaches now.
+    pub(crate) async fn standing_of(&self, org: &OrgId, user: &UserId) -> Result<Standing, Error> {
+        let sql = "SELECT role, max_band FROM users WHERE org_id = $1 AND id = $2";
+        let read = |row| {
+            let mut columns = Columns::of(row);
+            Ok(Standing { role: Some(columns.parsed(Role::parse)?), max_band: columns.parsed(Band::parse)? })
+        };
         // Who does not exist may act nowhere that matters; their tokens work no more either.
-        let parse = |rows: Vec<Row>| rows.into_iter().next().map_or(Ok(Band::Green), |row| Columns::of(row).parsed(Band::parse));
-        self.db.read_remembered(sql, &vals![org.as_str(), user.as_str()], parse).await.map(|band| *band)
+        let nobody = Standing { role: None, max_band: Band::Green };
+        let parse = |rows: Vec<Row>| rows.into_iter().next().map_or(Ok(nobody), read);
+        self.db.read_remembered(sql, &vals![org.as_str(), user.as_str()], parse).await.map(|standing| *standing)
     }
 
     /// Everyone who may say yes.
@@ -103,13 +141,7 @@ impl Store {
         self.db
             .write(move |tx| {
                 Box::pin(async move {
-                    let owners = tx
-                        .query_locked(
-                            "SELECT id FROM users WHERE org_id = $1 AND role = 'owner' AND disabled_at IS NULL",
-                            &vals![org.as_str()],
-                        )
-                        .await?;
-                    if owners.len() == 1 && owners == [vals![user.as_str()].to_vec()] {
+                    if lock_owners(tx, &org).await? == [user.clone()] {
                         return Ok(Some(Disabled::LastOwner));
                     }
                     let changed = tx
@@ -125,6 +157,21 @@ impl Store {
     }
 }
 
+/// A change of a person; what is absent stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserChange {
+    pub role: Option<Role>,
+    pub max_band: Option<Band>,
+}
+
+/// What became of changing a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangedUser {
+    Done(User),
+    /// An org without an owner could not be administered by anyone.
+    LastOwner,
+}
+
 /// What became of disabling a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disabled {
@@ -133,7 +180,12 @@ pub enum Disabled {
     LastOwner,
 }
 
-const SELECT_USER: &str = "SELECT id, name, role, created_at, max_band, disabled_at FROM users WHERE org_id = $1";
+/// Every owner who can act. They stay locked, so that of two who leave at once one is the last.
+async fn lock_owners(tx: &mut Tx, org: &OrgId) -> Result<Vec<UserId>, Error> {
+    let sql = "SELECT id FROM users WHERE org_id = $1 AND role = 'owner' AND disabled_at IS NULL ORDER BY id";
+    let rows = tx.query_locked(sql, &vals![org.as_str()]).await?;
+    rows.into_iter().map(|row| Columns::of(row).parsed(|text| UserId::parse(text).ok())).collect()
+}
 
 fn read_user(row: Row) -> Result<User, Error> {
     let mut columns = Columns::of(row);

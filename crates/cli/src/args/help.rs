@@ -9,7 +9,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Identity", &["login", "logout", "whoami", "context", "token", "session", "space", "user"]),
     ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification"]),
     ("Actions", &["action", "invocation", "explain"]),
-    ("Permission", &["mode", "grant", "policy", "consent", "quarantine"]),
+    ("Permission", &["mode", "grant", "policy", "consent", "quarantine", "canary"]),
     ("Receipts", &["receipt", "key"]),
     ("Operate", &["kill-switch", "backup", "restore", "openapi", "help"]),
 ];

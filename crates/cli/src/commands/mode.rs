@@ -18,19 +18,29 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Mode {
     /// Modes that were set; all others are inferred
-    List(Paging),
+    List {
+        /// Only what was set for this automation
+        #[arg(long, value_name = "ID")]
+        automation: Option<String>,
+        #[command(flatten)]
+        paging: Paging,
+    },
     /// Set the mode of an action
     #[command(before_help = "Examples:
   countersign mode set files.write_text allow               run without asking
-  countersign mode set http.request deny                    refuse, with a receipt")]
+  countersign mode set http.request deny                    refuse, with a receipt
+  countersign mode set files.write_text allow --automation aut_…")]
     Set {
         /// Such as files.write_text
         action: String,
         #[arg(value_enum)]
         mode: Choice,
         /// Automations can only tighten it
-        #[arg(long)]
+        #[arg(long, conflicts_with = "automation")]
         locked: bool,
+        /// For this automation alone: it comes before the org's, unless that is locked
+        #[arg(long, value_name = "ID")]
+        automation: Option<String>,
     },
     /// Write the modes that were set to a file, or to stdout
     #[command(before_help = "Examples:\n  countersign mode export modes.json\n  countersign mode export - | diff modes.json -")]
@@ -46,11 +56,14 @@ pub(crate) enum Mode {
         #[command(flatten)]
         agreed: Agreed,
     },
-    /// Remove the mode of an action: the inferred one holds again
+    /// Remove the mode of an action: the inferred one holds again, or for an automation the org's
     #[command(before_help = "Examples:\n  countersign mode unset files.write_text")]
     Unset {
         /// Such as files.write_text
         action: String,
+        /// Of this automation alone
+        #[arg(long, value_name = "ID")]
+        automation: Option<String>,
     },
 }
 
@@ -75,8 +88,9 @@ const COLUMNS: &[Column] = &[
 impl Mode {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::List(paging) => {
-                let answer = client.get::<Page<ModeView>>(&["modes"], &paging.query()).await?;
+            Self::List { automation, paging } => {
+                let query: Vec<_> = automation.iter().map(|automation| ("automation", automation.clone())).chain(paging.query()).collect();
+                let answer = client.get::<Page<ModeView>>(&["modes"], &query).await?;
                 let people = People::load(client, terminal).await;
                 let mut table = Table::new(COLUMNS, "no modes are set: each is inferred from its action's tier");
                 for mode in &answer.read.items {
@@ -91,29 +105,36 @@ impl Mode {
                     ]);
                 }
                 terminal.list(&answer.raw, &table)?;
-                more(terminal, &paging, answer.read.next.as_deref(), "countersign mode list");
+                let same = automation.map(|automation| format!(" --automation {automation}")).unwrap_or_default();
+                more(terminal, &paging, answer.read.next.as_deref(), &format!("countersign mode list{same}"));
             }
-            Self::Set { action, mode, locked } => {
+            Self::Set { action, mode, locked, automation } => {
                 let mode = match mode {
                     Choice::Allow => ModeName::Allow,
                     Choice::RequireApproval => ModeName::RequireApproval,
                     Choice::Deny => ModeName::Deny,
                 };
-                let answer = match client.put::<ModeChangeResponse>(&["modes", &action], &SetModeRequest { mode, locked }).await {
-                    Ok(answer) => answer,
-                    Err(failure) => return Err(meant::with_guess(failure, &action, client).await),
-                };
-                changed(&answer.read, &answer.raw, terminal)?;
+                let answer =
+                    match client.put::<ModeChangeResponse>(&path(automation.as_deref(), &action), &SetModeRequest { mode, locked }).await {
+                        Ok(answer) => answer,
+                        Err(failure) => return Err(meant::with_guess(failure, &action, client).await),
+                    };
+                changed(&answer.read, automation.as_deref(), &answer.raw, terminal)?;
             }
             Self::Export { file } => export(&file, client, terminal).await?,
             Self::Import { file, agreed } => import(&file, agreed, client, terminal).await?,
-            Self::Unset { action } => {
-                let answer = client.delete::<ModeChangeResponse>(&["modes", &action]).await?;
-                changed(&answer.read, &answer.raw, terminal)?;
+            Self::Unset { action, automation } => {
+                let answer = client.delete::<ModeChangeResponse>(&path(automation.as_deref(), &action)).await?;
+                changed(&answer.read, automation.as_deref(), &answer.raw, terminal)?;
             }
         }
         Ok(Exit::Ok)
     }
+}
+
+/// Where the mode of an action is set: the org's, or an automation's.
+fn path<'a>(automation: Option<&'a str>, action: &'a str) -> Vec<&'a str> {
+    automation.map_or_else(|| vec!["modes", action], |automation| vec!["automations", automation, "modes", action])
 }
 
 /// A file of modes is a page of text, not a dump.
@@ -151,11 +172,15 @@ async fn import(file: &Path, agreed: Agreed, client: &Client, terminal: &mut Ter
     terminal.record(&answer.raw, &Record::new(&changed).with("changed", Cell::text(changed.clone())))
 }
 
-fn changed(change: &ModeChangeResponse, raw: &serde_json::Value, terminal: &mut Terminal) -> Result<(), Failure> {
-    let mode = change.mode.map_or_else(|| Cell::shown("inferred again", "inferred"), |mode| Cell::mode(word(mode)));
+fn changed(change: &ModeChangeResponse, automation: Option<&str>, raw: &serde_json::Value, terminal: &mut Terminal) -> Result<(), Failure> {
+    let unset = match automation {
+        Some(_) => Cell::shown("the org's again", "unset"),
+        None => Cell::shown("inferred again", "inferred"),
+    };
     let record = Record::new(&change.action)
         .with("action", Cell::text(&change.action))
-        .with("mode", mode)
+        .with_some("automation", automation.map(Cell::text))
+        .with("mode", change.mode.map_or(unset, |mode| Cell::mode(word(mode))))
         .with("version", Cell::text(change.version.to_string()));
     terminal.record(raw, &record)
 }

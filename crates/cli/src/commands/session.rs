@@ -27,6 +27,9 @@ pub(crate) enum Session {
         /// The name or the id of its space
         #[arg(long, value_name = "SPACE")]
         space: Option<String>,
+        /// The automation it works for, whose modes and grants its calls then have
+        #[arg(long, value_name = "ID")]
+        automation: Option<String>,
     },
     /// Sessions, newest first
     List(Paging),
@@ -53,17 +56,17 @@ const COLUMNS: &[Column] = &[
 impl Session {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::Create { unattended, title, space } => {
-                let answer = client
-                    .post::<NewSessionResponse>(&["sessions"], &NewSessionRequest { space, title, unattended, automation_id: None })
-                    .await?;
+            Self::Create { unattended, title, space, automation } => {
+                let request = NewSessionRequest { space, title, unattended, automation_id: automation };
+                let answer = client.post::<NewSessionResponse>(&["sessions"], &request).await?;
                 let created = &answer.read;
                 let record = Record::new(&created.id)
                     .with("id", Cell::text(&created.id))
                     .with("token", Cell::text(&created.token).toned(Tone::Strong))
                     .with("title", Cell::text(&created.session.title))
                     .with("space", Cell::text(&created.session.space_id))
-                    .with("attendance", Cell::text(&created.session.attendance));
+                    .with("attendance", Cell::text(&created.session.attendance))
+                    .with_some("automation", created.session.automation_id.as_ref().map(Cell::text));
                 terminal.record(&answer.raw, &record)?;
                 terminal.remark(Tone::Warn.paint("! the token is shown now and never again"));
                 terminal.next("COUNTERSIGN_TOKEN=… countersign action list");
@@ -112,6 +115,7 @@ fn record(session: &SessionView, people: &People, terminal: &Terminal) -> Record
         .with("title", Cell::text(&session.title))
         .with("attendance", Cell::text(&session.attendance))
         .with("space", Cell::text(&session.space_id))
+        .with_some("automation", session.automation_id.as_ref().map(Cell::text))
         .with("created by", people.whole(&session.created_by))
         .with("works for", session.owner_id.as_ref().map_or_else(Cell::missing, |owner| people.whole(owner)))
         .with("created", terminal.past(&session.created_at))

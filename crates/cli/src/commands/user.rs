@@ -6,7 +6,7 @@ use crate::args::{Agreed, Paging};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::Tone;
+use crate::style::{Tone, clean};
 use api::Page;
 use api::identity::{ChangeUserRequest, NewUserRequest, RoleName, UserView};
 use clap::{Subcommand, ValueEnum};
@@ -22,6 +22,17 @@ pub(crate) enum User {
         /// What they may do: only admins and owners answer
         #[arg(long, value_enum, default_value = "member")]
         role: Role,
+    },
+    /// Change what a person may do; their tokens act under it at once
+    #[command(before_help = "Examples:\n  countersign user role robin admin                       they answer from now on")]
+    Role {
+        /// Their name or their id
+        user: String,
+        /// Only admins and owners answer
+        #[arg(value_enum)]
+        role: Role,
+        #[command(flatten)]
+        agreed: Agreed,
     },
     /// Say how dangerous a space they, and whoever acts for them, may act in
     #[command(before_help = "Examples:\n  countersign user limit robin amber                      not in red or black spaces")]
@@ -46,6 +57,24 @@ pub(crate) enum Role {
     Member,
     Admin,
     Owner,
+}
+
+impl Role {
+    const fn name(self) -> RoleName {
+        match self {
+            Self::Member => RoleName::Member,
+            Self::Admin => RoleName::Admin,
+            Self::Owner => RoleName::Owner,
+        }
+    }
+
+    const fn with_article(self) -> &'static str {
+        match self {
+            Self::Member => "a member",
+            Self::Admin => "an admin",
+            Self::Owner => "an owner",
+        }
+    }
 }
 
 const COLUMNS: &[Column] = &[
@@ -77,18 +106,22 @@ impl User {
                 more(terminal, &paging, answer.read.next.as_deref(), "countersign user list");
             }
             Self::Create { name, role } => {
-                let role = match role {
-                    Role::Member => RoleName::Member,
-                    Role::Admin => RoleName::Admin,
-                    Role::Owner => RoleName::Owner,
-                };
-                let answer = client.post::<UserView>(&["users"], &NewUserRequest { name, role }).await?;
+                let answer = client.post::<UserView>(&["users"], &NewUserRequest { name, role: role.name() }).await?;
                 terminal.record(&answer.raw, &record(&answer.read))?;
                 terminal.next(format!("countersign token create laptop --user {}", answer.read.id));
             }
+            Self::Role { user, role, agreed } => {
+                let id = id_of(&user, client).await?;
+                let question = format!("make `{}` {}?", clean::line(&user), role.with_article());
+                terminal.consent(&question, agreed.consent(client)).await?;
+                let change = ChangeUserRequest { role: Some(role.name()), max_band: None };
+                let answer = client.patch::<UserView>(&["users", &id], &change).await?;
+                terminal.record(&answer.raw, &record(&answer.read))?;
+            }
             Self::Limit { user, band } => {
                 let id = id_of(&user, client).await?;
-                let answer = client.patch::<UserView>(&["users", &id], &ChangeUserRequest { max_band: band.name() }).await?;
+                let change = ChangeUserRequest { role: None, max_band: Some(band.name()) };
+                let answer = client.patch::<UserView>(&["users", &id], &change).await?;
                 terminal.record(&answer.raw, &record(&answer.read))?;
             }
             Self::Disable { id, agreed } => {

@@ -187,7 +187,8 @@ fn edited() -> Value {
     })
 }
 
-fn asked(user: &User, path: &str) -> String {
+/// A call that waits.
+pub(crate) fn asked(user: &User, path: &str) -> String {
     let path = format!("path={path}");
     user.run(&["action", "invoke", "files.write_text", &path, "text=x", "--no-wait"]).exits(6).stdout.trim().to_owned()
 }

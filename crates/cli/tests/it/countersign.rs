@@ -102,7 +102,7 @@ impl User {
     }
 
     #[expect(clippy::disallowed_methods, reason = "a test of a binary runs it")]
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
         command.args(arguments).current_dir(&self.folder).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", &self.folder);

@@ -146,7 +146,7 @@ fn somebody(fake: &Fake) -> User {
 }
 
 /// A server with one pending R4 invocation.
-fn r4() -> (Fake, User) {
+pub(crate) fn r4() -> (Fake, User) {
     let answer = |_: &str, path: &str| {
         let status = if path.ends_with("/approve") { "succeeded" } else { "pending" };
         let digests = json!({ "raw": "a", "params": "b", "structural": "c", "textual": "d" });

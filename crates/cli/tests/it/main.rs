@@ -15,6 +15,8 @@ mod journey;
 mod output;
 mod permission;
 mod policies;
+mod prompts;
 mod receipts;
 mod rehearsal;
 mod serving;
+mod terminal;

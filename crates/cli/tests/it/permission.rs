@@ -217,6 +217,105 @@ fn a_space_says_how_many_must_agree_what_is_taken_out_and_what_may_cross() {
 }
 
 #[test]
+fn an_automation_has_modes_of_its_own_and_its_sessions_follow_them() {
+    let server = Server::start();
+    let owner = server.owner();
+    let (automation, other) = ("aut_01k9z6m4x0abcdefghjkmnpqrs", "aut_01k9z6m4x0abcdefghjkmnpqrt");
+    let call = ["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait"];
+    let agent_of = |automation: &str| {
+        let created = owner.run(&["session", "create", "--automation", automation, "--json"]).ok().json();
+        assert_eq!(created["session"]["automation_id"], automation);
+        let shown = owner.run(&["session", "show", created["id"].as_str().unwrap()]).ok().stdout;
+        assert!(shown.contains(&format!("automation\t{automation}\n")), "{shown}");
+        owner.with_token(created["token"].as_str().unwrap())
+    };
+    let (agent, others) = (agent_of(automation), agent_of(other));
+    owner.run(&["mode", "set", "files.list", "deny"]).ok();
+    let set = owner.run(&["mode", "set", "files.write_text", "allow", "--automation", automation]).ok().stdout;
+    assert!(set.contains(&format!("automation\t{automation}\n")) && set.contains("mode\tallow\n"), "{set}");
+    agent.run(&call).ok();
+    others.run(&call).exits(6);
+    owner.run(&call).exits(6);
+    assert_eq!(owner.run(&["mode", "list"]).ok().stdout.lines().count(), 2);
+    let own = owner.run(&["mode", "list", "--automation", automation]).ok().stdout;
+    assert!(own.starts_with(&format!("files.write_text\tallow\topen\tautomation:{automation}\t")) && own.lines().count() == 1, "{own}");
+    assert_eq!(owner.run(&["mode", "list", "--automation", other]).ok().stdout, "");
+    let unset = owner.run(&["mode", "unset", "files.write_text", "--automation", automation]).ok().stdout;
+    assert!(unset.contains("mode\tunset\n"), "{unset}");
+    agent.run(&["action", "invoke", "files.write_text", "path=b", "text=b", "--no-wait"]).exits(6);
+    owner.run(&["mode", "set", "files.list", "allow", "--automation", automation, "--locked"]).exits(2);
+    owner.run(&["mode", "list", "--automation", "nightly"]).exits(3);
+    owner.run(&["mode", "set", "files.list", "allow", "--automation", "nightly"]).exits(3);
+    owner.run(&["session", "create", "--automation", "nightly"]).exits(8);
+    let typo = owner.run(&["mode", "set", "files.lst", "deny", "--automation", automation]).exits(3);
+    assert!(typo.stderr.contains("did you mean `files.list`?"), "{}", typo.stderr);
+}
+
+#[test]
+fn a_canary_is_laid_out_listed_and_taken_away() {
+    let server = Server::start();
+    let owner = server.owner();
+    let canary = "invoice 7731 of Quillfeather";
+    let created = owner.run(&["canary", "create", canary, "--json"]).ok().json();
+    let id = created["id"].as_str().unwrap();
+    assert_eq!(created["text"], canary);
+    let piped = owner.run_with_stdin(&["canary", "create", "-", "--json"], "from a pipe\n").ok().json();
+    assert_eq!(piped["text"], "from a pipe");
+    assert_eq!(owner.run(&["canary", "list", "-o", "name"]).ok().stdout.lines().count(), 2);
+    assert!(owner.run(&["canary", "list"]).ok().stdout.contains(&format!("{id}\t{canary}\tuser:usr_")));
+    let body = format!("body=about {canary}");
+    let call = ["action", "invoke", "http.request", "method=POST", "url=https://example.com/x", &body, "--no-wait"];
+    owner.run(&call).exits(5);
+    let shown = owner.run(&["quarantine", "show", owner.run(&["quarantine", "list", "-o", "name"]).ok().stdout.trim()]).ok().stdout;
+    assert!(shown.contains("caught\tsafety.canary_egress at /body: ") && !shown.contains(canary), "{shown}");
+    owner.run(&["canary", "remove", id]).exits(2);
+    assert_eq!(owner.run(&["canary", "remove", id, "--yes", "--json"]).ok().json(), json!({ "id": id, "removed": true }));
+    owner.run(&["canary", "remove", id, "--yes"]).exits(3);
+    owner.run(&call).exits(6);
+    owner.run(&["canary", "create", "short"]).exits(8);
+    owner.run(&["canary", "create", &"x".repeat(201)]).exits(8);
+    // Where the traps are is told to nobody who need not know.
+    let mia = owner.run(&["user", "create", "mia", "-o", "name"]).ok().stdout;
+    let token = owner.run(&["token", "create", "laptop", "--user", mia.trim(), "--json"]).ok().json();
+    owner.with_token(token["token"].as_str().unwrap()).run(&["canary", "list"]).exits(5);
+}
+
+#[test]
+fn a_persons_role_is_changed_by_name() {
+    let server = Server::start();
+    let owner = server.owner();
+    let robin = colleague(&owner, "robin");
+    robin.run(&["user", "role", "owner", "member", "--yes"]).exits(5);
+    let own = robin.run(&["user", "role", "robin", "member", "--yes"]).exits(5);
+    assert!(own.stderr.contains("nobody changes their own role"), "{}", own.stderr);
+    owner.run(&["user", "role", "robin", "member"]).exits(2);
+    assert_eq!(owner.run(&["user", "role", "robin", "member", "--yes", "--json=role"]).ok().json()["role"], "member");
+    robin.run(&["mode", "set", "files.list", "deny"]).exits(5);
+    owner.run(&["user", "role", "robin", "king"]).exits(2);
+    owner.run(&["user", "role", "nobody", "admin", "--yes"]).exits(3);
+}
+
+#[tokio::test]
+async fn explaining_counts_no_error_of_a_policy_and_a_call_does() {
+    server::init_process();
+    let server = Server::start();
+    let owner = server.owner();
+    let errs = r#"@id("errs") forbid (principal, action, resource) when { context.tier + 9223372036854775807 > 0 };"#;
+    std::fs::write(owner.folder().join("policies.json"), json!({ "abac": errs }).to_string()).unwrap();
+    owner.run(&["policy", "set", "policies.json", "--yes"]).ok();
+    let session = owner.run(&["session", "create", "-o", "name"]).ok().stdout;
+    let counted = async || {
+        let text = reqwest::get(format!("{}/metrics", server.url)).await.unwrap().text().await.unwrap();
+        ["countersign_policy_errors_total{gate=\"abac\"} 1", "countersign_stage_seconds_count{stage=\"gate\"} 1"]
+            .map(|line| text.contains(line))
+    };
+    assert!(owner.run(&["explain", "files.write_text", "--as", session.trim()]).ok().stdout.starts_with("⊘ would be denied: "));
+    assert_eq!(counted().await, [false, false]);
+    owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait"]).exits(5);
+    assert_eq!(counted().await, [true, true]);
+}
+
+#[test]
 fn a_person_is_limited_by_name() {
     let server = Server::start();
     let owner = server.owner();

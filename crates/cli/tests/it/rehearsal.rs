@@ -3,6 +3,8 @@
 use crate::countersign::Server;
 use serde_json::json;
 
+const AUTOMATION: &str = "aut_01k9z6m4x0abcdefghjkmnpqrs";
+
 #[test]
 fn every_verb_that_writes_shows_its_request_and_sends_nothing() {
     let server = Server::start();
@@ -13,6 +15,10 @@ fn every_verb_that_writes_shows_its_request_and_sends_nothing() {
     for (arguments, method) in [
         (vec!["mode", "set", "files.write_text", "allow"], "PUT"),
         (vec!["mode", "unset", "files.write_text"], "DELETE"),
+        (vec!["mode", "set", "files.write_text", "allow", "--automation", AUTOMATION], "PUT"),
+        (vec!["mode", "unset", "files.write_text", "--automation", AUTOMATION], "DELETE"),
+        (vec!["canary", "create", "a text of ours"], "POST"),
+        (vec!["canary", "remove", "cny_01k9z6m4x0abcdefghjkmnpqrs"], "DELETE"),
         (vec!["session", "create"], "POST"),
         (vec!["space", "create", "lab"], "POST"),
         (vec!["approve", &id], "POST"),
@@ -30,6 +36,7 @@ fn every_verb_that_writes_shows_its_request_and_sends_nothing() {
         (vec!["space", "allow-crossing", "files.list", "--from", "main", "--to", "main"], "POST"),
         (vec!["space", "forbid-crossing", "files.list", "--from", "main", "--to", "main"], "DELETE"),
         (vec!["user", "limit", "owner", "amber"], "PATCH"),
+        (vec!["user", "role", "owner", "admin"], "PATCH"),
         (vec!["approve", &id, "--always"], "POST"),
         (vec!["approve", &id, "--grant", "--scope", "org", "--calls", "2"], "POST"),
         (vec!["approve", &id, "--params", r#"{"path":"b","text":"c"}"#], "POST"),

@@ -68,7 +68,7 @@ fn a_forbid_that_errs_denies_and_says_so() {
     for (text, verdict_without_error) in [
         ("@id(\"x\") forbid (principal, action, resource) when { context.tier + 9223372036854775807 > 0 };", Verdict::Ok),
         ("@id(\"x\") permit (principal, action, resource) when { context.tier * 9223372036854775807 > 0 };", Verdict::Ok),
-        ("@id(\"x\") forbid (principal, action, resource) when { principal has owner && principal.owner.max_band > 1 };", Verdict::Ok),
+        ("@id(\"x\") forbid (principal, action, resource) when { Countersign::User::\"usr_somebody\".max_band > 1 };", Verdict::Ok),
     ] {
         for gate in GATES {
             let found = verdict(&Scene::new(), &compiled(gate, text), gate);
@@ -198,7 +198,7 @@ fn every_fact_of_a_call_reaches_the_policies() {
         ("context.drifted", true, false),
         ("context.labels.contains(\"web\")", true, false),
         ("resource.band == 1", false, true),
-        ("context has device || context has approval || resource has members", false, false),
+        ("context has approval", false, false),
         (&format!("principal is Countersign::Agent && principal.owner == Countersign::User::\"{owner}\"")[..], true, true),
         (&format!("resource == Countersign::Space::\"{space}\"")[..], true, true),
         ("action in Countersign::Action::\"class:write\" && action in Countersign::Action::\"execute\"", true, true),
@@ -223,6 +223,24 @@ fn a_person_is_in_one_role_and_nobody_else_is_in_any() {
             let condition = format!("principal in Countersign::Role::\"{}\"", role.as_str());
             check_condition(&Scene::new().by(principal.clone()), &condition, holds);
         }
+    }
+    // Whoever asks it of an agent alone is told, instead of being protected by nothing.
+    let text = "@id(\"x\") forbid (principal is Countersign::Agent, action, resource) when { principal in Countersign::Role::\"admin\" };";
+    assert!(compile(&only(Gate::Abac, text), &actions()).is_err());
+}
+
+#[test]
+fn the_person_behind_an_agent_is_known_with_their_role_and_their_limits() {
+    for owner_role in Role::ALL {
+        let scene = Scene { max_band: Band::Red, owner_role: Some(owner_role), ..Scene::new() };
+        let of_owner = |rest: &str| format!("principal is Countersign::Agent && principal has owner && principal.owner{rest}");
+        for role in Role::ALL {
+            check_condition(&scene, &of_owner(&format!(" in Countersign::Role::\"{}\"", role.as_str())), role == owner_role);
+        }
+        check_condition(&scene, &of_owner(".max_band == 2"), true);
+        check_condition(&scene, &of_owner(".permissions == [\"files.write\"]"), true);
+        let unshipped = scene.requiring(&["files.write", "billing.refund"]);
+        check_condition(&unshipped, &of_owner(".permissions == [\"files.write\"]"), true);
     }
 }
 

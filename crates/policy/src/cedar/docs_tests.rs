@@ -33,13 +33,15 @@ fn every_example_of_the_page_is_accepted_and_does_what_is_said_of_it() {
         text.push_str(policy);
     }
     let policies = compile(&texts, &actions()).unwrap();
-    assert_eq!(policies.len(), 5);
+    assert_eq!(policies.len(), 6);
 
     let mut red = Scene::new();
     red.space.band = Band::Red;
     let night = Scene { now: countersign_core::Timestamp::from_micros(23 * 3_600_000_000), ..Scene::new() };
     let web = Scene { labels: vec!["web".to_owned()], ..Scene::new() }.of("http.request");
     let drifted = Scene { drift: countersign_core::decision::Drift::Textual, ..web.clone() };
+    let destroy = Scene::new().of("files.delete");
+    let for_member = Scene { owner_role: Some(Role::Member), ..destroy.clone() };
     let refund = Scene::new().of("billing.refund.v2");
     for (scene, gate, expected) in [
         (red.clone(), Gate::Space, Verdict::Deny),
@@ -50,6 +52,9 @@ fn every_example_of_the_page_is_accepted_and_does_what_is_said_of_it() {
         (drifted, Gate::Abac, Verdict::Deny),
         (web.clone(), Gate::Consent, Verdict::Deny),
         (Scene { consents: vec!["action:http.request".to_owned()], ..web }, Gate::Consent, Verdict::Ok),
+        (destroy.clone().by(agent()), Gate::Abac, Verdict::Ok),
+        (for_member, Gate::Abac, Verdict::Deny),
+        (destroy.by(user(Some(Role::Member))), Gate::Abac, Verdict::Ok),
         (refund.clone().by(agent()), Gate::Rbac, Verdict::Deny),
         (refund.clone().by(user(Some(Role::Member))), Gate::Rbac, Verdict::Deny),
         (refund.clone().by(user(Some(Role::Owner))), Gate::Rbac, Verdict::Ok),

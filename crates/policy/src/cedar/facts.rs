@@ -53,22 +53,26 @@ impl Vocabulary {
         }
     }
 
-    /// Who acts and where. Of the person behind an agent only the id is known: a policy that asks for more errs, and denies.
-    pub(super) fn entities(&self, call: &Call) -> Result<[Entity; 2], Box<EntityAttrEvaluationError>> {
+    /// Who acts, for whom, and where. Nobody acts in a more dangerous band than the person behind them.
+    pub(super) fn entities(&self, call: &Call) -> Result<Vec<Entity>, Box<EntityAttrEvaluationError>> {
+        let roles: HashSet<_> = call.standing.role.iter().map(|role| uid(&self.role, role.as_str())).collect();
         let (held, _) = call.requirements();
-        let mut attributes = HashMap::with_capacity(3);
-        attributes.insert("permissions".to_owned(), strings(held));
-        attributes.insert("max_band".to_owned(), RestrictedExpression::new_long(band(call.max_band)));
-        match (&call.principal.id, &call.principal.owner) {
+        let mut principal = reach(held, call.standing.max_band);
+        let mut entities = Vec::with_capacity(3);
+        let own_roles = match (&call.principal.id, &call.principal.owner) {
+            (PrincipalId::User(_), _) => roles,
             (PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_), Some(owner)) => {
-                attributes.insert("owner".to_owned(), self.user(owner));
+                principal.insert("owner".to_owned(), self.user(owner));
+                let behind = reach(call.held_by_owner(), call.standing.max_band);
+                entities.push(Entity::new(uid(&self.user, owner.as_str()), behind, roles)?);
+                HashSet::new()
             }
-            (PrincipalId::User(_), _) | (_, None) => {}
-        }
-        let roles: HashSet<EntityUid> = call.principal.role.iter().map(|role| uid(&self.role, role.as_str())).collect();
+            (PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_), None) => HashSet::new(),
+        };
+        entities.push(Entity::new(self.principal(call), principal, own_roles)?);
         let band = RestrictedExpression::new_long(band(call.space.band));
-        let space = HashMap::from([("band".to_owned(), band)]);
-        Ok([Entity::new(self.principal(call), attributes, roles)?, Entity::new(self.space(call), space, HashSet::new())?])
+        entities.push(Entity::new(self.space(call), HashMap::from([("band".to_owned(), band)]), HashSet::new())?);
+        Ok(entities)
     }
 
     /// What is known of the call, with an approval or without.
@@ -102,6 +106,11 @@ impl Vocabulary {
     fn user(&self, id: &UserId) -> RestrictedExpression {
         RestrictedExpression::new_entity_uid(uid(&self.user, id.as_str()))
     }
+}
+
+fn reach<'a>(held: impl IntoIterator<Item = &'a String>, max_band: Band) -> HashMap<String, RestrictedExpression> {
+    let max_band = RestrictedExpression::new_long(band(max_band));
+    HashMap::from([("permissions".to_owned(), strings(held)), ("max_band".to_owned(), max_band)])
 }
 
 fn uid(kind: &EntityTypeName, id: &str) -> EntityUid {

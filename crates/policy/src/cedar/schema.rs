@@ -22,17 +22,15 @@ const NOUNS: &str = r#"  type Call = {
     cross_space: Bool,
     drifted: Bool,
     labels: Set<String>,
-    device?: Device,
     approval?: { by: Set<User>, expires: datetime },
   };
 
   entity Role;
-  entity Device { class: String, trusted: Bool };
-  entity Space in [Space] { band: Long, members?: Set<User> };
+  entity Space { band: Long };
   entity User in [Role] { permissions: Set<String>, max_band: Long };
-  entity Agent in [Role] { owner?: User, permissions: Set<String>, max_band: Long };
-  entity Automation in [Role] { owner?: User, permissions: Set<String>, max_band: Long };
-  entity Service in [Role] { owner?: User, permissions: Set<String>, max_band: Long };
+  entity Agent { owner?: User, permissions: Set<String>, max_band: Long };
+  entity Automation { owner?: User, permissions: Set<String>, max_band: Long };
+  entity Service { owner?: User, permissions: Set<String>, max_band: Long };
 "#;
 
 // Groups take calls too, as far as the schema knows: a policy about a group no action is in yet is valid all the same.

@@ -50,6 +50,7 @@ impl Standing {
             | RuleChange::CrossingAllowed { .. }
             | RuleChange::CrossingForbidden { .. }
             | RuleChange::BandLimited { .. }
+            | RuleChange::RoleChanged { .. }
             | RuleChange::CanaryAdded { .. }
             | RuleChange::CanaryRemoved { .. }
             | RuleChange::QuarantineSettled { .. } => {}

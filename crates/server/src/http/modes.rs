@@ -2,7 +2,7 @@
 
 use super::body::Strict;
 use super::caller::Caller;
-use super::page::{Asked, PageQuery};
+use super::page::{Asked, page_request};
 use super::problem::Refusal;
 use crate::App;
 use api::problem::FieldError;
@@ -14,14 +14,30 @@ use countersign_core::decision::Lock;
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, AutomationId, Mode, OrgId};
 use pipeline::{Listed, SourceListing};
+use serde::Deserialize;
 use store::{ModeChange, OrgMode};
+use utoipa::IntoParams;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListQuery {
+    /// Only what was set for this automation.
+    automation: Option<String>,
+    /// Rows of one page, 1 to 100; 50 when absent.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
 
 /// Every mode that was set explicitly.
-#[utoipa::path(operation_id = "modes_list", get, path = "/api/v1/modes", tag = "modes", params(PageQuery),
+#[utoipa::path(operation_id = "modes_list", get, path = "/api/v1/modes", tag = "modes", params(ListQuery),
     responses((status = 200, body = Page<ModeView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<ModeView>>, Refusal> {
+pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<ModeView>>, Refusal> {
     caller.must(Permission::Read)?;
-    let page = app.store().list_modes(&caller.principal.org, &query.request()?).await?;
+    let automation = query.automation.as_deref().map(automation_of).transpose()?;
+    let request = page_request(query.limit, query.after)?;
+    let page = app.store().list_modes(&caller.principal.org, automation.as_ref(), &request).await?;
     let items = page.items.into_iter().map(|mode| ModeView {
         scope: mode.scope,
         action: mode.action.to_string(),

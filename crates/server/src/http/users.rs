@@ -11,9 +11,9 @@ use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::UserId;
 use countersign_core::principal::{Permission, Role};
-use store::{Disabled, User};
+use countersign_core::{PrincipalId, UserId};
+use store::{ChangedUser, Disabled, User, UserChange};
 
 /// People of the org.
 #[utoipa::path(operation_id = "users_list", get, path = "/api/v1/users", tag = "identity", params(PageQuery),
@@ -57,7 +57,8 @@ pub(super) async fn disable(State(app): State<App>, caller: Caller, Path(user): 
     app.store().find_user(org, &id).await?.map(|user| Json(view(user))).ok_or_else(unknown)
 }
 
-/// Says how dangerous a space a person, and whoever acts for them, may act in.
+/// Changes what a person may do, and how dangerous a space they, and whoever acts for them, may act in. Nobody changes their own role,
+/// or gives one above it.
 #[utoipa::path(operation_id = "users_change", patch, path = "/api/v1/users/{user}", tag = "identity", params(("user" = String, Path)), request_body = ChangeUserRequest,
     responses((status = 200, body = UserView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn change(
@@ -72,8 +73,23 @@ pub(super) async fn change(
     let org = &caller.principal.org;
     let found = app.store().find_user(org, &id).await?.ok_or_else(unknown)?;
     must_reach(&caller, found.role)?;
-    let changed = app.store().limit_user(org, &id, to_band(body.max_band), &caller.principal.id).await?;
-    changed.map(|user| Json(view(user))).ok_or_else(unknown)
+    let change = UserChange { role: body.role.map(role_of), max_band: body.max_band.map(to_band) };
+    if change == UserChange::default() {
+        return Err(Refusal::new(Code::InvalidRequest, "nothing is to be changed").hint("give `role` or `max_band`"));
+    }
+    if let Some(role) = change.role {
+        must_reach(&caller, role)?;
+        // To rise is for others to give, and a slip downwards could not be taken back.
+        if caller.principal.id == PrincipalId::User(id.clone()) {
+            return Err(Refusal::new(Code::Forbidden, "nobody changes their own role").hint("ask another admin or owner"));
+        }
+    }
+    match app.store().change_user(org, &id, change, &caller.principal.id).await?.ok_or_else(unknown)? {
+        ChangedUser::Done(user) => Ok(Json(view(user))),
+        ChangedUser::LastOwner => {
+            Err(Refusal::new(Code::LastOwner, "the last owner keeps their role").hint("make someone else an owner first"))
+        }
+    }
 }
 
 /// A service acts with what its scopes say; a person never above their own role.

@@ -8,6 +8,7 @@ on_both_engines!(
     it_takes_as_many_people_as_the_space_says,
     one_no_ends_it_however_many_said_yes,
     many_people_at_once_make_one_quorum,
+    a_yes_of_somebody_who_may_no_longer_give_one_does_not_count,
     what_goes_beyond_the_call_takes_everybody_to_say_the_same,
     an_approver_may_change_the_params,
     changed_params_are_judged_like_sent_ones,
@@ -380,6 +381,22 @@ async fn every_conflict_is_told_by_another_server_too(kind: Kind) {
     server.source.redefine("write", |action| action.description = "Another one.".into());
     other.owner.approve(&id).await.problem(409, "definition_mismatch");
     assert_eq!(server.source.effects(), 1);
+    server.verify().await;
+}
+
+async fn a_yes_of_somebody_who_may_no_longer_give_one_does_not_count(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    quorum(&server, json!({ "R2": 2 })).await;
+    let ada = server.owner.person("ada", "admin").await;
+    let id = agent.pending("fake.write", json!({})).await;
+    assert_eq!(ada.approve(&id).await.status, 202);
+    let users = server.owner.get("/api/v1/users").await.ok();
+    let her_id = users["items"].as_array().unwrap().iter().find(|user| user["name"] == "ada").unwrap()["id"].as_str().unwrap().to_owned();
+    server.owner.send(reqwest::Method::PATCH, &format!("/api/v1/users/{her_id}"), Some(json!({ "role": "member" }))).await.ok();
+    server.owner.approve(&id).await.problem(409, "tuple_mismatch");
+    let shown = server.shown(&id).await;
+    assert_eq!((&shown["status"], server.source.effects()), (&json!("denied"), 0), "{shown}");
     server.verify().await;
 }
 

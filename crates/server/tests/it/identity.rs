@@ -9,6 +9,7 @@ on_both_engines!(
     agents_stay_in_their_session,
     services_hold_what_their_scopes_say,
     nobody_acts_above_their_own_role,
+    a_changed_role_acts_at_once_and_is_signed,
     a_disabled_person_is_out_at_once,
     names_are_unique_and_sane,
 );
@@ -129,6 +130,59 @@ async fn nobody_acts_above_their_own_role(kind: Kind) {
     service.post(&revoke, json!({})).await.problem(403, "forbidden");
     server.owner.post(&revoke, json!({})).await.ok();
     server.owner.get("/api/v1/whoami").await.problem(401, "token_revoked");
+}
+
+async fn a_changed_role_acts_at_once_and_is_signed(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (mia, ada) = (server.owner.person("mia", "member").await, server.owner.person("ada", "admin").await);
+    let id_of =
+        async |who: &Client| who.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    let (mias, adas, owners) = (id_of(&mia).await, id_of(&ada).await, id_of(&server.owner).await);
+    let change = async |who: &Client, user: &str, body: Value| who.send(Method::PATCH, &format!("/api/v1/users/{user}"), Some(body)).await;
+    let to = |role: &str| json!({ "role": role });
+    let pending = server.agent().await.pending("fake.write", json!({})).await;
+    mia.approve(&pending).await.problem(403, "may_not_approve");
+
+    // Only who manages people, never above their own role, never their own.
+    change(&mia, &adas, to("member")).await.problem(403, "forbidden");
+    change(&ada, &mias, to("owner")).await.problem(403, "forbidden");
+    change(&ada, &owners, to("member")).await.problem(403, "forbidden");
+    change(&ada, &adas, to("member")).await.problem(403, "forbidden");
+    change(&server.owner, &owners, to("admin")).await.problem(403, "forbidden");
+    let made = server.owner.post("/api/v1/tokens", json!({ "name": "svc", "scopes": ["manage_identity"] })).await.ok();
+    let service = server.owner.with_token(made["token"].as_str().unwrap());
+    change(&service, &mias, to("admin")).await.problem(403, "forbidden");
+    change(&service, &adas, to("member")).await.problem(403, "forbidden");
+    for body in [json!({}), json!({ "role": "king" }), json!({ "role": "admin", "more": 1 })] {
+        change(&server.owner, &mias, body).await.problem(400, "invalid_request");
+    }
+    change(&server.owner, "usr_nobody", to("admin")).await.problem(404, "not_found");
+    assert_eq!(server.rules().await.iter().filter(|rule| rule["rule"] == "role_changed").count(), 0, "what was refused changed nothing");
+
+    // Up: the same token answers. Down: it answers no more.
+    assert_eq!(change(&ada, &mias, to("admin")).await.ok()["role"], "admin");
+    assert_eq!(mia.get("/api/v1/whoami").await.ok()["role"], "admin");
+    mia.approve(&pending).await.ok();
+    assert_eq!(change(&ada, &mias, to("member")).await.ok()["role"], "member");
+    let pending = server.agent().await.pending("fake.write", json!({})).await;
+    mia.approve(&pending).await.problem(403, "may_not_approve");
+    change(&server.owner, &mias, to("member")).await.ok();
+    let rules = server.rules().await;
+    let roles: Vec<_> = rules.iter().filter(|rule| rule["rule"] == "role_changed").map(|rule| (&rule["user"], &rule["role"])).collect();
+    assert_eq!(roles, [(&json!(mias), &json!("admin")), (&json!(mias), &json!("member"))], "what changes nothing is not signed");
+
+    // An org keeps an owner.
+    change(&server.owner, &adas, to("owner")).await.ok();
+    change(&ada, &owners, to("admin")).await.ok();
+    change(&server.owner, &adas, to("admin")).await.problem(403, "forbidden");
+    let both = json!({ "role": "owner", "max_band": "red" });
+    let changed = change(&ada, &mias, both).await.ok();
+    assert_eq!((&changed["role"], &changed["max_band"]), (&json!("owner"), &json!("red")));
+    server.owner.send(Method::POST, &format!("/api/v1/users/{mias}/disable"), Some(json!({}))).await.problem(403, "forbidden");
+    ada.post(&format!("/api/v1/users/{mias}/disable"), json!({})).await.ok();
+    // The last one's role stays: they could not change it themselves, and nobody else reaches it.
+    ada.post(&format!("/api/v1/users/{adas}/disable"), json!({})).await.problem(409, "last_owner");
+    server.verify().await;
 }
 
 async fn a_disabled_person_is_out_at_once(kind: Kind) {

@@ -8,6 +8,7 @@ on_both_engines!(
     a_policy_that_does_not_hold_up_changes_nothing,
     a_policy_may_ask_for_a_person,
     a_policy_may_ask_for_one_person_in_particular,
+    a_policy_may_ask_who_stands_behind_an_agent,
     a_policy_acts_at_once_also_on_what_waits_and_what_is_repeated,
     only_policies_about_an_action_void_what_waits_for_it,
     a_permit_gives_what_an_action_requires,
@@ -19,6 +20,7 @@ on_both_engines!(
     where_content_came_from_can_only_tighten,
     another_space_is_reached_only_where_it_is_listed,
     a_mode_changed_while_calls_pour_in_decides_every_intent_after_it,
+    a_role_changed_while_calls_pour_in_holds_for_every_intent_after_it,
 );
 on_postgres!(policies_set_by_one_server_hold_in_the_other, modes_changed_by_one_server_decide_every_intent_of_the_other);
 
@@ -129,6 +131,42 @@ async fn a_policy_may_ask_for_one_person_in_particular(kind: Kind) {
     let asked = agent.pending("fake.write", json!({})).await;
     ada.approve(&asked).await.ok();
     assert_eq!(server.source.effects(), 1);
+    server.verify().await;
+}
+
+async fn a_policy_may_ask_who_stands_behind_an_agent(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let mia = server.owner.person("mia", "member").await;
+    let id = mia.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    let become_ = async |role: &str| {
+        server.owner.send(reqwest::Method::PATCH, &format!("/api/v1/users/{id}"), Some(json!({ "role": role }))).await.ok();
+    };
+    let (mias, owners) = (mia.new_session(json!({})).await, server.agent().await);
+    server.owner.set_mode("fake.write", "allow").await;
+    let behind = |role: &str| format!("unless {{ principal has owner && principal.owner in Countersign::Role::\"{role}\" }}");
+    let texts = json!({ "abac": forbid("abac.behind", "fake.write", &behind("admin")), "space": forbid("space.behind", "fake.send", &behind("owner")) });
+    server.owner.set_policies(texts).await.ok();
+    mias.invoke("fake.write", json!({})).await.problem(403, "denied_by_policy");
+    owners.invoke("fake.write", json!({})).await.problem(403, "denied_by_policy");
+    owners.pending("fake.send", json!({})).await;
+    mias.invoke("fake.send", json!({})).await.problem(403, "denied_by_policy");
+    become_("admin").await;
+    mias.invoke("fake.write", json!({})).await.ok();
+    // Asked by an agent of an admin, answered when they no longer are one.
+    server.owner.set_mode("fake.write", "require_approval").await;
+    let waiting = mias.pending("fake.write", json!({})).await;
+    become_("member").await;
+    server.owner.approve(&waiting).await.problem(409, "policy_mismatch");
+    assert_eq!(server.source.effects(), 1);
+    // A service has the one who made it behind it. What nobody keeps has no word.
+    let made = server.owner.post("/api/v1/tokens", json!({ "name": "ci", "scopes": ["create_session", "invoke"] })).await.ok();
+    let service = server.owner.with_token(made["token"].as_str().unwrap());
+    let session = service.post("/api/v1/sessions", json!({})).await.ok();
+    let path = format!("/api/v1/sessions/{}/actions/invoke", session["id"].as_str().unwrap());
+    assert_eq!(service.post(&path, json!({ "action": "fake.send" })).await.status, 202);
+    for unknown in ["when { resource has members && resource.members.isEmpty() }", "when { principal in Countersign::Space::\"x\" }"] {
+        server.owner.set_policies(json!({ "abac": forbid("abac.x", "fake.write", unknown) })).await.problem(422, "invalid_policy");
+    }
     server.verify().await;
 }
 
@@ -388,6 +426,44 @@ async fn pour(server: &TestServer, url: &str) {
 async fn a_mode_changed_while_calls_pour_in_decides_every_intent_after_it(kind: Kind) {
     let server = TestServer::start(kind).await;
     pour(&server, &server.url).await;
+}
+
+async fn a_role_changed_while_calls_pour_in_holds_for_every_intent_after_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let mia = server.owner.person("mia", "admin").await;
+    let id = mia.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    let path = format!("/api/v1/users/{id}");
+    server.owner.set_mode("fake.write", "allow").await;
+    let behind = r#"unless { principal has owner && principal.owner in Countersign::Role::"admin" }"#;
+    server.owner.set_policies(json!({ "abac": forbid("abac.behind", "fake.write", behind) })).await.ok();
+    let agents = futures_util::future::join_all((0..4).map(|_| mia.new_session(json!({})))).await;
+    let calls = agents.into_iter().map(async |agent| {
+        for at in 0..15 {
+            let answer = agent.invoke("fake.write", json!({ "count": at })).await;
+            // Decided again too often: nothing was done, and retrying is safe.
+            assert!([200, 403, 503].contains(&answer.status), "{answer:?}");
+        }
+    });
+    let toggling = async {
+        for at in 0..50 {
+            let role = if at % 2 == 0 { "member" } else { "admin" };
+            server.owner.send(reqwest::Method::PATCH, &path, Some(json!({ "role": role }))).await.ok();
+        }
+    };
+    tokio::join!(futures_util::future::join_all(calls), toggling);
+    let (mut is_admin, mut changes) = (true, 0);
+    for (kind, body) in server.log().await {
+        match kind.as_str() {
+            "rule" if body["change"]["rule"] == "role_changed" => {
+                is_admin = body["change"]["role"] == "admin";
+                changes += 1;
+            }
+            "intent" => assert!(is_admin, "{body}"),
+            _ => {}
+        }
+    }
+    assert_eq!(changes, 50);
+    server.verify().await;
 }
 
 async fn modes_changed_by_one_server_decide_every_intent_of_the_other(kind: Kind) {

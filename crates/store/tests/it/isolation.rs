@@ -15,7 +15,7 @@ use countersign_core::{
 };
 use std::collections::BTreeSet;
 use std::path::Path;
-use store::{Crossing, GrantFilter, InvocationFilter, ModeChange, NewConsent, NewGrant, SpaceChange, Store};
+use store::{Crossing, GrantFilter, InvocationFilter, ModeChange, NewConsent, NewGrant, SpaceChange, Store, UserChange};
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
 
@@ -36,6 +36,10 @@ struct Full {
 }
 
 const KEY: &str = "order-7";
+
+fn limited(max_band: Band) -> UserChange {
+    UserChange { max_band: Some(max_band), ..UserChange::default() }
+}
 
 async fn full(world: &World, name: &str) -> Full {
     let (store, tenant) = (&world.store, world.tenant(name).await);
@@ -67,7 +71,7 @@ async fn full(world: &World, name: &str) -> Full {
     let consent = store.give_consent(&tenant.org, new_consent(&tenant)).await.unwrap().id;
     store.allow_crossing(&tenant.org, crossing(&tenant, &other_space), &by).await.unwrap();
     store.set_policies(&tenant.org, PolicyTexts { abac: format!("// of {}", tenant.org), ..PolicyTexts::default() }, &by).await.unwrap();
-    store.limit_user(&tenant.org, &tenant.owner, Band::Red, &by).await.unwrap();
+    store.change_user(&tenant.org, &tenant.owner, limited(Band::Red), &by).await.unwrap();
     let canary = store.add_canary(&tenant.org, &format!("canary of {name}"), &by).await.unwrap().id;
     store.label_session(&tenant.org, &tenant.session.id, "private_data").await.unwrap();
     let dangerous = tenant.calling(WRITE, Status::Quarantined);
@@ -163,7 +167,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_policies: store.find_policies(org).await.unwrap();
         find_purposes: store.find_purposes(org, &theirs.tenant.owner, &theirs.tenant.space).await.unwrap();
         list_purposes: store.list_purposes(org, &theirs.tenant.owner, &theirs.tenant.space).await.unwrap();
-        find_max_band: store.find_max_band(org, &theirs.tenant.owner).await.unwrap();
+        find_standing: store.find_standing(org, &theirs.tenant.owner).await.unwrap();
         find_labels: store.find_labels(org, &theirs.tenant.session.id).await.unwrap();
         find_quarantine: store.find_quarantine(org, &theirs.quarantined).await.unwrap();
         find_quarantined: store.find_quarantined(org, &theirs.quarantined).await.unwrap();
@@ -193,7 +197,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_spaces: store.list_spaces(org, &all).await.unwrap();
         list_users: store.list_users(org, &all).await.unwrap();
         list_tokens: store.list_tokens(org, &all).await.unwrap();
-        list_modes: store.list_modes(org, &all).await.unwrap();
+        list_modes: store.list_modes(org, None, &all).await.unwrap();
         list_events: store.list_events(org, &all).await.unwrap();
         list_notifications: store.list_notifications(org, &all).await.unwrap();
         list_log_keys: store.list_log_keys(org).await.unwrap();
@@ -242,7 +246,7 @@ const WRITES: [&str; 40] = [
     "set_policies",
     "add_canary",
     "remove_canary",
-    "limit_user",
+    "change_user",
     "label_session",
     "settle_quarantine",
     "expire_quarantines",
@@ -371,7 +375,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.forbid_crossing(org, crossing(them, &theirs.other_space), &by).await, Ok(false));
     assert_eq!(store.remove_canary(org, &theirs.canary, &by).await, Ok(false));
     store.add_canary(org, "another", &by).await.unwrap();
-    assert_eq!(store.limit_user(org, &them.owner, Band::Green, &by).await, Ok(None));
+    assert_eq!(store.change_user(org, &them.owner, limited(Band::Green), &by).await, Ok(None));
     let settling = Settling {
         invocation: theirs.quarantined.clone(),
         state: QuarantineState::Discarded,

@@ -3,16 +3,17 @@
 use crate::harness::{Kind, World, everything, on_both_engines};
 use countersign_core::keyring::{DoesNotOpen, Keyring};
 use countersign_core::ledger::Ledger;
-use countersign_core::principal::{Permission, Role};
+use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::session::{Attendance, Band, SelfApproval};
 use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SpaceId, TokenId, UserId};
-use store::{Disabled, Error, NewSession, PageRequest, Refused, SpaceChange, Store, TokenKind};
+use store::{ChangedUser, Disabled, Error, NewSession, PageRequest, Refused, SpaceChange, Store, TokenKind, User, UserChange};
 
 on_both_engines!(
     a_store_answers_who_and_what_it_is,
     an_org_is_born_whole,
     spaces_have_names_of_their_own_and_rules,
     people_have_names_of_their_own_and_the_last_owner_stays,
+    a_persons_role_and_limit_change_at_once_and_are_signed,
     a_session_is_created_with_its_token_and_ends_with_it,
     a_session_of_another_orgs_space_is_refused,
     a_token_says_who_its_bearer_is,
@@ -107,6 +108,48 @@ async fn people_have_names_of_their_own_and_the_last_owner_stays(kind: Kind) {
     let mut outcomes = [one.unwrap(), two.unwrap()];
     outcomes.sort_by_key(|outcome| *outcome == Some(Disabled::LastOwner));
     assert_eq!(outcomes, [Some(Disabled::Done), Some(Disabled::LastOwner)]);
+}
+
+async fn a_persons_role_and_limit_change_at_once_and_are_signed(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let by = tenant.person();
+    let eve = store.create_user(&tenant.org, "eve", Role::Member).await.unwrap().unwrap();
+    let token = store.create_token(&tenant.org, TokenKind::User(eve.id.clone()), "laptop", &[], None).await.unwrap().text;
+    let known = async || {
+        let person = store.authenticate(token.expose()).await.unwrap().unwrap();
+        assert_eq!(store.find_principal(&tenant.org, &person.id).await, Ok(Some(person.clone())));
+        (person.role, store.find_standing(&tenant.org, &eve.id).await.unwrap())
+    };
+    let all = |role, max_band| (Some(role), Standing { role: Some(role), max_band });
+    assert_eq!(known().await, all(Role::Member, Band::Black));
+    let size = store.log_size(&tenant.org).await.unwrap();
+    let change = UserChange { role: Some(Role::Owner), max_band: Some(Band::Amber) };
+    let changed = User { role: Role::Owner, max_band: Band::Amber, ..eve.clone() };
+    for _ in 0..2 {
+        let done = store.change_user(&tenant.org, &eve.id, change, &by).await;
+        assert_eq!(done, Ok(Some(ChangedUser::Done(changed.clone()))));
+    }
+    assert_eq!(store.find_user(&tenant.org, &eve.id).await, Ok(Some(changed)));
+    assert_eq!(store.log_size(&tenant.org).await, Ok(size + 2), "each change is signed, and what changes nothing is none");
+    assert_eq!(known().await, all(Role::Owner, Band::Amber));
+    assert!(store.list_approvers(&tenant.org).await.unwrap().contains(&eve.id));
+    let nobody = tenant.draw(UserId::new);
+    assert_eq!(store.change_user(&tenant.org, &nobody, change, &by).await, Ok(None));
+    assert_eq!(store.find_standing(&tenant.org, &nobody).await, Ok(Standing { role: None, max_band: Band::Green }));
+    // Of two owners who demote each other at once one stays.
+    let demoted = UserChange { role: Some(Role::Member), ..UserChange::default() };
+    let (one, two) =
+        tokio::join!(store.change_user(&tenant.org, &eve.id, demoted, &by), store.change_user(&tenant.org, &tenant.owner, demoted, &by));
+    let last = [one.unwrap(), two.unwrap()].iter().filter(|changed| **changed == Some(ChangedUser::LastOwner)).count();
+    assert_eq!((last, store.list_approvers(&tenant.org).await.unwrap().len()), (1, 1));
+    // The last one's other limits can still be changed, and a disabled owner is none to count on.
+    let last = store.list_approvers(&tenant.org).await.unwrap()[0].clone();
+    let limited = UserChange { max_band: Some(Band::Green), ..UserChange::default() };
+    assert!(matches!(store.change_user(&tenant.org, &last, limited, &by).await, Ok(Some(ChangedUser::Done(_)))));
+    let gone = store.create_user(&tenant.org, "gone", Role::Owner).await.unwrap().unwrap();
+    store.disable_user(&tenant.org, &gone.id).await.unwrap();
+    assert_eq!(store.change_user(&tenant.org, &last, demoted, &by).await, Ok(Some(ChangedUser::LastOwner)));
 }
 
 async fn a_session_is_created_with_its_token_and_ends_with_it(kind: Kind) {

@@ -90,7 +90,7 @@ async fn modes_are_listed_by_page(kind: Kind) {
             store.change_mode(&tenant.org, change).await.unwrap();
         }
     }
-    let all = store.list_modes(&tenant.org, &everything()).await.unwrap().items;
+    let all = store.list_modes(&tenant.org, None, &everything()).await.unwrap().items;
     let listed: Vec<_> = all.iter().map(|setting| (setting.action.as_str(), setting.scope.as_str())).collect();
     let scope = format!("automation:{automation}");
     let expected: Vec<_> = actions.iter().flat_map(|name| [(*name, scope.as_str()), (*name, "org")]).collect();
@@ -98,7 +98,7 @@ async fn modes_are_listed_by_page(kind: Kind) {
     assert!(all.iter().all(|setting| setting.set_by == by && setting.mode == Mode::Allow));
     let (mut paged, mut after) = (Vec::new(), None);
     loop {
-        let page = store.list_modes(&tenant.org, &PageRequest { limit: 3, after }).await.unwrap();
+        let page = store.list_modes(&tenant.org, None, &PageRequest { limit: 3, after }).await.unwrap();
         paged.extend(page.items);
         after = page.next;
         if after.is_none() {
@@ -106,6 +106,10 @@ async fn modes_are_listed_by_page(kind: Kind) {
         }
     }
     assert_eq!(paged, all);
+    let own = store.list_modes(&tenant.org, Some(&automation), &everything()).await.unwrap().items;
+    assert_eq!(own.iter().map(|setting| setting.action.as_str()).collect::<Vec<_>>(), actions);
+    assert!(own.iter().all(|setting| setting.scope == scope));
+    assert_eq!(store.list_modes(&tenant.org, Some(&tenant.draw(AutomationId::new)), &everything()).await.unwrap().items, []);
 }
 
 async fn a_definition_is_archived_once(kind: Kind) {
