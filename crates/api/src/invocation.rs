@@ -2,6 +2,7 @@
 
 use crate::Page;
 use countersign_core::decision::{GateVerdict, Verdict};
+use countersign_core::effect::{Check, Remedy, Scope};
 use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Intention};
 use countersign_core::{Decision, Invocation, Status};
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,65 @@ pub struct InvokeRequest {
     /// Where params came from, by JSON pointer. It can only make a call stricter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub provenance: BTreeMap<String, ProvenanceName>,
+    /// Where the call may act, narrower than its source would let it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<ScopeView>,
+}
+
+/// Where a call may act at most. Nothing said means: wherever its source acts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScopeView {
+    /// These files, besides what lies in `allowed_dirs`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_files: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_dirs: Vec<String>,
+    /// Whatever else is said, not these; a folder stands for all it holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forbidden_files: Vec<String>,
+}
+
+impl From<ScopeView> for Scope {
+    fn from(view: ScopeView) -> Self {
+        Self { allowed_files: view.allowed_files, allowed_dirs: view.allowed_dirs, forbidden_files: view.forbidden_files }
+    }
+}
+
+impl From<Scope> for ScopeView {
+    fn from(scope: Scope) -> Self {
+        Self { allowed_files: scope.allowed_files, allowed_dirs: scope.allowed_dirs, forbidden_files: scope.forbidden_files }
+    }
+}
+
+/// Takes back the effect of an invocation that succeeded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RevertRequest {
+    /// Why; shown to whoever approves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A person's word on an effect in doubt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SettleRequest {
+    #[serde(rename = "as")]
+    pub settlement: SettlementName,
+    /// How one knows.
+    pub reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SettlementName {
+    /// It happened.
+    Succeeded,
+    /// It did not happen.
+    Failed,
+    /// Nobody knows, and twice does no harm: it ends `failed`, and the same call is made as a new invocation.
+    Retry,
 }
 
 /// A caller's own words about a call.
@@ -273,6 +333,23 @@ pub struct InvocationView {
     /// The grant that stood in for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<String>,
+    /// What was looked at after the effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckView>,
+    /// The one repair, where a check failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<RemedyView>,
+    /// Taking it back, where a check failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<RemedyView>,
+    /// The invocation whose effect this one takes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverses: Option<String>,
+    /// Who said how it ended, where nobody else could know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<SettledView>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<ScopeView>,
     pub attempts: u32,
     pub created_at: String,
     pub started_at: Option<String>,
@@ -286,6 +363,42 @@ pub struct InvocationView {
 pub struct FailureView {
     pub code: String,
     pub message: String,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CheckView {
+    pub name: String,
+    pub ok: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// A repair or a rollback, and whether it did what it was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RemedyView {
+    pub attempted: bool,
+    pub ok: bool,
+}
+
+/// A person's word on an effect that was in doubt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SettledView {
+    pub by: String,
+    pub at: String,
+    pub reason: Option<String>,
+}
+
+impl From<Check> for CheckView {
+    fn from(check: Check) -> Self {
+        Self { name: check.name, ok: check.ok, detail: check.detail }
+    }
+}
+
+impl From<Remedy> for RemedyView {
+    fn from(remedy: Remedy) -> Self {
+        Self { attempted: remedy.attempted, ok: remedy.ok }
+    }
 }
 
 /// The mode and everything that decided it.
@@ -439,6 +552,16 @@ impl From<Invocation> for InvocationView {
             redacted: invocation.redacted.map(|taken| taken.counts).unwrap_or_default(),
             released_from: invocation.released_from.as_ref().map(ToString::to_string),
             grant_id: invocation.grant.as_ref().map(ToString::to_string),
+            checks: invocation.aftermath.checks.into_iter().flatten().map(CheckView::from).collect(),
+            repair: invocation.aftermath.repair.map(RemedyView::from),
+            rollback: invocation.aftermath.rollback.map(RemedyView::from),
+            reverses: invocation.reverses.as_ref().map(ToString::to_string),
+            settled: invocation.aftermath.settled.map(|settled| SettledView {
+                by: settled.by.to_string(),
+                at: settled.at.to_string(),
+                reason: invocation.aftermath.settled_reason,
+            }),
+            scope: Some(invocation.scope).filter(|scope| !scope.is_unbounded()).map(ScopeView::from),
             attempts: invocation.attempts,
             created_at: invocation.created_at.to_string(),
             started_at: invocation.started_at.map(|at| at.to_string()),

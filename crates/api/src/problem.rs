@@ -71,6 +71,8 @@ codes! {
     Rejected = "rejected", 409, "A person has already said no";
     Consumed = "consumed", 409, "It was already approved and used";
     AlreadyEnded = "already_ended", 409, "It has already ended";
+    NotInDoubt = "not_in_doubt", 409, "It is not in doubt";
+    NotRevertible = "not_revertible", 409, "Its effect cannot be taken back";
     ArgsMismatch = "args_mismatch", 409, "The params are not the ones that were shown";
     DefinitionMismatch = "definition_mismatch", 409, "The action's definition has changed";
     PolicyMismatch = "policy_mismatch", 409, "The rules for the action have changed";

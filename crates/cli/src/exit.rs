@@ -119,6 +119,8 @@ impl Exit {
             | Code::Rejected
             | Code::Consumed
             | Code::AlreadyEnded
+            | Code::NotInDoubt
+            | Code::NotRevertible
             | Code::ArgsMismatch
             | Code::DefinitionMismatch
             | Code::PolicyMismatch

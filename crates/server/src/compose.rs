@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::data_dir::{self, Absent, DataDir};
 use crate::{Error, OsRandom, SystemClock};
+use countersign_core::fault::Faults;
 use countersign_core::limiter::RateLimiter;
 use countersign_core::limits::SHUTDOWN_SECONDS;
 use countersign_core::source::Source;
@@ -94,12 +95,29 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             sources: builtin_sources(config, data, &store, &clock, &random)?,
+            faults: faults(),
         },
         Settings::default(),
     );
     // The redaction rules compile at first use: here, not in the first caller's time.
     let _warm = policy::redact_text("warming the redaction rules up");
     Ok((Parts { store, pipeline, random, clock, metrics }, first))
+}
+
+/// A build for development stops dead at the point that `COUNTERSIGN_FAULT` names, so that a test sees what is found afterwards.
+fn faults() -> Faults {
+    if !cfg!(debug_assertions) {
+        return Faults::default();
+    }
+    match std::env::var("COUNTERSIGN_FAULT") {
+        Ok(at) => Faults::new(move |point| {
+            if point == at {
+                // As `kill -9` does: nothing is flushed, nothing is told.
+                let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+            }
+        }),
+        Err(_) => Faults::default(),
+    }
 }
 
 async fn first_org(store: &Store, data: &DataDir) -> Result<Option<String>, Error> {

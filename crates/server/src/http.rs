@@ -81,6 +81,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(invocations::deny))
         .routes(routes!(invocations::approve_many))
         .routes(routes!(invocations::snooze))
+        .routes(routes!(invocations::revert))
+        .routes(routes!(invocations::settle))
         .routes(routes!(links::create))
         .routes(routes!(invocations::entries))
         .routes(routes!(receipts::list))

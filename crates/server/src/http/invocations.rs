@@ -8,7 +8,8 @@ use super::receipts::entry_view;
 use crate::App;
 use api::invocation::{
     ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApprovedOne, DenyRequest, DenyResponse, GrantOfferRequest,
-    GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, ProvenanceName, SnoozeRequest, SnoozeResponse,
+    GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, ProvenanceName, RevertRequest, SettleRequest, SettlementName,
+    SnoozeRequest, SnoozeResponse,
 };
 use api::receipt::EntryView;
 use api::{Code, Page, Problem};
@@ -17,11 +18,12 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::action::Class;
+use countersign_core::effect::Scope;
 use countersign_core::invocation::{Claimed, Intention};
-use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
+use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX, REASON_CHARS_MAX};
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, Digest, Invocation, InvocationId, PrincipalId, SessionId, Status};
-use pipeline::{BeyondAsked, GrantFor, Outcome, Request, Yes};
+use pipeline::{BeyondAsked, GrantFor, Outcome, Request, Settlement, Yes};
 use policy::scan::Label;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -66,6 +68,9 @@ pub(super) async fn invoke(
             reason: body.reason,
             claimed: body.context.map(|context| Claimed { time: context.time, device: context.device, actor: context.actor }),
             provenance: labels(body.provenance),
+            reverses: None,
+            scope: body.scope.map(Scope::from).unwrap_or_default(),
+            commands: Vec::new(),
             trace_id: caller.trace_id,
         })
         .await?;
@@ -222,6 +227,62 @@ pub(super) async fn deny(
 ) -> Result<Json<DenyResponse>, Refusal> {
     must_approve(&caller)?;
     deny_one(&app, &caller, &parse_id(&invocation)?, body).await
+}
+
+/// Takes back the effect of an invocation that succeeded, as a call of its own.
+#[utoipa::path(operation_id = "invocations_revert", post, path = "/api/v1/invocations/{invocation}/revert", tag = "invocations", params(("invocation" = String, Path), WaitQuery),
+    request_body = RevertRequest,
+    responses(
+        (status = 200, description = "It is taken back.", body = InvokeResponse),
+        (status = 202, description = "Taking it back waits for a person.", body = InvokeResponse),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 502, body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn revert(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    Asked(wait): Asked<WaitQuery>,
+    OrEmpty(body): OrEmpty<RevertRequest>,
+) -> Result<Response, Refusal> {
+    let found = readable(&app, &caller, &invocation).await?;
+    let limit = wait.duration()?;
+    let outcome = app.pipeline().revert(&caller.principal, &found.id, body.reason, caller.trace_id.clone()).await?;
+    if let Outcome::Pending(held) = &outcome
+        && !limit.is_zero()
+    {
+        return answer(as_outcome(app.pipeline().watch(&found.org, &held.id, limit).await?));
+    }
+    answer(outcome)
+}
+
+/// Says how an effect in doubt ended, or has the call made again.
+#[utoipa::path(operation_id = "invocations_settle", post, path = "/api/v1/invocations/{invocation}/settle", tag = "invocations", params(("invocation" = String, Path)),
+    request_body = SettleRequest,
+    responses((status = 200, body = InvokeResponse), (status = 202, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn settle(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    Strict(body): Strict<SettleRequest>,
+) -> Result<Response, Refusal> {
+    must_approve(&caller)?;
+    let id = parse_id(&invocation)?;
+    let reason = body.reason.trim();
+    if reason.is_empty() || reason.chars().count() > REASON_CHARS_MAX {
+        return Err(Refusal::new(Code::InvalidRequest, format!("`reason` must have 1 to {REASON_CHARS_MAX} characters")));
+    }
+    let settlement = match body.settlement {
+        SettlementName::Succeeded => Settlement::Succeeded,
+        SettlementName::Failed => Settlement::Failed,
+        SettlementName::Retry => Settlement::Retry,
+    };
+    let outcome = app.pipeline().settle_doubt(&caller.principal, &id, settlement, reason.to_owned()).await?;
+    match (settlement, outcome) {
+        // That it failed is what was said, not what went wrong.
+        (Settlement::Failed, Outcome::Ended { invocation, .. }) => written(StatusCode::OK, &shown(*invocation)),
+        (_, outcome) => answer(outcome),
+    }
 }
 
 /// Everything the log says of one invocation, in order: its intents and its receipt.

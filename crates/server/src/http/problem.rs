@@ -113,6 +113,10 @@ impl From<pipeline::Error> for Refusal {
             E::OwnQuarantine { invocation } => {
                 about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to look at it")
             }
+            E::NotInDoubt { invocation, .. } => about(Self::new(Code::NotInDoubt, detail), &invocation)
+                .hint(format!("see how it ended with `countersign show {invocation}`")),
+            E::NotRevertible { invocation, .. } => about(Self::new(Code::NotRevertible, detail), &invocation)
+                .hint(format!("see what it did with `countersign show {invocation}`")),
             E::NotGrantable { invocation, .. } => about(Self::new(Code::NotGrantable, detail), &invocation)
                 .hint(format!("approve this one call with `countersign approve {invocation}`")),
             E::QuarantineSettled { invocation, .. } => {

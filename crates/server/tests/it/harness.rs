@@ -173,6 +173,7 @@ impl TestServer {
                 clock: Arc::clone(&shared),
                 random: Arc::clone(&random),
                 sources,
+                faults: countersign_core::fault::Faults::default(),
             },
             Settings { retry_base_ms: 1, retry_cap_ms: 2, ..Settings::default() },
         );
