@@ -106,7 +106,7 @@ async fn fill(data: &Path, receipts: u64) -> Result<()> {
                 match store.finish(sample.again().into()).await? {
                     Finished::Recorded { .. } => {}
                     Finished::Not(status) => anyhow::bail!("a new invocation was already `{status}`"),
-                    Finished::Missing => anyhow::bail!("a new invocation was missing"),
+                    Finished::RulesChanged | Finished::Missing => anyhow::bail!("a new invocation was missing"),
                 }
             }
             Ok(())
@@ -151,6 +151,7 @@ impl Sample {
             key: KeyFate::Freed,
             grant: countersign_core::ledger::GrantUse::Kept,
             quarantine: None,
+            rules_version: None,
             approval: None,
         }
     }

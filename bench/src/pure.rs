@@ -8,6 +8,7 @@ use countersign_core::decision::Drift;
 use countersign_core::keyring::{Keyring, SpaceKey};
 use countersign_core::ledger::{ModeRow, ModeRows};
 use countersign_core::policies::PolicyTexts;
+use countersign_core::principal::Standing;
 use countersign_core::{Action, Band, Invocation, Mode, Principal, Secret, Space, json};
 use policy::Policies;
 use receipt::key::SealingKey;
@@ -73,7 +74,7 @@ fn decide(invocation: &Invocation, space: &Space, policies: Option<&Policies>, k
         action,
         space,
         params: &invocation.params,
-        max_band: Band::Black,
+        standing: Standing { role: Some(countersign_core::principal::Role::Owner), max_band: Band::Black },
         now: invocation.created_at,
         consents: &[],
         drift: Drift::None,
