@@ -141,6 +141,8 @@ fn action_of(invocation: &Invocation) -> Action {
         timeout_ms: 1_000,
         idempotency_key_fields: Vec::new(),
         reversibility: Reversibility::Reversible,
+        reversible_seconds: None,
+        checks: Vec::new(),
         repeatability: Repeatability::Repeatable,
         preview: Preview::Supported,
         preview_reads: None,

@@ -2,7 +2,7 @@
 //! `FakeSource::new("fake").offering("write", |action| action.tier = Tier::R2)`, then script it while the test runs.
 
 use countersign_core::action::{Preview, Profile, Repeatability, Reversibility};
-use countersign_core::effect::Scope;
+use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::source::{AfterError, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Tier};
 use parking_lot::Mutex;
@@ -151,6 +151,26 @@ impl FakeSource {
         held
     }
 
+    /// The next look at an effect finds this; without a script every declared check passes.
+    pub fn will_check(&self, checks: Result<Vec<Check>, Error>) {
+        self.shared.script.lock().checks.push_back(checks);
+    }
+
+    /// The next time an effect is taken back, this is the answer; without a script it is taken back.
+    pub fn will_revert(&self, answer: Answer) {
+        self.shared.script.lock().reverts.push_back(answer);
+    }
+
+    /// Asked what became of an effect, it knows this; without a script it cannot tell.
+    pub fn will_reconcile(&self, found: Reconciled) {
+        self.shared.script.lock().found.push_back(found);
+    }
+
+    /// Before the next effect it fails like this; without a script it keeps something for every reversible action.
+    pub fn will_fail_to_prepare(&self, error: Error) {
+        self.shared.script.lock().unprepared.push_back(error);
+    }
+
     pub fn will_fail_to_list(&self, error: Error) {
         self.shared.script.lock().listings.push_back(error);
     }
@@ -179,6 +199,11 @@ impl FakeSource {
 
     pub fn previews(&self) -> Vec<Call> {
         self.shared.script.lock().recorded_previews.clone()
+    }
+
+    /// Every effect that was to be taken back, with what was kept before it.
+    pub fn reverts(&self) -> Vec<(Call, Value)> {
+        self.shared.script.lock().recorded_reverts.clone()
     }
 
     /// How often the world was changed. An answer that leaves the effect unknown counts: it is the case a retry would double.
@@ -217,9 +242,14 @@ struct Script {
     calls: VecDeque<Step>,
     previews: VecDeque<Step>,
     listings: VecDeque<Error>,
+    checks: VecDeque<Result<Vec<Check>, Error>>,
+    reverts: VecDeque<Answer>,
+    found: VecDeque<Reconciled>,
+    unprepared: VecDeque<Error>,
     otherwise: Option<Arc<Answering>>,
     recorded_calls: Vec<Call>,
     recorded_previews: Vec<Call>,
+    recorded_reverts: Vec<(Call, Value)>,
 }
 
 struct Step {
@@ -308,12 +338,65 @@ impl Source for FakeSource {
         })
     }
 
+    fn prepare<'a>(
+        &'a self,
+        context: &'a CallContext,
+        action: &'a ActionId,
+        params: &'a Value,
+    ) -> Future<'a, Result<Option<Value>, Error>> {
+        Box::pin(async move {
+            let mut script = self.shared.script.lock();
+            if let Some(error) = script.unprepared.pop_front() {
+                return Err(error);
+            }
+            let is_reversible = script.find(action).is_ok_and(|action| action.reversibility == Reversibility::Reversible);
+            let call = Call { context: context.clone(), action: action.clone(), params: params.clone() };
+            Ok(is_reversible.then(|| kept_for(&call)))
+        })
+    }
+
+    fn verify<'a>(
+        &'a self,
+        _context: &'a CallContext,
+        action: &'a ActionId,
+        _params: &'a Value,
+        _output: &'a Output,
+    ) -> Future<'a, Result<Vec<Check>, Error>> {
+        Box::pin(async move {
+            let mut script = self.shared.script.lock();
+            let scripted = script.checks.pop_front();
+            scripted.unwrap_or_else(|| Ok(script.find(action)?.checks.iter().map(Check::passed).collect()))
+        })
+    }
+
+    fn revert<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Answer> {
+        Box::pin(async move {
+            let mut script = self.shared.script.lock();
+            let call = Call { context: context.clone(), action: action.clone(), params: Value::Null };
+            script.recorded_reverts.push((call, evidence.clone()));
+            script.reverts.pop_front().unwrap_or_else(|| Ok(Output::new(json!({ "restored": true }))))
+        })
+    }
+
+    fn reconcile<'a>(
+        &'a self,
+        _context: &'a CallContext,
+        _action: &'a ActionId,
+        _params: &'a Value,
+    ) -> Future<'a, Result<Reconciled, Error>> {
+        Box::pin(async move { Ok(self.shared.script.lock().found.pop_front().unwrap_or(Reconciled::Unknown)) })
+    }
+
     fn preview<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Answer> {
         Box::pin(async move {
             let step = self.receive_preview(Call { context: context.clone(), action: action.clone(), params: params.clone() })?;
             step.play().await
         })
     }
+}
+
+fn kept_for(call: &Call) -> Value {
+    json!({ "kept_before": call.context.invocation, "attempt": call.context.attempt })
 }
 
 fn has_effect(answer: &Answer) -> bool {

@@ -61,7 +61,26 @@ pub(crate) struct TestServer {
     pub(crate) org: OrgId,
     pub(crate) owner: Client,
     pub(crate) url: String,
+    pub(crate) fault: FaultAt,
     stop: Option<oneshot::Sender<()>>,
+}
+
+/// Where the walk breaks off, as if the process had been killed there: its row stays as it is, and nobody ends it.
+#[derive(Clone, Default)]
+pub(crate) struct FaultAt(Arc<parking_lot::Mutex<Option<&'static str>>>);
+
+impl FaultAt {
+    pub(crate) fn arm(&self, point: &'static str) {
+        *self.0.lock() = Some(point);
+    }
+
+    fn faults(&self) -> countersign_core::fault::Faults {
+        let at = self.clone();
+        countersign_core::fault::Faults::new(move |point| {
+            let is_here = at.0.lock().take_if(|armed| *armed == point).is_some();
+            assert!(!is_here, "stopped at `{point}`, as the test wanted");
+        })
+    }
 }
 
 /// Someone with a token.
@@ -164,6 +183,7 @@ impl TestServer {
             }
         };
         let org = store.list_orgs().await.unwrap().remove(0).id;
+        let at = FaultAt::default();
         let sources: Vec<Arc<dyn Source>> = vec![Arc::new(source.clone())];
         let pipeline = Pipeline::new(
             Ports {
@@ -173,7 +193,7 @@ impl TestServer {
                 clock: Arc::clone(&shared),
                 random: Arc::clone(&random),
                 sources,
-                faults: countersign_core::fault::Faults::default(),
+                faults: at.faults(),
             },
             Settings { retry_base_ms: 1, retry_cap_ms: 2, ..Settings::default() },
         );
@@ -185,7 +205,7 @@ impl TestServer {
             let _dropped = stopped.await;
         }));
         let owner = Client { http: reqwest::Client::new(), url: url.clone(), token };
-        Self { home, clock, source, store, pipeline, org, owner, url, stop: Some(stop) }
+        Self { home, clock, source, store, pipeline, org, owner, url, fault: at, stop: Some(stop) }
     }
 
     /// A fresh interactive session with its agent.

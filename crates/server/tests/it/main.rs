@@ -11,6 +11,7 @@ mod bands;
 mod changing_rules;
 mod consents;
 mod drift;
+mod effects;
 mod execution;
 mod explain;
 mod faults;
