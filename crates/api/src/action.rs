@@ -40,6 +40,12 @@ pub struct ActionView {
     pub result_schema: Value,
     /// `no_effect`, `reversible` or `not_reversible`.
     pub reversibility: String,
+    /// How long after it the effect can be taken back; without it, for as long as the installation lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reversible_seconds: Option<u64>,
+    /// What is looked at after the effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
     pub dry_run_supported: bool,
     pub timeout_ms: u64,
 }

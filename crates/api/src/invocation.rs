@@ -82,7 +82,7 @@ pub struct RevertRequest {
 /// A person's word on an effect in doubt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SettleRequest {
+pub struct SettleDoubtRequest {
     #[serde(rename = "as")]
     pub settlement: SettlementName,
     /// How one knows.

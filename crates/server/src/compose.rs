@@ -104,12 +104,12 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     Ok((Parts { store, pipeline, random, clock, metrics }, first))
 }
 
-/// A build for development stops dead at the point that `COUNTERSIGN_FAULT` names, so that a test sees what is found afterwards.
+/// A build for development stops dead at the point that `FAULT_POINT` names, so that a test sees what is found afterwards.
 fn faults() -> Faults {
     if !cfg!(debug_assertions) {
         return Faults::default();
     }
-    match std::env::var("COUNTERSIGN_FAULT") {
+    match std::env::var("FAULT_POINT") {
         Ok(at) => Faults::new(move |point| {
             if point == at {
                 // As `kill -9` does: nothing is flushed, nothing is told.

@@ -1,13 +1,14 @@
 //! Invocations: what was asked for, and what became of it.
 
-use super::{more, people::People, show::Show};
-use crate::args::Paging;
+use super::{more, outcome, people::People, show::Show};
+use crate::args::{Agreed, Paging};
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
+use crate::style::clean;
 use api::Page;
-use api::invocation::{InvocationView, InvokeResponse};
-use clap::{Args, Subcommand};
+use api::invocation::{InvocationView, InvokeResponse, RevertRequest, SettleDoubtRequest, SettlementName};
+use clap::{Args, Subcommand, ValueEnum};
 use countersign_core::Status;
 use serde_json::Value;
 
@@ -21,6 +22,44 @@ pub(crate) enum Invocation {
     /// One invocation, as `countersign show`
     #[command(before_help = super::show::EXAMPLES)]
     Show(Show),
+    /// Take back what an invocation did, as a call of its own
+    #[command(before_help = "Examples:
+  countersign invocation revert inv_…
+  countersign invocation revert inv_… --reason 'wrong folder'")]
+    Revert {
+        id: String,
+        /// Why; shown to whoever approves it
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        #[command(flatten)]
+        agreed: Agreed,
+    },
+    /// Say how an effect in doubt ended, or make the call again
+    #[command(before_help = "Examples:
+  countersign invocation list --status in_doubt
+  countersign invocation settle inv_… --as succeeded --reason 'the order is there'
+  countersign invocation settle inv_… --as retry --reason 'twice does no harm'")]
+    Settle {
+        id: String,
+        /// What became of it
+        #[arg(long = "as", value_enum, value_name = "HOW")]
+        settlement: How,
+        /// How you know; kept with it
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+        #[command(flatten)]
+        agreed: Agreed,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum How {
+    /// It happened
+    Succeeded,
+    /// It did not happen
+    Failed,
+    /// Nobody knows, and twice does no harm
+    Retry,
 }
 
 #[derive(Debug, Args)]
@@ -52,8 +91,53 @@ impl Invocation {
         match self {
             Self::List(list) => list.run(client, terminal).await,
             Self::Show(show) => show.run(client, terminal).await,
+            Self::Revert { id, reason, agreed } => revert(&id, reason, agreed, client, terminal).await,
+            Self::Settle { id, settlement, reason, agreed } => settle(&id, settlement, reason, agreed, client, terminal).await,
         }
     }
+}
+
+async fn revert(id: &str, reason: Option<String>, agreed: Agreed, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let (shown, _) = get(id, client).await?;
+    let question = format!("take back what `{}` did?", clean::line(&shown.action));
+    terminal.consent(&question, agreed.consent(client)).await?;
+    let answer = client.post::<InvokeResponse>(&["invocations", id, "revert"], &RevertRequest { reason }).await?;
+    tell(answer, terminal)
+}
+
+async fn settle(id: &str, how: How, reason: String, agreed: Agreed, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let (shown, _) = get(id, client).await?;
+    let action = clean::line(&shown.action);
+    let (settlement, question) = match how {
+        How::Succeeded => (SettlementName::Succeeded, format!("record that `{action}` happened?")),
+        How::Failed => (SettlementName::Failed, format!("record that `{action}` did not happen?")),
+        How::Retry => (SettlementName::Retry, format!("make the call of `{action}` again, though it may have happened?")),
+    };
+    terminal.consent(&question, agreed.consent(client)).await?;
+    let request = SettleDoubtRequest { settlement, reason };
+    let answer = client.post::<InvokeResponse>(&["invocations", id, "settle"], &request).await?;
+    // That it failed is what was said, not what went wrong.
+    if how == How::Failed {
+        told(&answer, terminal)?;
+        return Ok(Exit::Ok);
+    }
+    tell(answer, terminal)
+}
+
+fn tell(answer: Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    told(&answer, terminal)?;
+    let invocation = &answer.read.invocation;
+    Ok(if outcome::is_settled(invocation) { Exit::of_status(outcome::status(invocation)) } else { Exit::Pending })
+}
+
+fn told(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<(), Failure> {
+    let invocation = &answer.read.invocation;
+    if terminal.is_document() {
+        return terminal.document(&answer.raw);
+    }
+    terminal.line(clean::line(&invocation.id))?;
+    terminal.note(if outcome::is_settled(invocation) { outcome::line(invocation) } else { outcome::waiting(invocation) });
+    Ok(())
 }
 
 impl List {

@@ -54,8 +54,8 @@ impl Show {
             | Status::Reverted
             | Status::Denied
             | Status::Expired
-            | Status::Cancelled
-            | Status::InDoubt => format!("countersign explain {id}"),
+            | Status::Cancelled => format!("countersign explain {id}"),
+            Status::InDoubt => format!("countersign invocation settle {id} --as succeeded|failed|retry --reason …"),
         });
         Ok(Exit::Ok)
     }

@@ -7,6 +7,7 @@ mod answers;
 mod backup;
 mod countersign;
 mod crash;
+mod effects;
 mod exit_codes;
 mod fake;
 mod help;

@@ -110,6 +110,8 @@ async fn view(app: &App, org: &OrgId, session: Option<(&Session, &Space)>, actio
             Reversibility::NotReversible => "not_reversible",
         }
         .into(),
+        reversible_seconds: action.reversible_seconds,
+        checks: action.checks.clone(),
         dry_run_supported: action.preview == Preview::Supported,
         timeout_ms: action.timeout_ms,
     })

@@ -8,7 +8,7 @@ use super::receipts::entry_view;
 use crate::App;
 use api::invocation::{
     ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApprovedOne, DenyRequest, DenyResponse, GrantOfferRequest,
-    GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, ProvenanceName, RevertRequest, SettleRequest, SettlementName,
+    GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, ProvenanceName, RevertRequest, SettleDoubtRequest, SettlementName,
     SnoozeRequest, SnoozeResponse,
 };
 use api::receipt::EntryView;
@@ -258,13 +258,13 @@ pub(super) async fn revert(
 
 /// Says how an effect in doubt ended, or has the call made again.
 #[utoipa::path(operation_id = "invocations_settle", post, path = "/api/v1/invocations/{invocation}/settle", tag = "invocations", params(("invocation" = String, Path)),
-    request_body = SettleRequest,
+    request_body = SettleDoubtRequest,
     responses((status = 200, body = InvokeResponse), (status = 202, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn settle(
     State(app): State<App>,
     caller: Caller,
     Path(invocation): Path<String>,
-    Strict(body): Strict<SettleRequest>,
+    Strict(body): Strict<SettleDoubtRequest>,
 ) -> Result<Response, Refusal> {
     must_approve(&caller)?;
     let id = parse_id(&invocation)?;

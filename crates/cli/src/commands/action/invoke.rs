@@ -7,7 +7,7 @@ use crate::commands::outcome;
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
 use crate::style::Tone;
-use api::invocation::{InvocationView, InvokeRequest, InvokeResponse};
+use api::invocation::{InvocationView, InvokeRequest, InvokeResponse, ScopeView};
 use clap::Args;
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -48,6 +48,12 @@ pub(crate) struct Invoke {
     /// Why, in your words; shown to whoever approves
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    /// Act on this file or folder at most; may be given again
+    #[arg(long, value_name = "PATH")]
+    within: Vec<String>,
+    /// Whatever else is said, not on this file or folder; may be given again
+    #[arg(long, value_name = "PATH")]
+    except: Vec<String>,
     /// How long to wait for a person, such as 10m; until it is decided when absent
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "forever", value_parser = Patience::parse, conflicts_with = "no_wait")]
     wait: Option<Patience>,
@@ -89,6 +95,7 @@ impl Invoke {
             reason: self.reason,
             context: None,
             provenance: std::collections::BTreeMap::new(),
+            scope: scope(self.within, self.except),
         };
         let path = ["sessions", &session, "actions", "invoke"];
         // Rehearsed by the server, which knows what would change.
@@ -102,6 +109,12 @@ impl Invoke {
         let last = wait(first, &Wait { client, session: &session, patience }, terminal).await?;
         if outcome::is_settled(&last.read.invocation) { ended(&last, terminal) } else { still_waiting(&last, terminal) }
     }
+}
+
+/// Nothing said is no bound of ours.
+fn scope(within: Vec<String>, except: Vec<String>) -> Option<ScopeView> {
+    let scope = ScopeView { allowed_files: Vec::new(), allowed_dirs: within, forbidden_files: except };
+    (scope != ScopeView::default()).then_some(scope)
 }
 
 /// Waits until it is settled or patience runs out. An interrupt says what still waits.

@@ -5,7 +5,7 @@ use crate::commands::people::People;
 use crate::output::Terminal;
 use crate::style::{self, Tone, clean};
 use api::action::ActionView;
-use api::invocation::{AnswerView, DecisionView, EditView, InvocationView};
+use api::invocation::{AnswerView, CheckView, DecisionView, EditView, InvocationView, RemedyView};
 use countersign_core::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ impl Card<'_> {
             cascade(&invocation.decision),
         ));
         if let Some(action) = self.action {
-            facts.push(("REVERSIBLE", reversible(&action.reversibility)));
+            facts.push(("REVERSIBLE", reversible(&action.reversibility, action.reversible_seconds)));
             if self.is_pending() {
                 facts.push(("WHAT WOULD CHANGE", preview(action)));
             }
@@ -121,6 +121,7 @@ impl Card<'_> {
                 gate.errors.iter().map(|error| ("GATE ERROR", Tone::Danger.paint(clean::line(&format!("{}: {error}", gate.gate))))),
             );
         }
+        facts.extend(self.aftermath(terminal));
         if let Some(error) = &invocation.error {
             facts.push(("ERROR", format!("{}: {}", clean::line(&error.code), clean::line(&error.message))));
         }
@@ -143,6 +144,23 @@ impl Card<'_> {
             facts.push(("EDITED BY", format!("{} {}", self.people.name(&edit.by), terminal.past(&edit.at).as_shown())));
             facts.extend(edited(edit, &invocation.params).into_iter().map(|change| ("", change)));
         }
+        facts
+    }
+
+    /// What was looked at after the effect, and what was done about it.
+    fn aftermath(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
+        let invocation = self.invocation;
+        let mut facts = Vec::new();
+        facts.extend(invocation.reverses.as_ref().map(|id| ("TAKES BACK", clean::line(id))));
+        if !invocation.checks.is_empty() {
+            facts.push(("CHECKED", invocation.checks.iter().map(check).collect::<Vec<_>>().join(", ")));
+        }
+        facts.extend(invocation.repair.map(|repair| ("REPAIR", remedy(repair, "made again, and well", "made again, and still wrong"))));
+        facts.extend(invocation.rollback.map(|rollback| ("ROLLBACK", remedy(rollback, "taken back", "could not be taken back"))));
+        facts.extend(invocation.settled.as_ref().map(|settled| {
+            let reason = settled.reason.as_ref().map(|reason| format!(": “{}”", clean::line(reason))).unwrap_or_default();
+            ("SETTLED BY", format!("{} {}{reason}", self.people.name(&settled.by), terminal.past(&settled.at).as_shown()))
+        }));
         facts
     }
 
@@ -225,9 +243,30 @@ fn preview(action: &ActionView) -> String {
     }
 }
 
-fn reversible(word: &str) -> String {
+fn check(check: &CheckView) -> String {
+    let name = clean::line(&check.name);
+    if check.ok {
+        return format!("{name} ✓");
+    }
+    let detail = check.detail.as_ref().map(|detail| format!(": {}", clean::line(detail))).unwrap_or_default();
+    Tone::Danger.paint(format!("{name} ✗{detail}"))
+}
+
+fn remedy(remedy: RemedyView, well: &str, ill: &str) -> String {
+    match (remedy.attempted, remedy.ok) {
+        (true, true) => well.to_owned(),
+        (true, false) => Tone::Danger.paint(ill),
+        (false, _) => "not tried".to_owned(),
+    }
+}
+
+/// For as long as the source says, and without an end where it says nothing.
+fn reversible(word: &str, seconds: Option<u64>) -> String {
     match word {
         "no_effect" => "there is nothing to take back".to_owned(),
+        "reversible" if seconds.is_some() => {
+            format!("yes, for {} s after it: what was there before is kept", seconds.unwrap_or_default())
+        }
         "reversible" => "yes: what was there before is kept".to_owned(),
         "not_reversible" => Tone::Danger.paint("no: it leaves our reach"),
         other => clean::line(other),
