@@ -56,7 +56,7 @@ fn drive(job: Job) -> Result<serde_json::Value, String> {
     let sandbox = Sandbox::new(Probes::now(&job.helper), &job.helper, Options { allow_degraded: job.allow_degraded, ..Options::default() });
     let sandbox = sandbox.map_err(|error| error.to_string())?;
     let mut spec = Spec::new(job.profile, Program { path: job.program, sha256 });
-    spec.args = job.args;
+    spec.args = job.args.iter().map(|arg| arg.replace("{server}", &std::process::id().to_string())).collect();
     spec.env = job.env;
     spec.read_only = job.read_only.into_iter().map(|(host, jail)| Bind { host, jail }).collect();
     spec.inputs = job.inputs.into_iter().map(|(path, text)| Input { path, bytes: text.into_bytes() }).collect();

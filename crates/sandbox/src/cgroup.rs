@@ -6,8 +6,10 @@
 use crate::error::{Error, Step};
 use crate::outcome::CgroupBackend;
 use parking_lot::Mutex;
+use rustix::event::EventfdFlags;
 use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -124,6 +126,15 @@ impl Leaf<'_> {
         text.lines().any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count.trim() != "0"))
     }
 
+    /// Readable as soon as the kernel kills something here for want of memory. Version 2 needs none: there it kills everything at once.
+    pub(crate) fn out_of_memory_events(&self) -> io::Result<Option<OwnedFd>> {
+        let (CgroupBackend::V1, Some(folder)) = (self.owner.backend, self.folders.first()) else { return Ok(None) };
+        let events = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let control = fs::File::open(folder.join("memory.oom_control"))?;
+        fs::write(folder.join("cgroup.event_control"), format!("{} {}", events.as_raw_fd(), control.as_raw_fd()))?;
+        Ok(Some(events))
+    }
+
     fn bound(&self, bounds: Bounds) -> io::Result<()> {
         let memory = self.folders.first().ok_or(io::ErrorKind::NotFound)?;
         let pids = self.folders.last().ok_or(io::ErrorKind::NotFound)?;
@@ -133,6 +144,8 @@ impl Leaf<'_> {
                 fs::write(memory.join("memory.max"), &bytes)?;
                 // Absent where the kernel has no swap; then there is nothing to bound.
                 optional(fs::write(memory.join("memory.swap.max"), "0"))?;
+                // A program that lost one of its processes is not to be trusted with the rest.
+                fs::write(memory.join("memory.oom.group"), "1")?;
             }
             CgroupBackend::V1 => {
                 fs::write(memory.join("memory.limit_in_bytes"), &bytes)?;

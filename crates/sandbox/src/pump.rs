@@ -40,6 +40,7 @@ pub(crate) struct Watch<'a> {
     pub(crate) look_at_memory: bool,
     pub(crate) stdin: Vec<u8>,
     pub(crate) cancel: Option<BorrowedFd<'a>>,
+    pub(crate) out_of_memory: Option<OwnedFd>,
     pub(crate) on_log: Option<OnLog>,
 }
 
@@ -79,6 +80,7 @@ pub(crate) fn run(running: Running, watch: Watch<'_>) -> Result<Finished, Error>
         streamed: 0,
         on_log: watch.on_log,
         cancel: watch.cancel,
+        out_of_memory: watch.out_of_memory,
         stopped_at: None,
         look_at: watch.look_at_memory.then_some(running.started),
         pid: running.pid,
@@ -115,6 +117,7 @@ enum Event {
     Stdin,
     Output(usize),
     Cancel,
+    OutOfMemory,
 }
 
 struct Pump<'a> {
@@ -133,6 +136,7 @@ struct Pump<'a> {
     streamed: usize,
     on_log: Option<OnLog>,
     cancel: Option<BorrowedFd<'a>>,
+    out_of_memory: Option<OwnedFd>,
     stopped_at: Option<Instant>,
     look_at: Option<Instant>,
     pid: Pid,
@@ -234,6 +238,9 @@ impl Pump<'_> {
         if let Some(cancel) = self.cancel {
             add(Event::Cancel, cancel, PollFlags::IN);
         }
+        if let Some(events) = &self.out_of_memory {
+            add(Event::OutOfMemory, events.as_fd(), PollFlags::IN);
+        }
         let until = [self.look_at, self.stopped_at.map(|at| at + DYING).or(Some(self.deadline)), self.stopped_at.map(|at| at + DYING_MAX)];
         // Once stopped, the deadline has done its work; and a moment that has passed is looked at again only a little later.
         let until = until.into_iter().flatten().filter(|at| *at > now).min().unwrap_or(now + LOOK_EVERY);
@@ -261,6 +268,10 @@ impl Pump<'_> {
             Event::Cancel => {
                 self.cancel = None;
                 self.stop(Ended::Cancelled);
+            }
+            Event::OutOfMemory => {
+                self.out_of_memory = None;
+                self.stop(Ended::OutOfMemory);
             }
         }
         Ok(())

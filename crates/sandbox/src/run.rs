@@ -130,6 +130,8 @@ impl Sandbox {
         let orders = Packet::seal(&orders, &blobs).map_err(|error| Error::host("write the orders", error))?;
 
         let started = Instant::now();
+        let out_of_memory = leaf.as_ref().map(Leaf::out_of_memory_events).transpose().map(Option::flatten);
+        let out_of_memory = out_of_memory.map_err(|error| Error::host("watch the cgroup", error))?;
         let running = inner.spawn(spec.egress, orders, program, started)?;
         let watch = pump::Watch {
             limits: spec.limits,
@@ -137,11 +139,12 @@ impl Sandbox {
             look_at_memory: leaf.is_none(),
             stdin: spec.stdin,
             cancel: cancel.map(|cancel| cancel.0.as_fd()),
+            out_of_memory,
             on_log,
         };
         let finished = pump::run(running, watch)?;
-        let out_of_memory = leaf.as_ref().is_some_and(Leaf::ran_out_of_memory);
-        conclude(finished, facts, out_of_memory, started, (spec.stage.files_max, spec.stage.bytes_max))
+        let starved = leaf.as_ref().is_some_and(Leaf::ran_out_of_memory);
+        conclude(finished, facts, starved, started, (spec.stage.files_max, spec.stage.bytes_max))
     }
 }
 

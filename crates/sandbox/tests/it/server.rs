@@ -1,0 +1,90 @@
+//! What becomes of a jail when the server does not wait for it.
+
+use crate::harness::{Victim, alive, attempts, helper, job, setups, start};
+use sandbox::{Bind, Ended, Options, Probes, Profile, Program, Sandbox, Spec};
+use serde_json::json;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How long something is waited for that must happen soon. Only a failure takes that long.
+const SOON: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_server_that_is_killed_takes_its_jails_along() {
+    for setup in setups() {
+        let victim = Victim::new(setup);
+        let mut server = start(&job(setup, "time_ignore", victim.path(), &json!({})));
+        // The program's own line has the token; the server's has not.
+        wait_until("the program runs", || !alive().is_empty());
+        server.kill().unwrap();
+        server.wait().unwrap();
+        wait_until("everything is dead", || alive().is_empty());
+    }
+}
+
+#[test]
+fn a_run_that_nobody_awaits_any_more_is_ended() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (said, hears) = mpsc::channel();
+        let sandbox = sandbox();
+        let spec = spec("time_ignore");
+        let running =
+            tokio::spawn(async move { sandbox.run(spec, Some(Box::new(move |line| said.send(line.to_owned()).unwrap_or(())))).await });
+        wait_until("the program runs", || !alive_here().is_empty());
+        running.abort();
+        assert!(running.await.unwrap_err().is_cancelled());
+        wait_until("everything is dead", || alive_here().is_empty());
+        drop(hears);
+    });
+}
+
+#[test]
+fn many_runs_at_once_do_not_disturb_each_other() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let sandbox = sandbox();
+        let runs = (0..8).map(|number| {
+            let sandbox = sandbox.clone();
+            let mut spec = spec("fs_kept");
+            spec.stdin = format!("run {number}").into_bytes();
+            tokio::spawn(async move { sandbox.run(spec, None).await })
+        });
+        for (number, run) in runs.collect::<Vec<_>>().into_iter().enumerate() {
+            let outcome = run.await.unwrap().unwrap();
+            assert_eq!(outcome.ended, Ended::Exited(0));
+            let printed = String::from_utf8(outcome.result.kept).unwrap();
+            assert!(printed.contains(&format!("stdin=run {number}\n")), "{printed}");
+            assert_eq!(outcome.stage.read("folder/file.txt").unwrap(), b"what it wrote");
+        }
+    });
+}
+
+fn sandbox() -> Sandbox {
+    Sandbox::new(Probes::now(&helper()), &helper(), Options::default()).unwrap()
+}
+
+fn spec(attempt: &str) -> Spec {
+    let program = Program { path: attempts(), sha256: sandbox::sha256_of(&attempts()).unwrap() };
+    let mut spec = Spec::new(Profile::Default, program);
+    spec.args = ["attempt", attempt, "/nowhere", "0", &mark()].map(str::to_owned).into();
+    let paths = ["/usr/lib", "/lib", "/lib64"].into_iter().filter(|path| std::path::Path::new(path).exists());
+    spec.read_only = paths.map(|path| Bind { host: path.into(), jail: path.into() }).collect();
+    spec
+}
+
+fn mark() -> String {
+    format!("token-of-{}", std::process::id())
+}
+
+fn alive_here() -> Vec<String> {
+    alive()
+}
+
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < SOON, "{what}: not within {SOON:?}");
+        std::thread::yield_now();
+    }
+}
