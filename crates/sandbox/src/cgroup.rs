@@ -11,6 +11,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The group that holds our leaves.
@@ -47,8 +48,8 @@ impl Drop for Cgroups {
 
 /// The group of one run; removed when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Leaf<'a> {
-    owner: &'a Cgroups,
+pub(crate) struct Leaf {
+    owner: Arc<Cgroups>,
     folders: Vec<PathBuf>,
 }
 
@@ -74,13 +75,13 @@ impl Cgroups {
         cgroups
     }
 
-    pub(crate) fn leaf(&self, bounds: Bounds) -> Result<Option<Leaf<'_>>, Error> {
+    pub(crate) fn leaf(self: &Arc<Self>) -> Result<Option<Leaf>, Error> {
         if self.backend == CgroupBackend::None {
             return Ok(None);
         }
         self.remove_left();
         let name = format!("{}.{}", owner_name(std::process::id()), self.made.fetch_add(1, Ordering::Relaxed));
-        let mut leaf = Leaf { owner: self, folders: vec![] };
+        let mut leaf = Leaf { owner: self.clone(), folders: vec![] };
         let failed = |error: io::Error| Error::Unavailable { step: Step::Cgroup, why: format!("making a cgroup: {error}") };
         for base in &self.bases {
             let folder = base.join(&name);
@@ -88,7 +89,6 @@ impl Cgroups {
             fs::create_dir_all(&folder).map_err(failed)?;
             leaf.folders.push(folder);
         }
-        leaf.bound(bounds).map_err(failed)?;
         Ok(Some(leaf))
     }
 
@@ -109,7 +109,7 @@ impl Cgroups {
     }
 }
 
-impl Leaf<'_> {
+impl Leaf {
     /// The files the jail writes itself into.
     pub(crate) fn procs(&self) -> Vec<PathBuf> {
         self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
@@ -135,7 +135,12 @@ impl Leaf<'_> {
         Ok(Some(events))
     }
 
-    fn bound(&self, bounds: Bounds) -> io::Result<()> {
+    /// Sets what the next run may take; nothing of it has begun.
+    pub(crate) fn bound(&self, bounds: Bounds) -> Result<(), Error> {
+        self.write(bounds).map_err(|error| Error::Unavailable { step: Step::Cgroup, why: format!("bounding a cgroup: {error}") })
+    }
+
+    fn write(&self, bounds: Bounds) -> io::Result<()> {
         let memory = self.folders.first().ok_or(io::ErrorKind::NotFound)?;
         let pids = self.folders.last().ok_or(io::ErrorKind::NotFound)?;
         let bytes = bounds.memory_bytes.to_string();
@@ -157,7 +162,7 @@ impl Leaf<'_> {
     }
 }
 
-impl Drop for Leaf<'_> {
+impl Drop for Leaf {
     fn drop(&mut self) {
         for folder in self.folders.drain(..) {
             // A dead process may still be leaving; then the next run or the next start removes it.
@@ -313,7 +318,8 @@ mod tests {
         fs::write(folder.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
         let bases = prepare(CgroupBackend::V2, vec![folder.path().to_owned()]).unwrap();
         let cgroups = Cgroups { backend: CgroupBackend::V2, bases, why: String::new(), made: AtomicU64::new(0), left: Mutex::default() };
-        let leaf = cgroups.leaf(Bounds { memory_bytes: 4096, processes: 7 }).unwrap().unwrap();
+        let leaf = Arc::new(cgroups).leaf().unwrap().unwrap();
+        leaf.bound(Bounds { memory_bytes: 4096, processes: 7 }).unwrap();
         let read = |name: &str| fs::read_to_string(leaf.folders[0].join(name)).unwrap();
         assert_eq!((read("memory.max").as_str(), read("pids.max").as_str(), read("memory.swap.max").as_str()), ("4096", "7", "0"));
         for (events, expected) in [("low 0\noom 1\noom_kill 0\n", false), ("oom_kill 2\n", true), ("", false)] {

@@ -72,21 +72,28 @@ fn fail(control: &OwnedFd, failure: &Failure) -> ! {
 }
 
 fn first_process(control: &OwnedFd) -> Result<i32, Failure> {
-    let packet = Packet::open(sys::inherited(fd::ORDERS)).map_err(at(Step::Orders, "reading the orders"))?;
-    let program = sys::move_fd(sys::inherited(fd::PROGRAM), fd::EXEC).map_err(at(Step::Orders, "keeping the program's descriptor"))?;
-    let orders = &packet.orders;
+    let mut args = std::env::args_os().skip(1);
+    let server = args.next().and_then(|pid| pid.to_str()?.parse().ok());
+    let server = server.ok_or_else(|| Failure::new(Step::Orders, "reading the arguments", "no server is named"))?;
 
     // 1. Nobody outlives the server.
-    identity::die_with_parent(Some(orders.server_pid))?;
+    identity::die_with_parent(Some(server))?;
     let _ = rustix::process::setsid();
     identity::undumpable()?;
     // When the host runs out of memory, a jail goes first.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 
     // 2. Whatever follows is counted.
-    for procs in &orders.cgroup_procs {
-        std::fs::write(procs, "0").map_err(at(Step::Cgroup, format_args!("entering `{}`", procs.display())))?;
+    for procs in args {
+        let shown = std::path::Path::new(&procs).display().to_string();
+        std::fs::write(&procs, "0").map_err(at(Step::Cgroup, format_args!("entering `{shown}`")))?;
     }
+
+    let Some(fds) = word::take_orders(control.as_fd()).map_err(at(Step::Orders, "waiting for orders"))? else {
+        return Ok(0);
+    };
+    let (packet, program) = take_places(fds)?;
+    let orders = &packet.orders;
 
     // The paths of the host are looked up as the server, which may see more than the identity we are about to take.
     let trees = if orders.become_id.is_some() { Some(mounts::open_trees(orders)?) } else { None };
@@ -94,7 +101,7 @@ fn first_process(control: &OwnedFd) -> Result<i32, Failure> {
     // 3. and 4. Another identity, other namespaces.
     if let Some(id) = orders.become_id {
         identity::become_id(id)?;
-        identity::die_with_parent(Some(orders.server_pid))?;
+        identity::die_with_parent(Some(server))?;
     }
     identity::leave_namespaces(orders.namespaces)?;
 
@@ -107,16 +114,38 @@ fn first_process(control: &OwnedFd) -> Result<i32, Failure> {
         Fork::Parent(init) => {
             drop((trees, program, packet));
             close_programs();
-            let _ = lock::drop_capabilities();
+            let _ = lock::forget_capabilities();
             Ok(wait_for(init))
         }
     }
 }
 
+/// Puts what came with the orders where the program will find it.
+fn take_places(fds: Vec<OwnedFd>) -> Result<(Packet, OwnedFd), Failure> {
+    let mut fds = fds.into_iter();
+    let mut next = || fds.next().ok_or_else(|| Failure::new(Step::Orders, "taking the orders", "a descriptor is missing"));
+    let packet = Packet::open(next()?).map_err(at(Step::Orders, "reading the orders"))?;
+    let program = sys::move_fd(next()?, fd::EXEC).map_err(at(Step::Orders, "keeping the program's descriptor"))?;
+    let mut places = vec![0, 1, 2];
+    places.extend(packet.orders.egress.then_some(fd::EGRESS));
+    // Out of the way first: they may have arrived under each other's numbers.
+    let mut away = vec![];
+    for place in places {
+        let held = rustix::io::fcntl_dupfd_cloexec(next()?, AWAY).map_err(at(Step::Orders, "placing a descriptor"))?;
+        away.push((held, place));
+    }
+    for (held, place) in away {
+        sys::lend_fd(held.as_fd(), place).map_err(at(Step::Orders, "placing a descriptor"))?;
+    }
+    Ok((packet, program))
+}
+
+/// Above every number that is given to a program.
+const AWAY: i32 = 64;
+
 /// The program's pipes and its egress are its own: a copy of ours would keep them open after it closed them.
 fn close_programs() {
-    let _ = sys::close_range(0, 2);
-    let _ = sys::close_range(fd::EGRESS as u32, fd::EGRESS as u32);
+    let _ = sys::close_range(0, fd::EGRESS as u32);
 }
 
 /// Stays until process 1 is dead, and with it everything in its namespace.

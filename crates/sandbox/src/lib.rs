@@ -9,6 +9,7 @@ mod spec;
 mod outcome;
 mod probes;
 mod run;
+mod jailer;
 mod pump;
 mod check;
 mod program;

@@ -1,38 +1,35 @@
-//! What the server tells the jail, in a sealed file on descriptor 3: a line of JSON, then the bytes it counts.
+//! What the server tells the jail, in a sealed file: a line of JSON, then the bytes it counts.
 
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-/// Where the jail finds what it was started with.
+/// Which descriptor is what, in the jail.
 pub(crate) mod fd {
     use std::os::fd::RawFd;
-    pub(crate) const ORDERS: RawFd = 3;
+    /// Where the control socket is when the jail starts.
     pub(crate) const CONTROL: RawFd = 4;
-    pub(crate) const PROGRAM: RawFd = 5;
-    pub(crate) const EGRESS: RawFd = 6;
     /// The first number that was not ours to give.
-    pub(crate) const REST: u32 = 7;
+    pub(crate) const REST: u32 = 5;
+    /// Where a program finds its egress.
+    pub(crate) const EGRESS: RawFd = 3;
     /// Where the program waits for its exec: above what it may open afterwards, so that it can never fill this number again.
     pub(crate) const EXEC: RawFd = 700;
     /// Where the control socket is kept until the exec.
     pub(crate) const CONTROL_KEPT: RawFd = 701;
-    /// Where a program finds its egress.
-    pub(crate) const EGRESS_LENT: RawFd = 3;
 }
+
+/// How many descriptors come with the orders: the orders themselves, the program, its three streams; and its egress, if it has one.
+pub(crate) const FDS: usize = 5;
 
 /// The name a process is started under to become the jail.
 pub(crate) const JAIL_NAME: &str = "countersign-jail";
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
-    /// Who must still be our parent.
-    pub(crate) server_pid: i32,
     /// The uid and gid to become, when the server is root.
     pub(crate) become_id: Option<u32>,
-    /// Files to write our pid to.
-    pub(crate) cgroup_procs: Vec<PathBuf>,
     pub(crate) namespaces: i32,
     pub(crate) binds: Vec<Bound>,
     pub(crate) inputs: Vec<Sized>,

@@ -13,6 +13,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The oldest Landlock we take: the first that keeps signals and abstract sockets inside.
 pub(crate) const LANDLOCK_ABI_MIN: i32 = 6;
@@ -36,7 +37,7 @@ pub struct Probe {
 pub struct Probes {
     pub probes: Vec<Probe>,
     #[serde(skip)]
-    pub(crate) cgroups: Cgroups,
+    pub(crate) cgroups: Arc<Cgroups>,
     #[serde(skip)]
     pub(crate) landlock_abi: i32,
     #[serde(skip)]
@@ -52,7 +53,7 @@ const NONE: &[Profile] = &[];
 impl Probes {
     /// Tries everything. `helper` is the program that becomes the jail: it tries what a server must not do to itself.
     pub fn now(helper: &Path) -> Self {
-        let cgroups = Cgroups::find();
+        let cgroups = Arc::new(Cgroups::find());
         let (landlock_abi, errata) = sys::landlock().unwrap_or((0, 0));
         let is_root = rustix::process::geteuid().is_root();
         let memory_is_countable = resident::is_countable();

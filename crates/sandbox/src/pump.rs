@@ -34,6 +34,15 @@ pub(crate) struct Running {
     pub(crate) started: Instant,
 }
 
+impl Running {
+    /// Ends what was started, because of `error`.
+    pub(crate) fn abandon(self, error: Error) -> Error {
+        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
+        let _ = sys::reap(self.pid);
+        error
+    }
+}
+
 pub(crate) struct Watch<'a> {
     pub(crate) limits: Limits,
     pub(crate) deadline: Instant,
@@ -58,12 +67,11 @@ pub(crate) struct Finished {
 }
 
 pub(crate) fn run(running: Running, watch: Watch<'_>) -> Result<Finished, Error> {
-    for fd in [&running.stdin, &running.stdout, &running.stderr] {
-        if let Err(error) = rustix::fs::fcntl_setfl(fd, OFlags::NONBLOCK) {
-            let _ = pidfd_send_signal(&running.handle, Signal::KILL);
-            let _ = sys::reap(running.pid);
-            return Err(Error::Host { what: "watch the program", why: error.to_string(), started: true });
-        }
+    let streams = [&running.stdin, &running.stdout, &running.stderr];
+    let ready = streams.into_iter().try_for_each(|fd| rustix::fs::fcntl_setfl(fd, OFlags::NONBLOCK));
+    if let Err(error) = ready {
+        let error = Error::Host { what: "watch the program", why: error.to_string(), started: true };
+        return Err(running.abandon(error));
     }
     let limits = watch.limits;
     let pump = Pump {

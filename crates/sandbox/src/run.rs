@@ -3,21 +3,21 @@
 use crate::cgroup::{Bounds, Leaf};
 use crate::error::{Error, Step};
 use crate::filter::{self, Filters};
-use crate::orders::{self, Bound, JAIL_NAME, Orders, Packet, Rlimits, Sized};
-use crate::outcome::{CgroupBackend, Cost, Ended, Facts, Outcome};
+use crate::jailer::{Jailer, Spare};
+use crate::orders::{Bound, Orders, Packet, Rlimits, Sized};
+use crate::outcome::{Cost, Ended, Facts, Outcome};
 use crate::probes::{LANDLOCK_ABI_MIN, Probes, UID_FIRST};
 use crate::program::Digests;
 use crate::pump::{self, Finished, Running};
 use crate::spec::{Input, Profile, Spec};
 use crate::stage::Stage;
 use crate::uids::{Lease, Uids};
-use crate::{check, jail, sys};
+use crate::{check, jail, word};
 use rustix::event::EventfdFlags;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
-use rustix::process::PidfdFlags;
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,11 +33,13 @@ pub struct Options {
     /// The uids that are ours to give when the server is root.
     pub uid_first: u32,
     pub uid_count: u32,
+    /// Jails that wait for a run that has not come yet: each saves the next run a few milliseconds, and holds a little memory.
+    pub spares: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { allow_degraded: false, uid_first: UID_FIRST, uid_count: 4096 }
+        Self { allow_degraded: false, uid_first: UID_FIRST, uid_count: 4096, spares: 1 }
     }
 }
 
@@ -62,7 +64,7 @@ pub struct Sandbox(Arc<Inner>);
 
 struct Inner {
     probes: Probes,
-    helper: CString,
+    jailer: Jailer,
     options: Options,
     filters: [Filters; 2],
     digests: Digests,
@@ -75,8 +77,9 @@ impl Sandbox {
         let helper = CString::new(helper.as_os_str().as_bytes()).map_err(|error| Error::host("name the helper", error))?;
         let build = |profile| filter::build(profile).map_err(|why| Error::Unavailable { step: Step::Seccomp, why: why.to_string() });
         let filters = [build(Profile::Default)?, build(Profile::HighIsolation)?];
+        let jailer = Jailer::new(helper, probes.cgroups.clone(), options.spares)?;
         let uids = Uids::new(options.uid_first, options.uid_count);
-        Ok(Self(Arc::new(Inner { probes, helper, options, filters, digests: Digests::default(), uids })))
+        Ok(Self(Arc::new(Inner { probes, jailer, options, filters, digests: Digests::default(), uids })))
     }
 
     pub fn probes(&self) -> &Probes {
@@ -111,28 +114,27 @@ impl Sandbox {
     }
 
     /// The same, on this thread.
-    pub fn run_blocking(&self, spec: Spec, on_log: Option<OnLog>, cancel: Option<&Cancel>) -> Result<Outcome, Error> {
+    pub fn run_blocking(&self, mut spec: Spec, on_log: Option<OnLog>, cancel: Option<&Cancel>) -> Result<Outcome, Error> {
         let inner = &*self.0;
         self.offers(spec.profile)?;
         check::check(&spec)?;
         let program = inner.digests.open(&spec.program)?;
         let lease = inner.lease(spec.profile)?;
-        let bounds = Bounds { memory_bytes: spec.limits.memory_bytes, processes: u64::from(spec.limits.processes) + OWN_PROCESSES };
-        let leaf = inner.probes.cgroups.leaf(bounds)?;
-        if leaf.is_none() && !inner.probes.memory_is_countable {
-            return Err(Error::Unavailable { step: Step::Cgroup, why: "nothing here can bound memory".into() });
-        }
         let facts = inner.facts(spec.profile);
         let filters = inner.filters(spec.profile);
-        let orders = inner.orders(&spec, lease.as_ref(), leaf.as_ref(), filters);
+        let orders = inner.orders(&spec, lease.as_ref(), filters);
         let blobs: Vec<&[u8]> =
             filters.programs.iter().map(Vec::as_slice).chain(bytes_of(&spec.inputs)).chain(bytes_of(&spec.stage.initial)).collect();
         let orders = Packet::seal(&orders, &blobs).map_err(|error| Error::host("write the orders", error))?;
 
         let started = Instant::now();
-        let out_of_memory = leaf.as_ref().map(Leaf::out_of_memory_events).transpose().map(Option::flatten);
-        let out_of_memory = out_of_memory.map_err(|error| Error::host("watch the cgroup", error))?;
-        let running = inner.spawn(spec.egress, orders, program, started)?;
+        let (running, leaf) = inner.start(&spec, &orders, &program, started)?;
+        // The program's end is the program's alone: a copy of ours would keep it open after its death.
+        spec.egress = None;
+        let out_of_memory = match leaf.as_ref().map(Leaf::out_of_memory_events).transpose() {
+            Ok(events) => events.flatten(),
+            Err(error) => return Err(running.abandon(Error::host("watch the cgroup", error))),
+        };
         let watch = pump::Watch {
             limits: spec.limits,
             deadline: started + spec.limits.wall,
@@ -187,15 +189,13 @@ impl Inner {
         }
     }
 
-    fn orders(&self, spec: &Spec, lease: Option<&Lease<'_>>, leaf: Option<&Leaf<'_>>, filters: &Filters) -> Orders {
+    fn orders(&self, spec: &Spec, lease: Option<&Lease<'_>>, filters: &Filters) -> Orders {
         let abi = self.probes.landlock_abi.min(LANDLOCK_ABI_MAX);
         let sized = |inputs: &[Input]| inputs.iter().map(|input| Sized { path: input.path.clone(), bytes: input.bytes.len() }).collect();
         let name = spec.program.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let more = if spec.profile == Profile::HighIsolation { jail::MORE_NAMESPACES } else { 0 };
         Orders {
-            server_pid: std::process::id().cast_signed(),
             become_id: lease.map(|lease| lease.uid),
-            cgroup_procs: leaf.map(Leaf::procs).unwrap_or_default(),
             namespaces: jail::NAMESPACES | more,
             binds: spec.read_only.iter().map(|bind| Bound { host: bind.host.clone(), jail: bind.jail.clone() }).collect(),
             inputs: sized(&spec.inputs),
@@ -217,45 +217,40 @@ impl Inner {
         }
     }
 
-    fn spawn(&self, egress: Option<OwnedFd>, orders: OwnedFd, program: OwnedFd, started: Instant) -> Result<Running, Error> {
+    /// Gives a jail its bounds and its orders.
+    fn start(&self, spec: &Spec, orders: &OwnedFd, program: &OwnedFd, started: Instant) -> Result<(Running, Option<Leaf>), Error> {
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| Error::host("make a pipe", error));
         let ((stdin, stdin_ours), (stdout_ours, stdout), (stderr_ours, stderr)) = (pipe()?, pipe()?, pipe()?);
-        let (ours, control) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-            .map_err(|error| Error::host("make the control socket", error))?;
-        let mut placed = vec![
-            (stdin, 0),
-            (stdout, 1),
-            (stderr, 2),
-            (orders, orders::fd::ORDERS),
-            (control, orders::fd::CONTROL),
-            (program, orders::fd::PROGRAM),
-        ];
-        placed.extend(egress.map(|egress| (egress, orders::fd::EGRESS)));
-        // Out of the way first: a descriptor that already has another's number would be overwritten before it is placed.
-        let mut away = vec![];
-        for (fd, number) in placed {
-            let fd = rustix::io::fcntl_dupfd_cloexec(&fd, AWAY).map_err(|error| Error::host("place a descriptor", error))?;
-            away.push((fd, number));
-        }
-        let fds: Vec<_> = away.iter().map(|(fd, number)| (fd.as_fd(), *number)).collect();
-        let name = CString::new(JAIL_NAME).map_err(|error| Error::host("name the jail", error))?;
-        let pid = sys::spawn(&self.helper, &[&name], &fds).map_err(|error| Error::host("start the jail", error))?;
-        drop(away);
-        let handle = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(handle) => handle,
-            Err(error) => {
-                // It is our child and not yet reaped, so the number is still its own.
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-                let _ = sys::reap(pid);
-                return Err(Error::host("watch the jail", error));
+        let mut fds = vec![orders.as_fd(), program.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        fds.extend(spec.egress.as_ref().map(OwnedFd::as_fd));
+        let mut spare = self.jailer.take()?;
+        if self.give(&spare, spec, &fds)?.is_err() {
+            // It died while it waited. A second one that does so is no accident.
+            spare.dismiss();
+            spare = self.jailer.take_new()?;
+            if let Err(error) = self.give(&spare, spec, &fds)? {
+                spare.dismiss();
+                return Err(Error::host("give the jail its orders", error));
             }
-        };
-        Ok(Running { pid, handle, control: ours, stdin: stdin_ours, stdout: stdout_ours, stderr: stderr_ours, started })
+        }
+        let Spare { pid, handle, control, leaf } = spare;
+        Ok((Running { pid, handle, control, stdin: stdin_ours, stdout: stdout_ours, stderr: stderr_ours, started }, leaf))
+    }
+
+    fn give(&self, spare: &Spare, spec: &Spec, fds: &[BorrowedFd<'_>]) -> Result<Result<(), Errno>, Error> {
+        match &spare.leaf {
+            Some(leaf) => {
+                let processes = u64::from(spec.limits.processes) + OWN_PROCESSES;
+                leaf.bound(Bounds { memory_bytes: spec.limits.memory_bytes, processes })?;
+            }
+            None if !self.probes.memory_is_countable => {
+                return Err(Error::Unavailable { step: Step::Cgroup, why: "nothing here can bound memory".into() });
+            }
+            None => {}
+        }
+        Ok(word::give_orders(spare.control.as_fd(), fds))
     }
 }
-
-/// Above every number that is given away.
-const AWAY: i32 = 64;
 
 /// The newest Landlock whose rights we know.
 const LANDLOCK_ABI_MAX: i32 = 9;
@@ -287,9 +282,6 @@ fn conclude(finished: Finished, mut facts: Facts, out_of_memory: bool, started: 
         };
     };
     facts.proc = proc;
-    if facts.cgroup_backend == CgroupBackend::None {
-        tracing::trace!("memory was looked at, not bounded by a cgroup");
-    }
     Ok(Outcome {
         ended,
         result: finished.result,

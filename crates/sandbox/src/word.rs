@@ -1,6 +1,7 @@
-//! What the jail says to the server: one datagram a word, on a socket that no program ever holds.
+//! What the server and the jail say to each other: one datagram a word, on a socket that no program ever holds.
 
 use crate::error::Step;
+use crate::orders::FDS;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
@@ -74,6 +75,36 @@ fn say(socket: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
     rustix::net::send(socket, bytes, SendFlags::NOSIGNAL).map(|_| ())
 }
 
+/// Hands the jail its orders, with everything they speak of.
+pub(crate) fn give_orders(socket: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS + 1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(fds));
+    sendmsg(socket, &[IoSlice::new(b"O")], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Waits for orders. `None` when there will be none: the server is gone, or has no use for this jail.
+pub(crate) fn take_orders(socket: BorrowedFd<'_>) -> Result<Option<Vec<OwnedFd>>, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS + 1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = [0; 1];
+    let message =
+        rustix::io::retry_on_intr(|| recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC))?;
+    let fds = rights(&mut ancillary);
+    Ok((message.bytes == 1 && fds.len() >= FDS).then_some(fds))
+}
+
+fn rights(ancillary: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
+    let mut fds = vec![];
+    for part in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = part {
+            fds.extend(rights);
+        }
+    }
+    fds
+}
+
 /// Takes the next word, without waiting for one.
 pub(crate) fn hear(socket: BorrowedFd<'_>) -> Result<Heard, Errno> {
     let mut bytes = [0; SENTENCE_BYTES_MAX + 2];
@@ -86,12 +117,7 @@ pub(crate) fn hear(socket: BorrowedFd<'_>) -> Result<Heard, Errno> {
         Err(Errno::CONNRESET) => return Ok(Heard::Closed),
         Err(error) => return Err(error),
     };
-    let mut fds = vec![];
-    for part in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = part {
-            fds.extend(rights);
-        }
-    }
+    let fds = rights(&mut ancillary);
     if message.bytes == 0 || message.flags.contains(ReturnFlags::TRUNC) {
         return Ok(Heard::Closed);
     }

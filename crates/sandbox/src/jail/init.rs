@@ -37,7 +37,7 @@ pub(super) fn run(packet: Packet, control: &OwnedFd, program: OwnedFd, trees: Op
         Fork::Parent(child) => {
             drop((program, packet));
             super::close_programs();
-            let _ = lock::drop_capabilities();
+            let _ = lock::forget_capabilities();
             watch(child, control, &signals)
         }
     }

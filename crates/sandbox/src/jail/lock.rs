@@ -74,7 +74,7 @@ fn limit(orders: &Orders) -> Result<(), Failure> {
 }
 
 /// 8. No capability is left, none can come back, and the kernel confirms it.
-pub(super) fn drop_capabilities() -> Result<(), Failure> {
+fn drop_capabilities() -> Result<(), Failure> {
     let failed = |error: rustix::io::Errno| Failure::new(Step::Capabilities, "giving up capabilities", error);
     let mut number = 0;
     while sys::drop_from_bounding_set(number).map_err(at(Step::Capabilities, "giving up the bounding set"))? {
@@ -91,8 +91,7 @@ pub(super) fn drop_capabilities() -> Result<(), Failure> {
             | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED,
     )
     .map_err(failed)?;
-    let none = CapabilitySets { effective: CapabilitySet::empty(), permitted: CapabilitySet::empty(), inheritable: CapabilitySet::empty() };
-    rustix::thread::set_capabilities(None, none).map_err(failed)?;
+    forget_capabilities().map_err(failed)?;
     let left = rustix::thread::capabilities(None).map_err(failed)?;
     if (left.effective | left.permitted | left.inheritable).is_empty() {
         Ok(())
@@ -101,15 +100,15 @@ pub(super) fn drop_capabilities() -> Result<(), Failure> {
     }
 }
 
+/// What is enough for the processes that only wait, and never execute anything.
+pub(super) fn forget_capabilities() -> Result<(), rustix::io::Errno> {
+    let none = CapabilitySets { effective: CapabilitySet::empty(), permitted: CapabilitySet::empty(), inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, none)
+}
+
 /// 10. Three descriptors, the egress if there is one, and what closes itself at the exec.
 fn close(orders: &Orders) -> Result<(), Failure> {
-    let first = if orders.egress {
-        let egress = sys::inherited(fd::EGRESS);
-        sys::lend_fd(egress.as_fd(), fd::EGRESS_LENT).map_err(at(Step::Descriptors, "placing the egress"))?;
-        fd::EGRESS_LENT + 1
-    } else {
-        fd::EGRESS_LENT
-    };
+    let first = if orders.egress { fd::EGRESS + 1 } else { fd::EGRESS };
     for (from, to) in [(first as u32, fd::EXEC as u32 - 1), (fd::CONTROL_KEPT as u32 + 1, u32::MAX)] {
         sys::close_range(from, to).map_err(at(Step::Descriptors, "closing what is not the program's"))?;
     }
