@@ -7,7 +7,13 @@ use std::path::{Component, Path};
 /// What the jail makes itself.
 const OWN: [&str; 3] = ["/stage", "/proc", "/dev"];
 
+/// How many paths of the host a program may be shown.
+const BINDS_MAX: usize = 64;
+
 pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
+    if spec.read_only.len() > BINDS_MAX {
+        return refused(Path::new("read_only"), "more than 64 paths");
+    }
     for bind in &spec.read_only {
         placed(&bind.jail)?;
         if !bind.host.is_absolute() {

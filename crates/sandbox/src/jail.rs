@@ -10,8 +10,8 @@ mod init;
 mod lock;
 mod attempt;
 
-use crate::error::Step;
-use crate::orders::{JAIL_NAME, Packet, fd};
+use crate::error::{Error, Step};
+use crate::orders::{Bound, Errand, JAIL_NAME, fd};
 use crate::sys::{self, Fork};
 use crate::word;
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -26,6 +26,12 @@ pub fn main_if_asked() {
     if args.next().is_some_and(|name| name == JAIL_NAME) {
         if args.next().is_some_and(|word| word == attempt::WORD) { attempt::run() } else { become_jail() }
     }
+}
+
+/// Cuts out of the host what a program may see, for a server that is root. Nothing of the server's own view changes.
+pub(crate) fn open_trees(binds: &[Bound]) -> Result<Vec<OwnedFd>, Error> {
+    let trees = mounts::open_trees(binds).map_err(|failure| Error::Unavailable { step: failure.step, why: failure.why })?;
+    Ok(trees.into_iter().map(mounts::Tree::into_fd).collect())
 }
 
 /// The step that failed, and what there is to say about it.
@@ -72,76 +78,40 @@ fn fail(control: &OwnedFd, failure: &Failure) -> ! {
 }
 
 fn first_process(control: &OwnedFd) -> Result<i32, Failure> {
-    let mut args = std::env::args_os().skip(1);
-    let server = args.next().and_then(|pid| pid.to_str()?.parse().ok());
-    let server = server.ok_or_else(|| Failure::new(Step::Orders, "reading the arguments", "no server is named"))?;
+    let errand = Errand::read(std::env::args_os().skip(1))
+        .ok_or_else(|| Failure::new(Step::Orders, "reading the arguments", "they are not those of a jail"))?;
 
     // 1. Nobody outlives the server.
-    identity::die_with_parent(Some(server))?;
+    identity::die_with_parent(Some(errand.server))?;
     let _ = rustix::process::setsid();
     identity::undumpable()?;
     // When the host runs out of memory, a jail goes first.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 
     // 2. Whatever follows is counted.
-    for procs in args {
-        let shown = std::path::Path::new(&procs).display().to_string();
-        std::fs::write(&procs, "0").map_err(at(Step::Cgroup, format_args!("entering `{shown}`")))?;
+    for procs in &errand.cgroup_procs {
+        std::fs::write(procs, "0").map_err(at(Step::Cgroup, format_args!("entering `{}`", procs.display())))?;
     }
-
-    let Some(fds) = word::take_orders(control.as_fd()).map_err(at(Step::Orders, "waiting for orders"))? else {
-        return Ok(0);
-    };
-    let (packet, program) = take_places(fds)?;
-    let orders = &packet.orders;
-
-    // The paths of the host are looked up as the server, which may see more than the identity we are about to take.
-    let trees = if orders.become_id.is_some() { Some(mounts::open_trees(orders)?) } else { None };
 
     // 3. and 4. Another identity, other namespaces.
-    if let Some(id) = orders.become_id {
+    if let Some(id) = errand.become_id {
         identity::become_id(id)?;
-        identity::die_with_parent(Some(server))?;
+        identity::die_with_parent(Some(errand.server))?;
     }
-    identity::leave_namespaces(orders.namespaces)?;
+    identity::leave_namespaces(errand.namespaces)?;
 
-    // 5. Process 1 of the new pid namespace.
+    // 5. Process 1 of the new pid namespace, which waits for its orders: up to here nothing depends on them.
     match sys::fork().map_err(at(Step::Init, "forking"))? {
-        Fork::Child => match init::run(packet, control, program, trees) {
+        Fork::Child => match init::run(control) {
             Ok(never) => match never {},
             Err(failure) => fail(control, &failure),
         },
         Fork::Parent(init) => {
-            drop((trees, program, packet));
-            close_programs();
             let _ = lock::forget_capabilities();
             Ok(wait_for(init))
         }
     }
 }
-
-/// Puts what came with the orders where the program will find it.
-fn take_places(fds: Vec<OwnedFd>) -> Result<(Packet, OwnedFd), Failure> {
-    let mut fds = fds.into_iter();
-    let mut next = || fds.next().ok_or_else(|| Failure::new(Step::Orders, "taking the orders", "a descriptor is missing"));
-    let packet = Packet::open(next()?).map_err(at(Step::Orders, "reading the orders"))?;
-    let program = sys::move_fd(next()?, fd::EXEC).map_err(at(Step::Orders, "keeping the program's descriptor"))?;
-    let mut places = vec![0, 1, 2];
-    places.extend(packet.orders.egress.then_some(fd::EGRESS));
-    // Out of the way first: they may have arrived under each other's numbers.
-    let mut away = vec![];
-    for place in places {
-        let held = rustix::io::fcntl_dupfd_cloexec(next()?, AWAY).map_err(at(Step::Orders, "placing a descriptor"))?;
-        away.push((held, place));
-    }
-    for (held, place) in away {
-        sys::lend_fd(held.as_fd(), place).map_err(at(Step::Orders, "placing a descriptor"))?;
-    }
-    Ok((packet, program))
-}
-
-/// Above every number that is given to a program.
-const AWAY: i32 = 64;
 
 /// The program's pipes and its egress are its own: a copy of ours would keep them open after it closed them.
 fn close_programs() {

@@ -1,4 +1,4 @@
-//! Starts jails, one ahead of time where it can: a spare has been spawned, has entered its cgroup, and waits for its orders.
+//! Starts jails, one ahead of time where it can: a spare has its cgroup, its uid and its namespaces, and waits for its orders.
 //!
 //! Entering a cgroup can take the kernel longer than everything else together, and nobody waits for it when it was done before. One
 //! thread starts all of them and stays as long as the sandbox: a jail dies with the thread that spawned it, and runs begin on threads
@@ -6,8 +6,10 @@
 
 use crate::cgroup::{Cgroups, Leaf};
 use crate::error::Error;
-use crate::orders::{JAIL_NAME, fd};
-use crate::sys;
+use crate::orders::{Errand, JAIL_NAME, fd};
+use crate::spec::Profile;
+use crate::uids::{Lease, Uids};
+use crate::{jail, sys};
 use parking_lot::Mutex;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_send_signal};
@@ -23,6 +25,8 @@ pub(crate) struct Spare {
     pub(crate) handle: OwnedFd,
     pub(crate) control: OwnedFd,
     pub(crate) leaf: Option<Leaf>,
+    pub(crate) lease: Option<Lease>,
+    profile: Profile,
 }
 
 impl Spare {
@@ -35,9 +39,9 @@ impl Spare {
 
 enum Request {
     /// Somebody waits for this one.
-    One(mpsc::Sender<Result<Spare, Error>>),
+    One(Profile, mpsc::Sender<Result<Spare, Error>>),
     /// Nobody does yet.
-    Refill,
+    Refill(Profile),
 }
 
 pub(crate) struct Jailer {
@@ -47,7 +51,7 @@ pub(crate) struct Jailer {
 }
 
 impl Jailer {
-    pub(crate) fn new(helper: CString, cgroups: Arc<Cgroups>, spares_max: usize) -> Result<Self, Error> {
+    pub(crate) fn new(kit: Kit, spares_max: usize) -> Result<Self, Error> {
         let (requests, heard) = mpsc::channel();
         let spares = Arc::new(Mutex::new(vec![]));
         let kept = spares.clone();
@@ -55,14 +59,15 @@ impl Jailer {
             for request in heard {
                 match request {
                     // Whoever asked may be gone; then it is a spare like any other.
-                    Request::One(reply) => {
-                        if let Err(mpsc::SendError(Ok(spare))) = reply.send(start(&helper, &cgroups)) {
+                    Request::One(profile, reply) => {
+                        if let Err(mpsc::SendError(Ok(spare))) = reply.send(kit.start(profile)) {
                             kept.lock().push(spare);
                         }
                     }
-                    Request::Refill => {
-                        if kept.lock().len() < spares_max
-                            && let Ok(spare) = start(&helper, &cgroups)
+                    Request::Refill(profile) => {
+                        let waiting = kept.lock().iter().filter(|spare: &&Spare| spare.profile == profile).count();
+                        if waiting < spares_max
+                            && let Ok(spare) = kit.start(profile)
                         {
                             kept.lock().push(spare);
                         }
@@ -76,24 +81,20 @@ impl Jailer {
     }
 
     /// A spare if there is one, else a new one; and another for whoever comes next.
-    pub(crate) fn take(&self) -> Result<Spare, Error> {
-        let spare = self.spares.lock().pop();
-        let spare = match spare {
-            Some(spare) => Ok(spare),
-            None => {
-                let (reply, answer) = mpsc::channel();
-                self.ask(Request::One(reply));
-                answer.recv().unwrap_or_else(|_| Err(Error::host("start the jail", "the jailer is gone")))
-            }
+    pub(crate) fn take(&self, profile: Profile) -> Result<Spare, Error> {
+        let spare = {
+            let mut spares = self.spares.lock();
+            spares.iter().position(|spare| spare.profile == profile).map(|at| spares.swap_remove(at))
         };
-        self.ask(Request::Refill);
+        let spare = spare.map_or_else(|| self.take_new(profile), Ok);
+        self.ask(Request::Refill(profile));
         spare
     }
 
-    /// The same, but never one that has been waiting: for when a spare turned out to be dead.
-    pub(crate) fn take_new(&self) -> Result<Spare, Error> {
+    /// One that has not been waiting: for when there is no spare, or it turned out to be dead.
+    pub(crate) fn take_new(&self, profile: Profile) -> Result<Spare, Error> {
         let (reply, answer) = mpsc::channel();
-        self.ask(Request::One(reply));
+        self.ask(Request::One(profile, reply));
         answer.recv().unwrap_or_else(|_| Err(Error::host("start the jail", "the jailer is gone")))
     }
 
@@ -116,30 +117,53 @@ impl Drop for Jailer {
     }
 }
 
-fn start(helper: &CString, cgroups: &Arc<Cgroups>) -> Result<Spare, Error> {
-    let leaf = cgroups.leaf()?;
-    let (ours, control) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|error| Error::host("make the control socket", error))?;
-    let null = std::fs::File::options().read(true).write(true).open("/dev/null").map_err(|error| Error::host("open `/dev/null`", error))?;
-    // Out of the way first: a descriptor that already has another's number would be overwritten before it is placed.
-    let away = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, AWAY).map_err(|error| Error::host("place a descriptor", error));
-    let (null, control) = (away(&null.into())?, away(&control)?);
-    let text = |bytes: &[u8]| CString::new(bytes).map_err(|error| Error::host("name the jail", error));
-    let mut argv = vec![text(JAIL_NAME.as_bytes())?, text(std::process::id().to_string().as_bytes())?];
-    for procs in leaf.iter().flat_map(Leaf::procs) {
-        argv.push(text(procs.as_os_str().as_bytes())?);
-    }
-    let argv: Vec<_> = argv.iter().map(CString::as_c_str).collect();
-    let fds = [(null.as_fd(), 0), (null.as_fd(), 1), (null.as_fd(), 2), (control.as_fd(), fd::CONTROL)];
-    let pid = sys::spawn(helper, &argv, &fds).map_err(|error| Error::host("start the jail", error))?;
-    match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(handle) => Ok(Spare { pid, handle, control: ours, leaf }),
-        Err(error) => {
-            // It is our child and not yet reaped, so the number is still its own.
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-            let _ = sys::reap(pid);
-            Err(Error::host("watch the jail", error))
+/// What a jail is started with.
+pub(crate) struct Kit {
+    pub(crate) helper: CString,
+    pub(crate) cgroups: Arc<Cgroups>,
+    /// Only where the server is root, and has uids to give.
+    pub(crate) uids: Option<Arc<Uids>>,
+}
+
+impl Kit {
+    fn start(&self, profile: Profile) -> Result<Spare, Error> {
+        let leaf = self.cgroups.leaf()?;
+        let lease = self.uids.as_ref().map(|uids| lease(uids, profile)).transpose()?;
+        let (ours, control) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(|error| Error::host("make the control socket", error))?;
+        let null = std::fs::File::options().read(true).write(true).open("/dev/null");
+        let null = null.map_err(|error| Error::host("open `/dev/null`", error))?;
+        // Out of the way first: a descriptor that already has another's number would be overwritten before it is placed.
+        let away = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, AWAY).map_err(|error| Error::host("place a descriptor", error));
+        let (null, control) = (away(&null.into())?, away(&control)?);
+        let errand = Errand {
+            server: std::process::id().cast_signed(),
+            become_id: lease.as_ref().map(|lease| lease.uid),
+            namespaces: jail::NAMESPACES | if profile == Profile::HighIsolation { jail::MORE_NAMESPACES } else { 0 },
+            cgroup_procs: leaf.as_ref().map(Leaf::procs).unwrap_or_default(),
+        };
+        let args = std::iter::once(JAIL_NAME.into()).chain(errand.args());
+        let argv: Vec<_> =
+            args.map(|arg| CString::new(arg.as_bytes())).collect::<Result<_, _>>().map_err(|error| Error::host("name the jail", error))?;
+        let argv: Vec<_> = argv.iter().map(CString::as_c_str).collect();
+        let fds = [(null.as_fd(), 0), (null.as_fd(), 1), (null.as_fd(), 2), (control.as_fd(), fd::CONTROL)];
+        let pid = sys::spawn(&self.helper, &argv, &fds).map_err(|error| Error::host("start the jail", error))?;
+        match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => Ok(Spare { pid, handle, control: ours, leaf, lease, profile }),
+            Err(error) => {
+                // It is our child and not yet reaped, so the number is still its own.
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                let _ = sys::reap(pid);
+                Err(Error::host("watch the jail", error))
+            }
         }
+    }
+}
+
+fn lease(uids: &Arc<Uids>, profile: Profile) -> Result<Lease, Error> {
+    match profile {
+        Profile::Default => Ok(uids.shared()),
+        Profile::HighIsolation => uids.own().ok_or_else(|| Error::host("give the run a uid", "every uid of the pool is in use")),
     }
 }
 

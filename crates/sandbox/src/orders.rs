@@ -1,6 +1,7 @@
 //! What the server tells the jail, in a sealed file: a line of JSON, then the bytes it counts.
 
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -20,17 +21,47 @@ pub(crate) mod fd {
     pub(crate) const CONTROL_KEPT: RawFd = 701;
 }
 
-/// How many descriptors come with the orders: the orders themselves, the program, its three streams; and its egress, if it has one.
+/// How many descriptors come with the orders at least: the orders themselves, the program and its three streams. Its egress follows, if
+/// it has one, and then what is to be shown of the host.
 pub(crate) const FDS: usize = 5;
+/// The most that may come.
+pub(crate) const FDS_MAX: usize = 128;
 
 /// The name a process is started under to become the jail.
 pub(crate) const JAIL_NAME: &str = "countersign-jail";
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Orders {
+/// What a jail must know before it has orders: its arguments.
+#[derive(Debug)]
+pub(crate) struct Errand {
+    /// Who must still be our parent.
+    pub(crate) server: i32,
     /// The uid and gid to become, when the server is root.
     pub(crate) become_id: Option<u32>,
     pub(crate) namespaces: i32,
+    /// Files to write our pid to.
+    pub(crate) cgroup_procs: Vec<PathBuf>,
+}
+
+impl Errand {
+    pub(crate) fn args(&self) -> Vec<OsString> {
+        let id = self.become_id.map_or_else(|| "-".to_owned(), |id| id.to_string());
+        let mut args = vec![self.server.to_string().into(), id.into(), self.namespaces.to_string().into()];
+        args.extend(self.cgroup_procs.iter().map(|path| path.clone().into_os_string()));
+        args
+    }
+
+    pub(crate) fn read(mut args: impl Iterator<Item = OsString>) -> Option<Self> {
+        let mut next = || args.next()?.into_string().ok();
+        let (server, id, namespaces) = (next()?.parse().ok()?, next()?, next()?.parse().ok()?);
+        let become_id = if id == "-" { None } else { Some(id.parse().ok()?) };
+        Some(Self { server, become_id, namespaces, cgroup_procs: args.map(PathBuf::from).collect() })
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Orders {
+    /// Whether what is to be shown of the host was cut out by the server and sent along.
+    pub(crate) trees_given: bool,
     pub(crate) binds: Vec<Bound>,
     pub(crate) inputs: Vec<Sized>,
     pub(crate) stage_bytes_max: u64,

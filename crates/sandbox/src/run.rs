@@ -3,7 +3,7 @@
 use crate::cgroup::{Bounds, Leaf};
 use crate::error::{Error, Step};
 use crate::filter::{self, Filters};
-use crate::jailer::{Jailer, Spare};
+use crate::jailer::{Jailer, Kit, Spare};
 use crate::orders::{Bound, Orders, Packet, Rlimits, Sized};
 use crate::outcome::{Cost, Ended, Facts, Outcome};
 use crate::probes::{LANDLOCK_ABI_MIN, Probes, UID_FIRST};
@@ -68,7 +68,6 @@ struct Inner {
     options: Options,
     filters: [Filters; 2],
     digests: Digests,
-    uids: Uids,
 }
 
 impl Sandbox {
@@ -77,9 +76,9 @@ impl Sandbox {
         let helper = CString::new(helper.as_os_str().as_bytes()).map_err(|error| Error::host("name the helper", error))?;
         let build = |profile| filter::build(profile).map_err(|why| Error::Unavailable { step: Step::Seccomp, why: why.to_string() });
         let filters = [build(Profile::Default)?, build(Profile::HighIsolation)?];
-        let jailer = Jailer::new(helper, probes.cgroups.clone(), options.spares)?;
-        let uids = Uids::new(options.uid_first, options.uid_count);
-        Ok(Self(Arc::new(Inner { probes, jailer, options, filters, digests: Digests::default(), uids })))
+        let uids = probes.is_root.then(|| Arc::new(Uids::new(options.uid_first, options.uid_count)));
+        let jailer = Jailer::new(Kit { helper, cgroups: probes.cgroups.clone(), uids }, options.spares)?;
+        Ok(Self(Arc::new(Inner { probes, jailer, options, filters, digests: Digests::default() })))
     }
 
     pub fn probes(&self) -> &Probes {
@@ -119,16 +118,15 @@ impl Sandbox {
         self.offers(spec.profile)?;
         check::check(&spec)?;
         let program = inner.digests.open(&spec.program)?;
-        let lease = inner.lease(spec.profile)?;
         let facts = inner.facts(spec.profile);
         let filters = inner.filters(spec.profile);
-        let orders = inner.orders(&spec, lease.as_ref(), filters);
+        let orders = inner.orders(&spec, filters);
         let blobs: Vec<&[u8]> =
             filters.programs.iter().map(Vec::as_slice).chain(bytes_of(&spec.inputs)).chain(bytes_of(&spec.stage.initial)).collect();
         let orders = Packet::seal(&orders, &blobs).map_err(|error| Error::host("write the orders", error))?;
 
         let started = Instant::now();
-        let (running, leaf) = inner.start(&spec, &orders, &program, started)?;
+        let (running, leaf, _lease) = inner.start(&spec, &orders, &program, started)?;
         // The program's end is the program's alone: a copy of ours would keep it open after its death.
         spec.egress = None;
         let out_of_memory = match leaf.as_ref().map(Leaf::out_of_memory_events).transpose() {
@@ -154,17 +152,6 @@ impl Sandbox {
 const OWN_PROCESSES: u64 = 2;
 
 impl Inner {
-    fn lease(&self, profile: Profile) -> Result<Option<Lease<'_>>, Error> {
-        match (self.probes.is_root, profile) {
-            (false, _) => Ok(None),
-            (true, Profile::Default) => Ok(Some(self.uids.shared())),
-            (true, Profile::HighIsolation) => match self.uids.own() {
-                Some(lease) => Ok(Some(lease)),
-                None => Err(Error::host("give the run a uid", "every uid of the pool is in use")),
-            },
-        }
-    }
-
     fn filters(&self, profile: Profile) -> &Filters {
         let [default, high_isolation] = &self.filters;
         match profile {
@@ -189,15 +176,13 @@ impl Inner {
         }
     }
 
-    fn orders(&self, spec: &Spec, lease: Option<&Lease<'_>>, filters: &Filters) -> Orders {
+    fn orders(&self, spec: &Spec, filters: &Filters) -> Orders {
         let abi = self.probes.landlock_abi.min(LANDLOCK_ABI_MAX);
         let sized = |inputs: &[Input]| inputs.iter().map(|input| Sized { path: input.path.clone(), bytes: input.bytes.len() }).collect();
         let name = spec.program.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let more = if spec.profile == Profile::HighIsolation { jail::MORE_NAMESPACES } else { 0 };
         Orders {
-            become_id: lease.map(|lease| lease.uid),
-            namespaces: jail::NAMESPACES | more,
-            binds: spec.read_only.iter().map(|bind| Bound { host: bind.host.clone(), jail: bind.jail.clone() }).collect(),
+            trees_given: self.probes.is_root,
+            binds: bounds(spec),
             inputs: sized(&spec.inputs),
             stage_bytes_max: spec.stage.bytes_max,
             stage_files_max: spec.stage.files_max,
@@ -218,23 +203,25 @@ impl Inner {
     }
 
     /// Gives a jail its bounds and its orders.
-    fn start(&self, spec: &Spec, orders: &OwnedFd, program: &OwnedFd, started: Instant) -> Result<(Running, Option<Leaf>), Error> {
+    fn start(&self, spec: &Spec, orders: &OwnedFd, program: &OwnedFd, started: Instant) -> Result<Started, Error> {
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| Error::host("make a pipe", error));
         let ((stdin, stdin_ours), (stdout_ours, stdout), (stderr_ours, stderr)) = (pipe()?, pipe()?, pipe()?);
         let mut fds = vec![orders.as_fd(), program.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         fds.extend(spec.egress.as_ref().map(OwnedFd::as_fd));
-        let mut spare = self.jailer.take()?;
+        let trees = if self.probes.is_root { jail::open_trees(&bounds(spec))? } else { vec![] };
+        fds.extend(trees.iter().map(OwnedFd::as_fd));
+        let mut spare = self.jailer.take(spec.profile)?;
         if self.give(&spare, spec, &fds)?.is_err() {
             // It died while it waited. A second one that does so is no accident.
             spare.dismiss();
-            spare = self.jailer.take_new()?;
+            spare = self.jailer.take_new(spec.profile)?;
             if let Err(error) = self.give(&spare, spec, &fds)? {
                 spare.dismiss();
                 return Err(Error::host("give the jail its orders", error));
             }
         }
-        let Spare { pid, handle, control, leaf } = spare;
-        Ok((Running { pid, handle, control, stdin: stdin_ours, stdout: stdout_ours, stderr: stderr_ours, started }, leaf))
+        let Spare { pid, handle, control, leaf, lease, .. } = spare;
+        Ok((Running { pid, handle, control, stdin: stdin_ours, stdout: stdout_ours, stderr: stderr_ours, started }, leaf, lease))
     }
 
     fn give(&self, spare: &Spare, spec: &Spec, fds: &[BorrowedFd<'_>]) -> Result<Result<(), Errno>, Error> {
@@ -254,6 +241,13 @@ impl Inner {
 
 /// The newest Landlock whose rights we know.
 const LANDLOCK_ABI_MAX: i32 = 9;
+
+/// A jail at work, and what is its own until it ends: a cgroup, and a uid.
+type Started = (Running, Option<Leaf>, Option<Lease>);
+
+fn bounds(spec: &Spec) -> Vec<Bound> {
+    spec.read_only.iter().map(|bind| Bound { host: bind.host.clone(), jail: bind.jail.clone() }).collect()
+}
 
 fn bytes_of(inputs: &[Input]) -> impl Iterator<Item = &[u8]> {
     inputs.iter().map(|input| input.bytes.as_slice())

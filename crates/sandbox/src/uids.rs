@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Uids {
@@ -12,9 +13,9 @@ pub(crate) struct Uids {
 
 /// A uid that is nobody else's until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Lease<'a> {
+pub(crate) struct Lease {
     pub(crate) uid: u32,
-    from: Option<&'a Uids>,
+    from: Option<Arc<Uids>>,
 }
 
 impl Uids {
@@ -22,22 +23,22 @@ impl Uids {
         Self { first, count, taken: Mutex::default() }
     }
 
-    pub(crate) fn shared(&self) -> Lease<'_> {
+    pub(crate) fn shared(&self) -> Lease {
         Lease { uid: self.first, from: None }
     }
 
     /// `None` when every uid of the pool is in use.
-    pub(crate) fn own(&self) -> Option<Lease<'_>> {
+    pub(crate) fn own(self: &Arc<Self>) -> Option<Lease> {
         let mut taken = self.taken.lock();
         let uid = (1..self.count).map(|offset| self.first.wrapping_add(offset)).find(|uid| !taken.contains(uid))?;
         taken.insert(uid);
-        Some(Lease { uid, from: Some(self) })
+        Some(Lease { uid, from: Some(self.clone()) })
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some(uids) = self.from {
+        if let Some(uids) = &self.from {
             uids.taken.lock().remove(&self.uid);
         }
     }
@@ -49,7 +50,7 @@ mod tests {
 
     #[test]
     fn no_two_runs_have_the_same_uid_at_once() {
-        let uids = Uids::new(100, 3);
+        let uids = Arc::new(Uids::new(100, 3));
         let (one, two) = (uids.own().unwrap(), uids.own().unwrap());
         assert_eq!((uids.shared().uid, one.uid, two.uid), (100, 101, 102));
         assert!(uids.own().is_none());

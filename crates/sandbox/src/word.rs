@@ -1,7 +1,7 @@
 //! What the server and the jail say to each other: one datagram a word, on a socket that no program ever holds.
 
 use crate::error::Step;
-use crate::orders::FDS;
+use crate::orders::{FDS, FDS_MAX};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
@@ -77,7 +77,7 @@ fn say(socket: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
 
 /// Hands the jail its orders, with everything they speak of.
 pub(crate) fn give_orders(socket: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS + 1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(fds));
     sendmsg(socket, &[IoSlice::new(b"O")], &mut ancillary, SendFlags::NOSIGNAL)?;
@@ -86,7 +86,7 @@ pub(crate) fn give_orders(socket: BorrowedFd<'_>, fds: &[BorrowedFd<'_>]) -> Res
 
 /// Waits for orders. `None` when there will be none: the server is gone, or has no use for this jail.
 pub(crate) fn take_orders(socket: BorrowedFd<'_>) -> Result<Option<Vec<OwnedFd>>, Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS + 1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; 1];
     let message =

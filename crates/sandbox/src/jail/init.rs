@@ -4,7 +4,7 @@
 
 use super::{EXIT_FAILED, Failure, at, fail, identity, lock, mounts};
 use crate::error::Step;
-use crate::orders::Packet;
+use crate::orders::{Packet, fd};
 use crate::sys::{self, Fork};
 use crate::word;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -12,10 +12,15 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus};
 use std::convert::Infallible;
 use std::os::fd::{AsFd, OwnedFd};
 
-pub(super) fn run(packet: Packet, control: &OwnedFd, program: OwnedFd, trees: Option<Vec<mounts::Tree>>) -> Result<Infallible, Failure> {
+pub(super) fn run(control: &OwnedFd) -> Result<Infallible, Failure> {
     // Our parent is outside our pid namespace and seen as 0, alive or not; the control socket tells whether the server is there.
     identity::die_with_parent(None)?;
-    let trees = trees.map_or_else(|| mounts::open_trees(&packet.orders), Ok)?;
+    let Some(fds) = word::take_orders(control.as_fd()).map_err(at(Step::Orders, "waiting for orders"))? else {
+        std::process::exit(0);
+    };
+    let Given { packet, program, trees } = take_places(fds)?;
+    // 6. What there is to see.
+    let trees = if packet.orders.trees_given { mounts::given(&packet.orders, trees) } else { mounts::open_trees(&packet.orders.binds) }?;
     let mounted = mounts::build(&packet, trees)?;
     sys::set_host_name(c"jail").map_err(at(Step::Mounts, "naming the host"))?;
 
@@ -42,6 +47,40 @@ pub(super) fn run(packet: Packet, control: &OwnedFd, program: OwnedFd, trees: Op
         }
     }
 }
+
+/// What came with the orders.
+struct Given {
+    packet: Packet,
+    program: OwnedFd,
+    trees: Vec<OwnedFd>,
+}
+
+/// Puts the program and its streams where it will find them.
+fn take_places(fds: Vec<OwnedFd>) -> Result<Given, Failure> {
+    let mut fds = fds.into_iter();
+    let mut next = || fds.next().ok_or_else(|| Failure::new(Step::Orders, "taking the orders", "a descriptor is missing"));
+    let packet = Packet::open(next()?).map_err(at(Step::Orders, "reading the orders"))?;
+    let program = sys::move_fd(next()?, fd::EXEC).map_err(at(Step::Orders, "keeping the program's descriptor"))?;
+    let mut places = vec![0, 1, 2];
+    places.extend(packet.orders.egress.then_some(fd::EGRESS));
+    // Out of the way first: they may have arrived under each other's numbers.
+    let mut away = vec![];
+    for place in places {
+        let held = rustix::io::fcntl_dupfd_cloexec(next()?, AWAY).map_err(at(Step::Orders, "placing a descriptor"))?;
+        away.push((held, place));
+    }
+    let mut trees = vec![];
+    for tree in fds {
+        trees.push(rustix::io::fcntl_dupfd_cloexec(tree, AWAY).map_err(at(Step::Orders, "placing a descriptor"))?);
+    }
+    for (held, place) in away {
+        sys::lend_fd(held.as_fd(), place).map_err(at(Step::Orders, "placing a descriptor"))?;
+    }
+    Ok(Given { packet, program, trees })
+}
+
+/// Above every number that is given to a program.
+const AWAY: i32 = 64;
 
 /// Reaps until the program has ended or the server is gone. Ending here ends everyone.
 fn watch(program: Pid, control: &OwnedFd, signals: &OwnedFd) -> ! {

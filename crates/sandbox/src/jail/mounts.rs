@@ -2,7 +2,7 @@
 
 use super::{Failure, at};
 use crate::error::Step;
-use crate::orders::{Orders, Packet, Sized};
+use crate::orders::{Bound, Orders, Packet, Sized};
 use crate::sys;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::mount::{
@@ -38,9 +38,11 @@ pub(super) struct Mounted {
 }
 
 /// Cuts out of the host what the program may see, and takes away from it what it may not do.
-pub(super) fn open_trees(orders: &Orders) -> Result<Vec<Tree>, Failure> {
+///
+/// An ordinary user does it in the jail's own namespaces. Root does it in the server, which may see more than the jail's identity.
+pub(super) fn open_trees(binds: &[Bound]) -> Result<Vec<Tree>, Failure> {
     let mut trees = vec![];
-    for bind in &orders.binds {
+    for bind in binds {
         trees.push(open_one(&bind.host, &bind.jail, READ_ONLY | NO_SUID | NO_DEVICES)?);
     }
     for device in DEVICES {
@@ -49,13 +51,32 @@ pub(super) fn open_trees(orders: &Orders) -> Result<Vec<Tree>, Failure> {
     Ok(trees)
 }
 
+/// The same trees, cut out by the server and sent along: the binds, then the devices.
+pub(super) fn given(orders: &Orders, fds: Vec<OwnedFd>) -> Result<Vec<Tree>, Failure> {
+    let targets = orders.binds.iter().map(|bind| bind.jail.as_path()).chain(DEVICES.iter().map(Path::new));
+    if fds.len() != orders.binds.len() + DEVICES.len() {
+        return Err(Failure::new(Step::Mounts, "taking what is to be shown", "a part is missing"));
+    }
+    fds.into_iter().zip(targets).map(|(fd, target)| tree(fd, target)).collect()
+}
+
+impl Tree {
+    pub(super) fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+}
+
 fn open_one(host: &Path, jail: &Path, attributes: u64) -> Result<Tree, Failure> {
     let failed = |error: rustix::io::Errno| Failure::new(Step::Mounts, format_args!("showing `{}`", host.display()), error);
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let fd = open_tree(CWD, host, flags).map_err(failed)?;
     // With the API of old a recursive mount is read-only at its top alone.
     sys::mount_set(fd.as_fd(), attributes, true).map_err(at(Step::Mounts, format_args!("making `{}` read-only", host.display())))?;
-    let stat = rustix::fs::statat(&fd, c"", AtFlags::EMPTY_PATH).map_err(failed)?;
+    tree(fd, jail)
+}
+
+fn tree(fd: OwnedFd, jail: &Path) -> Result<Tree, Failure> {
+    let stat = rustix::fs::statat(&fd, c"", AtFlags::EMPTY_PATH).map_err(at(Step::Mounts, format_args!("showing `{}`", jail.display())))?;
     Ok(Tree { fd, target: relative(jail)?, kind: FileType::from_raw_mode(stat.st_mode) })
 }
 
