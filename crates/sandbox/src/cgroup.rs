@@ -40,8 +40,11 @@ impl Drop for Cgroups {
     /// Leaves nothing behind; a group that still holds leaves, of ours or of another server, stays.
     fn drop(&mut self) {
         self.remove_left();
-        for base in &self.bases {
-            let _ = fs::remove_dir(base);
+        // In version 2 the group carries settings, which another server beside us relies on.
+        if self.backend == CgroupBackend::V1 {
+            for base in &self.bases {
+                let _ = fs::remove_dir(base);
+            }
         }
     }
 }
@@ -85,8 +88,7 @@ impl Cgroups {
         let failed = |error: io::Error| Error::Unavailable { step: Step::Cgroup, why: format!("making a cgroup: {error}") };
         for base in &self.bases {
             let folder = base.join(&name);
-            // Another server beside us may have removed the group that holds the leaves, which it found empty.
-            fs::create_dir_all(&folder).map_err(failed)?;
+            make(&folder).map_err(failed)?;
             leaf.folders.push(folder);
         }
         Ok(Some(leaf))
@@ -171,6 +173,19 @@ impl Drop for Leaf {
             }
         }
     }
+}
+
+/// Makes a group in ours, and ours with it if need be: another server beside us may have found ours empty and removed it.
+fn make(folder: &Path) -> io::Result<()> {
+    const TRIES: usize = 16;
+    let mut made = fs::create_dir_all(folder);
+    for _ in 1..TRIES {
+        match &made {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => made = fs::create_dir_all(folder),
+            Ok(()) | Err(_) => break,
+        }
+    }
+    made
 }
 
 fn optional(done: io::Result<()>) -> io::Result<()> {
@@ -260,7 +275,7 @@ fn prepare(backend: CgroupBackend, groups: Vec<PathBuf>) -> Result<Vec<PathBuf>,
             fs::write(base.join("cgroup.subtree_control"), "+memory +pids").map_err(failed)?;
         }
         let probe = base.join(format!("{}.probe", owner_name(std::process::id())));
-        fs::create_dir(&probe).map_err(failed)?;
+        make(&probe).map_err(failed)?;
         let _ = fs::remove_dir(&probe);
         bases.push(base);
     }

@@ -80,15 +80,18 @@ impl Jailer {
         Ok(Self { requests: Some(requests), spares, thread: Some(thread) })
     }
 
-    /// A spare if there is one, else a new one; and another for whoever comes next.
+    /// A spare if there is one, else a new one.
     pub(crate) fn take(&self, profile: Profile) -> Result<Spare, Error> {
         let spare = {
             let mut spares = self.spares.lock();
             spares.iter().position(|spare| spare.profile == profile).map(|at| spares.swap_remove(at))
         };
-        let spare = spare.map_or_else(|| self.take_new(profile), Ok);
+        spare.map_or_else(|| self.take_new(profile), Ok)
+    }
+
+    /// Makes one for whoever comes next. Asked for when a run is over: before, it would only be in its way.
+    pub(crate) fn refill(&self, profile: Profile) {
         self.ask(Request::Refill(profile));
-        spare
     }
 
     /// One that has not been waiting: for when there is no spare, or it turned out to be dead.

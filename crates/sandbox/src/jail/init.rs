@@ -30,7 +30,9 @@ pub(super) fn run(control: &OwnedFd) -> Result<Infallible, Failure> {
     word::say_ready(control.as_fd(), mounted.stage.as_fd(), me.as_fd(), mounted.proc).map_err(at(Step::Init, "handing over the stage"))?;
     drop((me, mounted.stage));
 
+    // Away from the program's numbers, which this process closes.
     let signals = sys::child_signals().map_err(at(Step::Init, "listening for ends of processes"))?;
+    let signals = rustix::io::fcntl_dupfd_cloexec(signals, AWAY).map_err(at(Step::Init, "listening for ends of processes"))?;
     match sys::fork().map_err(at(Step::Init, "forking"))? {
         Fork::Child => {
             drop(signals);
@@ -95,7 +97,8 @@ fn watch(program: Pid, control: &OwnedFd, signals: &OwnedFd) -> ! {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => std::process::exit(EXIT_FAILED),
         }
-        if fds[1].revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR) {
+        let deaf = fds[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL);
+        if deaf || fds[1].revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR | PollFlags::NVAL) {
             std::process::exit(EXIT_FAILED);
         }
         let mut drained = [0_u8; 1024];

@@ -14,6 +14,13 @@ fn a_program_that_does_not_end_is_ended_at_its_deadline() {
 }
 
 #[test]
+fn watching_a_program_that_sleeps_costs_next_to_nothing() {
+    each("time_sleep", &json!({ "wall_ms": 2000 }), |_, report| {
+        assert!(report["cost"]["cpu_ms"].as_u64().unwrap() < 1000, "{}", report["cost"]);
+    });
+}
+
+#[test]
 fn what_a_program_leaves_running_dies_with_it() {
     // That nothing lives is asserted after every run; this one tries to outlive its own.
     each("proc_double_fork_survivor", &json!({}), |_, report| assert_eq!(report["result"], "left=ok\n"));

@@ -16,9 +16,11 @@ fn a_server_that_is_killed_takes_its_jails_along() {
         let mut server = start(&job(setup, "time_ignore", victim.path(), &json!({})));
         // The program's own line has the token; the server's has not.
         wait_until("the program runs", || !alive().is_empty());
+        let pid = server.id();
+        assert!(!jails_of(pid).is_empty());
         server.kill().unwrap();
         server.wait().unwrap();
-        wait_until("everything is dead", || alive().is_empty());
+        wait_until("everything is dead", || alive().is_empty() && jails_of(pid).is_empty());
     }
 }
 
@@ -31,12 +33,24 @@ fn a_run_that_nobody_awaits_any_more_is_ended() {
         let spec = spec("time_ignore");
         let running =
             tokio::spawn(async move { sandbox.run(spec, Some(Box::new(move |line| said.send(line.to_owned()).unwrap_or(())))).await });
-        wait_until("the program runs", || !alive_here().is_empty());
+        wait_until("the program runs", || !alive().is_empty());
         running.abort();
         assert!(running.await.unwrap_err().is_cancelled());
-        wait_until("everything is dead", || alive_here().is_empty());
+        wait_until("everything is dead", || alive().is_empty());
         drop(hears);
     });
+}
+
+#[test]
+fn a_sandbox_that_is_dropped_leaves_no_spare() {
+    let sandbox = sandbox();
+    for _ in 0..2 {
+        let outcome = sandbox.run_blocking(spec("nothing"), None, None).unwrap();
+        assert_eq!(outcome.ended, Ended::Exited(0));
+        wait_until("a spare waits", || !jails_of(std::process::id()).is_empty());
+    }
+    drop(sandbox);
+    assert_eq!(jails_of(std::process::id()), Vec::<String>::new());
 }
 
 #[test]
@@ -77,8 +91,11 @@ fn mark() -> String {
     format!("token-of-{}", std::process::id())
 }
 
-fn alive_here() -> Vec<String> {
-    alive()
+/// The jails that name this server as theirs, spares included.
+fn jails_of(server: u32) -> Vec<String> {
+    let line = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    let lines = std::fs::read_dir("/proc").unwrap().flatten().map(line).map(|line| String::from_utf8_lossy(&line).into_owned());
+    lines.filter(|line| line.starts_with(&format!("countersign-jail\0{server}\0"))).collect()
 }
 
 fn wait_until(what: &str, done: impl Fn() -> bool) {
