@@ -11,6 +11,7 @@ mod probes;
 mod run;
 mod jailer;
 mod pump;
+mod streams;
 mod check;
 mod program;
 mod filter;
@@ -22,6 +23,7 @@ mod word;
 mod jail;
 mod text;
 pub mod stage;
+pub mod egress;
 mod sys;
 
 pub use error::{Error, Step};

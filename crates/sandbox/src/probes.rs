@@ -196,3 +196,30 @@ fn try_in_helper(helper: &Path) -> std::collections::BTreeMap<String, String> {
     let said = tried().unwrap_or_default();
     said.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_landlock_is_ever_forgiven_and_only_in_default() {
+        let probe =
+            |name, disables: &[Profile]| Probe { name, value: String::new(), consequence: String::new(), disables: disables.to_vec() };
+        for (name, allow_degraded, profile, refused) in [
+            ("landlock", false, Profile::Default, true),
+            ("landlock", true, Profile::Default, false),
+            ("landlock", true, Profile::HighIsolation, true),
+            ("namespaces", true, Profile::Default, true),
+            ("cgroup", true, Profile::HighIsolation, true),
+        ] {
+            let probes = Probes {
+                probes: vec![probe(name, BOTH)],
+                cgroups: Arc::new(Cgroups::find()),
+                landlock_abi: 0,
+                is_root: false,
+                memory_is_countable: true,
+            };
+            assert_eq!(probes.against(profile, allow_degraded).is_some(), refused, "{name} {allow_degraded} {profile}");
+        }
+    }
+}

@@ -5,8 +5,8 @@ use crate::outcome::{Captured, Ended};
 use crate::resident;
 use crate::run::OnLog;
 use crate::spec::Limits;
+use crate::streams::{Feed, Printed};
 use crate::sys::{self, Usage};
-use crate::text::{self, Lines};
 use crate::word::{self, Heard, Word};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
@@ -20,8 +20,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long the dead may take to go before their last handle is pulled too, and how long before we give up on them.
 const DYING: Duration = Duration::from_secs(5);
 const DYING_MAX: Duration = Duration::from_secs(20);
-/// How much of stderr is handed out as it arrives, as a multiple of what is kept.
-const STREAMED_FACTOR: usize = 16;
 
 /// A jail that was just started, and our ends of what it holds.
 pub(crate) struct Running {
@@ -78,15 +76,8 @@ pub(crate) fn run(running: Running, watch: Watch<'_>) -> Result<Finished, Error>
         first: Some(running.handle),
         init: None,
         control: Some(running.control),
-        stdin: Some(Feed { fd: running.stdin, bytes: watch.stdin, sent: 0 }),
-        stdout: Some(Stream::new(running.stdout, limits.result_bytes)),
-        stderr: Some(Stream::new(running.stderr, limits.log_bytes)),
-        kept: [vec![], vec![]],
-        truncated: [false, false],
-        dropped: 0,
-        lines: Lines::default(),
-        streamed: 0,
-        on_log: watch.on_log,
+        stdin: Some(Feed::new(running.stdin, watch.stdin)),
+        printed: Printed::new([running.stdout, running.stderr], &limits, watch.on_log),
         cancel: watch.cancel,
         out_of_memory: watch.out_of_memory,
         stopped_at: None,
@@ -97,23 +88,6 @@ pub(crate) fn run(running: Running, watch: Watch<'_>) -> Result<Finished, Error>
         finished: Finished::default(),
     };
     pump.run()
-}
-
-struct Feed {
-    fd: OwnedFd,
-    bytes: Vec<u8>,
-    sent: usize,
-}
-
-struct Stream {
-    fd: OwnedFd,
-    max: usize,
-}
-
-impl Stream {
-    fn new(fd: OwnedFd, max: usize) -> Self {
-        Self { fd, max }
-    }
 }
 
 /// What can happen next.
@@ -135,14 +109,7 @@ struct Pump<'a> {
     init: Option<OwnedFd>,
     control: Option<OwnedFd>,
     stdin: Option<Feed>,
-    stdout: Option<Stream>,
-    stderr: Option<Stream>,
-    kept: [Vec<u8>; 2],
-    truncated: [bool; 2],
-    dropped: u64,
-    lines: Lines,
-    streamed: usize,
-    on_log: Option<OnLog>,
+    printed: Printed,
     cancel: Option<BorrowedFd<'a>>,
     out_of_memory: Option<OwnedFd>,
     stopped_at: Option<Instant>,
@@ -168,13 +135,9 @@ impl Pump<'_> {
         for which in [0, 1] {
             while self.read(which)? {}
         }
-        if let Some(on_log) = &mut self.on_log {
-            self.lines.end(on_log);
-        }
-        let [result, log] = std::mem::take(&mut self.kept);
-        self.finished.result = Captured { kept: result, truncated: self.truncated[0] };
-        self.finished.log = Captured { kept: text::neutralise(&log), truncated: self.truncated[1] };
-        Ok(self.finished)
+        let Pump { mut finished, printed, .. } = self;
+        (finished.result, finished.log) = printed.end();
+        Ok(finished)
     }
 
     fn keep_bounds(&mut self, now: Instant) -> Result<(), Error> {
@@ -236,12 +199,10 @@ impl Pump<'_> {
             }
         }
         if let Some(feed) = &self.stdin {
-            add(Event::Stdin, feed.fd.as_fd(), PollFlags::OUT);
+            add(Event::Stdin, feed.as_fd(), PollFlags::OUT);
         }
-        for (which, stream) in [&self.stdout, &self.stderr].into_iter().enumerate() {
-            if let Some(stream) = stream {
-                add(Event::Output(which), stream.fd.as_fd(), PollFlags::IN);
-            }
+        for (which, fd) in self.printed.open() {
+            add(Event::Output(which), fd, PollFlags::IN);
         }
         if let Some(cancel) = self.cancel {
             add(Event::Cancel, cancel, PollFlags::IN);
@@ -306,47 +267,18 @@ impl Pump<'_> {
     }
 
     fn feed(&mut self) {
-        let Some(feed) = &mut self.stdin else { return };
-        match rustix::io::write(&feed.fd, &feed.bytes[feed.sent..]) {
-            Ok(sent) => feed.sent += sent,
-            Err(Errno::AGAIN | Errno::INTR) => return,
-            // It does not want to read: that is its own affair.
-            Err(_) => feed.sent = feed.bytes.len(),
-        }
-        if feed.sent == feed.bytes.len() {
+        if self.stdin.as_mut().is_some_and(Feed::is_done) {
             self.stdin = None;
         }
     }
 
     /// Takes what there is. `false` when there is nothing now, or never again.
     fn read(&mut self, which: usize) -> Result<bool, Error> {
-        let stream = if which == 0 { &mut self.stdout } else { &mut self.stderr };
-        let Some(open) = stream else { return Ok(false) };
-        let mut buffer = [0; 64 << 10];
-        let read = match rustix::io::read(&open.fd, &mut buffer) {
-            Ok(0) => {
-                *stream = None;
-                return Ok(false);
-            }
-            Ok(read) => read,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
-            Err(error) => return Err(self.give_up("read what the program prints", error)),
-        };
-        let bytes = &buffer[..read];
-        let room = open.max.saturating_sub(self.kept[which].len()).min(read);
-        self.kept[which].extend_from_slice(&bytes[..room]);
-        self.truncated[which] |= room < read;
-        self.dropped = self.dropped.saturating_add((read - room) as u64);
-        if which == 1 && self.streamed < self.limits.log_bytes.saturating_mul(STREAMED_FACTOR) {
-            self.streamed += read;
-            if let Some(on_log) = &mut self.on_log {
-                self.lines.push(bytes, on_log);
-            }
-        }
-        if self.dropped > self.limits.flood_bytes {
+        let more = self.printed.read(which).map_err(|error| self.give_up("read what the program prints", error))?;
+        if self.printed.dropped() > self.limits.flood_bytes {
             self.stop(Ended::Flooded);
         }
-        Ok(true)
+        Ok(more)
     }
 
     /// We cannot go on: nothing of the run may.

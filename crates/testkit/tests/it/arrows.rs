@@ -73,7 +73,11 @@ const RESERVED: &[Reserved] = &[
         to: &["policy"],
         because: "what is taken out of a call is found in one place",
     },
-    Reserved { packages: &["libc", "landlock", "seccompiler"], to: &["sandbox"], because: "only the sandbox starts and confines processes" },
+    Reserved {
+        packages: &["libc", "landlock", "seccompiler"],
+        to: &["sandbox"],
+        because: "only the sandbox starts and confines processes",
+    },
     Reserved { packages: &["jsonschema"], to: &["pipeline", "automation"], because: "params are validated in one place" },
 ];
 
