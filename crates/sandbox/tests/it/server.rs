@@ -3,6 +3,7 @@
 use crate::harness::{Victim, alive, attempts, helper, job, setups, start};
 use sandbox::{Bind, Ended, Options, Probes, Profile, Program, Sandbox, Spec};
 use serde_json::json;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,11 @@ fn a_server_that_is_killed_takes_its_jails_along() {
         server.kill().unwrap();
         server.wait().unwrap();
         wait_until("everything is dead", || alive().is_empty() && jails_of(pid).is_empty());
+        // Its cgroups are still there, and the next server to start removes them, once the dead have left them.
+        wait_until("its cgroups are swept", || {
+            drop(Probes::now(&helper()));
+            groups_of(Path::new("/sys/fs/cgroup"), pid, 0).is_empty()
+        });
     }
 }
 
@@ -96,6 +102,19 @@ fn jails_of(server: u32) -> Vec<String> {
     let line = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
     let lines = std::fs::read_dir("/proc").unwrap().flatten().map(line).map(|line| String::from_utf8_lossy(&line).into_owned());
     lines.filter(|line| line.starts_with(&format!("countersign-jail\0{server}\0"))).collect()
+}
+
+/// The cgroups this server made, wherever they are.
+fn groups_of(folder: &Path, server: u32, depth: usize) -> Vec<PathBuf> {
+    let mut found = vec![];
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if depth < 8 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let ours = folder.ends_with("countersign") && entry.file_name().to_string_lossy().contains(&format!("-{server}-"));
+            found.extend(ours.then(|| entry.path()));
+            found.extend(groups_of(&entry.path(), server, depth + 1));
+        }
+    }
+    found
 }
 
 fn wait_until(what: &str, done: impl Fn() -> bool) {
