@@ -7,7 +7,6 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 
 /// An ordinary user nobody else on a host is.
 pub(crate) const USER: u32 = 1_979_048_192;
@@ -42,42 +41,36 @@ pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// Programs and files that every user may reach, wherever the build put them.
-pub(crate) struct Place {
-    folder: tempfile::TempDir,
-}
-
-impl Place {
-    fn get() -> &'static Self {
-        static PLACE: OnceLock<Place> = OnceLock::new();
-        PLACE.get_or_init(|| {
-            let folder = tempfile::Builder::new().prefix("sandbox-tests-").tempdir().unwrap();
-            std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-            for (name, built) in
-                [("countersign-jail", env!("CARGO_BIN_EXE_countersign-jail")), ("escape-attempts", env!("CARGO_BIN_EXE_escape-attempts"))]
-            {
-                std::fs::copy(built, folder.path().join(name)).unwrap();
-            }
-            Self { folder }
-        })
-    }
-
-    fn path(name: &str) -> PathBuf {
-        Self::get().folder.path().join(name)
-    }
-}
-
 pub(crate) fn helper() -> PathBuf {
-    Place::path("countersign-jail")
+    reachable(env!("CARGO_BIN_EXE_countersign-jail"))
 }
 
 pub(crate) fn attempts() -> PathBuf {
-    Place::path("escape-attempts")
+    reachable(env!("CARGO_BIN_EXE_escape-attempts"))
+}
+
+/// The program itself where every user may reach it; else a copy of it that every user may, one for all tests of this build.
+fn reachable(built: &str) -> PathBuf {
+    let built = Path::new(built);
+    if built.ancestors().skip(1).all(|folder| std::fs::metadata(folder).is_ok_and(|found| found.mode() & 0o001 != 0)) {
+        return built.to_owned();
+    }
+    let found = std::fs::metadata(built).unwrap();
+    let folder = std::env::temp_dir().join(format!("sandbox-tests-{}-{}", found.ino(), found.mtime()));
+    let copy = folder.join(built.file_name().unwrap());
+    if !copy.exists() {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let half = folder.join(format!("half-{}", std::process::id()));
+        std::fs::copy(built, &half).unwrap();
+        std::fs::rename(&half, &copy).unwrap();
+    }
+    copy
 }
 
 /// A file of the server's own user that no attempt may reach, and how it looks.
 pub(crate) struct Victim {
-    path: PathBuf,
+    folder: tempfile::TempDir,
     before: Seen,
 }
 
@@ -92,21 +85,23 @@ struct Seen {
 
 impl Victim {
     pub(crate) fn new(setup: Setup) -> Self {
-        let path = Place::path(&format!("victim-{setup:?}"));
+        let folder = tempfile::Builder::new().prefix("sandbox-victim-").tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = folder.path().join("victim");
         std::fs::write(&path, "untouched").unwrap();
         if let Some(uid) = setup.uid() {
             std::os::unix::fs::chown(&path, Some(uid), Some(uid)).unwrap();
         }
         let before = look(&path);
-        Self { path, before }
+        Self { folder, before }
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("victim")
     }
 
     pub(crate) fn assert_untouched(&self) {
-        assert_eq!(look(&self.path), self.before);
+        assert_eq!(look(&self.path()), self.before);
     }
 }
 
@@ -174,7 +169,7 @@ pub(crate) fn run(job: &Value) -> Value {
 pub(crate) fn attempt(setup: Setup, name: &str, more: &Value) -> Value {
     let victim = Victim::new(setup);
     let host_name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    let report = run(&job(setup, name, victim.path(), more));
+    let report = run(&job(setup, name, &victim.path(), more));
     victim.assert_untouched();
     assert_eq!(std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap(), host_name);
     assert!(!Path::new("/usr/lib/countersign-was-here").exists());

@@ -14,7 +14,7 @@ const SOON: Duration = Duration::from_secs(30);
 fn a_server_that_is_killed_takes_its_jails_along() {
     for setup in setups() {
         let victim = Victim::new(setup);
-        let mut server = start(&job(setup, "time_ignore", victim.path(), &json!({})));
+        let mut server = start(&job(setup, "time_ignore", &victim.path(), &json!({})));
         // The program's own line has the token; the server's has not.
         wait_until("the program runs", || !alive().is_empty());
         let pid = server.id();
