@@ -73,6 +73,11 @@ const RESERVED: &[Reserved] = &[
         to: &["policy"],
         because: "what is taken out of a call is found in one place",
     },
+    Reserved {
+        packages: &["libc", "landlock", "seccompiler"],
+        to: &["sandbox"],
+        because: "only the sandbox starts and confines processes",
+    },
     Reserved { packages: &["jsonschema"], to: &["pipeline", "automation"], because: "params are validated in one place" },
 ];
 
@@ -248,6 +253,7 @@ fn every_forbidden_arrow_is_noticed_with_its_sentence() {
         ("store", "getrandom", "randomness is a port, filled in where everything is composed"),
         ("pipeline", "cedar-policy", "only policy knows which language policies are written in"),
         ("pipeline", "phonenumber", "what is taken out of a call is found in one place"),
+        ("server", "seccompiler", "only the sandbox starts and confines processes"),
         ("server", "jsonschema", "params are validated in one place"),
     ] {
         let name = format!("{PREFIX}{from}");

@@ -1,0 +1,77 @@
+//! Runs an attempt without the jail, to show that it would do harm: only in namespaces made for it and thrown away with it.
+
+use crate::sys::call;
+use crate::{Place, files::text, run, say, sys};
+use std::fs;
+use std::path::PathBuf;
+
+/// What the runner ends with when it is not contained, or cannot become so.
+const EXIT_REFUSED: i32 = 99;
+
+/// The word with which a contained runner is told apart from one that was started by hand.
+const CONTAINED: &str = "contained";
+
+pub(crate) fn main(name: &str) -> i32 {
+    let before = NAMESPACES.map(|namespace| of("self", namespace));
+    if name == "without-containment" {
+        // What the runner does when nobody contained it: nothing.
+        return attempt("nothing", &before);
+    }
+    let flags = libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC | libc::CLONE_NEWPID | libc::CLONE_NEWNET;
+    if let Err(error) = call(libc::SYS_unshare, &[&i64::from(flags)]) {
+        return refuse(&format!("no throw-away namespaces: errno {error}"));
+    }
+    let private = call(libc::SYS_mount, &[&text("none"), &text("/"), &text(""), &((libc::MS_REC | libc::MS_PRIVATE) as i64)]);
+    // A mount namespace has its own view of the host's files, not its own copy: every one of them, `/sys` too, is made read-only.
+    let read_only = [[libc::MS_RDONLY, 0, 0, 0]];
+    let here = i64::from(libc::AT_FDCWD);
+    let sealed = call(libc::SYS_mount_setattr, &[&here, &text("/"), &i64::from(libc::AT_RECURSIVE), &read_only, &32_i64]);
+    let scratch = call(libc::SYS_mount, &[&text("tmpfs"), &text("/mnt"), &text("tmpfs"), &0_i64, &text("size=64m,nr_inodes=4096")]);
+    if let Err(error) = private.and(sealed).and(scratch) {
+        return refuse(&format!("the throw-away namespaces could not be closed: errno {error}"));
+    }
+    // The new pid namespace begins with the first child; when that one ends, everything in it does.
+    match sys::in_child(|| attempt(name, &before)) {
+        Ok(sys::Child::Answered(code)) => code,
+        Ok(sys::Child::Signalled(signal)) => 100 + signal,
+        Err(error) => refuse(&error),
+    }
+}
+
+/// The namespaces an attempt could do the most harm in.
+const NAMESPACES: [&str; 2] = ["mnt", "uts"];
+
+fn of(pid: &str, namespace: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/{namespace}")).ok()
+}
+
+fn attempt(name: &str, before: &[Option<PathBuf>; 2]) -> i32 {
+    // SECURITY: asked again here, of the kernel and not of whoever called. `/proc` is still the host's, so process 1 is the host's too;
+    // where a host does not tell about its process 1, the namespaces this runner was started in stand for it.
+    for (namespace, before) in NAMESPACES.into_iter().zip(before) {
+        let host = of("1", namespace);
+        let shares = match (of("self", namespace), before) {
+            (Some(own), Some(before)) => own == *before || host.is_some_and(|host| own == host),
+            _ => true,
+        };
+        if shares {
+            return refuse(&format!("it shares the `{namespace}` namespace of process 1, or cannot tell"));
+        }
+    }
+    if let Err(error) = call(libc::SYS_mount, &[&text("proc"), &text("/proc"), &text("proc"), &0_i64]) {
+        return refuse(&format!("no `/proc` of its own: errno {error}"));
+    }
+    let place = Place { stage: "/mnt/stage".into(), victim: "/mnt/victim".into(), visible: "/mnt/visible".into(), server: 1 };
+    let made =
+        fs::create_dir(&place.stage).and_then(|()| fs::create_dir(&place.visible)).and_then(|()| fs::write(&place.victim, "untouched"));
+    if made.is_err() || std::env::set_current_dir(&place.stage).is_err() {
+        return refuse("no place to try it in");
+    }
+    say(CONTAINED);
+    run(name, &place)
+}
+
+fn refuse(why: &str) -> i32 {
+    say(&format!("refused={why}"));
+    EXIT_REFUSED
+}

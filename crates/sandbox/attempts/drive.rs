@@ -1,0 +1,122 @@
+//! Runs a jail on behalf of a test: as root, or as the ordinary user it becomes first. One JSON job in, one JSON report out.
+
+use sandbox::{Bind, Input, Limits, Options, Probes, Profile, Program, Sandbox, Spec, StageSpec};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Deserialize, Serialize)]
+struct Job {
+    helper: PathBuf,
+    program: PathBuf,
+    profile: Profile,
+    uid: Option<u32>,
+    args: Vec<String>,
+    #[serde(default)]
+    env: Vec<(String, String)>,
+    #[serde(default)]
+    read_only: Vec<(PathBuf, PathBuf)>,
+    #[serde(default)]
+    inputs: Vec<(PathBuf, String)>,
+    #[serde(default)]
+    stdin: String,
+    wall_ms: Option<u64>,
+    memory_bytes: Option<u64>,
+    processes: Option<u32>,
+    stage_bytes: Option<u64>,
+    stage_files: Option<u64>,
+    file_bytes: Option<u64>,
+    flood_bytes: Option<u64>,
+    #[serde(default)]
+    egress: bool,
+    #[serde(default)]
+    allow_degraded: bool,
+}
+
+pub(crate) fn main() -> i32 {
+    let mut text = String::new();
+    let report = std::io::stdin().read_to_string(&mut text).map_err(|error| error.to_string());
+    let report = report.and_then(|_| serde_json::from_str(&text).map_err(|error| error.to_string())).and_then(drive);
+    let (report, code) = match report {
+        Ok(report) => (report, 0),
+        Err(error) => (json!({ "refused": error }), 1),
+    };
+    crate::say(&report.to_string());
+    code
+}
+
+fn drive(job: Job) -> Result<serde_json::Value, String> {
+    if let Some(id) = job.uid {
+        crate::sys::become_id(id)?;
+    }
+    let sha256 = sandbox::sha256_of(&job.program).map_err(|error| error.to_string())?;
+    let sandbox = Sandbox::new(Probes::now(&job.helper), &job.helper, Options { allow_degraded: job.allow_degraded, ..Options::default() });
+    let sandbox = sandbox.map_err(|error| error.to_string())?;
+    let mut spec = Spec::new(job.profile, Program { path: job.program, sha256 });
+    spec.args = job.args.iter().map(|arg| arg.replace("{server}", &std::process::id().to_string())).collect();
+    spec.env = job.env;
+    spec.read_only = job.read_only.into_iter().map(|(host, jail)| Bind { host, jail }).collect();
+    spec.inputs = job.inputs.into_iter().map(|(path, text)| Input { path, bytes: text.into_bytes() }).collect();
+    spec.stdin = job.stdin.into_bytes();
+    let (limits, stage) = (Limits::default(), StageSpec::default());
+    spec.limits = Limits {
+        wall: job.wall_ms.map_or(limits.wall, Duration::from_millis),
+        memory_bytes: job.memory_bytes.unwrap_or(limits.memory_bytes),
+        processes: job.processes.unwrap_or(limits.processes),
+        file_bytes: job.file_bytes.unwrap_or(limits.file_bytes),
+        flood_bytes: job.flood_bytes.unwrap_or(limits.flood_bytes),
+        ..limits
+    };
+    spec.stage =
+        StageSpec { bytes_max: job.stage_bytes.unwrap_or(stage.bytes_max), files_max: job.stage_files.unwrap_or(stage.files_max), ..stage };
+    let mut other_end = None;
+    if job.egress {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(|error| error.to_string())?;
+        spec.egress = Some(OwnedFd::from(theirs));
+        other_end = Some(ours);
+    }
+    let lines = std::sync::Arc::new(std::sync::Mutex::new(vec![]));
+    let seen = lines.clone();
+    let on_log: sandbox::OnLog = Box::new(move |line| {
+        if let Ok(mut seen) = seen.lock()
+            && seen.len() < 100
+        {
+            seen.push(line.to_owned());
+        }
+    });
+    let outcome = match sandbox.run_blocking(spec, Some(on_log), None) {
+        Ok(outcome) => outcome,
+        Err(error) => return Ok(json!({ "error": error.to_string(), "transient": error.is_transient() })),
+    };
+    drop(other_end);
+    let stage = match outcome.stage.walk() {
+        Ok(entries) => {
+            let entries = entries.iter().map(|entry| {
+                let text =
+                    outcome.stage.read(&entry.path).map(|bytes| String::from_utf8_lossy(&bytes[..bytes.len().min(1000)]).into_owned());
+                json!({ "path": entry.path, "mode": entry.mode, "text": text.ok() })
+            });
+            json!({ "entries": entries.collect::<Vec<_>>() })
+        }
+        Err(error) => json!({ "refused": error.to_string() }),
+    };
+    let max_rss = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let high_water =
+        max_rss.lines().find_map(|line| line.strip_prefix("VmHWM:")).and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    let lines = lines.lock().map(|lines| lines.clone()).unwrap_or_default();
+    Ok(json!({
+        "ended": outcome.ended,
+        "result": String::from_utf8_lossy(&outcome.result.kept),
+        "result_truncated": outcome.result.truncated,
+        "log": outcome.log.kept,
+        "log_truncated": outcome.log.truncated,
+        "lines": lines,
+        "facts": outcome.facts,
+        "cost": outcome.cost,
+        "stage": stage,
+        "server_high_water_kb": high_water,
+    }))
+}

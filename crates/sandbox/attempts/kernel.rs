@@ -1,0 +1,96 @@
+//! Attempts on the kernel itself: its doors, its settings, its devices.
+
+use crate::Place;
+use crate::answer::{Attempt, errno, try_one};
+use crate::files::text;
+use crate::sys::call;
+use std::fs;
+
+pub(crate) const ALL: &[(&str, Attempt)] = &[
+    ("proc_seccomp_listener", seccomp_listener),
+    ("proc_kernel_surfaces", kernel_surfaces),
+    ("ipc_sysv_mq", sysv_mq),
+    ("tty_injection", tty_injection),
+    ("dev_nodes", dev_nodes),
+    ("kernel_writes", kernel_writes),
+    ("clock", clock),
+    ("mounts", mounts),
+];
+
+fn seccomp_listener(_: &Place) {
+    let allow = [[0x06_u64 | (0x7fff_0000 << 32)]];
+    let program = [[1_u64, allow.as_ptr() as u64]];
+    let new_listener = 8_i64;
+    try_one("listener", || call(libc::SYS_seccomp, &[&1_i64, &new_listener, &program]).map(drop));
+    try_one("prctl", || call(libc::SYS_prctl, &[&i64::from(libc::PR_SET_SECCOMP), &2_i64, &program]).map(drop));
+}
+
+fn kernel_surfaces(_: &Place) {
+    try_one("keyctl", || call(libc::SYS_keyctl, &[&0_i64, &-3_i64, &1_i64]).map(drop));
+    try_one("add_key", || call(libc::SYS_add_key, &[&text("user"), &text("a"), &text("b"), &1_i64, &-2_i64]).map(drop));
+    try_one("bpf", || {
+        let map = [[1_u32, 4, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]];
+        call(libc::SYS_bpf, &[&0_i64, &map, &64_i64]).map(drop)
+    });
+    try_one("perf", || {
+        let mut event = [[0_u32; 32]];
+        event[0][0] = 1;
+        event[0][1] = 128;
+        call(libc::SYS_perf_event_open, &[&event, &0_i64, &-1_i64, &-1_i64, &0_i64]).map(drop)
+    });
+    try_one("userfaultfd", || call(libc::SYS_userfaultfd, &[&0_i64]).map(drop));
+    try_one("io_uring", || {
+        let parameters = [[0_u64; 15]];
+        call(libc::SYS_io_uring_setup, &[&1_i64, &parameters]).map(drop)
+    });
+}
+
+fn sysv_mq(_: &Place) {
+    try_one("shmget", || call(libc::SYS_shmget, &[&7_i64, &4096_i64, &0o1600_i64]).map(drop));
+    try_one("msgget", || call(libc::SYS_msgget, &[&7_i64, &0o1600_i64]).map(drop));
+    try_one("semget", || call(libc::SYS_semget, &[&7_i64, &1_i64, &0o1600_i64]).map(drop));
+    try_one("mq_open", || call(libc::SYS_mq_open, &[&text("a"), &0o102_i64, &0o600_i64, &0_i64]).map(drop));
+}
+
+fn tty_injection(_: &Place) {
+    try_one("tiocsti", || call(libc::SYS_ioctl, &[&0_i64, &(libc::TIOCSTI as i64), &text("a")]).map(drop));
+    try_one("tioclinux", || call(libc::SYS_ioctl, &[&0_i64, &(libc::TIOCLINUX as i64), &text("a")]).map(drop));
+    try_one("tty", || errno(fs::File::open("/dev/tty")).map(drop));
+}
+
+fn dev_nodes(_: &Place) {
+    for path in ["/dev/shm", "/dev/kvm", "/dev/fuse", "/dev/mem", "/dev/pts", "/dev/net/tun", "/dev/random"] {
+        try_one(path, || errno(fs::metadata(path)).map(drop));
+    }
+    try_one("null", || errno(fs::OpenOptions::new().read(true).write(true).open("/dev/null")).map(drop));
+    try_one("urandom", || errno(fs::File::open("/dev/urandom")).map(drop));
+}
+
+fn kernel_writes(_: &Place) {
+    // Opened for writing, and nothing is written: these are the whole machine's.
+    let open = |path: &str| errno(fs::OpenOptions::new().write(true).open(path)).map(drop);
+    for path in ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sysrq-trigger", "/sys/kernel/uevent_helper"] {
+        try_one(path, || open(path));
+    }
+    try_one("oom_score_adj", || open("/proc/self/oom_score_adj"));
+    try_one("uid_map", || open("/proc/self/uid_map"));
+    try_one("hostname", || call(libc::SYS_sethostname, &[&text("taken"), &5_i64]).map(drop));
+}
+
+fn clock(_: &Place) {
+    let time = [[0_i64; 2]];
+    // A time that is not valid: whoever may set the clock is told so, and the clock stays as it is.
+    let wrong = [[0_i64, -1]];
+    let _ = time;
+    try_one("clock_settime", || call(libc::SYS_clock_settime, &[&0_i64, &wrong]).map(drop));
+    try_one("timer_slack", || call(libc::SYS_prctl, &[&i64::from(libc::PR_SET_TIMERSLACK), &1_i64]).map(drop));
+}
+
+fn mounts(place: &Place) {
+    let (tmpfs, stage) = (text("tmpfs"), text(&place.stage));
+    try_one("mount", || call(libc::SYS_mount, &[&tmpfs, &stage, &tmpfs, &0_i64, &0_i64]).map(drop));
+    try_one("umount", || call(libc::SYS_umount2, &[&stage, &2_i64]).map(drop));
+    try_one("chroot", || call(libc::SYS_chroot, &[&stage]).map(drop));
+    try_one("fsopen", || call(libc::SYS_fsopen, &[&tmpfs, &0_i64]).map(drop));
+    try_one("open_tree", || call(libc::SYS_open_tree, &[&i64::from(libc::AT_FDCWD), &stage, &1_i64]).map(drop));
+}

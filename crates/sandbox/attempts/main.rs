@@ -1,0 +1,67 @@
+//! What the tests run inside the jail: one attempt a name, each reporting what the kernel answered.
+//!
+//! SECURITY: outside a jail an attempt does to the host what its name says. `control` therefore runs one only in namespaces of its own,
+//! and refuses to begin when it shares the mount or uts namespace of process 1.
+
+mod answer;
+mod control;
+mod drive;
+mod files;
+mod kernel;
+mod network;
+mod overrun;
+mod processes;
+mod sys;
+
+use answer::Attempt;
+
+/// What an attempt is told: where it may write, and what it must not reach.
+struct Place {
+    stage: String,
+    victim: String,
+    /// A folder it can see and must not change.
+    visible: String,
+    /// The server's pid, as the host counts.
+    server: i32,
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let code = match args[..] {
+        ["drive"] => drive::main(),
+        ["attempt", name, victim, server, ..] => run(
+            name,
+            &Place { stage: "/stage".into(), victim: victim.into(), visible: "/usr/lib".into(), server: server.parse().unwrap_or(0) },
+        ),
+        ["control", name] => control::main(name),
+        _ => 64,
+    };
+    std::process::exit(code);
+}
+
+fn find(name: &str) -> Option<Attempt> {
+    [files::ALL, processes::ALL, kernel::ALL, network::ALL, overrun::ALL]
+        .concat()
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, attempt)| attempt)
+}
+
+fn run(name: &str, place: &Place) -> i32 {
+    match find(name) {
+        Some(attempt) => {
+            attempt(place);
+            0
+        }
+        None => {
+            say(&format!("unknown={name}"));
+            65
+        }
+    }
+}
+
+fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

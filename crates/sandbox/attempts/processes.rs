@@ -1,0 +1,170 @@
+//! Attempts on other processes, and on being more than one was allowed to be.
+
+use crate::answer::{Attempt, errno, name, try_one};
+use crate::files::text;
+use crate::sys::{self, call};
+use crate::{Place, say};
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+pub(crate) const ALL: &[(&str, Attempt)] = &[
+    ("proc_inspect_server", inspect_server),
+    ("proc_signals", signals),
+    ("proc_double_fork_survivor", double_fork),
+    ("proc_fork_bomb", fork_bomb),
+    ("proc_thread_bomb", thread_bomb),
+    ("proc_exec_from_stage", exec_from_stage),
+    ("proc_memfd_exec", memfd_exec),
+    ("proc_setuid_binary", setuid_binary),
+    ("proc_nested_userns", nested_userns),
+    ("proc_setns", setns),
+    ("proc_foreign_abi", foreign_abi),
+    ("leak_env_argv", leak_env_argv),
+    ("leak_fds", leak_fds),
+    ("core_dump", core_dump),
+];
+
+fn inspect_server(place: &Place) {
+    let server = i64::from(place.server);
+    let buffer = [[0_u8; 8]];
+    let vector = [[buffer.as_ptr() as usize, 8]];
+    for (label, pid) in [("server", server), ("init", 1)] {
+        // Seizing does not stop whom it hits.
+        try_one(&format!("ptrace_{label}"), || call(libc::SYS_ptrace, &[&i64::from(libc::PTRACE_SEIZE), &pid]).map(drop));
+        try_one(&format!("vm_{label}"), || call(libc::SYS_process_vm_readv, &[&pid, &vector, &1_i64, &vector, &1_i64]).map(drop));
+    }
+    try_one("pidfd_getfd", || {
+        let own = call(libc::SYS_pidfd_open, &[&i64::from(std::process::id())])?;
+        call(libc::SYS_pidfd_getfd, &[&own, &1_i64, &0_i64]).map(drop)
+    });
+}
+
+fn signals(place: &Place) {
+    try_one("server", || call(libc::SYS_kill, &[&i64::from(place.server), &0_i64]).map(drop));
+    try_one("init_stop", || call(libc::SYS_kill, &[&1_i64, &i64::from(libc::SIGSTOP)]).map(drop));
+    try_one("init_kill", || call(libc::SYS_kill, &[&1_i64, &i64::from(libc::SIGKILL)]).map(drop));
+    say("alive=ok");
+}
+
+fn double_fork(_: &Place) {
+    let made = sys::leave_child(|| {
+        let _ = call(libc::SYS_setsid, &[]);
+        let _ = sys::leave_child(|| sys::sleep_for_ever());
+    });
+    say(&format!("left={}", if made.is_ok() { "ok" } else { "failed" }));
+}
+
+fn fork_bomb(_: &Place) {
+    let mut made = 0;
+    let stopped = loop {
+        match sys::leave_child(|| sys::sleep_for_ever()) {
+            Ok(_) => made += 1,
+            Err(error) => break name(error),
+        }
+        if made == 10_000 {
+            break "never".into();
+        }
+    };
+    say(&format!("made={made}\nstopped={stopped}"));
+}
+
+fn thread_bomb(_: &Place) {
+    let mut made = 0;
+    let stopped = loop {
+        match std::thread::Builder::new().stack_size(16 << 10).spawn(|| sys::sleep_for_ever()) {
+            Ok(_) => made += 1,
+            Err(error) => break name(error.raw_os_error().unwrap_or(-1)),
+        }
+        if made == 10_000 {
+            break "never".into();
+        }
+    };
+    say(&format!("made={made}\nstopped={stopped}"));
+}
+
+fn exec_from_stage(place: &Place) {
+    let path = format!("{}/program", place.stage);
+    let copied = errno(fs::copy("/usr/lib/os-release", &path));
+    let _ = copied.and_then(|_| errno(fs::write(&path, b"\x7fELF")));
+    try_one("exec", || {
+        let file = errno(fs::OpenOptions::new().write(true).create(true).mode(0o700).open(format!("{path}.x")))?;
+        drop(file);
+        let null = [0_i64];
+        match call(libc::SYS_execve, &[&text(&format!("{path}.x")), &null, &null]) {
+            // An empty file that may be executed is refused only for its content.
+            Err(libc::ENOEXEC) => Ok(()),
+            other => other.map(drop),
+        }
+    });
+    try_one("map", || {
+        let file = errno(fs::File::open(&path))?;
+        sys::map_exec(file.as_raw_fd())
+    });
+}
+
+fn memfd_exec(_: &Place) {
+    try_one("memfd_create", || call(libc::SYS_memfd_create, &[&text("a"), &0_i64]).map(drop));
+    try_one("memfd_secret", || call(libc::SYS_memfd_secret, &[&0_i64]).map(drop));
+}
+
+fn setuid_binary(_: &Place) {
+    for path in ["/usr/bin/su", "/usr/bin/mount", "/bin/su"] {
+        try_one(path, || errno(fs::metadata(path)).map(drop));
+    }
+    try_one("setuid", || call(libc::SYS_setuid, &[&0_i64]).map(drop));
+    let uid = call(libc::SYS_getuid, &[]).unwrap_or(-1);
+    say(&format!("uid={uid}"));
+}
+
+fn nested_userns(_: &Place) {
+    let new_user = i64::from(libc::CLONE_NEWUSER);
+    try_one("unshare", || call(libc::SYS_unshare, &[&new_user]).map(drop));
+    try_one("clone", || match call(libc::SYS_clone, &[&(new_user | i64::from(libc::SIGCHLD))])? {
+        0 => std::process::exit(0),
+        _ => Ok(()),
+    });
+    let mut args = [[0_u64; 11]];
+    args[0][0] = libc::CLONE_NEWUSER as u64;
+    args[0][4] = libc::SIGCHLD as u64;
+    try_one("clone3", || match call(libc::SYS_clone3, &[&args, &88_i64])? {
+        0 => std::process::exit(0),
+        _ => Ok(()),
+    });
+}
+
+fn setns(_: &Place) {
+    try_one("setns", || {
+        let own = fs::File::open("/proc/self/ns/uts").ok();
+        call(libc::SYS_setns, &[&own.map_or(0, |own| i64::from(std::os::fd::IntoRawFd::into_raw_fd(own))), &0_i64]).map(drop)
+    });
+}
+
+fn foreign_abi(_: &Place) {
+    #[cfg(target_arch = "x86_64")]
+    try_one("int80", || if sys::int80() > 0 { Ok(()) } else { Err(libc::ENOSYS) });
+    try_one("x32", || call(libc::SYS_getpid | 0x4000_0000, &[]).map(drop));
+    try_one("personality", || call(libc::SYS_personality, &[&0x0004_0000_i64]).map(drop));
+    #[cfg(target_arch = "x86_64")]
+    try_one("modify_ldt", || {
+        let space = [[0_u8; 16]];
+        call(libc::SYS_modify_ldt, &[&0_i64, &space, &16_i64]).map(drop)
+    });
+}
+
+fn leak_env_argv(_: &Place) {
+    say(&format!("env={:?}", std::env::vars_os().collect::<Vec<_>>()));
+    say(&format!("argv={:?}", std::env::args_os().collect::<Vec<_>>()));
+    say(&format!("environ={:?}", fs::read("/proc/self/environ").map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).ok()));
+}
+
+fn leak_fds(_: &Place) {
+    let open: Vec<String> =
+        (0..2048_i64).filter(|fd| call(libc::SYS_fcntl, &[fd, &i64::from(libc::F_GETFD)]).is_ok()).map(|fd| fd.to_string()).collect();
+    say(&format!("open={}", open.join(",")));
+}
+
+fn core_dump(_: &Place) {
+    say(&format!("limit={:?}", sys::core_limit()));
+    sys::abort();
+}

@@ -1,0 +1,157 @@
+//! The calls of the attempts, raw: what a hostile program would do.
+
+#![expect(unsafe_code, reason = "an attempt calls the kernel as an attacker would, past every library")]
+
+use std::ffi::CString;
+
+/// Becomes an ordinary user, for good.
+pub(crate) fn become_id(id: u32) -> Result<(), String> {
+    // SAFETY: plain numbers and an empty list; called before any thread is started.
+    let code = unsafe { libc::setgroups(0, std::ptr::null()).min(libc::setresgid(id, id, id)).min(libc::setresuid(id, id, id)) };
+    if code == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().to_string()) }
+}
+
+pub(crate) fn last() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(-1)
+}
+
+/// One argument of a raw call.
+pub(crate) trait Arg {
+    fn raw(&self) -> libc::c_long;
+}
+
+impl Arg for i64 {
+    fn raw(&self) -> libc::c_long {
+        *self
+    }
+}
+
+impl Arg for CString {
+    fn raw(&self) -> libc::c_long {
+        self.as_ptr() as libc::c_long
+    }
+}
+
+impl<T> Arg for [T; 1] {
+    fn raw(&self) -> libc::c_long {
+        self.as_ptr() as libc::c_long
+    }
+}
+
+/// Calls the kernel with up to six arguments; the rest are 0.
+pub(crate) fn call(number: libc::c_long, args: &[&dyn Arg]) -> Result<i64, i32> {
+    let at = |index: usize| args.get(index).map_or(0, |arg| arg.raw());
+    // SAFETY: pointers come from live values of the caller; whatever the kernel does with wrong ones is what is being tried, in a
+    // process that exists for it.
+    let code = unsafe { libc::syscall(number, at(0), at(1), at(2), at(3), at(4), at(5)) };
+    if code < 0 { Err(last()) } else { Ok(code) }
+}
+
+pub(crate) enum Child {
+    Answered(i32),
+    Signalled(i32),
+}
+
+/// Runs `work` in a forked child and waits for its answer, which must fit an exit code.
+pub(crate) fn in_child(work: impl FnOnce() -> i32) -> Result<Child, String> {
+    // SAFETY: this program has one thread when it tries things, so the copy is consistent; the child ends without unwinding into us.
+    unsafe {
+        match libc::fork() {
+            0 => {
+                let answer = work();
+                libc::_exit(answer.clamp(0, 255));
+            }
+            pid if pid > 0 => {
+                let mut status = 0;
+                while libc::waitpid(pid, &mut status, 0) < 0 {
+                    if last() != libc::EINTR {
+                        return Err("no wait".into());
+                    }
+                }
+                if libc::WIFSIGNALED(status) {
+                    Ok(Child::Signalled(libc::WTERMSIG(status)))
+                } else {
+                    Ok(Child::Answered(libc::WEXITSTATUS(status)))
+                }
+            }
+            _ => Err(last().to_string()),
+        }
+    }
+}
+
+/// Forks and leaves the child running `work`; its pid, or the error.
+pub(crate) fn leave_child(work: impl FnOnce()) -> Result<i32, i32> {
+    // SAFETY: as in `in_child`; the child never returns.
+    unsafe {
+        match libc::fork() {
+            0 => {
+                work();
+                libc::_exit(0);
+            }
+            pid if pid > 0 => Ok(pid),
+            _ => Err(last()),
+        }
+    }
+}
+
+/// Sleeps for ever.
+pub(crate) fn sleep_for_ever() -> ! {
+    loop {
+        // SAFETY: waits for a signal, and touches no memory.
+        unsafe { libc::pause() };
+    }
+}
+
+pub(crate) fn ignore(signal: i32) {
+    // SAFETY: sets a disposition of this process alone.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
+/// Takes and touches memory in pieces until the kernel says no. How many bytes, and what it said.
+pub(crate) fn fill(flags: i32, most: usize) -> (usize, i32) {
+    const PIECE: usize = 4 << 20;
+    let mut taken = 0;
+    while taken < most {
+        // SAFETY: a fresh mapping of its own, written only within its length.
+        unsafe {
+            let at = libc::mmap(std::ptr::null_mut(), PIECE, libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_ANONYMOUS, -1, 0);
+            if at == libc::MAP_FAILED {
+                return (taken, last());
+            }
+            std::ptr::write_bytes(at.cast::<u8>(), 1, PIECE);
+        }
+        taken += PIECE;
+    }
+    (taken, 0)
+}
+
+/// Maps a file as code.
+pub(crate) fn map_exec(fd: i32) -> Result<(), i32> {
+    // SAFETY: a fresh mapping that is never touched.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE, fd, 0) };
+    if at == libc::MAP_FAILED { Err(last()) } else { Ok(()) }
+}
+
+/// `getpid` by the 32-bit door of a 64-bit process.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn int80() -> i64 {
+    let answer: i64;
+    // SAFETY: call 20 of the 32-bit table takes no arguments and returns a number; the clobbered registers are named.
+    unsafe {
+        std::arch::asm!("int 0x80", inlateout("rax") 20_i64 => answer, out("r8") _, out("r9") _, out("r10") _, out("r11") _);
+    }
+    answer
+}
+
+/// The limit on core files, soft and hard.
+pub(crate) fn core_limit() -> (u64, u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live value of the right type.
+    unsafe { libc::getrlimit(libc::RLIMIT_CORE, &mut limit) };
+    (limit.rlim_cur, limit.rlim_max)
+}
+
+pub(crate) fn abort() -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::abort() }
+}

@@ -1,0 +1,347 @@
+//! Control groups: the bound on memory and processes that a program cannot talk its way around.
+//!
+//! A leaf per run, under the server's own group, so that whatever bounds the server bounds its jails too. Version 2 where it has the
+//! controllers, else version 1, else none: then the caller falls back to resource limits, or refuses.
+
+use crate::error::{Error, Step};
+use crate::outcome::CgroupBackend;
+use parking_lot::Mutex;
+use rustix::event::EventfdFlags;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The group that holds our leaves.
+const OURS: &str = "countersign";
+
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    pub(crate) backend: CgroupBackend,
+    /// One folder for version 2; memory, then pids, for version 1.
+    bases: Vec<PathBuf>,
+    /// Why not the better backend, for the operator.
+    pub(crate) why: String,
+    made: AtomicU64,
+    /// What could not be removed yet.
+    left: Mutex<Vec<PathBuf>>,
+}
+
+/// What a leaf bounds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) memory_bytes: u64,
+    pub(crate) processes: u64,
+}
+
+impl Drop for Cgroups {
+    /// Leaves nothing behind; a group that still holds leaves, of ours or of another server, stays.
+    fn drop(&mut self) {
+        self.remove_left();
+        // In version 2 the group carries settings, which another server beside us relies on.
+        if self.backend == CgroupBackend::V1 {
+            for base in &self.bases {
+                let _ = fs::remove_dir(base);
+            }
+        }
+    }
+}
+
+/// The group of one run; removed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    owner: Arc<Cgroups>,
+    folders: Vec<PathBuf>,
+}
+
+impl Cgroups {
+    /// Finds what is there and may be written, by writing it; and removes what a server that died has left.
+    pub(crate) fn find() -> Self {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mut why = vec![];
+        let mut found = (CgroupBackend::None, vec![]);
+        for (backend, candidates) in [(CgroupBackend::V2, v2(&mounts, &own)), (CgroupBackend::V1, v1(&mounts, &own))] {
+            match candidates.and_then(|bases| prepare(backend, bases)) {
+                Ok(bases) => {
+                    found = (backend, bases);
+                    break;
+                }
+                Err(reason) => why.push(reason),
+            }
+        }
+        let (backend, bases) = found;
+        let cgroups = Self { backend, bases, why: why.join("; "), made: AtomicU64::new(0), left: Mutex::new(vec![]) };
+        cgroups.sweep();
+        cgroups
+    }
+
+    pub(crate) fn leaf(self: &Arc<Self>) -> Result<Option<Leaf>, Error> {
+        if self.backend == CgroupBackend::None {
+            return Ok(None);
+        }
+        self.remove_left();
+        let name = format!("{}.{}", owner_name(std::process::id()), self.made.fetch_add(1, Ordering::Relaxed));
+        let mut leaf = Leaf { owner: self.clone(), folders: vec![] };
+        let failed = |error: io::Error| Error::Unavailable { step: Step::Cgroup, why: format!("making a cgroup: {error}") };
+        for base in &self.bases {
+            let folder = base.join(&name);
+            make(&folder).map_err(failed)?;
+            leaf.folders.push(folder);
+        }
+        Ok(Some(leaf))
+    }
+
+    /// Leaves of servers that are no longer there are empty: their jails died with them.
+    fn sweep(&self) {
+        for base in &self.bases {
+            for folder in fs::read_dir(base).into_iter().flatten().flatten() {
+                let name = folder.file_name();
+                if name.to_str().is_some_and(is_left_behind) {
+                    let _ = fs::remove_dir(folder.path());
+                }
+            }
+        }
+    }
+
+    fn remove_left(&self) {
+        self.left.lock().retain(|folder| fs::remove_dir(folder).is_err() && folder.exists());
+    }
+}
+
+impl Leaf {
+    /// The files the jail writes itself into.
+    pub(crate) fn procs(&self) -> Vec<PathBuf> {
+        self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
+    }
+
+    /// Whether the kernel killed something here for want of memory.
+    pub(crate) fn ran_out_of_memory(&self) -> bool {
+        let file = match self.owner.backend {
+            CgroupBackend::V2 => "memory.events",
+            CgroupBackend::V1 => "memory.oom_control",
+            CgroupBackend::None => return false,
+        };
+        let text = self.folders.first().and_then(|folder| fs::read_to_string(folder.join(file)).ok()).unwrap_or_default();
+        text.lines().any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count.trim() != "0"))
+    }
+
+    /// Readable as soon as the kernel kills something here for want of memory. Version 2 needs none: there it kills everything at once.
+    pub(crate) fn out_of_memory_events(&self) -> io::Result<Option<OwnedFd>> {
+        let (CgroupBackend::V1, Some(folder)) = (self.owner.backend, self.folders.first()) else { return Ok(None) };
+        let events = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let control = fs::File::open(folder.join("memory.oom_control"))?;
+        fs::write(folder.join("cgroup.event_control"), format!("{} {}", events.as_raw_fd(), control.as_raw_fd()))?;
+        Ok(Some(events))
+    }
+
+    /// Sets what the next run may take; nothing of it has begun.
+    pub(crate) fn bound(&self, bounds: Bounds) -> Result<(), Error> {
+        self.write(bounds).map_err(|error| Error::Unavailable { step: Step::Cgroup, why: format!("bounding a cgroup: {error}") })
+    }
+
+    fn write(&self, bounds: Bounds) -> io::Result<()> {
+        let memory = self.folders.first().ok_or(io::ErrorKind::NotFound)?;
+        let pids = self.folders.last().ok_or(io::ErrorKind::NotFound)?;
+        let bytes = bounds.memory_bytes.to_string();
+        match self.owner.backend {
+            CgroupBackend::V2 => {
+                fs::write(memory.join("memory.max"), &bytes)?;
+                // Absent where the kernel has no swap; then there is nothing to bound.
+                optional(fs::write(memory.join("memory.swap.max"), "0"))?;
+                // A program that lost one of its processes is not to be trusted with the rest.
+                fs::write(memory.join("memory.oom.group"), "1")?;
+            }
+            CgroupBackend::V1 => {
+                fs::write(memory.join("memory.limit_in_bytes"), &bytes)?;
+                optional(fs::write(memory.join("memory.memsw.limit_in_bytes"), &bytes))?;
+            }
+            CgroupBackend::None => {}
+        }
+        fs::write(pids.join("pids.max"), bounds.processes.to_string())
+    }
+}
+
+impl Drop for Leaf {
+    fn drop(&mut self) {
+        for folder in self.folders.drain(..) {
+            // A dead process may still be leaving; then the next run or the next start removes it.
+            if fs::remove_dir(&folder).is_err() {
+                self.owner.left.lock().push(folder);
+            }
+        }
+    }
+}
+
+/// Makes a group in ours, and ours with it if need be: another server beside us may have found ours empty and removed it.
+fn make(folder: &Path) -> io::Result<()> {
+    const TRIES: usize = 16;
+    let mut made = fs::create_dir_all(folder);
+    for _ in 1..TRIES {
+        match &made {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => made = fs::create_dir_all(folder),
+            Ok(()) | Err(_) => break,
+        }
+    }
+    made
+}
+
+fn optional(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Who made a leaf: a process of one pid namespace, told apart from a later one of the same number by its start.
+fn owner_name(pid: u32) -> String {
+    let namespace = fs::read_link("/proc/self/ns/pid").map(|link| link.to_string_lossy().into_owned()).unwrap_or_default();
+    let namespace: String = namespace.chars().filter(char::is_ascii_digit).collect();
+    format!("{namespace}-{pid}-{}", start_of(pid).unwrap_or(0))
+}
+
+fn start_of(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in brackets may hold anything, so fields are counted after its end.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// A leaf of this pid namespace whose maker is gone. Any other is not ours to judge.
+fn is_left_behind(name: &str) -> bool {
+    let Some((owner, _)) = name.split_once('.') else { return false };
+    let Some(pid) = owner.split('-').nth(1).and_then(|pid| pid.parse().ok()) else { return false };
+    let here = owner_name(pid);
+    here.split('-').next() == owner.split('-').next() && here != owner
+}
+
+/// Where version 2 may hold our leaves: the parent of our own group, since a group that has processes has no children with limits.
+fn v2(mounts: &str, own: &str) -> Result<Vec<PathBuf>, String> {
+    let mount = mount_of(mounts, |kind, _| kind == "cgroup2").ok_or("no cgroup v2 is mounted")?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let group = Path::new(path).parent().map_or_else(|| mount.clone(), |parent| mount.join(parent));
+    Ok(vec![group])
+}
+
+/// Where version 1 may: our own group in the hierarchy of each controller.
+fn v1(mounts: &str, own: &str) -> Result<Vec<PathBuf>, String> {
+    ["memory", "pids"]
+        .map(|controller| {
+            let mount = mount_of(mounts, |kind, options| kind == "cgroup" && options.split(',').any(|option| option == controller))
+                .ok_or_else(|| format!("no cgroup v1 with `{controller}` is mounted"))?;
+            let path = own.lines().find_map(|line| {
+                let (_, rest) = line.split_once(':')?;
+                let (controllers, path) = rest.split_once(':')?;
+                controllers.split(',').any(|one| one == controller).then_some(path)
+            });
+            let group = mount.join(path.unwrap_or("/").trim_start_matches('/'));
+            Ok(if group.is_dir() { group } else { mount })
+        })
+        .into_iter()
+        .collect()
+}
+
+fn mount_of(mounts: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut after = after.split(' ');
+        let (kind, _, options) = (after.next()?, after.next()?, after.next()?);
+        wanted(kind, options).then(|| before.split(' ').nth(4).map(PathBuf::from)).flatten()
+    })
+}
+
+/// Makes our group and proves that leaves can be made and bounded in it.
+fn prepare(backend: CgroupBackend, groups: Vec<PathBuf>) -> Result<Vec<PathBuf>, String> {
+    let mut bases = vec![];
+    for group in groups {
+        let shown = group.display().to_string();
+        let failed = |error: io::Error| format!("`{shown}` cannot be used: {error}");
+        let base = group.join(OURS);
+        if backend == CgroupBackend::V2 {
+            let offered = fs::read_to_string(group.join("cgroup.controllers")).map_err(failed)?;
+            for controller in ["memory", "pids"] {
+                if !offered.split_whitespace().any(|one| one == controller) {
+                    return Err(format!("`{shown}` has no `{controller}` controller"));
+                }
+            }
+            fs::write(group.join("cgroup.subtree_control"), "+memory +pids").map_err(failed)?;
+        }
+        match fs::create_dir(&base) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+            Ok(()) | Err(_) => {}
+        }
+        if backend == CgroupBackend::V2 {
+            fs::write(base.join("cgroup.subtree_control"), "+memory +pids").map_err(failed)?;
+        }
+        let probe = base.join(format!("{}.probe", owner_name(std::process::id())));
+        make(&probe).map_err(failed)?;
+        let _ = fs::remove_dir(&probe);
+        bases.push(base);
+    }
+    Ok(bases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+39 31 0:36 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn leaves_lie_beside_us_in_version_2() {
+        for (own, expected) in [
+            ("0::/", "/sys/fs/cgroup/unified"),
+            ("0::/system.slice", "/sys/fs/cgroup/unified/"),
+            ("5:pids:/\n0::/unit.service/server", "/sys/fs/cgroup/unified/unit.service"),
+        ] {
+            assert_eq!(v2(MOUNTS, own).unwrap(), [PathBuf::from(expected)], "{own}");
+        }
+        assert!(v2("", "0::/").is_err());
+    }
+
+    #[test]
+    fn leaves_lie_below_us_in_version_1() {
+        let expected = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids"].map(PathBuf::from);
+        assert_eq!(v1(MOUNTS, "4:memory:/nowhere\n8:pids:/").unwrap(), expected);
+        assert!(v1(MOUNTS.lines().next().unwrap(), "").is_err());
+    }
+
+    #[test]
+    fn only_leaves_of_the_dead_are_removed() {
+        let alive = owner_name(std::process::id());
+        let [namespace, pid, start]: [&str; 3] = alive.split('-').collect::<Vec<_>>().try_into().unwrap();
+        for (name, expected) in [
+            (format!("{alive}.0"), false),
+            (format!("{namespace}-{pid}-{start}1.0"), true),
+            (format!("1{namespace}-{pid}-{start}1.0"), false),
+            ("something.else".into(), false),
+            ("nothing".into(), false),
+        ] {
+            assert_eq!(is_left_behind(&name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_made_up_version_2_is_bounded_and_read() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
+        let bases = prepare(CgroupBackend::V2, vec![folder.path().to_owned()]).unwrap();
+        let cgroups = Cgroups { backend: CgroupBackend::V2, bases, why: String::new(), made: AtomicU64::new(0), left: Mutex::default() };
+        let leaf = Arc::new(cgroups).leaf().unwrap().unwrap();
+        leaf.bound(Bounds { memory_bytes: 4096, processes: 7 }).unwrap();
+        let read = |name: &str| fs::read_to_string(leaf.folders[0].join(name)).unwrap();
+        assert_eq!((read("memory.max").as_str(), read("pids.max").as_str(), read("memory.swap.max").as_str()), ("4096", "7", "0"));
+        for (events, expected) in [("low 0\noom 1\noom_kill 0\n", false), ("oom_kill 2\n", true), ("", false)] {
+            fs::write(leaf.folders[0].join("memory.events"), events).unwrap();
+            assert_eq!(leaf.ran_out_of_memory(), expected, "{events}");
+        }
+        fs::write(folder.path().join("cgroup.controllers"), "cpu pids").unwrap();
+        assert!(prepare(CgroupBackend::V2, vec![folder.path().to_owned()]).unwrap_err().contains("has no `memory` controller"));
+    }
+}

@@ -1,0 +1,76 @@
+//! Refuses what makes no sense before anything is started.
+
+use crate::error::Error;
+use crate::spec::{OPEN_FILES_MAX, Spec};
+use std::path::{Component, Path};
+
+/// What the jail makes itself.
+const OWN: [&str; 3] = ["/stage", "/proc", "/dev"];
+
+/// How many paths of the host a program may be shown.
+const BINDS_MAX: usize = 64;
+
+pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
+    if spec.read_only.len() > BINDS_MAX {
+        return refused(Path::new("read_only"), "more than 64 paths");
+    }
+    for bind in &spec.read_only {
+        placed(&bind.jail)?;
+        if !bind.host.is_absolute() {
+            return refused(&bind.host, "not an absolute path of the host");
+        }
+    }
+    for input in &spec.inputs {
+        placed(&input.path)?;
+    }
+    for file in &spec.stage.initial {
+        if !file.path.components().all(|part| matches!(part, Component::Normal(_))) || file.path.as_os_str().is_empty() {
+            return refused(&file.path, "not a plain path relative to the stage");
+        }
+    }
+    for (key, value) in &spec.env {
+        if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
+            return refused(Path::new(key), "not a variable's name, or a value with a NUL");
+        }
+    }
+    for arg in &spec.args {
+        if arg.contains('\0') {
+            return refused(Path::new("an argument"), "it has a NUL");
+        }
+    }
+    let limits = &spec.limits;
+    for (name, given) in [
+        ("memory_bytes", limits.memory_bytes),
+        ("cpu", limits.cpu.as_secs()),
+        ("wall", u64::try_from(limits.wall.as_millis()).unwrap_or(u64::MAX)),
+        ("processes", limits.processes.into()),
+        ("open_files", limits.open_files.into()),
+        ("stage.bytes_max", spec.stage.bytes_max),
+        ("stage.files_max", spec.stage.files_max),
+    ] {
+        // To the kernel, a file system of 0 bytes is one without a bound.
+        if given == 0 {
+            return refused(Path::new(name), "a bound of nothing");
+        }
+    }
+    if limits.open_files > OPEN_FILES_MAX {
+        return refused(Path::new("open_files"), "more than 512");
+    }
+    Ok(())
+}
+
+fn placed(path: &Path) -> Result<(), Error> {
+    let mut parts = path.components();
+    let plain = parts.next() == Some(Component::RootDir) && parts.all(|part| matches!(part, Component::Normal(_)));
+    if !plain || path == Path::new("/") || path.to_str().is_none() {
+        return refused(path, "not a plain absolute path of the jail");
+    }
+    if OWN.iter().any(|own| path.starts_with(own)) {
+        return refused(path, "the jail has a place of its own there");
+    }
+    Ok(())
+}
+
+fn refused(what: &Path, why: &str) -> Result<(), Error> {
+    Err(Error::Refused { what: what.display().to_string(), why: why.to_owned() })
+}

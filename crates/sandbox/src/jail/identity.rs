@@ -1,0 +1,50 @@
+//! Steps 1, 3 and 4: whose child we are, who we are, and where we are.
+
+use super::{Failure, at};
+use crate::error::Step;
+use crate::sys;
+use rustix::process::{DumpableBehavior, Signal};
+use rustix::thread::{Gid, Uid};
+
+/// Who the program is inside. Never 0: what is root anywhere reaches more of the kernel.
+const ID_INSIDE: u32 = 65534;
+
+/// Asks to be killed when the parent dies, and makes sure that it has not happened already.
+///
+/// The kernel forgets this wish at a change of uid and at a fork, so it is made again after both.
+pub(super) fn die_with_parent(parent: Option<i32>) -> Result<(), Failure> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Step::ParentDeath, "asking to die with the server"))?;
+    let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+    match parent {
+        Some(expected) if now != Some(expected) => Err(Failure::new(Step::ParentDeath, "looking for the server", "it is gone")),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Nobody reads our memory, and nobody takes our descriptors, until the program is executed.
+pub(super) fn undumpable() -> Result<(), Failure> {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(at(Step::ParentDeath, "hiding the jail's memory"))
+}
+
+pub(super) fn become_id(id: u32) -> Result<(), Failure> {
+    let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
+    rustix::thread::set_thread_groups(&[]).map_err(at(Step::Identity, "leaving all groups"))?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(at(Step::Identity, format_args!("becoming gid `{id}`")))?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(at(Step::Identity, format_args!("becoming uid `{id}`")))
+}
+
+pub(super) fn leave_namespaces(flags: i32) -> Result<(), Failure> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    sys::unshare(flags).map_err(at(Step::Namespaces, "leaving the host's namespaces"))?;
+    // Our own maps belong to us only while we are dumpable.
+    let visible = |behavior| rustix::process::set_dumpable_behavior(behavior).map_err(at(Step::Namespaces, "owning the maps"));
+    visible(DumpableBehavior::Dumpable)?;
+    write_map("setgroups", "deny")?;
+    write_map("uid_map", &format!("{ID_INSIDE} {uid} 1\n"))?;
+    write_map("gid_map", &format!("{ID_INSIDE} {gid} 1\n"))?;
+    visible(DumpableBehavior::NotDumpable)
+}
+
+fn write_map(name: &str, text: &str) -> Result<(), Failure> {
+    std::fs::write(format!("/proc/self/{name}"), text).map_err(at(Step::Namespaces, format_args!("writing `{name}`")))
+}

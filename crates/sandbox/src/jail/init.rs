@@ -1,0 +1,115 @@
+//! Step 5: process 1. It mounts, starts the program, reaps whoever is left to it, and reports how the program ended.
+//!
+//! Inside its namespace nobody can signal it. When it ends, the kernel kills everyone else there.
+
+use super::{EXIT_FAILED, Failure, at, fail, identity, lock, mounts};
+use crate::error::Step;
+use crate::orders::{Packet, fd};
+use crate::sys::{self, Fork};
+use crate::word;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus};
+use std::convert::Infallible;
+use std::os::fd::{AsFd, OwnedFd};
+
+pub(super) fn run(control: &OwnedFd) -> Result<Infallible, Failure> {
+    // Our parent is outside our pid namespace and seen as 0, alive or not; the control socket tells whether the server is there.
+    identity::die_with_parent(None)?;
+    let Some(fds) = word::take_orders(control.as_fd()).map_err(at(Step::Orders, "waiting for orders"))? else {
+        std::process::exit(0);
+    };
+    let Given { packet, program, trees } = take_places(fds)?;
+    // 6. What there is to see.
+    let trees = if packet.orders.trees_given { mounts::given(&packet.orders, trees) } else { mounts::open_trees(&packet.orders.binds) }?;
+    let mounted = mounts::build(&packet, trees)?;
+    sys::set_host_name(c"jail").map_err(at(Step::Mounts, "naming the host"))?;
+
+    // The server holds the stage and our handle before anything of the program runs.
+    let me =
+        rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).map_err(at(Step::Init, "opening our own handle"))?;
+    word::say_ready(control.as_fd(), mounted.stage.as_fd(), me.as_fd(), mounted.proc).map_err(at(Step::Init, "handing over the stage"))?;
+    drop((me, mounted.stage));
+
+    // Away from the program's numbers, which this process closes.
+    let signals = sys::child_signals().map_err(at(Step::Init, "listening for ends of processes"))?;
+    let signals = rustix::io::fcntl_dupfd_cloexec(signals, AWAY).map_err(at(Step::Init, "listening for ends of processes"))?;
+    match sys::fork().map_err(at(Step::Init, "forking"))? {
+        Fork::Child => {
+            drop(signals);
+            match lock::become_program(packet, program, mounted.proc) {
+                Ok(never) => match never {},
+                Err(failure) => fail(control, &failure),
+            }
+        }
+        Fork::Parent(child) => {
+            drop((program, packet));
+            super::close_programs();
+            let _ = lock::forget_capabilities();
+            watch(child, control, &signals)
+        }
+    }
+}
+
+/// What came with the orders.
+struct Given {
+    packet: Packet,
+    program: OwnedFd,
+    trees: Vec<OwnedFd>,
+}
+
+/// Puts the program and its streams where it will find them.
+fn take_places(fds: Vec<OwnedFd>) -> Result<Given, Failure> {
+    let mut fds = fds.into_iter();
+    let mut next = || fds.next().ok_or_else(|| Failure::new(Step::Orders, "taking the orders", "a descriptor is missing"));
+    let packet = Packet::open(next()?).map_err(at(Step::Orders, "reading the orders"))?;
+    let program = sys::move_fd(next()?, fd::EXEC).map_err(at(Step::Orders, "keeping the program's descriptor"))?;
+    let mut places = vec![0, 1, 2];
+    places.extend(packet.orders.egress.then_some(fd::EGRESS));
+    // Out of the way first: they may have arrived under each other's numbers.
+    let mut away = vec![];
+    for place in places {
+        let held = rustix::io::fcntl_dupfd_cloexec(next()?, AWAY).map_err(at(Step::Orders, "placing a descriptor"))?;
+        away.push((held, place));
+    }
+    let mut trees = vec![];
+    for tree in fds {
+        trees.push(rustix::io::fcntl_dupfd_cloexec(tree, AWAY).map_err(at(Step::Orders, "placing a descriptor"))?);
+    }
+    for (held, place) in away {
+        sys::lend_fd(held.as_fd(), place).map_err(at(Step::Orders, "placing a descriptor"))?;
+    }
+    Ok(Given { packet, program, trees })
+}
+
+/// Above every number that is given to a program.
+const AWAY: i32 = 64;
+
+/// Reaps until the program has ended or the server is gone. Ending here ends everyone.
+fn watch(program: Pid, control: &OwnedFd, signals: &OwnedFd) -> ! {
+    loop {
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            if pid == program {
+                report(status, control);
+            }
+        }
+        let mut fds = [PollFd::new(signals, PollFlags::IN), PollFd::new(control, PollFlags::RDHUP)];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => std::process::exit(EXIT_FAILED),
+        }
+        let deaf = fds[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL);
+        if deaf || fds[1].revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR | PollFlags::NVAL) {
+            std::process::exit(EXIT_FAILED);
+        }
+        let mut drained = [0_u8; 1024];
+        while rustix::io::read(signals, &mut drained).is_ok() {}
+    }
+}
+
+fn report(status: WaitStatus, control: &OwnedFd) -> ! {
+    let _ = match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => word::say_exited(control.as_fd(), code),
+        (None, signal) => word::say_signalled(control.as_fd(), signal.unwrap_or(0)),
+    };
+    std::process::exit(0);
+}

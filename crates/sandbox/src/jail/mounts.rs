@@ -1,0 +1,227 @@
+//! Step 6: what there is to see. A root in memory, read-only; what was asked for of the host, read-only; and the stage.
+
+use super::{Failure, at};
+use crate::error::Step;
+use crate::orders::{Bound, Orders, Packet, Sized};
+use crate::sys;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree, unmount,
+};
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path};
+
+/// The devices there are: nothing that remembers, and nothing that acts.
+pub(super) const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/urandom"];
+
+const READ_ONLY: u64 = MountAttrFlags::MOUNT_ATTR_RDONLY.bits() as u64;
+const NO_SUID: u64 = MountAttrFlags::MOUNT_ATTR_NOSUID.bits() as u64;
+const NO_DEVICES: u64 = MountAttrFlags::MOUNT_ATTR_NODEV.bits() as u64;
+const NO_EXEC: u64 = MountAttrFlags::MOUNT_ATTR_NOEXEC.bits() as u64;
+
+/// Room for the names of the root, beside the bytes of the inputs.
+const ROOT_BYTES: u64 = 1 << 20;
+
+/// A part of the host, cut out and not yet anywhere.
+pub(super) struct Tree {
+    fd: OwnedFd,
+    target: String,
+    kind: FileType,
+}
+
+/// What there is once everything is in place.
+pub(super) struct Mounted {
+    pub(super) stage: OwnedFd,
+    pub(super) proc: bool,
+}
+
+/// Cuts out of the host what the program may see, and takes away from it what it may not do.
+///
+/// An ordinary user does it in the jail's own namespaces. Root does it in the server, which may see more than the jail's identity.
+pub(super) fn open_trees(binds: &[Bound]) -> Result<Vec<Tree>, Failure> {
+    let mut trees = vec![];
+    for bind in binds {
+        trees.push(open_one(&bind.host, &bind.jail, READ_ONLY | NO_SUID | NO_DEVICES)?);
+    }
+    for device in DEVICES {
+        trees.push(open_one(Path::new(device), Path::new(device), READ_ONLY | NO_SUID | NO_EXEC)?);
+    }
+    Ok(trees)
+}
+
+/// The same trees, cut out by the server and sent along: the binds, then the devices.
+pub(super) fn given(orders: &Orders, fds: Vec<OwnedFd>) -> Result<Vec<Tree>, Failure> {
+    let targets = orders.binds.iter().map(|bind| bind.jail.as_path()).chain(DEVICES.iter().map(Path::new));
+    if fds.len() != orders.binds.len() + DEVICES.len() {
+        return Err(Failure::new(Step::Mounts, "taking what is to be shown", "a part is missing"));
+    }
+    fds.into_iter().zip(targets).map(|(fd, target)| tree(fd, target)).collect()
+}
+
+impl Tree {
+    pub(super) fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+}
+
+fn open_one(host: &Path, jail: &Path, attributes: u64) -> Result<Tree, Failure> {
+    let failed = |error: rustix::io::Errno| Failure::new(Step::Mounts, format_args!("showing `{}`", host.display()), error);
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let fd = open_tree(CWD, host, flags).map_err(failed)?;
+    // With the API of old a recursive mount is read-only at its top alone.
+    sys::mount_set(fd.as_fd(), attributes, true).map_err(at(Step::Mounts, format_args!("making `{}` read-only", host.display())))?;
+    tree(fd, jail)
+}
+
+fn tree(fd: OwnedFd, jail: &Path) -> Result<Tree, Failure> {
+    let stat = rustix::fs::statat(&fd, c"", AtFlags::EMPTY_PATH).map_err(at(Step::Mounts, format_args!("showing `{}`", jail.display())))?;
+    Ok(Tree { fd, target: relative(jail)?, kind: FileType::from_raw_mode(stat.st_mode) })
+}
+
+/// Builds the root and moves into it. Nothing of the old one can be reached afterwards.
+pub(super) fn build(packet: &Packet, trees: Vec<Tree>) -> Result<Mounted, Failure> {
+    let orders = &packet.orders;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(at(Step::Mounts, "keeping mounts to ourselves"))?;
+
+    let inputs: u64 = orders.inputs.iter().map(|input| input.bytes as u64 + 4096).sum();
+    let names = 256 + 32 * (orders.inputs.len() + trees.len()) as u64;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let root = tmpfs(ROOT_BYTES + inputs, names, "0755", attributes)?;
+    attach(&root, CWD, "/").map_err(at(Step::Mounts, "mounting the root"))?;
+
+    for directory in ["stage", "proc", "dev"] {
+        rustix::fs::mkdirat(&root, directory, Mode::from_raw_mode(0o755)).map_err(at(Step::Mounts, "making the root"))?;
+    }
+    for tree in trees {
+        make_target(&root, &tree)?;
+        attach(&tree.fd, root.as_fd(), &tree.target).map_err(at(Step::Mounts, format_args!("mounting `/{}`", tree.target)))?;
+    }
+    let (inputs, initial) = blobs(packet)?;
+    for (input, bytes) in orders.inputs.iter().zip(inputs) {
+        write_file(root.as_fd(), input, bytes, 0o444)?;
+    }
+
+    let stage = tmpfs(orders.stage_bytes_max, orders.stage_files_max.saturating_add(1), "0700", attributes)?;
+    attach(&stage, root.as_fd(), "stage").map_err(at(Step::Mounts, "mounting the stage"))?;
+    for (file, bytes) in orders.stage_initial.iter().zip(initial) {
+        write_file(stage.as_fd(), file, bytes, 0o600)?;
+    }
+    let proc = own_proc().is_ok_and(|proc| attach(&proc, root.as_fd(), "proc").is_ok());
+
+    sys::mount_set(root.as_fd(), READ_ONLY, false).map_err(at(Step::Mounts, "making the root read-only"))?;
+    move_in(&root)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let stage = rustix::fs::open("/stage", flags, Mode::empty()).map_err(at(Step::Mounts, "opening the stage"))?;
+    Ok(Mounted { stage, proc })
+}
+
+/// The bytes of the inputs, and of what is on the stage at first.
+type Blobs<'a> = (&'a [Vec<u8>], &'a [Vec<u8>]);
+
+fn blobs(packet: &Packet) -> Result<Blobs<'_>, Failure> {
+    let rest = packet.blobs.get(packet.orders.filters.len()..);
+    rest.and_then(|rest| rest.split_at_checked(packet.orders.inputs.len()))
+        .ok_or_else(|| Failure::new(Step::Mounts, "reading the inputs", "the orders are cut short"))
+}
+
+fn tmpfs(bytes: u64, names: u64, mode: &str, attributes: MountAttrFlags) -> Result<OwnedFd, Failure> {
+    let failed = |error: rustix::io::Errno| Failure::new(Step::Mounts, "making a file system in memory", error);
+    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).map_err(failed)?;
+    for (key, value) in [("size", bytes.to_string()), ("nr_inodes", names.to_string()), ("mode", mode.to_owned())] {
+        fsconfig_set_string(context.as_fd(), key, value).map_err(failed)?;
+    }
+    fsconfig_create(context.as_fd()).map_err(failed)?;
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).map_err(failed)
+}
+
+/// The program's own processes and nothing else; none at all where the kernel will not have it here.
+fn own_proc() -> Result<OwnedFd, rustix::io::Errno> {
+    let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(context.as_fd(), "subset", "pid")?;
+    fsconfig_set_string(context.as_fd(), "hidepid", "2")?;
+    fsconfig_create(context.as_fd())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+pub(super) fn try_tmpfs() -> Result<(), Failure> {
+    tmpfs(ROOT_BYTES, 16, "0700", MountAttrFlags::MOUNT_ATTR_NOSUID).map(drop)
+}
+
+pub(super) fn try_proc() -> Result<(), String> {
+    own_proc().map(drop).map_err(|error| error.to_string())
+}
+
+/// Whether the kernel would mount one for us: it must know the kind, and take it from a namespace like ours.
+pub(super) fn try_overlay() -> Result<(), String> {
+    fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).map(drop).map_err(|error| error.to_string())
+}
+
+fn attach(tree: &OwnedFd, at: BorrowedFd<'_>, path: &str) -> Result<(), rustix::io::Errno> {
+    move_mount(tree.as_fd(), "", at, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+/// The old root is put on top of the new one and taken away at once, so no directory is needed for it.
+fn move_in(root: &OwnedFd) -> Result<(), Failure> {
+    let failed = |error: rustix::io::Errno| Failure::new(Step::Mounts, "leaving the host's root", error);
+    rustix::process::fchdir(root).map_err(failed)?;
+    rustix::process::pivot_root(".", ".").map_err(failed)?;
+    unmount(".", UnmountFlags::DETACH).map_err(failed)?;
+    rustix::process::chdir("/").map_err(failed)
+}
+
+fn make_target(root: &OwnedFd, tree: &Tree) -> Result<(), Failure> {
+    make_parents(root.as_fd(), &tree.target)?;
+    let made = if tree.kind == FileType::Directory {
+        rustix::fs::mkdirat(root, &tree.target, Mode::from_raw_mode(0o755))
+    } else {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::WRONLY;
+        rustix::fs::openat(root, &tree.target, flags, Mode::from_raw_mode(0o444)).map(drop)
+    };
+    match made {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(error) => Err(Failure::new(Step::Mounts, format_args!("making `/{}`", tree.target), error)),
+    }
+}
+
+fn make_parents(root: BorrowedFd<'_>, path: &str) -> Result<(), Failure> {
+    for (end, _) in path.match_indices('/') {
+        match rustix::fs::mkdirat(root, &path[..end], Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(Failure::new(Step::Mounts, format_args!("making `/{}`", &path[..end]), error)),
+        }
+    }
+    Ok(())
+}
+
+fn write_file(root: BorrowedFd<'_>, file: &Sized, bytes: &[u8], mode: u32) -> Result<(), Failure> {
+    let path = relative(&file.path)?;
+    make_parents(root, &path)?;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::WRONLY | OFlags::NOFOLLOW;
+    let fd =
+        rustix::fs::openat(root, &path, flags, Mode::from_raw_mode(mode)).map_err(at(Step::Mounts, format_args!("making `{path}`")))?;
+    std::fs::File::from(fd).write_all(bytes).map_err(at(Step::Mounts, format_args!("writing `{path}`")))
+}
+
+/// A path without its root. The server has checked it already; here a mistake would leave the jail, so it is checked again.
+fn relative(path: &Path) -> Result<String, Failure> {
+    let mut parts = vec![];
+    for part in path.components() {
+        match part {
+            Component::RootDir => {}
+            Component::Normal(name) => parts.push(name.to_str().ok_or_else(|| odd(path))?),
+            Component::Prefix(_) | Component::CurDir | Component::ParentDir => return Err(odd(path)),
+        }
+    }
+    if parts.is_empty() { Err(odd(path)) } else { Ok(parts.join("/")) }
+}
+
+fn odd(path: &Path) -> Failure {
+    Failure::new(Step::Mounts, format_args!("placing `{}`", path.display()), "not a plain path")
+}

@@ -1,0 +1,174 @@
+//! Starts jails, one ahead of time where it can: a spare has its cgroup, its uid and its namespaces, and waits for its orders.
+//!
+//! Entering a cgroup can take the kernel longer than everything else together, and nobody waits for it when it was done before. One
+//! thread starts all of them and stays as long as the sandbox: a jail dies with the thread that spawned it, and runs begin on threads
+//! that come and go.
+
+use crate::cgroup::{Cgroups, Leaf};
+use crate::error::Error;
+use crate::orders::{Errand, JAIL_NAME, fd};
+use crate::spec::Profile;
+use crate::uids::{Lease, Uids};
+use crate::{jail, sys};
+use parking_lot::Mutex;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_send_signal};
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+/// A jail that waits for its orders.
+pub(crate) struct Spare {
+    pub(crate) pid: Pid,
+    pub(crate) handle: OwnedFd,
+    pub(crate) control: OwnedFd,
+    pub(crate) leaf: Option<Leaf>,
+    pub(crate) lease: Option<Lease>,
+    profile: Profile,
+}
+
+impl Spare {
+    /// Ends one that nobody needs.
+    pub(crate) fn dismiss(self) {
+        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
+        let _ = sys::reap(self.pid);
+    }
+}
+
+enum Request {
+    /// Somebody waits for this one.
+    One(Profile, mpsc::Sender<Result<Spare, Error>>),
+    /// Nobody does yet.
+    Refill(Profile),
+}
+
+pub(crate) struct Jailer {
+    requests: Option<mpsc::Sender<Request>>,
+    spares: Arc<Mutex<Vec<Spare>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Jailer {
+    pub(crate) fn new(kit: Kit, spares_max: usize) -> Result<Self, Error> {
+        let (requests, heard) = mpsc::channel();
+        let spares = Arc::new(Mutex::new(vec![]));
+        let kept = spares.clone();
+        let work = move || {
+            for request in heard {
+                match request {
+                    // Whoever asked may be gone; then it is a spare like any other.
+                    Request::One(profile, reply) => {
+                        if let Err(mpsc::SendError(Ok(spare))) = reply.send(kit.start(profile)) {
+                            kept.lock().push(spare);
+                        }
+                    }
+                    Request::Refill(profile) => {
+                        let waiting = kept.lock().iter().filter(|spare: &&Spare| spare.profile == profile).count();
+                        if waiting < spares_max
+                            && let Ok(spare) = kit.start(profile)
+                        {
+                            kept.lock().push(spare);
+                        }
+                    }
+                }
+            }
+        };
+        let thread =
+            std::thread::Builder::new().name("jailer".into()).spawn(work).map_err(|error| Error::host("start the jailer", error))?;
+        Ok(Self { requests: Some(requests), spares, thread: Some(thread) })
+    }
+
+    /// A spare if there is one, else a new one.
+    pub(crate) fn take(&self, profile: Profile) -> Result<Spare, Error> {
+        let spare = {
+            let mut spares = self.spares.lock();
+            spares.iter().position(|spare| spare.profile == profile).map(|at| spares.swap_remove(at))
+        };
+        spare.map_or_else(|| self.take_new(profile), Ok)
+    }
+
+    /// Makes one for whoever comes next. Asked for when a run is over: before, it would only be in its way.
+    pub(crate) fn refill(&self, profile: Profile) {
+        self.ask(Request::Refill(profile));
+    }
+
+    /// One that has not been waiting: for when there is no spare, or it turned out to be dead.
+    pub(crate) fn take_new(&self, profile: Profile) -> Result<Spare, Error> {
+        let (reply, answer) = mpsc::channel();
+        self.ask(Request::One(profile, reply));
+        answer.recv().unwrap_or_else(|_| Err(Error::host("start the jail", "the jailer is gone")))
+    }
+
+    fn ask(&self, request: Request) {
+        if let Some(requests) = &self.requests {
+            let _ = requests.send(request);
+        }
+    }
+}
+
+impl Drop for Jailer {
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        for spare in self.spares.lock().drain(..) {
+            spare.dismiss();
+        }
+    }
+}
+
+/// What a jail is started with.
+pub(crate) struct Kit {
+    pub(crate) helper: CString,
+    pub(crate) cgroups: Arc<Cgroups>,
+    /// Only where the server is root, and has uids to give.
+    pub(crate) uids: Option<Arc<Uids>>,
+}
+
+impl Kit {
+    fn start(&self, profile: Profile) -> Result<Spare, Error> {
+        let leaf = self.cgroups.leaf()?;
+        let lease = self.uids.as_ref().map(|uids| lease(uids, profile)).transpose()?;
+        let (ours, control) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(|error| Error::host("make the control socket", error))?;
+        let null = std::fs::File::options().read(true).write(true).open("/dev/null");
+        let null = null.map_err(|error| Error::host("open `/dev/null`", error))?;
+        // Out of the way first: a descriptor that already has another's number would be overwritten before it is placed.
+        let away = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, AWAY).map_err(|error| Error::host("place a descriptor", error));
+        let (null, control) = (away(&null.into())?, away(&control)?);
+        let errand = Errand {
+            server: std::process::id().cast_signed(),
+            become_id: lease.as_ref().map(|lease| lease.uid),
+            namespaces: jail::NAMESPACES | if profile == Profile::HighIsolation { jail::MORE_NAMESPACES } else { 0 },
+            cgroup_procs: leaf.as_ref().map(Leaf::procs).unwrap_or_default(),
+        };
+        let args = std::iter::once(JAIL_NAME.into()).chain(errand.args());
+        let argv: Vec<_> =
+            args.map(|arg| CString::new(arg.as_bytes())).collect::<Result<_, _>>().map_err(|error| Error::host("name the jail", error))?;
+        let argv: Vec<_> = argv.iter().map(CString::as_c_str).collect();
+        let fds = [(null.as_fd(), 0), (null.as_fd(), 1), (null.as_fd(), 2), (control.as_fd(), fd::CONTROL)];
+        let pid = sys::spawn(&self.helper, &argv, &fds).map_err(|error| Error::host("start the jail", error))?;
+        match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => Ok(Spare { pid, handle, control: ours, leaf, lease, profile }),
+            Err(error) => {
+                // It is our child and not yet reaped, so the number is still its own.
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                let _ = sys::reap(pid);
+                Err(Error::host("watch the jail", error))
+            }
+        }
+    }
+}
+
+fn lease(uids: &Arc<Uids>, profile: Profile) -> Result<Lease, Error> {
+    match profile {
+        Profile::Default => Ok(uids.shared()),
+        Profile::HighIsolation => uids.own().ok_or_else(|| Error::host("give the run a uid", "every uid of the pool is in use")),
+    }
+}
+
+/// Above every number that is given away.
+const AWAY: i32 = 64;

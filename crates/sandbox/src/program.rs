@@ -1,0 +1,85 @@
+//! Opens the program and makes sure it is the expected one. What was hashed is what is executed: the same descriptor.
+
+use crate::error::Error;
+use crate::spec::Program;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+
+/// Digests that are remembered: an interpreter of 100 MB takes longer to hash than to run.
+const REMEMBERED_MAX: usize = 64;
+
+/// What changes whenever a file's bytes do. The change time cannot be set by a program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Version {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+#[derive(Default)]
+pub(crate) struct Digests(Mutex<HashMap<Version, [u8; 32]>>);
+
+impl Digests {
+    pub(crate) fn open(&self, program: &Program) -> Result<OwnedFd, Error> {
+        let path = program.path.display().to_string();
+        let failed = |error: std::io::Error| Error::Refused { what: path.clone(), why: error.to_string() };
+        // Non-blocking, so that a fifo in its place cannot hold us up.
+        let mut options = File::options();
+        let mut file = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(&program.path).map_err(failed)?;
+        let found = file.metadata().map_err(failed)?;
+        if !found.is_file() {
+            return Err(Error::Refused { what: path, why: "not a regular file".into() });
+        }
+        if found.mode() & 0o6000 != 0 {
+            return Err(Error::Refused { what: path, why: "it carries a setuid or setgid bit".into() });
+        }
+        let version = Version {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.size(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        };
+        let remembered = self.0.lock().get(&version).copied();
+        let digest = match remembered {
+            Some(digest) => digest,
+            None => {
+                let digest = hash(&mut file).map_err(failed)?;
+                let mut all = self.0.lock();
+                if all.len() >= REMEMBERED_MAX {
+                    all.clear();
+                }
+                all.insert(version, digest);
+                digest
+            }
+        };
+        if digest == program.sha256 {
+            Ok(file.into())
+        } else {
+            Err(Error::OtherProgram { path, expected: hex::encode(program.sha256), found: hex::encode(digest) })
+        }
+    }
+}
+
+/// The digest of a file as it is now: how a caller pins a program it has reason to trust.
+pub fn sha256_of(path: &std::path::Path) -> std::io::Result<[u8; 32]> {
+    hash(&mut File::open(path)?)
+}
+
+fn hash(file: &mut File) -> std::io::Result<[u8; 32]> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 128 << 10];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hash.finalize().into()),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}

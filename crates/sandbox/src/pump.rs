@@ -1,0 +1,293 @@
+//! Watches a run: carries its streams, keeps its bounds, and does not leave before everything in the jail is dead.
+
+use crate::error::{Error, Step};
+use crate::outcome::{Captured, Ended};
+use crate::resident;
+use crate::run::OnLog;
+use crate::spec::Limits;
+use crate::streams::{Feed, Printed};
+use crate::sys::{self, Usage};
+use crate::word::{self, Heard, Word};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, pidfd_send_signal};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How often memory is looked at where no cgroup bounds it.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long the dead may take to go before their last handle is pulled too, and how long before we give up on them.
+const DYING: Duration = Duration::from_secs(5);
+const DYING_MAX: Duration = Duration::from_secs(20);
+
+/// A jail that was just started, and our ends of what it holds.
+pub(crate) struct Running {
+    pub(crate) pid: Pid,
+    pub(crate) handle: OwnedFd,
+    pub(crate) control: OwnedFd,
+    pub(crate) stdin: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+    pub(crate) started: Instant,
+}
+
+impl Running {
+    /// Ends what was started, because of `error`.
+    pub(crate) fn abandon(self, error: Error) -> Error {
+        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
+        let _ = sys::reap(self.pid);
+        error
+    }
+}
+
+pub(crate) struct Watch<'a> {
+    pub(crate) limits: Limits,
+    pub(crate) deadline: Instant,
+    pub(crate) look_at_memory: bool,
+    pub(crate) stdin: Vec<u8>,
+    pub(crate) cancel: Option<BorrowedFd<'a>>,
+    pub(crate) out_of_memory: Option<OwnedFd>,
+    pub(crate) on_log: Option<OnLog>,
+}
+
+/// What there is to say about a run when everything in it is dead.
+#[derive(Default)]
+pub(crate) struct Finished {
+    pub(crate) said: Option<Ended>,
+    pub(crate) stopped: Option<Ended>,
+    pub(crate) failed: Option<(Step, String)>,
+    /// The stage's root, and whether there was a `/proc`.
+    pub(crate) stage: Option<(OwnedFd, bool)>,
+    pub(crate) usage: Usage,
+    pub(crate) result: Captured<Vec<u8>>,
+    pub(crate) log: Captured<String>,
+}
+
+pub(crate) fn run(running: Running, watch: Watch<'_>) -> Result<Finished, Error> {
+    let streams = [&running.stdin, &running.stdout, &running.stderr];
+    let ready = streams.into_iter().try_for_each(|fd| rustix::fs::fcntl_setfl(fd, OFlags::NONBLOCK));
+    if let Err(error) = ready {
+        let error = Error::Host { what: "watch the program", why: error.to_string(), started: true };
+        return Err(running.abandon(error));
+    }
+    let limits = watch.limits;
+    let pump = Pump {
+        first: Some(running.handle),
+        init: None,
+        control: Some(running.control),
+        stdin: Some(Feed::new(running.stdin, watch.stdin)),
+        printed: Printed::new([running.stdout, running.stderr], &limits, watch.on_log),
+        cancel: watch.cancel,
+        out_of_memory: watch.out_of_memory,
+        stopped_at: None,
+        look_at: watch.look_at_memory.then_some(running.started),
+        pid: running.pid,
+        deadline: watch.deadline,
+        limits,
+        finished: Finished::default(),
+    };
+    pump.run()
+}
+
+/// What can happen next.
+#[derive(Clone, Copy, PartialEq)]
+enum Event {
+    First,
+    Init,
+    Control,
+    Stdin,
+    Output(usize),
+    Cancel,
+    OutOfMemory,
+}
+
+struct Pump<'a> {
+    /// The process we spawned; gone once it is reaped.
+    first: Option<OwnedFd>,
+    /// Process 1 of the jail, once it has said so.
+    init: Option<OwnedFd>,
+    control: Option<OwnedFd>,
+    stdin: Option<Feed>,
+    printed: Printed,
+    cancel: Option<BorrowedFd<'a>>,
+    out_of_memory: Option<OwnedFd>,
+    stopped_at: Option<Instant>,
+    look_at: Option<Instant>,
+    pid: Pid,
+    deadline: Instant,
+    limits: Limits,
+    finished: Finished,
+}
+
+impl Pump<'_> {
+    fn run(mut self) -> Result<Finished, Error> {
+        // Everything is dead when the process we started is, and process 1 with its whole namespace; before there was one, when
+        // nobody holds the control socket any more.
+        while self.first.is_some() || self.init.is_some() || self.control.is_some() {
+            let now = Instant::now();
+            self.keep_bounds(now)?;
+            for event in self.wait(now)? {
+                self.handle(event)?;
+            }
+        }
+        // Nobody writes any more: what is in the pipes is all there will be.
+        for which in [0, 1] {
+            while self.read(which)? {}
+        }
+        let Pump { mut finished, printed, .. } = self;
+        (finished.result, finished.log) = printed.end();
+        Ok(finished)
+    }
+
+    fn keep_bounds(&mut self, now: Instant) -> Result<(), Error> {
+        if now >= self.deadline {
+            self.stop(Ended::TimedOut);
+        }
+        if self.look_at.is_some_and(|at| now >= at) {
+            self.look_at = Some(now + LOOK_EVERY);
+            if self.first.is_some() && resident::bytes_below(self.pid.as_raw_nonzero().get().unsigned_abs()) > self.limits.memory_bytes {
+                self.stop(Ended::OutOfMemory);
+            }
+        }
+        if let Some(at) = self.stopped_at {
+            let dying = now.saturating_duration_since(at);
+            if dying >= DYING_MAX {
+                return Err(Error::Immortal { waited_ms: DYING_MAX.as_millis() as u64 });
+            }
+            if dying >= DYING {
+                self.kill_first();
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends everything, once. The first reason is the one that counts.
+    fn stop(&mut self, why: Ended) {
+        if self.stopped_at.is_none() {
+            self.stopped_at = Some(Instant::now());
+            self.finished.stopped = Some(why);
+            self.kill();
+        }
+    }
+
+    fn kill(&self) {
+        match &self.init {
+            Some(init) => {
+                let _ = pidfd_send_signal(init, Signal::KILL);
+            }
+            None => self.kill_first(),
+        }
+    }
+
+    fn kill_first(&self) {
+        if let Some(first) = &self.first {
+            let _ = pidfd_send_signal(first, Signal::KILL);
+        }
+    }
+
+    fn wait(&self, now: Instant) -> Result<Vec<Event>, Error> {
+        let mut fds = vec![];
+        let mut events = vec![];
+        let mut add = |event, fd, flags| {
+            events.push(event);
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+        };
+        for (event, fd) in [(Event::First, &self.first), (Event::Init, &self.init), (Event::Control, &self.control)] {
+            if let Some(fd) = fd {
+                add(event, fd.as_fd(), PollFlags::IN);
+            }
+        }
+        if let Some(feed) = &self.stdin {
+            add(Event::Stdin, feed.as_fd(), PollFlags::OUT);
+        }
+        for (which, fd) in self.printed.open() {
+            add(Event::Output(which), fd, PollFlags::IN);
+        }
+        if let Some(cancel) = self.cancel {
+            add(Event::Cancel, cancel, PollFlags::IN);
+        }
+        if let Some(events) = &self.out_of_memory {
+            add(Event::OutOfMemory, events.as_fd(), PollFlags::IN);
+        }
+        let until = [self.look_at, self.stopped_at.map(|at| at + DYING).or(Some(self.deadline)), self.stopped_at.map(|at| at + DYING_MAX)];
+        // Once stopped, the deadline has done its work; and a moment that has passed is looked at again only a little later.
+        let until = until.into_iter().flatten().filter(|at| *at > now).min().unwrap_or(now + LOOK_EVERY);
+        let left = until.saturating_duration_since(now) + Duration::from_millis(1);
+        let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(self.give_up("watch the program", error)),
+        }
+        Ok(events.into_iter().zip(fds).filter(|(_, fd)| !fd.revents().is_empty()).map(|(event, _)| event).collect())
+    }
+
+    fn handle(&mut self, event: Event) -> Result<(), Error> {
+        match event {
+            Event::First => {
+                self.finished.usage = sys::reap(self.pid).map_err(|error| self.give_up("reap the jail", error))?;
+                self.first = None;
+            }
+            Event::Init => self.init = None,
+            Event::Control => self.hear()?,
+            Event::Stdin => self.feed(),
+            Event::Output(which) => {
+                self.read(which)?;
+            }
+            Event::Cancel => {
+                self.cancel = None;
+                self.stop(Ended::Cancelled);
+            }
+            Event::OutOfMemory => {
+                self.out_of_memory = None;
+                self.stop(Ended::OutOfMemory);
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<(), Error> {
+        let Some(control) = &self.control else { return Ok(()) };
+        match word::hear(control.as_fd()).map_err(|error| self.give_up("hear the jail", error))? {
+            Heard::Nothing => {}
+            Heard::Closed => self.control = None,
+            Heard::Word(Word::Ready { stage, init, proc }) => {
+                self.finished.stage = Some((stage, proc));
+                self.init = Some(init);
+                // It was too late already, and nobody could be told.
+                if self.stopped_at.is_some() {
+                    self.kill();
+                }
+            }
+            Heard::Word(Word::Failed { step, why }) => self.finished.failed = Some((step, why)),
+            Heard::Word(Word::Exited(code)) => self.finished.said = Some(Ended::Exited(code)),
+            Heard::Word(Word::Signalled(signal)) => self.finished.said = Some(Ended::Signalled(signal)),
+        }
+        Ok(())
+    }
+
+    fn feed(&mut self) {
+        if self.stdin.as_mut().is_some_and(Feed::is_done) {
+            self.stdin = None;
+        }
+    }
+
+    /// Takes what there is. `false` when there is nothing now, or never again.
+    fn read(&mut self, which: usize) -> Result<bool, Error> {
+        let more = self.printed.read(which).map_err(|error| self.give_up("read what the program prints", error))?;
+        if self.printed.dropped() > self.limits.flood_bytes {
+            self.stop(Ended::Flooded);
+        }
+        Ok(more)
+    }
+
+    /// We cannot go on: nothing of the run may.
+    fn give_up(&self, what: &'static str, error: impl std::fmt::Display) -> Error {
+        self.kill();
+        self.kill_first();
+        if self.first.is_some() {
+            let _ = sys::reap(self.pid);
+        }
+        Error::Host { what, why: error.to_string(), started: true }
+    }
+}

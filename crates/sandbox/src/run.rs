@@ -1,0 +1,289 @@
+//! One run, from a spec to an outcome. This file holds the order: check, open, bound, spawn, watch, conclude.
+
+use crate::cgroup::{Bounds, Leaf};
+use crate::error::{Error, Step};
+use crate::filter::{self, Filters};
+use crate::jailer::{Jailer, Kit, Spare};
+use crate::orders::{Bound, Orders, Packet, Rlimits, Sized};
+use crate::outcome::{Cost, Ended, Facts, Outcome};
+use crate::probes::{LANDLOCK_ABI_MIN, Probes, UID_FIRST};
+use crate::program::Digests;
+use crate::pump::{self, Finished, Running};
+use crate::spec::{Input, Profile, Spec};
+use crate::stage::Stage;
+use crate::uids::{Lease, Uids};
+use crate::{check, jail, word};
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Told each line of stderr as it arrives.
+pub type OnLog = Box<dyn FnMut(&str) + Send>;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Lets `default` run where the kernel has no Landlock we take. Every outcome then says so.
+    pub allow_degraded: bool,
+    /// The uids that are ours to give when the server is root.
+    pub uid_first: u32,
+    pub uid_count: u32,
+    /// Jails that wait for a run that has not come yet: each saves the next run a few milliseconds, and holds a little memory.
+    pub spares: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { allow_degraded: false, uid_first: UID_FIRST, uid_count: 4096, spares: 1 }
+    }
+}
+
+/// Ends a run from elsewhere.
+#[derive(Clone, Debug)]
+pub struct Cancel(Arc<OwnedFd>);
+
+impl Cancel {
+    pub fn new() -> Result<Self, Error> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        rustix::event::eventfd(0, flags).map(|fd| Self(Arc::new(fd))).map_err(|error| Error::host("make a cancellation", error))
+    }
+
+    pub fn cancel(&self) {
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Where programs run. Cheap to share, dear to make: it holds what was found out about the host.
+#[derive(Clone)]
+pub struct Sandbox(Arc<Inner>);
+
+struct Inner {
+    probes: Probes,
+    jailer: Jailer,
+    options: Options,
+    filters: [Filters; 2],
+    digests: Digests,
+}
+
+impl Sandbox {
+    /// `helper` is a program whose `main` begins with `main_if_asked`: the server's own, `/proc/self/exe`.
+    pub fn new(probes: Probes, helper: &Path, options: Options) -> Result<Self, Error> {
+        let helper = CString::new(helper.as_os_str().as_bytes()).map_err(|error| Error::host("name the helper", error))?;
+        let build = |profile| filter::build(profile).map_err(|why| Error::Unavailable { step: Step::Seccomp, why: why.to_string() });
+        let filters = [build(Profile::Default)?, build(Profile::HighIsolation)?];
+        let uids = probes.is_root.then(|| Arc::new(Uids::new(options.uid_first, options.uid_count)));
+        let jailer = Jailer::new(Kit { helper, cgroups: probes.cgroups.clone(), uids }, options.spares)?;
+        Ok(Self(Arc::new(Inner { probes, jailer, options, filters, digests: Digests::default() })))
+    }
+
+    pub fn probes(&self) -> &Probes {
+        &self.0.probes
+    }
+
+    /// Whether this profile can be had here; if not, why.
+    pub fn offers(&self, profile: Profile) -> Result<(), Error> {
+        match self.0.probes.against(profile, self.0.options.allow_degraded) {
+            None => Ok(()),
+            Some(probe) => Err(Error::Unavailable {
+                step: Step::Orders,
+                why: format!("profile `{profile}` needs `{}`, which is `{}` here", probe.name, probe.value),
+            }),
+        }
+    }
+
+    /// Runs a program. Dropping the future ends it.
+    pub async fn run(&self, spec: Spec, on_log: Option<OnLog>) -> Result<Outcome, Error> {
+        struct CancelOnDrop(Cancel);
+        impl Drop for CancelOnDrop {
+            fn drop(&mut self) {
+                self.0.cancel();
+            }
+        }
+        let guard = CancelOnDrop(Cancel::new()?);
+        let (sandbox, cancel) = (self.clone(), guard.0.clone());
+        // The jail dies with the thread that spawned it, so one thread spawns and stays until the end.
+        let joined = tokio::task::spawn_blocking(move || sandbox.run_blocking(spec, on_log, Some(&cancel))).await;
+        drop(guard);
+        joined.unwrap_or_else(|error| Err(Error::Host { what: "watch the program", why: error.to_string(), started: true }))
+    }
+
+    /// The same, on this thread.
+    pub fn run_blocking(&self, mut spec: Spec, on_log: Option<OnLog>, cancel: Option<&Cancel>) -> Result<Outcome, Error> {
+        let inner = &*self.0;
+        self.offers(spec.profile)?;
+        check::check(&spec)?;
+        let program = inner.digests.open(&spec.program)?;
+        let facts = inner.facts(spec.profile);
+        let filters = inner.filters(spec.profile);
+        let orders = inner.orders(&spec, filters);
+        let blobs: Vec<&[u8]> =
+            filters.programs.iter().map(Vec::as_slice).chain(bytes_of(&spec.inputs)).chain(bytes_of(&spec.stage.initial)).collect();
+        let orders = Packet::seal(&orders, &blobs).map_err(|error| Error::host("write the orders", error))?;
+
+        let started = Instant::now();
+        let (running, leaf, _lease) = inner.start(&spec, &orders, &program, started)?;
+        // The program's end is the program's alone: a copy of ours would keep it open after its death.
+        spec.egress = None;
+        let out_of_memory = match leaf.as_ref().map(Leaf::out_of_memory_events).transpose() {
+            Ok(events) => events.flatten(),
+            Err(error) => return Err(running.abandon(Error::host("watch the cgroup", error))),
+        };
+        let watch = pump::Watch {
+            limits: spec.limits,
+            deadline: started + spec.limits.wall,
+            look_at_memory: leaf.is_none(),
+            stdin: spec.stdin,
+            cancel: cancel.map(|cancel| cancel.0.as_fd()),
+            out_of_memory,
+            on_log,
+        };
+        let finished = pump::run(running, watch);
+        inner.jailer.refill(spec.profile);
+        let finished = finished?;
+        let starved = leaf.as_ref().is_some_and(Leaf::ran_out_of_memory);
+        conclude(finished, facts, starved, started, (spec.stage.files_max, spec.stage.bytes_max))
+    }
+}
+
+/// The jail's own two, beside what the program starts.
+const OWN_PROCESSES: u64 = 2;
+
+impl Inner {
+    fn filters(&self, profile: Profile) -> &Filters {
+        let [default, high_isolation] = &self.filters;
+        match profile {
+            Profile::Default => default,
+            Profile::HighIsolation => high_isolation,
+        }
+    }
+
+    fn facts(&self, profile: Profile) -> Facts {
+        let abi = self.probes.landlock_abi;
+        let enforced = abi >= LANDLOCK_ABI_MIN;
+        let more: &[&str] = if profile == Profile::HighIsolation { &["cgroup", "time"] } else { &[] };
+        let names = ["user", "mnt", "pid", "net", "ipc", "uts"];
+        Facts {
+            profile,
+            landlock_abi: if enforced { abi.min(LANDLOCK_ABI_MAX) } else { 0 },
+            seccomp_sha256: self.filters(profile).sha256.clone(),
+            namespaces: names.iter().chain(more).map(|name| (*name).to_owned()).collect(),
+            cgroup_backend: self.probes.cgroups.backend,
+            proc: false,
+            degraded: if enforced { vec![] } else { vec!["landlock".to_owned()] },
+        }
+    }
+
+    fn orders(&self, spec: &Spec, filters: &Filters) -> Orders {
+        let abi = self.probes.landlock_abi.min(LANDLOCK_ABI_MAX);
+        let sized = |inputs: &[Input]| inputs.iter().map(|input| Sized { path: input.path.clone(), bytes: input.bytes.len() }).collect();
+        let name = spec.program.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Orders {
+            trees_given: self.probes.is_root,
+            binds: bounds(spec),
+            inputs: sized(&spec.inputs),
+            stage_bytes_max: spec.stage.bytes_max,
+            stage_files_max: spec.stage.files_max,
+            stage_initial: sized(&spec.stage.initial),
+            args: std::iter::once(name).chain(spec.args.iter().cloned()).collect(),
+            env: spec.env.iter().map(|(key, value)| format!("{key}={value}")).collect(),
+            limits: Rlimits {
+                address_space: spec.limits.address_space_bytes,
+                cpu_seconds: spec.limits.cpu.as_secs().max(1).saturating_add(1),
+                file_bytes: spec.limits.file_bytes,
+                open_files: spec.limits.open_files.into(),
+                processes: u64::from(spec.limits.processes) + OWN_PROCESSES,
+            },
+            landlock_abi: (abi >= LANDLOCK_ABI_MIN).then_some(abi),
+            filters: filters.programs.iter().map(Vec::len).collect(),
+            egress: spec.egress.is_some(),
+        }
+    }
+
+    /// Gives a jail its bounds and its orders.
+    fn start(&self, spec: &Spec, orders: &OwnedFd, program: &OwnedFd, started: Instant) -> Result<Started, Error> {
+        let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| Error::host("make a pipe", error));
+        let ((stdin, stdin_ours), (stdout_ours, stdout), (stderr_ours, stderr)) = (pipe()?, pipe()?, pipe()?);
+        let mut fds = vec![orders.as_fd(), program.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        fds.extend(spec.egress.as_ref().map(OwnedFd::as_fd));
+        let trees = if self.probes.is_root { jail::open_trees(&bounds(spec))? } else { vec![] };
+        fds.extend(trees.iter().map(OwnedFd::as_fd));
+        let mut spare = self.jailer.take(spec.profile)?;
+        if self.give(&spare, spec, &fds)?.is_err() {
+            // It died while it waited. A second one that does so is no accident.
+            spare.dismiss();
+            spare = self.jailer.take_new(spec.profile)?;
+            if let Err(error) = self.give(&spare, spec, &fds)? {
+                spare.dismiss();
+                return Err(Error::host("give the jail its orders", error));
+            }
+        }
+        let Spare { pid, handle, control, leaf, lease, .. } = spare;
+        Ok((Running { pid, handle, control, stdin: stdin_ours, stdout: stdout_ours, stderr: stderr_ours, started }, leaf, lease))
+    }
+
+    fn give(&self, spare: &Spare, spec: &Spec, fds: &[BorrowedFd<'_>]) -> Result<Result<(), Errno>, Error> {
+        match &spare.leaf {
+            Some(leaf) => {
+                let processes = u64::from(spec.limits.processes) + OWN_PROCESSES;
+                leaf.bound(Bounds { memory_bytes: spec.limits.memory_bytes, processes })?;
+            }
+            None if !self.probes.memory_is_countable => {
+                return Err(Error::Unavailable { step: Step::Cgroup, why: "nothing here can bound memory".into() });
+            }
+            None => {}
+        }
+        Ok(word::give_orders(spare.control.as_fd(), fds))
+    }
+}
+
+/// The newest Landlock whose rights we know.
+const LANDLOCK_ABI_MAX: i32 = 9;
+
+/// A jail at work, and what is its own until it ends: a cgroup, and a uid.
+type Started = (Running, Option<Leaf>, Option<Lease>);
+
+fn bounds(spec: &Spec) -> Vec<Bound> {
+    spec.read_only.iter().map(|bind| Bound { host: bind.host.clone(), jail: bind.jail.clone() }).collect()
+}
+
+fn bytes_of(inputs: &[Input]) -> impl Iterator<Item = &[u8]> {
+    inputs.iter().map(|input| input.bytes.as_slice())
+}
+
+fn conclude(finished: Finished, mut facts: Facts, out_of_memory: bool, started: Instant, stage: (u64, u64)) -> Result<Outcome, Error> {
+    if let Some((step, why)) = finished.failed {
+        return Err(Error::Unavailable { step, why });
+    }
+    let killed = Ended::Signalled(libc::SIGKILL);
+    let ended = match (finished.stopped, finished.said) {
+        (_, _) if out_of_memory => Ended::OutOfMemory,
+        (Some(stopped), _) => stopped,
+        (None, Some(said)) => said,
+        (None, None) => killed,
+    };
+    let Some((root, proc)) = finished.stage else {
+        return match ended {
+            // It never came to the program: there was no time, or no memory, for even the jail.
+            Ended::TimedOut | Ended::Cancelled | Ended::OutOfMemory => {
+                Err(Error::Unavailable { step: Step::Init, why: format!("the jail was not ready when the run ended as `{ended:?}`") })
+            }
+            Ended::Exited(_) | Ended::Signalled(_) | Ended::Flooded => {
+                Err(Error::Unavailable { step: Step::Orders, why: "the jail ended without a word".into() })
+            }
+        };
+    };
+    facts.proc = proc;
+    Ok(Outcome {
+        ended,
+        result: finished.result,
+        log: finished.log,
+        cost: Cost::new(finished.usage.cpu, finished.usage.max_rss_bytes, started.elapsed()),
+        facts,
+        stage: Stage::new(root, stage.0, stage.1),
+    })
+}

@@ -1,0 +1,233 @@
+//! The system calls that no crate offers safely. Every `unsafe` of this crate is in this file.
+
+#![expect(unsafe_code, reason = "spawning, forking and a few system calls have no safe form; each says why it holds")]
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::time::Duration;
+
+/// What a process cost, its reaped descendants included.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    pub(crate) cpu: Duration,
+    pub(crate) max_rss_bytes: u64,
+}
+
+/// Which side of a fork we are on.
+pub(crate) enum Fork {
+    Parent(rustix::process::Pid),
+    Child,
+}
+
+/// Starts `program` with an empty environment, no blocked or ignored signals, and `fds` at the given numbers.
+///
+/// `posix_spawn` shares the parent's memory until the exec, so its cost does not grow with the parent.
+pub(crate) fn spawn(program: &CStr, argv: &[&CStr], fds: &[(BorrowedFd<'_>, RawFd)]) -> io::Result<rustix::process::Pid> {
+    let mut argv: Vec<*mut libc::c_char> = argv.iter().map(|arg| arg.as_ptr().cast_mut()).collect();
+    argv.push(ptr::null_mut());
+    let environment: [*mut libc::c_char; 1] = [ptr::null_mut()];
+    let mut actions = MaybeUninit::<libc::posix_spawn_file_actions_t>::uninit();
+    let mut attributes = MaybeUninit::<libc::posix_spawnattr_t>::uninit();
+    let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut pid: libc::pid_t = 0;
+    // SAFETY: both objects are initialised before use and destroyed once; all pointers outlive the call; argv and the environment
+    // end in null.
+    unsafe {
+        check(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
+        check(libc::posix_spawnattr_init(attributes.as_mut_ptr()))?;
+        let mut code = 0;
+        for (fd, number) in fds {
+            code = code.max(libc::posix_spawn_file_actions_adddup2(actions.as_mut_ptr(), fd.as_raw_fd(), *number));
+        }
+        libc::sigemptyset(signals.as_mut_ptr());
+        code = code.max(libc::posix_spawnattr_setsigmask(attributes.as_mut_ptr(), signals.as_ptr()));
+        libc::sigfillset(signals.as_mut_ptr());
+        code = code.max(libc::posix_spawnattr_setsigdefault(attributes.as_mut_ptr(), signals.as_ptr()));
+        let flags = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
+        code = code.max(libc::posix_spawnattr_setflags(attributes.as_mut_ptr(), flags as libc::c_short));
+        if code == 0 {
+            code =
+                libc::posix_spawn(&mut pid, program.as_ptr(), actions.as_ptr(), attributes.as_ptr(), argv.as_ptr(), environment.as_ptr());
+        }
+        libc::posix_spawn_file_actions_destroy(actions.as_mut_ptr());
+        libc::posix_spawnattr_destroy(attributes.as_mut_ptr());
+        check(code)?;
+    }
+    rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+}
+
+/// `posix_spawn` and its kin return the error instead of setting `errno`.
+fn check(code: libc::c_int) -> io::Result<()> {
+    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
+}
+
+/// Reaps `pid`, which must be our child and have ended or be about to.
+pub(crate) fn reap(pid: rustix::process::Pid) -> io::Result<Usage> {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        let mut status = 0;
+        // SAFETY: both pointers are to live, writable values of the right type; zeroed is a valid `rusage`.
+        let reaped = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &mut status, 0, usage.as_mut_ptr()) };
+        if reaped >= 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    // SAFETY: it was zeroed, and then filled by a call that succeeded.
+    let usage = unsafe { usage.assume_init() };
+    let time = |at: libc::timeval| Duration::new(at.tv_sec.unsigned_abs(), (at.tv_usec.unsigned_abs() as u32).saturating_mul(1000));
+    let max_rss_bytes = usage.ru_maxrss.unsigned_abs().saturating_mul(1024);
+    Ok(Usage { cpu: time(usage.ru_utime) + time(usage.ru_stime), max_rss_bytes })
+}
+
+/// Forks. Only for the jail, which has one thread: a copy of a process with several could hang in the allocator.
+pub(crate) fn fork() -> io::Result<Fork> {
+    // SAFETY: the caller is the jail, single-threaded from its first instruction, so the copy is consistent.
+    match unsafe { libc::fork() } {
+        0 => Ok(Fork::Child),
+        pid if pid > 0 => rustix::process::Pid::from_raw(pid).map(Fork::Parent).ok_or_else(io::Error::last_os_error),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Becomes the program behind `fd`. Returns only when that failed.
+pub(crate) fn exec(fd: BorrowedFd<'_>, args: &[CString], environment: &[CString]) -> io::Error {
+    let pointers = |texts: &[CString]| -> Vec<*const libc::c_char> {
+        texts.iter().map(|text| text.as_ptr()).chain(std::iter::once(ptr::null())).collect()
+    };
+    let (args, environment) = (pointers(args), pointers(environment));
+    // SAFETY: both arrays end in null and outlive the call; the path is a valid empty string, as AT_EMPTY_PATH wants.
+    unsafe {
+        libc::syscall(libc::SYS_execveat, fd.as_raw_fd(), c"".as_ptr(), args.as_ptr(), environment.as_ptr(), libc::AT_EMPTY_PATH);
+    }
+    io::Error::last_os_error()
+}
+
+/// Leaves the namespaces in `flags`. Only for the jail, which has one thread.
+pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: no memory is involved, and CLONE_FILES is never asked for.
+    if unsafe { libc::unshare(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Closes every descriptor from `first` to `last`, both included. Nothing may own one of them any more.
+pub(crate) fn close_range(first: libc::c_uint, last: libc::c_uint) -> io::Result<()> {
+    // SAFETY: the jail calls it for numbers it does not own, or will not use again before it becomes another program.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Owns a descriptor the jail was started with.
+pub(crate) fn inherited(number: RawFd) -> OwnedFd {
+    // SAFETY: `spawn` placed it there for the jail, which takes each number once.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}
+
+/// Moves `fd` to `number` and marks it to be closed at the exec.
+pub(crate) fn move_fd(fd: OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: no memory is involved. The number is the jail's own choice and nothing owns it yet.
+    if unsafe { libc::dup3(fd.as_raw_fd(), number, libc::O_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    drop(fd);
+    Ok(inherited(number))
+}
+
+/// Gives a program descriptor `number`, open across the exec.
+pub(crate) fn lend_fd(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    // SAFETY: no memory is involved, and the jail gave `number` up before.
+    if unsafe { libc::dup2(fd.as_raw_fd(), number) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Sets mount attributes on a detached or attached tree.
+pub(crate) fn mount_set(tree: BorrowedFd<'_>, attributes: u64, recursive: bool) -> io::Result<()> {
+    #[repr(C)]
+    struct Attributes {
+        set: u64,
+        clear: u64,
+        propagation: u64,
+        userns_fd: u64,
+    }
+    let wanted = Attributes { set: attributes, clear: 0, propagation: 0, userns_fd: 0 };
+    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the structure is the kernel's `mount_attr` in its first version, and its size is passed along.
+    let code = unsafe {
+        libc::syscall(libc::SYS_mount_setattr, tree.as_raw_fd(), c"".as_ptr(), flags, &raw const wanted, size_of::<Attributes>())
+    };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Removes one capability from the bounding set. `false` when the kernel knows no capability of this number.
+pub(crate) fn drop_from_bounding_set(number: u32) -> io::Result<bool> {
+    // SAFETY: plain numbers, no memory.
+    if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(number), 0, 0, 0) } == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        error if error.raw_os_error() == Some(libc::EINVAL) => Ok(false),
+        error => Err(error),
+    }
+}
+
+/// Blocks SIGCHLD and hands out a descriptor that is readable whenever a child ended.
+pub(crate) fn child_signals() -> io::Result<OwnedFd> {
+    let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is initialised by the first call; the descriptor is new and owned by nobody else.
+    unsafe {
+        libc::sigemptyset(signals.as_mut_ptr());
+        libc::sigaddset(signals.as_mut_ptr(), libc::SIGCHLD);
+        if libc::sigprocmask(libc::SIG_BLOCK, signals.as_ptr(), ptr::null_mut()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        match libc::signalfd(-1, signals.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            fd if fd >= 0 => Ok(OwnedFd::from_raw_fd(fd)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Blocks no signal, and lets SIGPIPE end whoever it hits: what a program expects at its start.
+pub(crate) fn default_signals() {
+    let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is initialised before it is read; both calls only touch this process's signal state.
+    unsafe {
+        libc::sigemptyset(signals.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, signals.as_ptr(), ptr::null_mut());
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+}
+
+/// Names the host in our own UTS namespace.
+pub(crate) fn set_host_name(name: &CStr) -> io::Result<()> {
+    // SAFETY: pointer and length describe the same live text.
+    if unsafe { libc::sethostname(name.as_ptr(), name.count_bytes()) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Landlock's version, and which of its known mistakes this kernel has mended. `None` where there is no Landlock.
+pub(crate) fn landlock() -> Option<(i32, u32)> {
+    const VERSION: u32 = 1;
+    const ERRATA: u32 = 2;
+    let ask = |flag: u32| {
+        // SAFETY: with one of these flags the kernel takes no structure and answers with a number.
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, ptr::null::<u8>(), 0_usize, flag) }
+    };
+    let version = i32::try_from(ask(VERSION)).ok().filter(|version| *version > 0)?;
+    Some((version, u32::try_from(ask(ERRATA)).unwrap_or(0)))
+}
+
+/// Whether seccomp knows this action.
+pub(crate) fn seccomp_knows(action: u32) -> bool {
+    // SAFETY: the pointer is to a live number of the size the kernel reads.
+    unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) == 0 }
+}
+
+/// Whether a system call exists: asked with arguments that cannot succeed.
+pub(crate) fn exists(number: libc::c_long) -> bool {
+    // SAFETY: descriptors of -1 and null pointers with lengths of nothing are refused before anything is touched.
+    let code = unsafe { libc::syscall(number, -1, 0, 0, 0, 0, 0) };
+    code >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+}

@@ -1,0 +1,86 @@
+//! The escape corpus: what each attempt is answered, in both profiles and as both kinds of user; and what it is answered without a jail.
+
+use crate::harness::{Setup, answer, attempt, control, is_root, setups};
+use Without::{Is, Nothing, Other};
+use serde_json::json;
+
+/// What the same attempt gets outside a jail: the proof that the jail is what stopped it.
+#[derive(Debug)]
+enum Without {
+    Is(&'static str),
+    /// Something else than in the jail; what it is depends on the host.
+    Other,
+    /// Not tried, or the same answer on some hosts.
+    Nothing,
+}
+
+struct Row {
+    attempt: &'static str,
+    /// What is tried, the answer in `default`, in `high_isolation`, and without a jail.
+    answers: &'static [(&'static str, &'static str, &'static str, Without)],
+}
+
+#[test]
+fn attempts_on_files_are_answered_as_promised() {
+    check_all(files::ROWS);
+}
+
+#[test]
+fn attempts_on_processes_the_kernel_and_the_network_are_answered_as_promised() {
+    check_all(rest::ROWS);
+}
+
+#[test]
+fn without_a_jail_the_same_attempts_do_harm() {
+    if !is_root() {
+        // Nobody else may make the namespaces a control is contained in, so it must not begin.
+        let (printed, code) = control("fs_truncate_outside");
+        assert_eq!(code, Some(99), "{printed}");
+        return;
+    }
+    for row in files::ROWS.iter().chain(rest::ROWS) {
+        if row.answers.iter().all(|(.., without)| matches!(without, Nothing)) {
+            continue;
+        }
+        let (printed, code) = control(row.attempt);
+        assert_eq!(code, Some(0), "{}: {printed}", row.attempt);
+        assert!(printed.starts_with("contained\n"), "{}: {printed}", row.attempt);
+        for (label, jailed, _, without) in row.answers {
+            let found = answer(&printed, label).unwrap_or_else(|| panic!("{} said nothing about {label}: {printed}", row.attempt));
+            match without {
+                Is(expected) => assert_eq!(found, *expected, "{} {label} without a jail", row.attempt),
+                Other => assert_ne!(found, *jailed, "{} {label} without a jail", row.attempt),
+                Nothing => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn an_uncontained_control_does_not_begin() {
+    let (printed, code) = control("without-containment");
+    assert_eq!(code, Some(99), "{printed}");
+    assert!(printed.starts_with("refused=it shares the `mnt` namespace of process 1"), "{printed}");
+    assert!(!printed.contains("contained"), "{printed}");
+}
+
+fn check_all(rows: &[Row]) {
+    for setup in setups() {
+        for row in rows {
+            check(setup, row);
+        }
+    }
+}
+
+fn check(setup: Setup, row: &Row) {
+    let report = attempt(setup, row.attempt, &json!({ "egress": row.attempt == "net_egress_fd" }));
+    let printed = report["result"].as_str().unwrap_or_else(|| panic!("{setup:?} {}: {report}", row.attempt));
+    assert_eq!(report["ended"], json!({ "how": "exited", "value": 0 }), "{setup:?} {}: {report}", row.attempt);
+    for (label, default, high, _) in row.answers {
+        let expected = if setup == Setup::RootHigh { high } else { default };
+        assert_eq!(answer(printed, label), Some(*expected), "{setup:?} {} {label}: {printed}", row.attempt);
+    }
+}
+
+mod files;
+mod rest;

@@ -1,0 +1,155 @@
+//! Attempts on processes, the kernel and the network.
+
+use super::Row;
+use super::Without::{Is, Nothing, Other};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        attempt: "proc_inspect_server",
+        answers: &[
+            ("ptrace_server", "EPERM", "SIGSYS", Is("ok")),
+            ("vm_server", "EPERM", "SIGSYS", Is("ok")),
+            ("ptrace_init", "EPERM", "SIGSYS", Is("ok")),
+            ("vm_init", "EPERM", "SIGSYS", Is("ok")),
+            ("pidfd_getfd", "EPERM", "SIGSYS", Is("ok")),
+        ],
+    },
+    Row {
+        attempt: "proc_signals",
+        answers: &[
+            ("server", "ESRCH", "ESRCH", Is("ok")),
+            ("init_stop", "EPERM", "EPERM", Is("ok")),
+            ("init_kill", "EPERM", "EPERM", Is("ok")),
+            ("alive", "ok", "ok", Is("ok")),
+        ],
+    },
+    Row { attempt: "proc_double_fork_survivor", answers: &[("left", "ok", "ok", Is("ok"))] },
+    Row { attempt: "proc_exec_from_stage", answers: &[("exec", "EACCES", "SIGSYS", Is("ok")), ("map", "EPERM", "EPERM", Is("ok"))] },
+    Row {
+        attempt: "proc_memfd_exec",
+        answers: &[("memfd_create", "EPERM", "SIGSYS", Is("ok")), ("memfd_secret", "EPERM", "SIGSYS", Other)],
+    },
+    Row {
+        attempt: "proc_setuid_binary",
+        answers: &[
+            ("/usr/bin/su", "ENOENT", "ENOENT", Other),
+            ("/usr/bin/mount", "ENOENT", "ENOENT", Other),
+            ("/bin/su", "ENOENT", "ENOENT", Other),
+            ("setuid", "EINVAL", "SIGSYS", Is("ok")),
+        ],
+    },
+    Row {
+        attempt: "proc_nested_userns",
+        answers: &[
+            ("unshare", "EPERM", "SIGSYS", Is("ok")),
+            ("clone", "EPERM", "EPERM", Is("ok")),
+            ("clone3", "ENOSYS", "ENOSYS", Is("ok")),
+        ],
+    },
+    Row { attempt: "proc_setns", answers: &[("setns", "EPERM", "SIGSYS", Is("ok"))] },
+    Row {
+        attempt: "proc_foreign_abi",
+        answers: &[
+            ("int80", "SIGSYS", "SIGSYS", Other),
+            ("x32", "SIGSYS", "SIGSYS", Other),
+            ("personality", "EPERM", "EPERM", Is("ok")),
+            ("modify_ldt", "EPERM", "SIGSYS", Other),
+        ],
+    },
+    Row { attempt: "proc_seccomp_listener", answers: &[("listener", "EPERM", "EPERM", Is("ok")), ("prctl", "EPERM", "EPERM", Is("ok"))] },
+    Row {
+        attempt: "proc_kernel_surfaces",
+        answers: &[
+            ("keyctl", "EPERM", "SIGSYS", Other),
+            ("add_key", "EPERM", "SIGSYS", Other),
+            ("bpf", "EPERM", "SIGSYS", Other),
+            ("perf", "EPERM", "SIGSYS", Other),
+            ("userfaultfd", "EPERM", "SIGSYS", Other),
+            ("io_uring", "ENOSYS", "ENOSYS", Other),
+        ],
+    },
+    Row {
+        attempt: "ipc_sysv_mq",
+        answers: &[
+            ("shmget", "EPERM", "SIGSYS", Is("ok")),
+            ("msgget", "EPERM", "SIGSYS", Is("ok")),
+            ("semget", "EPERM", "SIGSYS", Is("ok")),
+            ("mq_open", "EPERM", "SIGSYS", Is("ok")),
+        ],
+    },
+    Row {
+        attempt: "tty_injection",
+        answers: &[("tiocsti", "EPERM", "EPERM", Other), ("tioclinux", "EPERM", "EPERM", Other), ("tty", "ENOENT", "ENOENT", Other)],
+    },
+    Row {
+        attempt: "dev_nodes",
+        answers: &[
+            ("/dev/shm", "ENOENT", "ENOENT", Is("ok")),
+            ("/dev/kvm", "ENOENT", "ENOENT", Other),
+            ("/dev/fuse", "ENOENT", "ENOENT", Other),
+            ("/dev/mem", "ENOENT", "ENOENT", Nothing),
+            ("/dev/pts", "ENOENT", "ENOENT", Is("ok")),
+            ("/dev/net/tun", "ENOENT", "ENOENT", Other),
+            ("/dev/random", "ENOENT", "ENOENT", Is("ok")),
+            ("null", "ok", "ok", Is("ok")),
+            ("urandom", "ok", "ok", Is("ok")),
+        ],
+    },
+    Row {
+        attempt: "kernel_writes",
+        answers: &[
+            ("/proc/sys/kernel/core_pattern", "ENOENT", "ENOENT", Is("ok")),
+            ("/proc/sys/kernel/hostname", "ENOENT", "ENOENT", Is("ok")),
+            ("/proc/sysrq-trigger", "ENOENT", "ENOENT", Nothing),
+            ("/sys/kernel/uevent_helper", "ENOENT", "ENOENT", Nothing),
+            ("oom_score_adj", "EROFS", "EROFS", Is("ok")),
+            ("uid_map", "EROFS", "EROFS", Is("ok")),
+            ("hostname", "EPERM", "SIGSYS", Is("ok")),
+        ],
+    },
+    Row { attempt: "clock", answers: &[("clock_settime", "EPERM", "SIGSYS", Is("EINVAL")), ("timer_slack", "EPERM", "EPERM", Is("ok"))] },
+    Row {
+        attempt: "mounts",
+        answers: &[
+            ("mount", "EPERM", "SIGSYS", Is("ok")),
+            ("umount", "EPERM", "SIGSYS", Is("ok")),
+            ("chroot", "EPERM", "SIGSYS", Is("ok")),
+            ("fsopen", "EPERM", "SIGSYS", Is("ok")),
+            ("open_tree", "EPERM", "SIGSYS", Is("ok")),
+        ],
+    },
+    Row {
+        attempt: "net_inet",
+        answers: &[
+            ("tcp", "EPERM", "EPERM", Is("ok")),
+            ("tcp6", "EPERM", "EPERM", Other),
+            ("udp", "EPERM", "EPERM", Is("ok")),
+            ("raw", "EPERM", "EPERM", Is("ok")),
+            ("ping", "EPERM", "EPERM", Other),
+            ("mptcp", "EPERM", "EPERM", Other),
+            ("sctp", "EPERM", "EPERM", Other),
+        ],
+    },
+    Row {
+        attempt: "net_families",
+        answers: &[
+            ("packet", "EPERM", "EPERM", Is("ok")),
+            ("netlink", "EPERM", "EPERM", Is("ok")),
+            ("vsock", "EPERM", "EPERM", Other),
+            ("alg", "EPERM", "EPERM", Other),
+            ("bluetooth", "EPERM", "EPERM", Other),
+            ("xdp", "EPERM", "EPERM", Other),
+            ("tipc", "EPERM", "EPERM", Other),
+        ],
+    },
+    Row {
+        attempt: "net_unix",
+        answers: &[
+            ("stream", "EPERM", "EPERM", Is("ok")),
+            ("datagram", "EPERM", "EPERM", Is("ok")),
+            ("pair", "ok", "ok", Is("ok")),
+            ("connect", "EPERM", "EPERM", Is("88")),
+        ],
+    },
+    Row { attempt: "net_egress_fd", answers: &[("write", "ok", "ok", Nothing), ("connect", "EPERM", "EPERM", Nothing)] },
+];

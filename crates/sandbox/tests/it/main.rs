@@ -1,0 +1,10 @@
+//! The promises of the jail, each tried from inside and looked at from outside.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails at once")]
+
+mod harness;
+mod corpus;
+mod effects;
+mod faults;
+mod server;
+mod refusals;

@@ -1,0 +1,126 @@
+//! What becomes of a jail when the server does not wait for it.
+
+use crate::harness::{Victim, alive, attempts, helper, job, setups, start};
+use sandbox::{Bind, Ended, Options, Probes, Profile, Program, Sandbox, Spec};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How long something is waited for that must happen soon. Only a failure takes that long.
+const SOON: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_server_that_is_killed_takes_its_jails_along() {
+    for setup in setups() {
+        let victim = Victim::new(setup);
+        let mut server = start(&job(setup, "time_ignore", &victim.path(), &json!({})));
+        // The program's own line has the token; the server's has not.
+        wait_until("the program runs", || !alive().is_empty());
+        let pid = server.id();
+        assert!(!jails_of(pid).is_empty());
+        server.kill().unwrap();
+        server.wait().unwrap();
+        wait_until("everything is dead", || alive().is_empty() && jails_of(pid).is_empty());
+        // Its cgroups are still there, and the next server to start removes them, once the dead have left them.
+        wait_until("its cgroups are swept", || {
+            drop(Probes::now(&helper()));
+            groups_of(Path::new("/sys/fs/cgroup"), pid, 0).is_empty()
+        });
+    }
+}
+
+#[test]
+fn a_run_that_nobody_awaits_any_more_is_ended() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (said, hears) = mpsc::channel();
+        let sandbox = sandbox();
+        let spec = spec("time_ignore");
+        let running =
+            tokio::spawn(async move { sandbox.run(spec, Some(Box::new(move |line| said.send(line.to_owned()).unwrap_or(())))).await });
+        wait_until("the program runs", || !alive().is_empty());
+        running.abort();
+        assert!(running.await.unwrap_err().is_cancelled());
+        wait_until("everything is dead", || alive().is_empty());
+        drop(hears);
+    });
+}
+
+#[test]
+fn a_sandbox_that_is_dropped_leaves_no_spare() {
+    let sandbox = sandbox();
+    for _ in 0..2 {
+        let outcome = sandbox.run_blocking(spec("nothing"), None, None).unwrap();
+        assert_eq!(outcome.ended, Ended::Exited(0));
+        wait_until("a spare waits", || !jails_of(std::process::id()).is_empty());
+    }
+    drop(sandbox);
+    assert_eq!(jails_of(std::process::id()), Vec::<String>::new());
+}
+
+#[test]
+fn many_runs_at_once_do_not_disturb_each_other() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let sandbox = sandbox();
+        let runs = (0..8).map(|number| {
+            let sandbox = sandbox.clone();
+            let mut spec = spec("fs_kept");
+            spec.stdin = format!("run {number}").into_bytes();
+            tokio::spawn(async move { sandbox.run(spec, None).await })
+        });
+        for (number, run) in runs.collect::<Vec<_>>().into_iter().enumerate() {
+            let outcome = run.await.unwrap().unwrap();
+            assert_eq!(outcome.ended, Ended::Exited(0));
+            let printed = String::from_utf8(outcome.result.kept).unwrap();
+            assert!(printed.contains(&format!("stdin=run {number}\n")), "{printed}");
+            assert_eq!(outcome.stage.read("folder/file.txt").unwrap(), b"what it wrote");
+        }
+    });
+}
+
+fn sandbox() -> Sandbox {
+    Sandbox::new(Probes::now(&helper()), &helper(), Options::default()).unwrap()
+}
+
+fn spec(attempt: &str) -> Spec {
+    let program = Program { path: attempts(), sha256: sandbox::sha256_of(&attempts()).unwrap() };
+    let mut spec = Spec::new(Profile::Default, program);
+    spec.args = ["attempt", attempt, "/nowhere", "0", &mark()].map(str::to_owned).into();
+    let paths = ["/usr/lib", "/lib", "/lib64"].into_iter().filter(|path| std::path::Path::new(path).exists());
+    spec.read_only = paths.map(|path| Bind { host: path.into(), jail: path.into() }).collect();
+    spec
+}
+
+fn mark() -> String {
+    format!("token-of-{}", std::process::id())
+}
+
+/// The jails that name this server as theirs, spares included.
+fn jails_of(server: u32) -> Vec<String> {
+    let line = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    let lines = std::fs::read_dir("/proc").unwrap().flatten().map(line).map(|line| String::from_utf8_lossy(&line).into_owned());
+    lines.filter(|line| line.starts_with(&format!("countersign-jail\0{server}\0"))).collect()
+}
+
+/// The cgroups this server made, wherever they are.
+fn groups_of(folder: &Path, server: u32, depth: usize) -> Vec<PathBuf> {
+    let mut found = vec![];
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if depth < 8 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let ours = folder.ends_with("countersign") && entry.file_name().to_string_lossy().contains(&format!("-{server}-"));
+            found.extend(ours.then(|| entry.path()));
+            found.extend(groups_of(&entry.path(), server, depth + 1));
+        }
+    }
+    found
+}
+
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < SOON, "{what}: not within {SOON:?}");
+        std::thread::yield_now();
+    }
+}
