@@ -14,6 +14,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Before anything else, a thread above all: this process may be one that confines another.
+    server::become_jail_if_asked();
     server::init_process();
     ExitCode::from(commands::main(std::env::args_os()).code())
 }

@@ -51,6 +51,11 @@ pub struct Started {
     pub workspace: PathBuf,
 }
 
+/// The first thing a process does: where it was started to confine a program, it does that and never comes back.
+pub fn become_jail_if_asked() {
+    sandbox::main_if_asked();
+}
+
 /// What a process needs before anything else: the TLS provider.
 pub fn init_process() {
     // A second call finds the provider there; that is as good.
