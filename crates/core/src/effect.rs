@@ -1,7 +1,7 @@
 //! What surrounds an effect: what was kept before it, what was checked after it, and what was done when a check failed.
 
 use crate::source::Output;
-use crate::{PrincipalId, Timestamp};
+use crate::{PrincipalId, Tier, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -138,6 +138,30 @@ fn lies_in(path: &str, folder: &str) -> bool {
         (Some(path), Some(folder)) => path.starts_with(&folder),
         // What cannot be understood forbids nothing it does not name, and allows nothing.
         (None, _) | (_, None) => false,
+    }
+}
+
+/// What a caller wants stricter than we would have it. It can only tighten.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// At least as risky as this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
+    /// At most this long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// At most this many tries after the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries_max: Option<u32>,
+    /// What the caller calls the target; a label within our own key for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaker_label: Option<String>,
+}
+
+impl Bounds {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 

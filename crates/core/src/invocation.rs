@@ -1,7 +1,7 @@
 //! One request to perform one action, with its life.
 
 use crate::decision::{Decision, GateVerdict};
-use crate::effect::{Aftermath, Purpose, Scope};
+use crate::effect::{Aftermath, Bounds, Purpose, Scope};
 use crate::grant::GrantScope;
 use crate::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
@@ -206,6 +206,9 @@ pub struct Claimed {
     pub time: Option<String>,
     pub device: Option<String>,
     pub actor: Option<String>,
+    /// Whom the caller says it acts as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
 }
 
 /// What redaction took out, and the way back.
@@ -280,6 +283,9 @@ pub struct Invocation {
     /// Where the caller wants it to act at most.
     #[serde(default, skip_serializing_if = "Scope::is_unbounded")]
     pub scope: Scope,
+    /// What the caller wants stricter than we would have it.
+    #[serde(default, skip_serializing_if = "Bounds::is_empty")]
+    pub bounds: Bounds,
     /// Commands the caller wants run after the effect, each of which must succeed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,

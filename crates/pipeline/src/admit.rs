@@ -99,6 +99,7 @@ impl Admitted {
                 intention: held.intention,
                 reverses: held.reverses.clone(),
                 scope: held.scope.clone(),
+                bounds: held.bounds.clone(),
                 commands: held.commands.clone(),
                 reason: held.reason.clone(),
                 claimed: held.claimed.clone(),

@@ -86,7 +86,7 @@ impl Catalogue {
     }
 
     /// Every action there is now. A source that cannot be asked has none.
-    pub(crate) async fn all_actions(&self, org: &OrgId) -> Vec<Arc<Action>> {
+    pub async fn all_actions(&self, org: &OrgId) -> Vec<Arc<Action>> {
         let listed = self.list(org).await.into_iter().filter_map(|source| match source.listed {
             Listed::Actions(actions) => Some(actions),
             Listed::Failed { .. } => None,

@@ -173,7 +173,7 @@ impl Pipeline {
         });
         let rules = policy::Rules { version: *rules_version, modes, band: space.band, policies: gated.policies };
         let facts = policy::Facts {
-            tier: resolved.action().tier,
+            tier: resolved.tier(),
             drift: resolved.drift,
             asks: policy::asking(&gated.gates),
             stopped: stopped.map(|switch| switch.scope.clone()),
@@ -237,11 +237,10 @@ fn stopped_by(decision: &Decision) -> Option<&SwitchScope> {
 }
 
 fn denial_of(gated: &Gated, decision: &Decision) -> Failure {
-    let action = gated.validated.resolved.action();
+    let (action, tier) = (gated.validated.resolved.action(), gated.validated.resolved.tier());
     if let Some(scope) = stopped_by(decision) {
         return Failure { code: "stopped".into(), message: format!("a kill switch on `{scope}` is on: nothing it covers is executed") };
     }
-    let message =
-        format!("action `{}` ({}) is denied: mode `{}` from `{}`", action.id, action.tier, decision.mode, decision.source.as_str());
+    let message = format!("action `{}` ({tier}) is denied: mode `{}` from `{}`", action.id, decision.mode, decision.source.as_str());
     Failure { code: "denied_by_mode".into(), message }
 }

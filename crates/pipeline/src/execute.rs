@@ -152,7 +152,8 @@ impl Pipeline {
                 return Ok(answer);
             };
             // A transient error says that nothing was done: only then is another try safe.
-            if !error.is_transient() || invocation.attempts >= self.inner.settings.attempts_max {
+            let wanted = invocation.bounds.retries_max.map_or(u32::MAX, |retries| retries.saturating_add(1));
+            if !error.is_transient() || invocation.attempts >= self.inner.settings.attempts_max.min(wanted) {
                 return Ok(answer);
             }
             tokio::time::sleep(self.backoff(invocation.attempts, error)).await;
@@ -323,7 +324,7 @@ impl Pipeline {
 
     /// The params, kept sealed until it ends, so that a crash leaves enough to find out what happened.
     fn kept_params(&self, cleared: &Cleared, row: Row) -> Result<Option<Vec<u8>>, Error> {
-        let is_write = cleared.gated().validated.resolved.action().tier.class() != Class::Read;
+        let is_write = cleared.gated().validated.resolved.tier().class() != Class::Read;
         if row == Row::Insert && is_write { seal_params(cleared.gated()).map(Some) } else { Ok(None) }
     }
 
@@ -536,7 +537,7 @@ enum Started {
 /// Reads that spend nothing can simply be made again: they need no intent. Everything else does.
 fn needs_intent(cleared: &Cleared) -> bool {
     let validated = &cleared.gated().validated;
-    validated.resolved.action().tier.class() != Class::Read
+    validated.resolved.tier().class() != Class::Read
         || cleared.approval().is_some()
         || cleared.grant().is_some()
         || validated.idempotency_key.is_some()

@@ -7,7 +7,7 @@ use crate::resolve::Resolved;
 use crate::validate::errors_of;
 use crate::{Error, ParamError, Pipeline, Request};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};
-use countersign_core::effect::Scope;
+use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::{ActionId, Decision, GrantId, InvocationId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
 use policy::scan::Label;
@@ -60,7 +60,7 @@ pub struct Explanation {
 impl Pipeline {
     pub async fn explain(&self, question: Question) -> Result<Explanation, Error> {
         let resolved = self.imagine(&question).await?;
-        let (action, tier, drift) = (resolved.action().id.clone(), resolved.action().tier, resolved.drift);
+        let (action, tier, drift) = (resolved.action().id.clone(), resolved.tier(), resolved.drift);
         let Admitted { session, request, space, .. } = &resolved.admitted;
         let (session, principal, quorum) = (session.clone(), request.principal.clone(), space.quorum.of(tier));
         let errors = if question.params.is_some() { errors_of(&resolved) } else { Vec::new() };
@@ -127,6 +127,7 @@ impl Pipeline {
             intention: Intention::Effect,
             reverses: None,
             scope: Scope::default(),
+            bounds: Bounds::default(),
             commands: Vec::new(),
             reason: None,
             claimed: question.claimed.clone(),

@@ -45,7 +45,7 @@ fn fits(grant: &Grant, gated: &Gated) -> bool {
 /// nobody approves their own calls nobody grants them either.
 fn stands_in(grant: &Grant, gated: &Gated) -> bool {
     let Admitted { space, request, .. } = &gated.validated.resolved.admitted;
-    let is_by_all = space.quorum.of(gated.validated.resolved.action().tier) <= 1 || grant.invocation.is_some();
+    let is_by_all = space.quorum.of(gated.validated.resolved.tier()) <= 1 || grant.invocation.is_some();
     let is_own = match &grant.given_by {
         Some(PrincipalId::User(user)) => request.principal.owner.as_ref() == Some(user),
         Some(PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_)) | None => true,

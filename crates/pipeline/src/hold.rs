@@ -247,7 +247,7 @@ pub(crate) fn bound(gated: &Gated, decision: &Decision, policy_slice: Digest, no
         connection: None,
         connection_version: None,
         action: action.id.clone(),
-        tier: action.tier,
+        tier: resolved.tier(),
         params: gated.validated.digests.params,
         raw: gated.validated.digests.raw,
         structural: gated.validated.digests.structural,

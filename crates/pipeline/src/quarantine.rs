@@ -155,6 +155,7 @@ pub(crate) fn request_of(first: &Invocation, principal: Principal, params: Value
         intention: first.intention,
         reverses: first.reverses.clone(),
         scope: first.scope.clone(),
+        bounds: first.bounds.clone(),
         commands: first.commands.clone(),
         reason: first.reason.clone(),
         claimed: first.claimed.clone(),

@@ -5,7 +5,7 @@ use crate::catalogue::Catalogue;
 use crate::policies::Compiled;
 use crate::stage::Stages;
 use crate::waiters::Waiters;
-use countersign_core::effect::Scope;
+use countersign_core::effect::{Bounds, Scope};
 use countersign_core::fault::Faults;
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::keyring::Keyring;
@@ -39,6 +39,8 @@ pub struct Request {
     pub reverses: Option<InvocationId>,
     /// Where the caller wants it to act at most.
     pub scope: Scope,
+    /// What the caller wants stricter than we would have it.
+    pub bounds: Bounds,
     /// Commands the caller wants run after the effect, each of which must succeed.
     pub commands: Vec<String>,
     /// What the caller says about time, device and actor: recorded, never evaluated.

@@ -7,7 +7,7 @@ use crate::{Error, Pipeline};
 use countersign_core::decision::Drift;
 use countersign_core::ledger::ArchivedDefinition;
 use countersign_core::source::Source;
-use countersign_core::{Action, ActionId, Digest};
+use countersign_core::{Action, ActionId, Digest, Tier};
 use std::sync::Arc;
 
 /// A request whose action is known.
@@ -22,6 +22,11 @@ pub(crate) struct Resolved {
 impl Resolved {
     pub(crate) fn action(&self) -> &Action {
         &self.definition.action
+    }
+
+    /// How risky the call is: as its definition says, or more if the caller says so.
+    pub(crate) fn tier(&self) -> Tier {
+        self.admitted.request.bounds.tier.map_or(self.action().tier, |said| said.max(self.action().tier))
     }
 }
 

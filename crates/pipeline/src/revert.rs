@@ -32,6 +32,7 @@ impl Pipeline {
             intention: Intention::Revert,
             reverses: Some(id.clone()),
             scope: Scope::default(),
+            bounds: reversed.bounds.clone(),
             commands: Vec::new(),
             reason,
             claimed: None,

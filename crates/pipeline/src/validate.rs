@@ -80,7 +80,7 @@ pub(crate) fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
         let message = format!("must have 1 to {} characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
         errors.push(ParamError { pointer: "/idempotency_key".into(), message });
     }
-    let claimed = request.claimed.iter().flat_map(|claimed| [&claimed.time, &claimed.device, &claimed.actor]).flatten();
+    let claimed = request.claimed.iter().flat_map(|claimed| [&claimed.time, &claimed.device, &claimed.actor, &claimed.subject]).flatten();
     for word in claimed.filter(|word| word.chars().count() > limits::CLAIMED_CHARS_MAX || word.contains('\0')) {
         let message = format!(
             "`{}…` is longer than {} characters, or holds U+0000",

@@ -3,6 +3,7 @@
 mod actions;
 mod body;
 mod caller;
+mod compat;
 mod canaries;
 mod consents;
 mod crossings;
@@ -83,6 +84,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(invocations::snooze))
         .routes(routes!(invocations::revert))
         .routes(routes!(invocations::settle))
+        .routes(routes!(compat::execute))
+        .routes(routes!(compat::plan))
         .routes(routes!(links::create))
         .routes(routes!(invocations::entries))
         .routes(routes!(receipts::list))

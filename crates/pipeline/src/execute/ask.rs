@@ -31,14 +31,14 @@ impl<'a> Subject<'a> {
     }
 
     fn context(&self) -> CallContext {
-        let Invocation { org, space, session, id, attempts, evidence, scope, trace_id, .. } = self.invocation;
+        let Invocation { org, space, session, id, attempts, evidence, scope, bounds, trace_id, .. } = self.invocation;
         CallContext {
             org: org.clone(),
             space: space.clone(),
             session: session.clone(),
             invocation: id.clone(),
             attempt: (*attempts).max(1),
-            timeout_ms: self.definition.action.timeout_ms.clamp(1, CALL_TIMEOUT_MS),
+            timeout_ms: bounds.timeout_ms.unwrap_or(u64::MAX).min(self.definition.action.timeout_ms).clamp(1, CALL_TIMEOUT_MS),
             prepared: evidence.clone(),
             failed_checks: Vec::new(),
             scope: scope.clone(),

@@ -812,8 +812,10 @@ fn class_15_a_definition_that_is_not_archived_or_not_that_one() {
     check_bundle(Class::DecisionNotReproduced, None, |bundle| {
         bundle.lines.push(Line::Definition { digest: digest("a"), body: "b".to_owned() });
     });
-    // The archived definition says R0: at R1 the same decision would have been made, but not about this action.
-    check(Story::new().with(at::GATED, "/tier", json!("R1")), Class::DecisionNotReproduced, at::GATED);
+    // The archived definition says R0, and the caller may say R1. It says R3, and nobody may say R2, though that is decided alike.
+    holds(&Story::new().with(at::GATED, "/tier", json!("R1")).seal());
+    let lowered = Story::new().with(at::SEND_INTENT, "/tier", json!("R2")).with(at::SEND, "/tier", json!("R2"));
+    check(lowered, Class::DecisionNotReproduced, at::SEND_INTENT);
     let read = json!(Story::new().receipt(at::READ).definition);
     check(Story::new().with(at::DENIED, "/definition", read), Class::DecisionNotReproduced, at::DENIED);
 }

@@ -18,7 +18,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::action::Class;
-use countersign_core::effect::Scope;
+use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX, REASON_CHARS_MAX};
 use countersign_core::principal::Permission;
@@ -66,10 +66,16 @@ pub(super) async fn invoke(
             approval_ref,
             intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
             reason: body.reason,
-            claimed: body.context.map(|context| Claimed { time: context.time, device: context.device, actor: context.actor }),
+            claimed: body.context.map(|context| Claimed {
+                time: context.time,
+                device: context.device,
+                actor: context.actor,
+                subject: None,
+            }),
             provenance: labels(body.provenance),
             reverses: None,
             scope: body.scope.map(Scope::from).unwrap_or_default(),
+            bounds: Bounds::default(),
             commands: Vec::new(),
             trace_id: caller.trace_id,
         })

@@ -9,6 +9,7 @@ mod approvals;
 mod bad_input;
 mod bands;
 mod changing_rules;
+mod compat;
 mod consents;
 mod drift;
 mod effects;

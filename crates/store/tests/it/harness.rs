@@ -1,10 +1,11 @@
 //! A store with tenants in it, and everything an invocation's life is made of, ready to be handed to the ledger.
 
 use countersign_core::decision::ModeSource;
+use countersign_core::effect::{Aftermath, Bounds, Purpose, Scope};
 use countersign_core::invocation::{Answer, Beyond, Binding, Deadline, Digests, Intention};
 use countersign_core::ledger::{
-    Approval, Approve, ArchivedDefinition, Begin, Begun, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse, Hold, KeyFate,
-    Ledger, NewReservation, Row,
+    Approval, Approve, ArchivedDefinition, Begin, BeginAgain, Begun, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse, Hold,
+    KeyFate, Ledger, NewReservation, Row,
 };
 use countersign_core::session::{Attendance, Session};
 use countersign_core::{
@@ -235,6 +236,13 @@ impl Tenant {
             redacted: None,
             released_from: None,
             policies: None,
+            purpose: Purpose::Effect,
+            aftermath: Aftermath::default(),
+            reverses: None,
+            scope: Scope::default(),
+            bounds: Bounds::default(),
+            commands: Vec::new(),
+            announced: None,
             attempts: 0,
             created_at: self.clock.now(),
             started_at: None,
@@ -281,6 +289,7 @@ impl Tenant {
         running.started_at = Some(self.clock.now());
         Begin {
             intent: self.intent(&running),
+            sealed_params: None,
             reservation: self.reservation(invocation),
             invocation: running,
             row,
@@ -313,6 +322,10 @@ impl Tenant {
         EventDraft { id: self.draw(EventId::new), name: status.event_name(), key: invocation.id.to_string(), body: "{}".into() }
     }
 
+    pub(crate) fn again(&self, invocation: &Invocation, rules_version: Option<i64>) -> BeginAgain {
+        BeginAgain { invocation: invocation.clone(), intent: self.intent(invocation), rules_version }
+    }
+
     pub(crate) fn intent(&self, invocation: &Invocation) -> EntryDraft {
         let id = self.draw(IntentId::new);
         let body = IntentBody {
@@ -331,6 +344,8 @@ impl Tenant {
             grant: invocation.grant.clone(),
             idempotency_key: invocation.idempotency_key.as_deref().map(sha256),
             profile: "in_process".into(),
+            evidence: None,
+            purpose: Purpose::Effect,
             trace_id: invocation.trace_id.clone(),
         };
         EntryDraft { id: EntryId::Intent(id), body: body.to_canonical().unwrap() }

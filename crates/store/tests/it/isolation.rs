@@ -346,7 +346,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let begin = Begin { rules_version, ..ours.tenant.begin(&claimed(&theirs.pending), Row::From(Status::Pending)) };
     assert_eq!(store.begin(begin).await, Ok(Begun::Missing));
     let running = claimed(&theirs.running);
-    assert_eq!(store.begin_again(running.clone(), ours.tenant.intent(&running), rules_version).await, Ok(Begun::Missing));
+    assert_eq!(store.begin_again(ours.tenant.again(&running, Some(rules_version))).await, Ok(Begun::Missing));
     let granted = Invocation { grant: Some(theirs.grant.clone()), ..ours.tenant.calling(WRITE, Status::Running) };
     let begin = Begin { rules_version, ..ours.tenant.begin(&granted, Row::Insert) };
     assert_eq!(store.begin(begin).await, Ok(Begun::GrantSpent), "another org's grant allows nothing");

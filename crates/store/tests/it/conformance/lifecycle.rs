@@ -159,13 +159,13 @@ async fn every_further_attempt_has_its_own_intent(kind: Kind) {
     let mut running = tenant.running(store).await;
     for attempt in 2..=3 {
         running.attempts = attempt;
-        assert_eq!(store.begin_again(running.clone(), tenant.intent(&running), 0).await, Ok(Begun::Started));
+        assert_eq!(store.begin_again(tenant.again(&running, Some(0))).await, Ok(Begun::Started));
         assert_eq!(row(store, &running).await.attempts, attempt);
     }
     let missing = tenant.reading();
-    assert_eq!(store.begin_again(missing.clone(), tenant.intent(&missing), 0).await, Ok(Begun::Missing));
+    assert_eq!(store.begin_again(tenant.again(&missing, Some(0))).await, Ok(Begun::Missing));
     store.finish(tenant.finish(&running, Row::From(Status::Running), Status::Failed).into()).await.unwrap();
-    assert_eq!(store.begin_again(running.clone(), tenant.intent(&running), 0).await, Ok(Begun::Not(Status::Failed)));
+    assert_eq!(store.begin_again(tenant.again(&running, Some(0))).await, Ok(Begun::Not(Status::Failed)));
     let report = world.verify(&tenant).await;
     assert_eq!((report.intents, report.receipts), (3, 1));
 }

@@ -1,0 +1,360 @@
+//! The envelopes of two older contracts, field by field, and the only place that knows their words: an action request answered
+//! with a receipt (`tool_id`, `ok`, `skipped`), and an action plan answered with a result (`actionType`, `queued`, `rejected`).
+//! Whatever a caller says of risk, time, place or checks can only tighten what we would do.
+
+use crate::invocation::{InvocationView, ScopeView};
+use crate::receipt::EntryView;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// Asks for one action, in the words of the older contract.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ActionRequest {
+    /// The caller's own name for the request; given back.
+    #[serde(default)]
+    pub action_id: Option<String>,
+    /// Whom the caller says it acts as: recorded, never evaluated.
+    #[serde(default)]
+    pub subject_id: Option<String>,
+    /// Id or name of the session's space; another one is refused.
+    #[serde(default)]
+    pub space_id: Option<String>,
+    /// `<source>.<name>`.
+    #[schema(example = "files.write_text")]
+    pub tool_id: String,
+    #[serde(default = "empty_object")]
+    #[schema(value_type = Object)]
+    pub params: Value,
+    #[serde(default)]
+    pub qos: Option<Qos>,
+    /// What the caller knows of the moment: recorded, never evaluated.
+    #[serde(default)]
+    pub policy_ctx: Option<PolicyContext>,
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
+    #[serde(default)]
+    pub dry_run: bool,
+    #[serde(default)]
+    pub trace_id: Option<String>,
+    /// The session it is asked in; an agent's own when absent.
+    #[serde(default)]
+    pub session_id: Option<String>,
+}
+
+/// How long and how often a caller wants it tried, at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Qos {
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    #[serde(default)]
+    pub max_retries: Option<u32>,
+    /// What the caller calls the target; a label within our own key for it.
+    #[serde(default)]
+    pub circuit_breaker_key: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyContext {
+    #[serde(default)]
+    pub actor: Option<String>,
+    #[serde(default)]
+    pub device: Option<String>,
+    #[serde(default)]
+    pub time: Option<String>,
+}
+
+/// What became of an action request, in the words of the older contract.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ActionReceipt {
+    /// Null while it waits for a person.
+    pub receipt_id: Option<String>,
+    pub action_id: Option<String>,
+    pub tool_id: String,
+    pub space_id: String,
+    pub subject_id: Option<String>,
+    /// `ok`, `error`, `skipped` (it waits for a person) or `quarantined`.
+    pub status: String,
+    pub error: Option<ErrorView>,
+    /// Redacted, and pruned when large.
+    #[schema(value_type = Object)]
+    pub inputs: Value,
+    #[schema(value_type = Option<Object>)]
+    pub outputs: Option<Value>,
+    /// `ok`, `deny`, `needs_approval`, `quarantine`, `redacted` or `n/a`, by gate.
+    pub policy: BTreeMap<String, String>,
+    pub cost: CostView,
+    pub timing: TimingView,
+    pub idempotency_key: Option<String>,
+    pub trace_id: String,
+    /// Null while it waits for a person.
+    pub reward: Option<RewardView>,
+    pub dry_run: bool,
+    /// An earlier request under the same key answers.
+    pub replayed: bool,
+    pub invocation_id: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ErrorView {
+    pub code: String,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CostView {
+    /// Null where the effect ran inside the server and no honest figure exists.
+    pub cpu_ms: Option<u64>,
+    /// Null: nothing here measures it.
+    pub energy_mwh: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TimingView {
+    pub queued_ms: u64,
+    pub exec_ms: u64,
+    pub total_ms: u64,
+    pub started_at: Option<String>,
+    pub ended_at: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RewardView {
+    pub scalar: f64,
+    pub components: BTreeMap<String, f64>,
+}
+
+/// A planned action, in the words of the other older contract.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ActionPlan {
+    /// The planner's own name for it; given back.
+    #[serde(default)]
+    pub action_id: Option<String>,
+    /// `<source>.<name>`, or a name that only one source has.
+    pub action_type: String,
+    /// `R0` to `R4`. It can only raise the risk; without it the plan counts as R4.
+    #[serde(default)]
+    pub risk_tier: Option<String>,
+    /// Shown and recorded, never evaluated.
+    #[serde(default)]
+    pub confidence: Option<f64>,
+    #[serde(default)]
+    pub reason: Option<String>,
+    #[serde(default = "empty_object")]
+    #[schema(value_type = Object)]
+    pub input: Value,
+    /// How the planner would take it back. A write of tier R2 needs one, unless the action itself keeps what undoes it.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub rollback_plan: Option<Value>,
+    #[serde(default)]
+    pub verification: Option<PlannedVerification>,
+    #[serde(default)]
+    pub scope: Option<PlannedScope>,
+    /// The session it is asked in; an agent's own when absent.
+    #[serde(default)]
+    pub session_id: Option<String>,
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedVerification {
+    #[serde(default)]
+    pub required: Option<bool>,
+    /// Run after the effect, besides what the action checks itself; each must be on the server's list of commands.
+    #[serde(default)]
+    pub commands: Vec<String>,
+}
+
+/// Where the plan may act at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlannedScope {
+    #[serde(default)]
+    pub allowed_files: Vec<String>,
+    #[serde(default)]
+    pub allowed_dirs: Vec<String>,
+    #[serde(default)]
+    pub forbidden_files: Vec<String>,
+}
+
+impl From<PlannedScope> for ScopeView {
+    fn from(scope: PlannedScope) -> Self {
+        Self { allowed_files: scope.allowed_files, allowed_dirs: scope.allowed_dirs, forbidden_files: scope.forbidden_files }
+    }
+}
+
+/// What became of a plan, in its own words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanResult {
+    /// `succeeded`, `reverted`, `queued`, `rejected` or `failed`.
+    pub status: String,
+    pub action_id: Option<String>,
+    pub action_type: String,
+    pub risk_tier: String,
+    #[schema(value_type = Object)]
+    pub output: Value,
+    pub verification: PlanVerification,
+    pub repair: PlanRemedy,
+    pub rollback: PlanRemedy,
+    /// What a planner learns from: the invocation, its receipt, the reward, and why it did not succeed.
+    #[schema(value_type = Object)]
+    pub feedback: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlanVerification {
+    pub ok: bool,
+    pub checks: Vec<PlanCheck>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlanCheck {
+    pub name: String,
+    pub ok: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlanRemedy {
+    pub attempted: bool,
+    pub ok: bool,
+}
+
+fn empty_object() -> Value {
+    Value::Object(Map::new())
+}
+
+/// What the caller is told back of what it sent.
+#[derive(Clone, Debug, Default)]
+pub struct Echo {
+    pub action_id: Option<String>,
+    pub subject_id: Option<String>,
+    pub trace_id: Option<String>,
+}
+
+impl ActionReceipt {
+    /// `entry` is the receipt's, absent while it waits; `result` is whole where the stored one may be pruned.
+    pub fn new(view: InvocationView, entry: Option<&EntryView>, result: Option<Value>, replayed: bool, echo: Echo) -> Self {
+        let body = entry.map_or(&Value::Null, |entry| &entry.payload["body"]);
+        let number = |pointer: &str| body.pointer(pointer).and_then(Value::as_u64);
+        Self {
+            receipt_id: view.receipt.as_ref().map(|receipt| receipt.id.clone()),
+            action_id: echo.action_id,
+            tool_id: view.action,
+            space_id: view.space_id,
+            subject_id: echo.subject_id.or(Some(view.principal)),
+            status: receipt_status(&view.status).to_owned(),
+            error: view.error.map(|error| ErrorView { code: error.code, message: error.message }),
+            inputs: view.params,
+            outputs: result.or(view.result),
+            policy: view.gates.iter().map(|gate| (gate.gate.to_string(), gate_word(&gate.verdict).to_owned())).collect(),
+            cost: CostView { cpu_ms: number("/cost/cpu_ms"), energy_mwh: None },
+            timing: TimingView {
+                queued_ms: number("/timing/queued_ms").unwrap_or_default(),
+                exec_ms: number("/timing/exec_ms").unwrap_or_default(),
+                total_ms: number("/timing/total_ms").unwrap_or_default(),
+                started_at: view.started_at,
+                ended_at: view.completed_at,
+            },
+            idempotency_key: view.idempotency_key,
+            trace_id: echo.trace_id.unwrap_or(view.trace_id),
+            reward: reward_of(body),
+            dry_run: view.dry_run,
+            replayed,
+            invocation_id: view.id,
+        }
+    }
+}
+
+impl PlanResult {
+    pub fn new(view: InvocationView, entry: Option<&EntryView>, result: Option<Value>, plan: &ActionPlan) -> Self {
+        let body = entry.map_or(&Value::Null, |entry| &entry.payload["body"]);
+        let remedy = |remedy: Option<crate::invocation::RemedyView>| {
+            remedy.map_or_else(PlanRemedy::default, |remedy| PlanRemedy { attempted: remedy.attempted, ok: remedy.ok })
+        };
+        let checks: Vec<_> = view.checks.iter().map(|check| PlanCheck { name: check.name.clone(), ok: check.ok }).collect();
+        Self {
+            status: plan_status(&view.status).to_owned(),
+            action_id: plan.action_id.clone(),
+            action_type: plan.action_type.clone(),
+            risk_tier: view.tier.to_string(),
+            output: result.or_else(|| view.result.clone()).unwrap_or_else(empty_object),
+            // Nothing looked at is nothing verified.
+            verification: PlanVerification { ok: !checks.is_empty() && checks.iter().all(|check| check.ok), checks },
+            repair: remedy(view.repair),
+            rollback: remedy(view.rollback),
+            feedback: json!({
+                "invocationId": view.id,
+                "receiptId": view.receipt.as_ref().map(|receipt| receipt.id.clone()),
+                "error": view.error,
+                "confidence": plan.confidence,
+                "reward": reward_of(body),
+            }),
+        }
+    }
+}
+
+fn reward_of(body: &Value) -> Option<RewardView> {
+    let part = |name: &str| body["reward"][name].as_i64().map(|millionths| millionths as f64 / 1_000_000.0);
+    let components = ["success", "quality", "cost", "latency"].into_iter().filter_map(|name| Some((name.to_owned(), part(name)?)));
+    Some(RewardView { scalar: part("scalar_millionths")?, components: components.collect() })
+}
+
+/// The words of the receipt contract.
+fn receipt_status(status: &str) -> &'static str {
+    match status {
+        "succeeded" => "ok",
+        "pending" | "approved" | "running" => "skipped",
+        "quarantined" => "quarantined",
+        _ => "error",
+    }
+}
+
+/// The terminal words of the plan contract.
+fn plan_status(status: &str) -> &'static str {
+    match status {
+        "succeeded" => "succeeded",
+        "reverted" => "reverted",
+        "pending" | "approved" | "running" => "queued",
+        "denied" | "quarantined" | "expired" | "cancelled" => "rejected",
+        _ => "failed",
+    }
+}
+
+fn gate_word(verdict: &str) -> &str {
+    if verdict == "not_applicable" { "n/a" } else { verdict }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countersign_core::Status;
+
+    #[test]
+    fn every_status_has_its_word_in_both_contracts() {
+        let words = |status: Status| (receipt_status(status.as_str()), plan_status(status.as_str()));
+        for (status, expected) in [
+            (Status::Pending, ("skipped", "queued")),
+            (Status::Approved, ("skipped", "queued")),
+            (Status::Running, ("skipped", "queued")),
+            (Status::Succeeded, ("ok", "succeeded")),
+            (Status::Failed, ("error", "failed")),
+            (Status::Reverted, ("error", "reverted")),
+            (Status::Denied, ("error", "rejected")),
+            (Status::Quarantined, ("quarantined", "rejected")),
+            (Status::Expired, ("error", "rejected")),
+            (Status::Cancelled, ("error", "rejected")),
+            (Status::InDoubt, ("error", "failed")),
+        ] {
+            assert_eq!(words(status), expected, "{status}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The doors of two older contracts. Each becomes an ordinary call at once; `api::compat` knows their words.
+
+use super::body::Strict;
+use super::caller::Caller;
+use super::problem::Refusal;
+use super::receipts::entry_view;
+use crate::App;
+use api::compat::{ActionPlan, ActionReceipt, ActionRequest, Echo, PlanResult};
+use api::invocation::{InvocationView, ScopeView};
+use api::receipt::EntryView;
+use api::{Code, Problem};
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use countersign_core::action::{Class, Reversibility};
+use countersign_core::effect::{Bounds, Scope};
+use countersign_core::invocation::{Claimed, Intention};
+use countersign_core::limits::CLAIMED_CHARS_MAX;
+use countersign_core::{Action, ActionId, Invocation, OrgId, Session, SessionId, SpaceId, Tier};
+use pipeline::{Outcome, Request};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Performs an action, asked for and answered in the words of the action request contract.
+#[utoipa::path(operation_id = "compat_execute", post, path = "/api/v1/actions/execute", tag = "compatibility", request_body = ActionRequest,
+    responses(
+        (status = 200, description = "What became of it, whatever that is.", body = ActionReceipt),
+        (status = 202, description = "It waits for a person.", body = ActionReceipt),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn execute(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<ActionRequest>,
+) -> Result<(StatusCode, Json<ActionReceipt>), Refusal> {
+    let session = session_of(&app, &caller, body.session_id.as_deref()).await?;
+    in_its_space(&app, &session, body.space_id.as_deref()).await?;
+    let qos = body.qos.unwrap_or_default();
+    let context = body.policy_ctx.unwrap_or_default();
+    let echo = Echo { action_id: body.action_id, subject_id: body.subject_id.clone(), trace_id: body.trace_id.clone() };
+    let outcome = app
+        .pipeline()
+        .invoke(Request {
+            session: session.id,
+            action: body.tool_id,
+            params: body.params,
+            idempotency_key: body.idempotency_key,
+            approval_ref: None,
+            intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
+            reverses: None,
+            scope: Scope::default(),
+            bounds: Bounds {
+                tier: None,
+                timeout_ms: qos.timeout_ms,
+                retries_max: qos.max_retries,
+                breaker_label: short("circuit_breaker_key", qos.circuit_breaker_key)?,
+            },
+            commands: Vec::new(),
+            reason: None,
+            claimed: Some(Claimed { time: context.time, device: context.device, actor: context.actor, subject: body.subject_id }),
+            provenance: BTreeMap::new(),
+            trace_id: short("trace_id", body.trace_id)?.unwrap_or(caller.trace_id),
+            principal: caller.principal,
+        })
+        .await?;
+    let Told { status, view, entry, result, replayed } = told(&app, &session.org, outcome).await?;
+    Ok((status, Json(ActionReceipt::new(view, entry.as_ref(), result, replayed, echo))))
+}
+
+/// Performs a planned action, answered in the words of the plan contract.
+#[utoipa::path(operation_id = "compat_plan", post, path = "/api/v1/actions/plans", tag = "compatibility", request_body = ActionPlan,
+    responses(
+        (status = 200, description = "What became of it, whatever that is.", body = PlanResult),
+        (status = 202, description = "It waits for a person.", body = PlanResult),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn plan(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<ActionPlan>,
+) -> Result<(StatusCode, Json<PlanResult>), Refusal> {
+    let session = session_of(&app, &caller, body.session_id.as_deref()).await?;
+    let tier = match &body.risk_tier {
+        Some(text) => Tier::parse(text).ok_or_else(|| Refusal::new(Code::InvalidRequest, "`riskTier` must be R0, R1, R2, R3 or R4"))?,
+        // What nobody has said is taken for the worst.
+        None => Tier::R4,
+    };
+    let action = action_meant(&app, &session.org, &body.action_type).await?;
+    has_a_way_back(&body, &action, tier.max(action.tier))?;
+    let verification = body.verification.clone().unwrap_or_default();
+    let outcome = app
+        .pipeline()
+        .invoke(Request {
+            session: session.id,
+            action: action.id.to_string(),
+            params: body.input.clone(),
+            idempotency_key: None,
+            approval_ref: None,
+            intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
+            reverses: None,
+            scope: body.scope.clone().map(|scope| Scope::from(ScopeView::from(scope))).unwrap_or_default(),
+            bounds: Bounds { tier: Some(tier), ..Bounds::default() },
+            commands: verification.commands,
+            reason: body.reason.clone(),
+            claimed: None,
+            provenance: BTreeMap::new(),
+            trace_id: caller.trace_id,
+            principal: caller.principal,
+        })
+        .await?;
+    let Told { status, view, entry, result, .. } = told(&app, &session.org, outcome).await?;
+    Ok((status, Json(PlanResult::new(view, entry.as_ref(), result, &body))))
+}
+
+/// The session that is named, else the agent's own.
+async fn session_of(app: &App, caller: &Caller, named: Option<&str>) -> Result<Session, Refusal> {
+    let id = match (named, &caller.principal.session) {
+        (Some(named), _) => named.to_owned(),
+        (None, Some(own)) => own.to_string(),
+        (None, None) => {
+            return Err(Refusal::new(Code::InvalidRequest, "`session_id` is needed: only an agent has a session of its own")
+                .hint("create one with `countersign session create`"));
+        }
+    };
+    let unknown = || Refusal::new(Code::UnknownSession, "there is no such session").hint("create one with `countersign session create`");
+    let id = SessionId::parse(&id).map_err(|_| unknown())?;
+    app.store().find_session(&caller.principal.org, &id).await?.ok_or_else(unknown)
+}
+
+/// A request for another space than its session's is not looked at any further.
+async fn in_its_space(app: &App, session: &Session, named: Option<&str>) -> Result<(), Refusal> {
+    let Some(named) = named else {
+        return Ok(());
+    };
+    let found = match SpaceId::parse(named) {
+        Ok(id) => Some(id),
+        Err(_) => app.store().find_space_by_name(&session.org, named).await?.map(|space| space.id),
+    };
+    if found.as_ref() == Some(&session.space) {
+        return Ok(());
+    }
+    Err(Refusal::new(Code::InvalidRequest, "`space_id` is not the space of the session")
+        .hint("see the session's space with `countersign session show`"))
+}
+
+/// The action a plan names in full, or by a name that only one source has.
+async fn action_meant(app: &App, org: &OrgId, name: &str) -> Result<Arc<Action>, Refusal> {
+    let unknown = || {
+        let shown: String = name.chars().take(160).collect();
+        Refusal::new(Code::UnknownAction, format!("there is no action `{shown}`, or more than one"))
+            .hint("list what there is with `countersign action list`")
+    };
+    let actions = app.pipeline().catalogue().all_actions(org).await;
+    if let Ok(id) = ActionId::parse(name) {
+        return actions.into_iter().find(|action| action.id == id).ok_or_else(unknown);
+    }
+    let mut named = actions.into_iter().filter(|action| action.id.name() == name);
+    match (named.next(), named.next()) {
+        (Some(only), None) => Ok(only),
+        (_, _) => Err(unknown()),
+    }
+}
+
+/// A planned write inside our reach comes with a way back and is looked at, or is not made.
+fn has_a_way_back(plan: &ActionPlan, action: &Action, tier: Tier) -> Result<(), Refusal> {
+    if tier != Tier::R2 || tier.class() != Class::Write {
+        return Ok(());
+    }
+    if plan.verification.as_ref().and_then(|verification| verification.required) == Some(false) {
+        return Err(Refusal::new(Code::InvalidRequest, "`verification.required` must not be false: a write of tier R2 is verified"));
+    }
+    if plan.rollback_plan.is_none() && action.reversibility != Reversibility::Reversible {
+        return Err(Refusal::new(Code::InvalidRequest, "`rollbackPlan` is needed: a write of tier R2 must have a way back"));
+    }
+    Ok(())
+}
+
+fn short(name: &str, text: Option<String>) -> Result<Option<String>, Refusal> {
+    match text {
+        Some(text) if text.is_empty() || text.chars().count() > CLAIMED_CHARS_MAX || text.chars().any(char::is_control) => {
+            Err(Refusal::new(Code::InvalidRequest, format!("`{name}` must have 1 to {CLAIMED_CHARS_MAX} printable characters")))
+        }
+        text => Ok(text),
+    }
+}
+
+struct Told {
+    status: StatusCode,
+    view: InvocationView,
+    entry: Option<EntryView>,
+    result: Option<Value>,
+    replayed: bool,
+}
+
+/// Everything there is to tell of an outcome. These contracts answer with what became of it, also where that is a failure.
+async fn told(app: &App, org: &OrgId, outcome: Outcome) -> Result<Told, Refusal> {
+    let (status, invocation, result, replayed): (_, Box<Invocation>, _, _) = match outcome {
+        Outcome::Ended { invocation, result } => (StatusCode::OK, invocation, result, false),
+        Outcome::Replayed(invocation) => (StatusCode::OK, invocation, None, true),
+        Outcome::Pending(invocation) => (StatusCode::ACCEPTED, invocation, None, false),
+        Outcome::InDoubt(invocation) => (StatusCode::OK, invocation, None, false),
+    };
+    let entry = match &invocation.receipt {
+        Some(receipt) => app.store().find_receipt(org, &receipt.id).await?.as_ref().map(entry_view).transpose()?,
+        None => None,
+    };
+    Ok(Told { status, view: InvocationView::from(*invocation), entry, result, replayed })
+}
