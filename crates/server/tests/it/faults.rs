@@ -139,6 +139,7 @@ async fn an_intent_whose_commit_is_cut_has_no_effect() {
     answer.problem(503, "store_unavailable");
     assert!(answer.body["detail"].as_str().unwrap().contains("read before retrying"), "{answer:?}");
     cuttable.proxy.mend();
+    assert_eq!(cuttable.ready().await, 200);
     assert_eq!(server.counts().await, before);
 
     cuttable.proxy.cut_at_commit(0, Commit::Arrives);

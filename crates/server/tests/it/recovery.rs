@@ -4,7 +4,7 @@ use crate::harness::{Kind, TestServer, on_both_engines};
 use countersign_core::invocation::{Answer, Beyond};
 use countersign_core::ledger::{Approval, Approve, Approved, EventDraft, Ledger};
 use countersign_core::source::Output;
-use countersign_core::{ApprovalId, EventId, InvocationId, PrincipalId, Random, UserId, limits, random_bytes};
+use countersign_core::{ApprovalId, EventId, InvocationId, PrincipalId, Random, limits, random_bytes};
 use serde_json::json;
 use testkit::SeededRandom;
 
@@ -26,7 +26,7 @@ async fn approve_without_running(server: &TestServer, id: &str) {
     let draw = || random_bytes::<10>(&random as &dyn Random);
     let approval = Approval {
         id: ApprovalId::new(now, draw()),
-        answer: Answer { by: PrincipalId::User(UserId::new(now, draw())), at: now, reason: None, beyond: Beyond::Once },
+        answer: Answer { by: PrincipalId::User(row.owner.clone().unwrap()), at: now, reason: None, beyond: Beyond::Once },
         approves: true,
         binding: row.binding.unwrap().digest,
     };
