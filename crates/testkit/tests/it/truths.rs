@@ -32,7 +32,19 @@ fn broken_in_rust(file: &File) -> Broken {
         }
     }
     if !is_execute(file) {
-        for line in lines_with(&text, &[".call(", ".preview(", "Source::call", "Source::preview"]) {
+        for line in lines_with(
+            &text,
+            &[
+                ".call(",
+                ".preview(",
+                "Source::call",
+                "Source::preview",
+                "source.prepare(",
+                "source.verify(",
+                "source.revert(",
+                "source.reconcile(",
+            ],
+        ) {
             report(line, "only `pipeline/execute.rs` calls a source: everything else would be an effect without a receipt");
         }
     }
@@ -109,7 +121,12 @@ fn sql_is_noticed_outside_the_store() {
 #[test]
 fn a_source_is_called_in_one_place() {
     let sentence = "only `pipeline/execute.rs` calls a source: everything else would be an effect without a receipt";
-    for code in ["source.call(&context, &action, &params)", "source\n    .preview(&context)", "Source::call(source, &context)"] {
+    for code in [
+        "source.revert(&context, &action, &evidence)",
+        "source.call(&context, &action, &params)",
+        "source\n    .preview(&context)",
+        "Source::call(source, &context)",
+    ] {
         let line = code.lines().count();
         check("crates/server/src/mcp.rs", code, &[&format!("{line}: {sentence}")]);
         check("crates/pipeline/src/hold.rs", code, &[&format!("{line}: {sentence}")]);
