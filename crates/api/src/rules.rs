@@ -2,6 +2,7 @@
 
 use crate::gates::CaughtView;
 use crate::invocation::GrantScopeName;
+use countersign_core::breaker::{Breaker, BreakerState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -222,4 +223,41 @@ pub struct DefinitionChange {
     /// One short line in which everything is visible.
     pub before: Option<String>,
     pub after: Option<String>,
+}
+
+/// A target that has failed since it last worked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BreakerView {
+    /// The action, and what it acts on.
+    pub key: String,
+    /// `closed` (failures are counted), `open` (nothing is let through) or `half_open` (one call decides).
+    pub state: String,
+    /// In a row.
+    pub failures: u32,
+    /// The code of the last failure.
+    pub reason: String,
+    /// Since when it fails.
+    pub since: String,
+    /// When one call is let through.
+    pub until: Option<String>,
+}
+
+/// Lets calls through to a target again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CloseBreakerRequest {
+    pub key: String,
+}
+
+impl From<&Breaker> for BreakerView {
+    fn from(breaker: &Breaker) -> Self {
+        Self {
+            key: breaker.key.clone(),
+            state: breaker.state.as_str().to_owned(),
+            failures: breaker.failures,
+            reason: breaker.reason.clone(),
+            since: breaker.since.to_string(),
+            until: (breaker.state != BreakerState::Closed).then(|| breaker.until.to_string()),
+        }
+    }
 }

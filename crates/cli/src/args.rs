@@ -11,10 +11,10 @@ pub(crate) use usage::failure as usage_failure;
 
 use crate::client::Client;
 use crate::commands::{
-    action::Action, answer, backup, canary::Canary, completions, consent::Consent as ConsentCommand, context, doctor, explain,
-    grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man, mode::Mode,
-    notification::Notification, policy::Policy, quarantine::Quarantine, receipt::Receipt, serve, session::Session, show, snooze,
-    space::Space, token::Token, user::User,
+    action::Action, answer, backup, breaker::Breaker, canary::Canary, completions, consent::Consent as ConsentCommand, context, doctor,
+    explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man,
+    mode::Mode, notification::Notification, policy::Policy, quarantine::Quarantine, receipt::Receipt, serve, session::Session, show,
+    snooze, space::Space, token::Token, user::User,
 };
 use crate::output::{Consent, Fields, Format, Input, Settings, Syntax, Times};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -224,6 +224,9 @@ pub(crate) enum Command {
     /// What was too dangerous to run
     #[command(subcommand)]
     Quarantine(Quarantine),
+    /// Targets that fail again and again: list, close
+    #[command(subcommand)]
+    Breaker(Breaker),
     /// Texts laid out to be stolen
     #[command(subcommand)]
     Canary(Canary),
@@ -287,6 +290,7 @@ impl Command {
             | Self::Policy(_)
             | Self::Consent(_)
             | Self::Quarantine(_)
+            | Self::Breaker(_)
             | Self::Canary(_)
             | Self::KillSwitch(_)
             | Self::Key(_)

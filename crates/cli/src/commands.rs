@@ -4,6 +4,7 @@
 pub(crate) mod action;
 pub(crate) mod answer;
 pub(crate) mod backup;
+pub(crate) mod breaker;
 pub(crate) mod canary;
 pub(crate) mod completions;
 pub(crate) mod consent;
@@ -158,6 +159,7 @@ async fn run(command: Command, mut setting: Setting<'_>) -> Result<Exit, Failure
         Command::Policy(policy) => policy.run(&setting.client()?, setting.terminal).await,
         Command::Consent(consent) => consent.run(&setting.client()?, setting.terminal).await,
         Command::Quarantine(quarantine) => quarantine.run(&setting.client()?, setting.terminal).await,
+        Command::Breaker(breaker) => breaker.run(&setting.client()?, setting.terminal).await,
         Command::Canary(canary) => canary.run(&setting.client()?, setting.terminal).await,
         Command::Receipt(receipt) => receipt.run(setting).await,
         Command::Key(key) => key.run(&setting.client()?, setting.terminal).await,

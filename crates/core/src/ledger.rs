@@ -1,6 +1,7 @@
 //! What the pipeline asks of the store. Every method is one transaction: it happens whole, durably, or not at all.
 //! Entries given here are signed and chained inside that transaction; the caller never sees a key or a position first.
 
+use crate::breaker::{Breaker, BreakerKey};
 use crate::decision::{Drift, Lock, Mode};
 use crate::grant::GrantTerms;
 use crate::invocation::Answer;
@@ -425,6 +426,15 @@ pub trait Ledger: Send + Sync {
     fn list_expired<'a>(&'a self, org: &'a OrgId, status: Status) -> Future<'a, Result<Vec<Invocation>, Error>>;
     /// Keeps a definition under its digest; a second time changes nothing.
     fn archive_definition<'a>(&'a self, org: &'a OrgId, definition: ArchivedDefinition) -> Future<'a, Result<(), Error>>;
+
+    /// Every target that has failed since it last worked.
+    fn list_breakers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Breaker>>, Error>>;
+    /// Counts a failure of a target.
+    fn break_once<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, reason: &'a str) -> Future<'a, Result<(), Error>>;
+    /// A target works: what was counted is forgotten.
+    fn close_breaker<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey) -> Future<'a, Result<(), Error>>;
+    /// Lets one call through to a target whose time has passed; whether it is this one.
+    fn claim_probe<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, lease_seconds: u64) -> Future<'a, Result<bool, Error>>;
 
     fn hold(&self, hold: Hold) -> Future<'_, Result<Held, Error>>;
     fn approve(&self, approve: Approve) -> Future<'_, Result<Approved, Error>>;

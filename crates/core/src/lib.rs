@@ -3,6 +3,7 @@
 //! Start with `invocation`, then `decision`, then the ports `source` and `ledger`.
 
 pub mod action;
+pub mod breaker;
 pub mod consent;
 pub mod decision;
 pub mod digest;

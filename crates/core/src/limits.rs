@@ -46,6 +46,16 @@ pub const CALL_TIMEOUT_MS: u64 = 30_000;
 pub const LIST_TIMEOUT_MS: u64 = 15_000;
 /// Attempts of one invocation, the first included; only transient errors are tried again.
 pub const ATTEMPTS_MAX: u32 = 3;
+/// Failures of a target in a row; then nobody is let through to it for a while.
+pub const BREAKER_FAILURES_MAX: u32 = 5;
+/// How long the first time; each further time twice as long.
+pub const BREAKER_OPEN_SECONDS: u64 = 30;
+/// And no longer than this.
+pub const BREAKER_OPEN_SECONDS_MAX: u64 = 600;
+/// How long the one call that is let through has to decide; then another is.
+pub const BREAKER_PROBE_SECONDS: u64 = 60;
+/// Questions one source is asked at a time; more wait, and are told it is busy when their time is over.
+pub const SOURCE_CALLS_MAX: usize = 128;
 /// The first retry waits a random time up to this; every further one up to twice as long.
 pub const RETRY_BASE_MS: u64 = 200;
 /// No retry waits longer than this.

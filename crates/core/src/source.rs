@@ -53,6 +53,11 @@ pub trait Source: Send + Sync {
     /// How to use the source, in markdown, for agents and people; generated from the definitions when there is none.
     fn guide(&self) -> Option<&str>;
     fn list<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>>;
+    /// What a call acts on, where calls of one action act on different things that fail by themselves: a host, a server.
+    fn target(&self, action: &ActionId, params: &Value) -> Option<String> {
+        let _ = (action, params);
+        None
+    }
     /// Makes ready what the effect needs and what undoes it, and changes nothing that anybody sees. What it answers is written
     /// down with the intent, before the effect, and handed to `call`, `verify`, `revert` and `reconcile`.
     fn prepare<'a>(

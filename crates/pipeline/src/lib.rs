@@ -9,6 +9,7 @@ mod gate;
 mod decide;
 mod replay;
 mod hold;
+mod breaker;
 mod execute;
 mod verify;
 mod remedy;

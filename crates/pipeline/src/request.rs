@@ -16,8 +16,9 @@ use countersign_core::{Clock, Invocation, InvocationId, Principal, Random, Sessi
 use parking_lot::Mutex;
 use policy::scan::Label;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -92,6 +93,8 @@ pub struct Settings {
     pub attempts_max: u32,
     pub retry_base_ms: u64,
     pub retry_cap_ms: u64,
+    /// Questions one source is asked at a time.
+    pub calls_per_source_max: usize,
 }
 
 impl Default for Settings {
@@ -101,6 +104,7 @@ impl Default for Settings {
             attempts_max: limits::ATTEMPTS_MAX,
             retry_base_ms: limits::RETRY_BASE_MS,
             retry_cap_ms: limits::RETRY_CAP_MS,
+            calls_per_source_max: limits::SOURCE_CALLS_MAX,
         }
     }
 }
@@ -122,6 +126,8 @@ pub(crate) struct Inner {
     pub(crate) closing: CancellationToken,
     /// Invocations this process is walking right now: recovery leaves them alone.
     pub(crate) walking: Mutex<HashSet<InvocationId>>,
+    /// How many more questions each source may be asked now.
+    pub(crate) slots: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 impl Pipeline {
@@ -142,6 +148,7 @@ impl Pipeline {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             walking: Mutex::default(),
+            slots: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }

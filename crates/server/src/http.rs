@@ -2,6 +2,7 @@
 
 mod actions;
 mod body;
+mod breakers;
 mod caller;
 mod compat;
 mod canaries;
@@ -84,6 +85,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(invocations::snooze))
         .routes(routes!(invocations::revert))
         .routes(routes!(invocations::settle))
+        .routes(routes!(breakers::list))
+        .routes(routes!(breakers::close))
         .routes(routes!(compat::execute))
         .routes(routes!(compat::plan))
         .routes(routes!(links::create))

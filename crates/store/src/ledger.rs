@@ -8,6 +8,7 @@ use crate::invocations::{
     to_body, update, update_later,
 };
 use crate::{Error, ModeChange, Store, modes, pins, quarantines, seal};
+use countersign_core::breaker::{Breaker, BreakerKey};
 use countersign_core::decision::Lock;
 use countersign_core::invocation::{Deadline, ReceiptRef};
 use countersign_core::ledger::{
@@ -213,6 +214,22 @@ impl Ledger for Store {
                 .map(|_| ())
             })
         }))
+    }
+
+    fn list_breakers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Breaker>>, Error>> {
+        Box::pin(Self::list_breakers(self, org))
+    }
+
+    fn break_once<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, reason: &'a str) -> Future<'a, Result<(), Error>> {
+        Box::pin(Self::break_once(self, org, key.clone(), reason.to_owned()))
+    }
+
+    fn close_breaker<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey) -> Future<'a, Result<(), Error>> {
+        Box::pin(async move { Self::close_breaker(self, org, key.as_str()).await.map(|_| ()) })
+    }
+
+    fn claim_probe<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, lease_seconds: u64) -> Future<'a, Result<bool, Error>> {
+        Box::pin(Self::claim_probe(self, org, key.clone(), lease_seconds))
     }
 
     fn hold(&self, hold: Hold) -> Future<'_, Result<Held, Error>> {

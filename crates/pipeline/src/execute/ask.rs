@@ -13,7 +13,9 @@ use countersign_core::source::{CallContext, Error, Output, Source};
 use futures_util::FutureExt;
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// Whom to ask, and about what.
 #[derive(Clone, Copy)]
@@ -92,6 +94,17 @@ impl Pipeline {
         self.bounded(&subject, &context, subject.source.reconcile(&context, &subject.definition.action.id, subject.params)).await
     }
 
+    /// So many questions at a time: a source that hangs holds up its own callers and nobody else.
+    fn slots_of(&self, source: &str) -> Arc<Semaphore> {
+        let mut slots = self.inner.slots.lock();
+        if let Some(known) = slots.get(source) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(Semaphore::new(self.inner.settings.calls_per_source_max));
+        slots.insert(source.to_owned(), Arc::clone(&new));
+        new
+    }
+
     async fn bounded<T>(
         &self,
         subject: &Subject<'_>,
@@ -101,6 +114,11 @@ impl Pipeline {
         let _timed = self.timed(Stage::Source);
         let timeout_ms = context.timeout_ms;
         let source_id = || subject.definition.action.id.source().to_owned();
+        let slots = self.slots_of(subject.definition.action.id.source());
+        let Ok(Ok(_slot)) = tokio::time::timeout(Duration::from_millis(timeout_ms), slots.acquire_owned()).await else {
+            let message = "too many calls of it are under way".to_owned();
+            return Err(Error::Busy { source_id: source_id(), message, retry_after_ms: None });
+        };
         match tokio::time::timeout(Duration::from_millis(timeout_ms), AssertUnwindSafe(asked).catch_unwind()).await {
             Ok(Ok(answer)) => answer,
             // What it said is in the server's log; it may quote params.

@@ -83,6 +83,9 @@ impl FaultAt {
     }
 }
 
+/// Questions the source is asked at a time.
+pub(crate) const CALLS_PER_SOURCE: usize = 16;
+
 /// Someone with a token.
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -195,7 +198,7 @@ impl TestServer {
                 sources,
                 faults: at.faults(),
             },
-            Settings { retry_base_ms: 1, retry_cap_ms: 2, ..Settings::default() },
+            Settings { retry_base_ms: 1, retry_cap_ms: 2, calls_per_source_max: CALLS_PER_SOURCE, ..Settings::default() },
         );
         let app = App::new(Parts { store: store.clone(), pipeline: pipeline.clone(), random, clock: shared, metrics: None });
         let listener = server::http::listen("127.0.0.1:0").await.unwrap();

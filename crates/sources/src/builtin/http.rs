@@ -67,6 +67,13 @@ impl Source for Http {
         Box::pin(std::future::ready(Ok(self.actions.clone())))
     }
 
+    /// Hosts fail by themselves.
+    fn target(&self, _action: &ActionId, params: &Value) -> Option<String> {
+        let url = url::Url::parse(params.get("url")?.as_str()?).ok()?;
+        let host = url.host_str()?.to_owned();
+        Some(url.port().map_or_else(|| host.clone(), |port| format!("{host}:{port}")))
+    }
+
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(self.perform(context, action, params))
     }

@@ -15,8 +15,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ANSWERS_MAX: usize = 10_000;
 
 /// The tables remembered answers are read from.
-const TABLES: [&str; 12] =
-    ["orgs", "spaces", "users", "sessions", "tokens", "modes", "switches", "pins", "policies", "consents", "crossings", "session_labels"];
+const TABLES: [&str; 13] = [
+    "breakers",
+    "orgs",
+    "spaces",
+    "users",
+    "sessions",
+    "tokens",
+    "modes",
+    "switches",
+    "pins",
+    "policies",
+    "consents",
+    "crossings",
+    "session_labels",
+];
 
 /// Whether a statement that changes rows may change a remembered answer. The table is among its first words.
 pub(super) fn changes_remembered(sql: &str) -> bool {

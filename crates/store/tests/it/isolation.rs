@@ -190,6 +190,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_grants: store.list_grants(org, &GrantFilter::default(), &all).await.unwrap();
         list_switches: store.list_switches(org).await.unwrap();
         list_reviews: store.list_reviews(org, &all).await.unwrap();
+        list_breakers: store.list_breakers(org).await.unwrap();
         list_snoozes: store.list_snoozes(org, &theirs.tenant.owner).await.unwrap();
         rules_version: store.rules_version(org).await.unwrap();
         list_receipts: store.list_receipts(org, &all).await.unwrap();
@@ -233,7 +234,10 @@ const NOT_OF_ONE_ORG: [(&str, &str); 11] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 40] = [
+const WRITES: [&str; 43] = [
+    "break_once",
+    "claim_probe",
+    "close_breaker",
     "create_space",
     "change_space",
     "replace_modes",

@@ -1,0 +1,75 @@
+//! Targets that fail again and again are left alone for a while, then tried by one call.
+
+use crate::Timestamp;
+use std::fmt;
+
+/// What is counted together: an action, and what it acts on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BreakerKey(String);
+
+impl BreakerKey {
+    const CHARS_MAX: usize = 300;
+
+    /// The target and the caller's own label divide what an action would share.
+    pub fn new(action: &crate::ActionId, target: Option<&str>, label: Option<&str>) -> Self {
+        let mut text = action.to_string();
+        for part in [target, label].into_iter().flatten() {
+            text.push('|');
+            text.push_str(part);
+        }
+        Self(text.chars().take(Self::CHARS_MAX).collect())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BreakerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether calls are let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// They are; failures are being counted.
+    Closed,
+    /// None is, until its time has passed.
+    Open,
+    /// One is, and decides.
+    HalfOpen,
+}
+
+impl BreakerState {
+    pub const ALL: [Self; 3] = [Self::Closed, Self::Open, Self::HalfOpen];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+}
+
+/// What is known of a target that has failed. One that works has none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breaker {
+    pub key: String,
+    pub state: BreakerState,
+    /// In a row.
+    pub failures: u32,
+    /// How often it has opened since it last worked: each time it stays open for longer.
+    pub opened: u32,
+    /// The code of the last failure.
+    pub reason: String,
+    pub since: Timestamp,
+    /// Of an open one: when one call is let through. Of a half-open one: when that call is given up.
+    pub until: Timestamp,
+}

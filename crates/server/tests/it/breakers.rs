@@ -1,0 +1,163 @@
+//! Targets that fail again and again are left alone, then tried by one call.
+
+use crate::harness::{Kind, TestServer, on_both_engines, on_postgres};
+use countersign_core::limits::{BREAKER_FAILURES_MAX, BREAKER_OPEN_SECONDS};
+use countersign_core::source::{Error, Output};
+use serde_json::{Value, json};
+
+on_both_engines!(
+    a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one,
+    what_works_or_says_no_is_never_left_alone,
+    what_a_person_approved_is_tried_all_the_same,
+    a_restart_forgets_nothing,
+    a_source_is_asked_so_many_questions_at_a_time,
+);
+on_postgres!(two_servers_agree_who_tries);
+
+fn away() -> Error {
+    Error::Broken { source_id: "fake".into(), message: "cut".into() }
+}
+
+async fn breakers(server: &TestServer) -> Vec<Value> {
+    server.owner.get("/api/v1/breakers").await.ok()["items"].as_array().unwrap().clone()
+}
+
+async fn failing(server: &TestServer) {
+    let agent = server.agent().await;
+    for _ in 0..BREAKER_FAILURES_MAX {
+        server.source.will_fail(away());
+        agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
+    }
+}
+
+fn is_refused(answer: &crate::harness::Answer) -> bool {
+    answer.status == 502 && answer.body["error"] == "breaker_open"
+}
+
+async fn a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    failing(&server).await;
+    let open = breakers(&server).await;
+    assert_eq!((&open[0]["key"], &open[0]["state"], &open[0]["reason"]), (&json!("fake.read"), &json!("open"), &json!("source_broke")));
+    let calls = server.source.calls().len();
+    let refused = agent.invoke("fake.read", json!({})).await;
+    assert!(is_refused(&refused), "{refused:?}");
+    assert_eq!(server.source.calls().len(), calls, "nothing is sent");
+    // Other actions of the source are not concerned.
+    server.owner.set_mode("fake.write", "allow").await;
+    agent.invoke("fake.write", json!({})).await.ok();
+    // One call is let through; while it is under way nobody else is, and when it fails it stays open for longer.
+    server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
+    server.source.will_fail(away());
+    agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
+    server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
+    assert!(is_refused(&agent.invoke("fake.read", json!({})).await), "twice as long");
+    server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
+    let mut held = server.source.will_hold(Ok(Output::new(json!({ "done": true }))));
+    let probing = {
+        let agent = agent.clone();
+        tokio::spawn(async move { agent.invoke("fake.read", json!({})).await })
+    };
+    held.arrived().await;
+    assert_eq!(breakers(&server).await[0]["state"], "half_open");
+    assert!(is_refused(&agent.invoke("fake.read", json!({})).await), "one decides");
+    held.release();
+    probing.await.unwrap().ok();
+    assert_eq!(breakers(&server).await, [] as [Value; 0], "it works: nothing is counted any more");
+    agent.invoke("fake.read", json!({})).await.ok();
+    let told: Vec<_> = server.store.list_events(&server.org, &store::PageRequest { limit: 100, after: None }).await.unwrap().items;
+    let told: Vec<_> = told.iter().map(|event| event.name.as_str()).filter(|name| name.starts_with("breaker.")).collect();
+    assert_eq!(told, ["breaker.opened", "breaker.half_opened", "breaker.opened", "breaker.half_opened", "breaker.closed"]);
+    server.verify().await;
+}
+
+async fn what_works_or_says_no_is_never_left_alone(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    for _ in 0..BREAKER_FAILURES_MAX * 2 {
+        server.source.will_fail(Error::Refused { code: "no", message: "no".into() });
+        agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
+    }
+    for _ in 0..BREAKER_FAILURES_MAX * 2 {
+        agent.invoke("fake.destroy", json!({})).await.problem(403, "denied_by_policy");
+    }
+    // A success in between begins the count anew.
+    for at in 0..BREAKER_FAILURES_MAX * 2 {
+        if at % (BREAKER_FAILURES_MAX - 1) == 0 {
+            agent.invoke("fake.read", json!({})).await.ok();
+        }
+        server.source.will_fail(away());
+        agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
+    }
+    assert!(breakers(&server).await.iter().all(|breaker| breaker["state"] == "closed"));
+    server.verify().await;
+}
+
+async fn what_a_person_approved_is_tried_all_the_same(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    failing(&server).await;
+    let agent = server.agent().await;
+    server.owner.set_mode("fake.read", "require_approval").await;
+    let held = agent.pending("fake.read", json!({})).await;
+    server.owner.approve(&held).await.ok();
+    assert_eq!(breakers(&server).await, [] as [Value; 0], "and it worked");
+    server.verify().await;
+}
+
+async fn a_restart_forgets_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let mut agent = server.agent().await;
+    failing(&server).await;
+    let restarted = server.restart().await;
+    agent.client.url.clone_from(&restarted.url);
+    assert!(is_refused(&agent.invoke("fake.read", json!({})).await));
+    agent.client.post("/api/v1/breakers/close", json!({ "key": "fake.read" })).await.problem(403, "forbidden");
+    assert_eq!(restarted.owner.post("/api/v1/breakers/close", json!({ "key": "fake.read" })).await.status, 204);
+    restarted.owner.post("/api/v1/breakers/close", json!({ "key": "fake.read" })).await.problem(404, "not_found");
+    agent.invoke("fake.read", json!({})).await.ok();
+    restarted.verify().await;
+}
+
+async fn two_servers_agree_who_tries(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let other = server.restart().await;
+    let (here, mut there) = (server.agent().await, server.agent().await);
+    there.client.url.clone_from(&other.url);
+    failing(&server).await;
+    assert!(is_refused(&there.invoke("fake.read", json!({})).await), "the other server heard of it");
+    server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
+    let calls = server.source.calls().len();
+    for _ in 0..3 {
+        server.source.will_fail(away());
+    }
+    let (one, two) = tokio::join!(here.invoke("fake.read", json!({})), there.invoke("fake.read", json!({})));
+    assert_eq!(server.source.calls().len() - calls, 1, "{one:?} {two:?}");
+    server.verify().await;
+}
+
+async fn a_source_is_asked_so_many_questions_at_a_time(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("read", |action| action.timeout_ms = 30_000);
+    let agent = server.agent().await;
+    let held: Vec<_> = (0..crate::harness::CALLS_PER_SOURCE).map(|_| server.source.will_hold(Ok(Output::new(json!({}))))).collect();
+    let calling: Vec<_> = (0..crate::harness::CALLS_PER_SOURCE)
+        .map(|_| {
+            let agent = agent.clone();
+            tokio::spawn(async move { agent.invoke("fake.read", json!({})).await })
+        })
+        .collect();
+    while server.source.calls().len() < crate::harness::CALLS_PER_SOURCE {
+        tokio::task::yield_now().await;
+    }
+    let patient_for_a_moment = json!({ "tool_id": "fake.read", "qos": { "timeout_ms": 20, "max_retries": 0 } });
+    let crowded = agent.client.post("/api/v1/actions/execute", patient_for_a_moment).await.ok();
+    assert_eq!(crowded["error"]["code"], "source_busy", "{crowded}");
+    assert_eq!(server.source.calls().len(), crate::harness::CALLS_PER_SOURCE);
+    held.iter().for_each(|held| held.release());
+    for call in calling {
+        call.await.unwrap().ok();
+    }
+    agent.invoke("fake.read", json!({})).await.ok();
+    server.verify().await;
+}
