@@ -24,7 +24,7 @@ pub struct SetModeRequest {
     pub locked: bool,
 }
 
-/// The org's modes as one file: all of them, and no others.
+/// Every mode that is set, for the org and for automations, as one file: all of them, and no others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModesFile {
@@ -35,6 +35,9 @@ pub struct ModesFile {
 #[serde(deny_unknown_fields)]
 pub struct ModeLine {
     pub action: String,
+    /// For this automation alone; the org's own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automation: Option<String>,
     pub mode: ModeName,
     #[serde(default, skip_serializing_if = "is_false")]
     pub locked: bool,
@@ -70,6 +73,21 @@ pub struct ModeView {
     pub version: i64,
     pub set_by: String,
     pub set_at: String,
+}
+
+/// One change of a mode, as it is signed into the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ModeVersionView {
+    /// Grows over all rules of the org.
+    pub version: i64,
+    /// `org`, or `automation:<id>`.
+    pub scope: String,
+    pub action: String,
+    /// Null when the row was removed, and what stands below it held again.
+    pub mode: Option<ModeName>,
+    pub locked: bool,
+    pub changed_by: String,
+    pub changed_at: String,
 }
 
 /// A grant to be given by a person, or asked for by an agent.

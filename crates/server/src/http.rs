@@ -91,6 +91,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(keys::list))
         .routes(routes!(keys::rotate))
         .routes(routes!(modes::list, modes::replace))
+        .routes(routes!(modes::versions))
         .routes(routes!(modes::set, modes::unset))
         .routes(routes!(modes::set_for_automation, modes::unset_for_automation))
         .routes(routes!(grants::list, grants::create))

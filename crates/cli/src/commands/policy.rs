@@ -45,11 +45,11 @@ pub(crate) enum Policy {
     Schema,
     /// Every version that was ever in force, newest first
     Versions(Paging),
-    /// Decide recorded calls again by other policies and modes, and list what would change
+    /// Decide recorded calls by the rules in force and by other policies and modes, and list where they differ
     #[command(before_help = "Examples:
   countersign policy what-if policies.toml --last 30d
   countersign policy what-if policies/ --fail-on-change      for a pipeline
-  countersign policy what-if modes.toml                      with [[modes]]: action, mode, locked")]
+  countersign policy what-if modes.toml                      with [[modes]]: action, mode, locked, automation")]
     WhatIf(Try),
 }
 
@@ -150,9 +150,15 @@ fn summary(tried: &WhatIfResponse) -> String {
         0 => Tone::Ok.paint("✓ nothing would change"),
         count => Tone::Warn.paint(format!("! {count} would be decided otherwise")),
     };
-    let skipped = if tried.skipped == 0 { String::new() } else { format!(", {} left out: what they were about is gone", tried.skipped) };
+    let left_out = [
+        (tried.skipped, "dry runs, or what they were about is gone"),
+        (tried.stopped, "a kill switch had ended them"),
+        (tried.quarantined, "quarantined for their content"),
+    ];
+    let left_out = left_out.into_iter().filter(|(count, _)| *count > 0);
+    let left_out: String = left_out.map(|(count, why)| format!("; {count} left out: {why}")).collect();
     let truncated = if tried.truncated { "; there are more than are looked at in one go" } else { "" };
-    format!("{changes}: {} decided again{skipped}{truncated}", calls(tried.replayed))
+    format!("{changes}: {} decided again{left_out}{truncated}", calls(tried.replayed))
 }
 
 /// Many calls change for few reasons: each reason once, whole, with how many it is.

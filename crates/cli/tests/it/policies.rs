@@ -59,6 +59,9 @@ fn policies_are_tried_on_the_past_before_they_are_set() {
     assert_eq!(owner.run(&["policy", "show", "--gate", "abac"]).ok().stdout, NO_WRITES);
     assert!(owner.run(&["policy", "show"]).ok().stdout.contains("\nABAC\n@id(\"no-writes\")\n"));
     assert_eq!(owner.run(&["policy", "versions"]).ok().stdout.split('\t').nth(1), Some("abac"));
+    // What is in force changes nothing, also for calls that were recorded before it was.
+    let same = owner.run(&["policy", "what-if", "policies", "--fail-on-change"]).ok();
+    assert!(same.stderr.starts_with("✓ nothing would change: 2 recorded calls decided again\n"), "{}", same.stderr);
 
     let denied = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b"]).exits(5);
     assert!(denied.stderr.contains("no-writes"), "{}", denied.stderr);
