@@ -113,8 +113,12 @@ pub struct NewGrantRequest {
     #[schema(value_type = Option<Object>)]
     pub condition: Option<Value>,
     /// Calls it is good for; without it, any number until it expires.
-    #[serde(default, alias = "maxCalls", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_max: Option<u32>,
+    /// An older name of `calls_max`; one of them, not both.
+    #[serde(default, rename = "maxCalls", skip_serializing_if = "Option::is_none")]
+    #[schema(deprecated)]
+    pub max_calls: Option<u32>,
     /// Such as `30m`, `2h` or `7d`; 24 hours when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<String>,

@@ -14,6 +14,7 @@ mod verify;
 mod record;
 
 mod answer;
+mod conflict;
 mod drift;
 mod recover;
 mod request;
@@ -32,6 +33,7 @@ mod error;
 
 pub use answer::{BeyondAsked, GrantFor, Yes};
 pub use catalogue::{Catalogue, Listed, SourceListing, check_condition};
+pub use conflict::count_conflict;
 pub use decide::Standing;
 pub use drift::{DefinitionNow, Reviewed};
 pub use error::{Conflict, Error, ParamError};

@@ -1,6 +1,7 @@
 //! The org's own policies, in Cedar: read, checked, set, and tried on what was recorded.
 
 mod file;
+mod place;
 mod problems;
 
 use super::more;
@@ -86,16 +87,16 @@ impl Policy {
                 let question = format!("replace every policy of the org by those in `{}`?", file.display());
                 // Asked only about what holds up.
                 let checked = client.question::<PoliciesSetResponse>(&["policies", "check"], &policies).await;
-                checked.map_err(|failure| problems::tell(failure, &policies, terminal))?;
+                checked.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?;
                 terminal.consent(&question, agreed.consent(client)).await?;
                 let answer = client.put::<PoliciesSetResponse>(&["policies"], &policies).await;
-                counted(&answer.map_err(|failure| problems::tell(failure, &policies, terminal))?, "✓ set", "version", terminal)?;
+                counted(&answer.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?, "✓ set", "version", terminal)?;
                 terminal.next("countersign policy show");
             }
             Self::Check { file } => {
                 let policies = RulesFile::read(&file)?.policies_alone(&file)?;
                 let answer = client.question::<PoliciesSetResponse>(&["policies", "check"], &policies).await;
-                counted(&answer.map_err(|failure| problems::tell(failure, &policies, terminal))?, "✓ hold up", "in force", terminal)?;
+                counted(&answer.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?, "✓ hold up", "in force", terminal)?;
                 terminal.next(format!("countersign policy what-if {}", file.display()));
             }
             Self::Schema => {
@@ -118,7 +119,8 @@ impl Try {
         let RulesFile { policies, modes } = RulesFile::read(&self.file)?;
         let request = WhatIfRequest { policies, modes, last: self.last.as_ref().map(Span::text) };
         let answer = client.question::<WhatIfResponse>(&["policies", "what-if"], &request).await;
-        let answer = answer.map_err(|failure| problems::tell(failure, &request.policies.clone().unwrap_or_default(), terminal))?;
+        let policies = request.policies.clone().unwrap_or_default();
+        let answer = answer.map_err(|failure| problems::tell(failure, &policies, &self.file, terminal))?;
         let tried = &answer.read;
         if terminal.is_document() {
             terminal.document(&answer.raw)?;

@@ -20,3 +20,4 @@ mod receipts;
 mod rehearsal;
 mod serving;
 mod terminal;
+mod two_processes;

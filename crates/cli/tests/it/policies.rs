@@ -13,13 +13,18 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_stands() {
     write("bad.toml", "abac = '''\nforbid (\n  principal,\n  actoin,\n  resource\n);\n'''\n");
     let refused = owner.run(&["policy", "check", "bad.toml"]).exits(8);
     let lines: Vec<_> = refused.stderr.lines().collect();
-    assert!(lines[0].starts_with("abac:3:3: "), "{}", refused.stderr);
-    assert_eq!(&lines[1..3], ["  3 │   actoin,", "    │   ^"]);
+    // Where it stands in the file, not in the text of its gate.
+    assert!(lines[0].starts_with("bad.toml:4:3: abac: "), "{}", refused.stderr);
+    assert_eq!(&lines[1..3], ["  4 │   actoin,", "    │   ^"]);
     assert_eq!(lines[3], "error: 1 problem in the policies; nothing was saved");
     assert!(!refused.stderr.contains("cause:"), "{}", refused.stderr);
     let problem = owner.run(&["policy", "set", "bad.toml", "--yes", "--json"]).exits(8).error();
     assert_eq!((&problem["code"], &problem["errors"][0]["line"]), (&json!("invalid_policy"), &json!(3)));
     assert_eq!(owner.run(&["policy", "show", "--json=version"]).ok().json()["version"], 0);
+
+    write("bad.json", &json!({ "abac": "forbid (\n  principal,\n  actoin,\n  resource\n);" }).to_string());
+    let refused = owner.run(&["policy", "check", "bad.json"]).exits(8);
+    assert!(refused.stderr.starts_with("abac:3:3: "), "{}", refused.stderr);
 
     write("unknown.toml", "abak = ''");
     owner.run(&["policy", "check", "unknown.toml"]).exits(8);
