@@ -72,7 +72,8 @@ impl Store {
                         let FiledMode { automation, action, lock, .. } = row;
                         ModeChange { automation, action, mode, lock, by: by.clone() }
                     };
-                    let is_gone = |old: &&FiledMode| rows.iter().all(|new| (&new.automation, &new.action) != (&old.automation, &old.action));
+                    let is_gone =
+                        |old: &&FiledMode| rows.iter().all(|new| (&new.automation, &new.action) != (&old.automation, &old.action));
                     let removed = before.iter().filter(is_gone).cloned();
                     let removed: Vec<_> = removed.map(|old| change(FiledMode { lock: Lock::Open, ..old }, None)).collect();
                     let set = rows.iter().filter(|new| !before.contains(new)).cloned();

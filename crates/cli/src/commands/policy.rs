@@ -96,7 +96,12 @@ impl Policy {
             Self::Check { file } => {
                 let policies = RulesFile::read(&file)?.policies_alone(&file)?;
                 let answer = client.question::<PoliciesSetResponse>(&["policies", "check"], &policies).await;
-                counted(&answer.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?, "✓ hold up", "in force", terminal)?;
+                counted(
+                    &answer.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?,
+                    "✓ hold up",
+                    "in force",
+                    terminal,
+                )?;
                 terminal.next(format!("countersign policy what-if {}", file.display()));
             }
             Self::Schema => {

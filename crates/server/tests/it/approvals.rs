@@ -300,7 +300,8 @@ async fn one_of_several_that_is_not_as_it_was_shown_is_left(kind: Kind) {
         { "id": shown[1].0, "binding": "zz" },
     ]);
     let answer = server.owner.post("/api/v1/invocations/approve", json!({ "invocations": items })).await.ok();
-    let told: Vec<_> = answer["results"].as_array().unwrap().iter().map(|one| (one["id"].clone(), one["problem"]["code"].clone())).collect();
+    let told: Vec<_> =
+        answer["results"].as_array().unwrap().iter().map(|one| (one["id"].clone(), one["problem"]["code"].clone())).collect();
     let expected = [(0, json!(null)), (1, json!("args_mismatch")), (2, json!(null)), (1, json!("invalid_request"))];
     assert_eq!(told, expected.map(|(at, code)| (json!(shown[at].0), code)), "{answer}");
     assert_eq!((server.source.effects(), server.shown(&shown[1].0).await["status"].clone()), (2, json!("pending")));

@@ -60,7 +60,8 @@ mod tests {
     fn a_caret_stands_under_the_place() {
         let policies = PoliciesFile { abac: "permit (\n\tprincipal, actoin, resource\n);".into(), ..PoliciesFile::default() };
         let error = FieldError { pointer: "/abac".into(), message: "no".into(), line: Some(2), column: Some(13) };
-        let drawn: Vec<_> = lines(&error, &policies, &Places::default()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        let drawn: Vec<_> =
+            lines(&error, &policies, &Places::default()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
         assert_eq!(drawn, ["abac:2:13: no", "  2 │ \\tprincipal, actoin, resource", "    │              ^"]);
         let nowhere = FieldError { pointer: "/abac".into(), message: "no".into(), line: Some(9), column: Some(1) };
         let places = Places::default();

@@ -17,7 +17,12 @@ pub(super) async fn still_asks(shown: &InvocationView, automation: Option<&str>,
     if let Ok(space) = client.get::<SpaceView>(&["spaces", &shown.space_id], &[]).await
         && asks(&space.read.band, &shown.tier)
     {
-        asking.push(format!("band {} of space {}, about {} and above", space.read.band, clean::line(&space.read.name), least(&space.read.band)));
+        asking.push(format!(
+            "band {} of space {}, about {} and above",
+            space.read.band,
+            clean::line(&space.read.name),
+            least(&space.read.band)
+        ));
     }
     if automation.is_some() && is_locked(shown, client).await {
         asking.push(format!("the org's mode of {}, which is locked: an automation's can only be stricter", clean::line(&shown.action)));
