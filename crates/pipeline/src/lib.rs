@@ -40,7 +40,7 @@ pub use error::{Conflict, Error, ParamError};
 pub use explain::{Explanation, Question, Would};
 pub use quarantine::Released;
 pub use request::{Outcome, Ports, Request, Settings};
-pub use what_if::{Fate, Proposal, Replayed, WhatIf};
+pub use what_if::{Fate, Proposal, ProposedModes, Replayed, WhatIf};
 
 use admit::Admitted;
 use countersign_core::Status;

@@ -19,8 +19,11 @@ pub struct Proposal {
     pub policies: Option<Arc<Policies>>,
     pub keeps_policies: bool,
     /// All that were set, for the org and for automations.
-    pub modes: Option<HashMap<(Option<AutomationId>, ActionId), (Mode, Lock)>>,
+    pub modes: Option<ProposedModes>,
 }
+
+/// By whose they are, the org's or an automation's, and by action.
+pub type ProposedModes = HashMap<(Option<AutomationId>, ActionId), (Mode, Lock)>;
 
 /// How a call fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
