@@ -97,7 +97,7 @@ impl Store {
 /// Like a grant's: the clock ended it, by a time that stands in the row, and no person's word is there to sign.
 fn tell_expired(store: &Store, tx: &mut Tx, org: &OrgId, invocation: String) {
     let id = EventId::new(tx.now(), random_bytes(&*store.random));
-    let body = serde_json::json!({ "invocation": invocation }).to_string();
+    let body = serde_json::json!({ "invocation_id": invocation }).to_string();
     insert_event(tx, org, &EventDraft { id, name: "quarantine.expired", key: invocation, body }, None);
 }
 
