@@ -1,34 +1,45 @@
 //! What needs no disk and no network: one signature, and one decision with everything it is made of.
 
 use crate::cpu::{self, Watched};
-use crate::stats::Spread;
+use crate::stats::{Spread, percentile};
 use anyhow::{Context, Result};
-use countersign_core::action::{Preview, Profile, Repeatability, Reversibility};
+use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
 use countersign_core::decision::Drift;
 use countersign_core::keyring::{Keyring, SpaceKey};
 use countersign_core::ledger::{ModeRow, ModeRows};
 use countersign_core::policies::PolicyTexts;
 use countersign_core::principal::Standing;
 use countersign_core::{Action, Band, Invocation, Mode, Principal, Secret, Space, json};
-use policy::Policies;
+use policy::{Policies, Provenance};
 use receipt::key::SealingKey;
 use std::hint::black_box;
 use std::sync::Arc;
+use std::time::Instant;
 use store::{InvocationFilter, PageRequest, Store};
 
 const TURNS: u32 = 20_000;
 const REPETITIONS: usize = 3;
 
-/// Microseconds of processor time each.
 pub(crate) struct Pure {
+    /// Microseconds of processor time.
     pub(crate) signature_us: Spread,
-    pub(crate) decision_us: Spread,
+    pub(crate) decision: Waited,
     /// The same with so many policies of the org's own: eight about the action, the rest about others.
-    pub(crate) decisions_by_policies: Vec<(usize, Spread)>,
+    pub(crate) decisions_by_policies: Vec<(usize, Waited)>,
+    /// With so many policies, one of which asks for a person: then its gate is evaluated a second time, as if one had said yes.
+    pub(crate) decision_that_asks: (usize, Waited),
+}
+
+/// How long single decisions take, by a clock on the wall, in microseconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Waited {
+    pub(crate) p50_us: Spread,
+    pub(crate) p99_us: Spread,
 }
 
 /// How many policies an org may have.
 const POLICIES: [usize; 3] = [8, 100, 1_000];
+const POLICIES_WHEN_ASKING: usize = 100;
 
 /// Measures on the rows and keys of a store a server has left; `payload` is one it signed.
 pub(crate) async fn measure(store: &Store, payload: String) -> Result<Pure> {
@@ -40,71 +51,115 @@ pub(crate) async fn measure(store: &Store, payload: String) -> Result<Pure> {
     let space = store.find_space(&org, &invocation.space).await?.context("the invocation has no space")?;
     tokio::task::spawn_blocking(move || {
         let seal = SealingKey::from_seed(&Secret::new([7; 32]));
+        let sampled = Sampled::of(invocation, space, key)?;
         Ok(Pure {
             signature_us: per_turn(|| {
                 black_box(receipt::envelope::sign(&seal, black_box(&payload)));
                 Ok(())
             })?,
-            decision_us: per_turn(|| decide(&invocation, &space, None, &key))?,
-            decisions_by_policies: POLICIES
-                .into_iter()
-                .map(|count| with_policies(count, &invocation, &space, &key))
-                .collect::<Result<_>>()?,
+            decision: each_turn(|| sampled.decide(None, Mode::Allow))?,
+            decisions_by_policies: POLICIES.into_iter().map(|count| sampled.with_policies(count)).collect::<Result<_>>()?,
+            decision_that_asks: sampled.asking()?,
         })
     })
     .await?
 }
 
-/// Digests of the params, every gate, the mode, and the digest of the rules: what stands between a valid call and its clearance.
-fn decide(invocation: &Invocation, space: &Space, policies: Option<&Policies>, key: &Arc<dyn SpaceKey>) -> Result<()> {
-    let action = &action_of(invocation);
-    let principal = Principal {
-        org: invocation.org.clone(),
-        id: invocation.principal.clone(),
-        name: String::new(),
-        role: None,
-        owner: invocation.owner.clone(),
-        session: Some(invocation.session.clone()),
-        scopes: Vec::new(),
-    };
-    let params = json::canonical(&invocation.params)?;
-    black_box((key.digest("raw", params.as_bytes()), key.digest("params", params.as_bytes())));
-    let call = policy::Call {
-        principal: &principal,
-        action,
-        space,
-        params: &invocation.params,
-        standing: Standing { role: Some(countersign_core::principal::Role::Owner), max_band: Band::Black },
-        now: invocation.created_at,
-        consents: &[],
-        drift: Drift::None,
-        labels: &[],
-        cross_space_listed: false,
-        approval: None,
-        obtainable: None,
-    };
-    let verdicts = policy::gate(&call, policies);
-    anyhow::ensure!(policy::denied(&verdicts).is_none(), "the sampled call is denied");
-    let slice = policies.and_then(|policies| policies.slice_of(action));
-    let rules = policy::Rules {
-        version: 1,
-        policies: slice.as_deref().map(policy::digest::policies),
-        modes: ModeRows {
-            automation: None,
-            org: Some(ModeRow { mode: Mode::Allow, lock: countersign_core::decision::Lock::Open, version: 1 }),
-        },
-        band: Band::Green,
-    };
-    let decision = policy::decide(&policy::Facts { tier: invocation.tier, drift: Drift::None, asks: None, stopped: None }, &rules);
-    anyhow::ensure!(decision.mode == Mode::Allow, "the sampled call is not allowed");
-    black_box((decision, policy::digest::policy_slice(&rules)));
-    Ok(())
+/// A call that was made, and what it is decided by.
+struct Sampled {
+    invocation: Invocation,
+    space: Space,
+    key: Arc<dyn SpaceKey>,
+    action: Action,
+    principal: Principal,
+    obtainable: policy::Approval,
+    canaries: Vec<String>,
 }
 
-fn with_policies(count: usize, invocation: &Invocation, space: &Space, key: &Arc<dyn SpaceKey>) -> Result<(usize, Spread)> {
-    let policies = policy::cedar::load(&texts(count, invocation)).map_err(|problems| anyhow::anyhow!("{problems:?}"))?;
+impl Sampled {
+    fn of(invocation: Invocation, space: Space, key: Arc<dyn SpaceKey>) -> Result<Self> {
+        let principal = Principal {
+            org: invocation.org.clone(),
+            id: invocation.principal.clone(),
+            name: String::new(),
+            role: None,
+            owner: invocation.owner.clone(),
+            session: Some(invocation.session.clone()),
+            scopes: Vec::new(),
+        };
+        let by = vec![invocation.owner.clone().context("nobody stands behind the sampled call")?];
+        let obtainable = policy::Approval { by, expires: invocation.created_at.plus_seconds(300) };
+        let canaries = vec!["a text that nobody honest sends away".to_owned()];
+        Ok(Self { action: action_of(&invocation), principal, obtainable, canaries, invocation, space, key })
+    }
+
+    /// Digests of the params, every gate and the scan of the content, the mode, and the digest of the rules: what stands between a
+    /// valid call and its clearance.
+    fn decide(&self, policies: Option<&Policies>, expected: Mode) -> Result<()> {
+        let Self { invocation, action, .. } = self;
+        let params = json::canonical(&invocation.params)?;
+        black_box((self.key.digest("raw", params.as_bytes()), self.key.digest("params", params.as_bytes())));
+        let call = policy::Call {
+            principal: &self.principal,
+            action,
+            space: &self.space,
+            params: &invocation.params,
+            standing: Standing { role: Some(countersign_core::principal::Role::Owner), max_band: Band::Black },
+            now: invocation.created_at,
+            consents: &[],
+            drift: Drift::None,
+            labels: &[],
+            cross_space_listed: false,
+            approval: None,
+            obtainable: Some(&self.obtainable),
+        };
+        let mut verdicts = policy::gate(&call, policies);
+        anyhow::ensure!(policy::denied(&verdicts).is_none(), "the sampled call is denied");
+        let provenance = Provenance { canaries: &self.canaries, ..Provenance::default() };
+        let findings = policy::scan(action, &invocation.params, &provenance);
+        anyhow::ensure!(findings.is_empty(), "the sampled call is dangerous");
+        let safety = policy::scan::verdict(&findings);
+        if let Some(said) = verdicts.iter_mut().find(|said| said.gate == safety.gate) {
+            *said = safety;
+        }
+        let slice = policies.and_then(|policies| policies.slice_of(action));
+        let rules = policy::Rules {
+            version: 1,
+            policies: slice.as_deref().map(policy::digest::policies),
+            modes: ModeRows {
+                automation: None,
+                org: Some(ModeRow { mode: Mode::Allow, lock: countersign_core::decision::Lock::Open, version: 1 }),
+            },
+            band: Band::Green,
+        };
+        let facts = policy::Facts { tier: invocation.tier, drift: Drift::None, asks: policy::asking(&verdicts), stopped: None };
+        let decision = policy::decide(&facts, &rules);
+        anyhow::ensure!(decision.mode == expected, "the sampled call is decided otherwise: `{}`", decision.mode);
+        black_box((decision, policy::digest::policy_slice(&rules)));
+        Ok(())
+    }
+
+    fn with_policies(&self, count: usize) -> Result<(usize, Waited)> {
+        let policies = loaded(&texts(count, &self.invocation), count)?;
+        Ok((count, each_turn(|| self.decide(Some(&policies), Mode::Allow))?))
+    }
+
+    /// One of the policies is another: a yes would satisfy it.
+    fn asking(&self) -> Result<(usize, Waited)> {
+        let mut texts = texts(POLICIES_WHEN_ASKING - 1, &self.invocation);
+        texts.abac.push_str(&format!(
+            "@id(\"bench.asks\") forbid (principal, action == Countersign::Action::\"{}\", resource) unless {{ context has approval }};\n",
+            self.invocation.action
+        ));
+        let policies = loaded(&texts, POLICIES_WHEN_ASKING)?;
+        Ok((POLICIES_WHEN_ASKING, each_turn(|| self.decide(Some(&policies), Mode::RequireApproval))?))
+    }
+}
+
+fn loaded(texts: &PolicyTexts, count: usize) -> Result<Policies> {
+    let policies = policy::cedar::load(texts).map_err(|problems| anyhow::anyhow!("{problems:?}"))?;
     anyhow::ensure!(policies.len() == count, "{} policies were made", policies.len());
-    Ok((count, per_turn(|| decide(invocation, space, Some(&policies), key))?))
+    Ok(policies)
 }
 
 /// Two policies a gate about the action, none of which forbids the sampled call; the rest about actions nobody calls.
@@ -126,7 +181,7 @@ fn texts(count: usize, invocation: &Invocation) -> PolicyTexts {
     texts
 }
 
-/// An action like the sampled call's.
+/// An action like the sampled call's, whose content leaves: that is looked at the longest.
 fn action_of(invocation: &Invocation) -> Action {
     Action {
         id: invocation.action.clone(),
@@ -137,7 +192,7 @@ fn action_of(invocation: &Invocation) -> Action {
         params_schema: serde_json::Value::Null,
         result_schema: serde_json::Value::Null,
         requires: vec!["files.write".to_owned()],
-        effects: Vec::new(),
+        effects: vec![Effect::NetworkCall],
         timeout_ms: 1_000,
         idempotency_key_fields: Vec::new(),
         reversibility: Reversibility::Reversible,
@@ -162,4 +217,22 @@ fn per_turn(mut turn: impl FnMut() -> Result<()>) -> Result<Spread> {
         figures.push(watched.read()?.micros_since(&earlier) / f64::from(TURNS));
     }
     Ok(Spread::of(figures))
+}
+
+/// Each turn by itself: a mean would hide the slow ones.
+fn each_turn(mut turn: impl FnMut() -> Result<()>) -> Result<Waited> {
+    let (mut p50, mut p99) = (Vec::with_capacity(REPETITIONS), Vec::with_capacity(REPETITIONS));
+    for _ in 0..REPETITIONS {
+        let mut times = Vec::with_capacity(TURNS as usize);
+        for _ in 0..TURNS {
+            let began = Instant::now();
+            turn()?;
+            times.push(began.elapsed());
+        }
+        times.sort_unstable();
+        let at = |share: f64| percentile(&times, share).map(|time| time.as_secs_f64() * 1e6).context("nothing was timed");
+        p50.push(at(0.50)?);
+        p99.push(at(0.99)?);
+    }
+    Ok(Waited { p50_us: Spread::of(p50), p99_us: Spread::of(p99) })
 }

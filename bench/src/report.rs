@@ -3,6 +3,7 @@
 use crate::child::Call;
 use crate::growth::Size;
 use crate::measure::{Cell, Measured, Turn};
+use crate::pure::Waited;
 use crate::stats::{Spread, Window, short};
 use std::fmt::Write as _;
 
@@ -146,12 +147,20 @@ fn bars(measured: &[Measured], sizes: &[Size]) -> String {
                 bar(format!("{what}: calls/s ÷ raw rows'"), cell.throughput_share(), Limit::AtLeast(THROUGHPUT_SHARE_MIN));
             }
         }
-        bar(format!("{name}: the decision alone, µs"), engine.pure.decision_us, Limit::AtMost(DECISION_US_MAX));
-        for (count, spread) in &engine.pure.decisions_by_policies {
-            bar(format!("{name}: the decision with {count} policies, µs"), *spread, Limit::AtMost(POLICIES_DECISION_US_MAX));
+        let mut decision = |what: &str, waited: &Waited, limit: f64| {
+            bar(format!("{name}: {what}, p50 µs"), waited.p50_us, Limit::AtMost(limit));
+            bar(format!("{name}: {what}, p99 µs"), waited.p99_us, Limit::None);
+        };
+        decision("the decision alone", &engine.pure.decision, DECISION_US_MAX);
+        for (count, waited) in &engine.pure.decisions_by_policies {
+            decision(&format!("the decision with {count} policies"), waited, POLICIES_DECISION_US_MAX);
         }
+        // A gate that asks is evaluated twice: what that costs is told, and held to no bar.
+        let (count, asks) = &engine.pure.decision_that_asks;
+        bar(format!("{name}: the decision with {count} policies, one of which asks, p50 µs"), asks.p50_us, Limit::None);
+        bar(format!("{name}: the decision with {count} policies, one of which asks, p99 µs"), asks.p99_us, Limit::None);
         if let [(fewest, few), .., (most, many)] = engine.pure.decisions_by_policies.as_slice() {
-            let growth = Spread::of([many.median / few.median]);
+            let growth = Spread::of([many.p50_us.median / few.p50_us.median]);
             let limit = *most as f64 / *fewest as f64;
             bar(format!("{name}: the decision with {most} policies ÷ with {fewest}, less than linear"), growth, Limit::AtMost(limit));
         }
@@ -187,6 +196,8 @@ const fn effect_ms(call: Call, turn: &Turn) -> f64 {
 enum Limit {
     AtMost(f64),
     AtLeast(f64),
+    /// Only told.
+    None,
 }
 
 impl Limit {
@@ -194,6 +205,7 @@ impl Limit {
         let holds = match self {
             Self::AtMost(limit) => figure <= limit,
             Self::AtLeast(limit) => figure >= limit,
+            Self::None => return "",
         };
         if holds { "PASS" } else { "MISS" }
     }
@@ -204,6 +216,7 @@ impl std::fmt::Display for Limit {
         match self {
             Self::AtMost(limit) => write!(f, "≤ {limit}"),
             Self::AtLeast(limit) => write!(f, "≥ {limit}"),
+            Self::None => f.write_str("–"),
         }
     }
 }

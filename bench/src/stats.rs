@@ -69,7 +69,7 @@ fn in_ms(time: Duration) -> f64 {
 }
 
 /// The smallest value that at least this share of the others does not exceed.
-fn percentile(sorted: &[Duration], share: f64) -> Option<Duration> {
+pub(crate) fn percentile(sorted: &[Duration], share: f64) -> Option<Duration> {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()
 }

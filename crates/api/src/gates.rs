@@ -46,7 +46,7 @@ pub struct PolicySchemaResponse {
 pub struct WhatIfRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policies: Option<PoliciesFile>,
-    /// All of the org's modes, and no others.
+    /// All modes that are set, for the org and for automations, and no others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modes: Option<Vec<ModeLine>>,
     /// How far back, such as `24h` or `7d`; 7 days when absent.
@@ -58,11 +58,17 @@ pub struct WhatIfRequest {
 pub struct WhatIfResponse {
     /// Recorded invocations that were decided again.
     pub replayed: u64,
-    /// Those that could not be: their action, session or principal is gone.
+    /// Those that could not be: their action, session or principal is gone, or they were dry runs.
     pub skipped: u64,
+    /// Those that a kill switch had ended: what the rules say was never the question.
+    #[serde(default)]
+    pub stopped: u64,
+    /// Those that a content check had ended: no proposal changes that.
+    #[serde(default)]
+    pub quarantined: u64,
     /// There were more than are looked at in one go.
     pub truncated: bool,
-    /// Every invocation that would be decided otherwise, newest first.
+    /// Every invocation that the proposal decides otherwise than the rules in force, newest first.
     pub changes: Vec<WhatIfChange>,
 }
 
@@ -72,8 +78,9 @@ pub struct WhatIfChange {
     pub action: String,
     pub principal: String,
     pub created_at: String,
-    /// `runs`, `asks` or `denied`.
+    /// Under the rules in force now: `runs`, `asks` or `denied`.
     pub before: String,
+    /// Under the proposed ones.
     pub after: String,
     /// What decides it anew.
     pub because: String,

@@ -161,8 +161,12 @@ pub struct GrantOfferRequest {
     #[serde(default)]
     pub scope: GrantScopeName,
     /// Calls it is good for; without it, any number until it expires.
-    #[serde(default, alias = "maxCalls", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_max: Option<u32>,
+    /// An older name of `calls_max`; one of them, not both.
+    #[serde(default, rename = "maxCalls", skip_serializing_if = "Option::is_none")]
+    #[schema(deprecated)]
+    pub max_calls: Option<u32>,
     /// Such as `30m`, `2h` or `7d`; 24 hours when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<String>,
@@ -203,9 +207,40 @@ pub struct ApproveRequest {
 #[serde(deny_unknown_fields)]
 pub struct ApproveManyRequest {
     /// At most 100.
-    pub invocations: Vec<String>,
+    pub invocations: Vec<OneOfMany>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// One of several: its id, or its id with what was shown of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum OneOfMany {
+    Id(String),
+    Shown(ShownOne),
+}
+
+impl OneOfMany {
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Id(id) | Self::Shown(ShownOne { id, .. }) => id,
+        }
+    }
+
+    pub fn binding(&self) -> Option<&str> {
+        match self {
+            Self::Id(_) => None,
+            Self::Shown(shown) => Some(&shown.binding),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShownOne {
+    pub id: String,
+    /// The `binding.digest` that was shown; when it is not the invocation's, this one is not approved.
+    pub binding: String,
 }
 
 /// What became of each, in the order they were given.

@@ -25,7 +25,7 @@ pub struct SetModeRequest {
     pub locked: bool,
 }
 
-/// The org's modes as one file: all of them, and no others.
+/// Every mode that is set, for the org and for automations, as one file: all of them, and no others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModesFile {
@@ -36,6 +36,9 @@ pub struct ModesFile {
 #[serde(deny_unknown_fields)]
 pub struct ModeLine {
     pub action: String,
+    /// For this automation alone; the org's own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automation: Option<String>,
     pub mode: ModeName,
     #[serde(default, skip_serializing_if = "is_false")]
     pub locked: bool,
@@ -73,6 +76,21 @@ pub struct ModeView {
     pub set_at: String,
 }
 
+/// One change of a mode, as it is signed into the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ModeVersionView {
+    /// Grows over all rules of the org.
+    pub version: i64,
+    /// `org`, or `automation:<id>`.
+    pub scope: String,
+    pub action: String,
+    /// Null when the row was removed, and what stands below it held again.
+    pub mode: Option<ModeName>,
+    pub locked: bool,
+    pub changed_by: String,
+    pub changed_at: String,
+}
+
 /// A grant to be given by a person, or asked for by an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -96,8 +114,12 @@ pub struct NewGrantRequest {
     #[schema(value_type = Option<Object>)]
     pub condition: Option<Value>,
     /// Calls it is good for; without it, any number until it expires.
-    #[serde(default, alias = "maxCalls", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_max: Option<u32>,
+    /// An older name of `calls_max`; one of them, not both.
+    #[serde(default, rename = "maxCalls", skip_serializing_if = "Option::is_none")]
+    #[schema(deprecated)]
+    pub max_calls: Option<u32>,
     /// Such as `30m`, `2h` or `7d`; 24 hours when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<String>,

@@ -136,6 +136,14 @@ impl Agreed {
     }
 }
 
+/// Agreeing beforehand where nothing is asked: a script need not know which of two neighbours asks.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Unasked {
+    /// Taken and not needed: nothing is asked
+    #[arg(long = "yes")]
+    _yes: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start the server

@@ -407,6 +407,8 @@ pub trait Ledger: Send + Sync {
     /// Returns how each of these ended, in their order; nothing happens when the drift is known already.
     fn drift<'a>(&'a self, org: &'a OrgId, drift: NewDrift, ends: Vec<Arc<Finish>>) -> Future<'a, Result<Vec<Finished>, Error>>;
     fn find_invocation<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Invocation>, Error>>;
+    /// Whether there is such an invocation and it is not this org's. Nothing else of it is told.
+    fn is_of_another_org<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>>;
     fn find_sealed_params<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>>;
     /// A taken key whose time has not run out.
     fn find_reservation<'a>(

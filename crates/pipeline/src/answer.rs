@@ -53,7 +53,11 @@ impl Pipeline {
     pub async fn approve(&self, principal: &Principal, id: &InvocationId, yes: Yes) -> Result<Outcome, Error> {
         let (pipeline, principal, id) = (self.clone(), principal.clone(), id.clone());
         // An approver who goes away after the answer is durable does not stop what they approved.
-        self.survive(async move { pipeline.approve_and_run(&principal, &id, yes).await }).await
+        self.survive(async move {
+            let answered = pipeline.approve_and_run(&principal, &id, yes).await;
+            pipeline.counted(&principal.org, answered).await
+        })
+        .await
     }
 
     async fn approve_and_run(&self, principal: &Principal, id: &InvocationId, yes: Yes) -> Result<Outcome, Error> {
@@ -106,6 +110,11 @@ impl Pipeline {
 
     /// Says no. The reason reaches whoever asked.
     pub async fn deny(&self, principal: &Principal, id: &InvocationId, reason: Option<String>) -> Result<Invocation, Error> {
+        let answered = self.say_no(principal, id, reason).await;
+        self.counted(&principal.org, answered).await
+    }
+
+    async fn say_no(&self, principal: &Principal, id: &InvocationId, reason: Option<String>) -> Result<Invocation, Error> {
         bounded(reason.as_deref())?;
         let Answerable { invocation: pending, .. } = self.answerable(principal, id).await?;
         let now = self.ledger().now().await?;

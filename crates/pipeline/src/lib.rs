@@ -16,6 +16,7 @@ mod remedy;
 mod record;
 
 mod answer;
+mod conflict;
 mod drift;
 mod recover;
 mod reconcile;
@@ -36,6 +37,7 @@ mod error;
 
 pub use answer::{BeyondAsked, GrantFor, Yes};
 pub use catalogue::{Catalogue, Listed, SourceListing, check_condition};
+pub use conflict::count_conflict;
 pub use decide::Standing;
 pub use drift::{DefinitionNow, Reviewed};
 pub use error::{Conflict, Error, ParamError};
@@ -43,7 +45,7 @@ pub use explain::{Explanation, Question, Would};
 pub use quarantine::Released;
 pub use reconcile::Settlement;
 pub use request::{Outcome, Ports, Request, Settings};
-pub use what_if::{Fate, Proposal, Replayed, WhatIf};
+pub use what_if::{Fate, Proposal, ProposedModes, Replayed, WhatIf};
 
 use admit::Admitted;
 use countersign_core::Status;

@@ -48,7 +48,9 @@ impl Pipeline {
             Decided::Preview(_) | Decided::Denied(_) => return Ok(Replay::Fresh(decided)),
         };
         if let Some(reference) = &gated.validated.resolved.admitted.request.approval_ref {
-            return self.refer(gated, reference).await.map(Replay::Earlier);
+            let org = &gated.validated.resolved.admitted.session.org;
+            let earlier = self.refer(gated, reference).await;
+            return self.counted(org, earlier).await.map(Replay::Earlier);
         }
         let Some(key) = &gated.validated.idempotency_key else {
             return Ok(Replay::Fresh(decided));

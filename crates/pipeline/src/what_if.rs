@@ -1,11 +1,15 @@
-//! What other rules would have made of the calls that were recorded: each is decided again, and what differs is told. Params are
-//! the stored ones, redacted and perhaps shortened; consents and limits are those of now. Content checks are left out.
+//! What other rules would have made of the calls that were recorded. Each is decided twice, by the rules in force and by the proposed
+//! ones, and what differs is told: so a change is the proposal's, and not that of rules which have changed since. Params are the stored
+//! ones, redacted and perhaps shortened; consents and limits are those of now; what content checks said then is taken as it was said.
 
 use crate::{Error, Pipeline};
-use countersign_core::decision::{Drift, Lock, Verdict};
-use countersign_core::invocation::{DeniedBy, Intention};
+use countersign_core::decision::{Drift, Gate, GateVerdict, Lock, Reason, Verdict};
+use countersign_core::invocation::Intention;
 use countersign_core::ledger::{ModeRow, ModeRows};
-use countersign_core::{Action, ActionId, Invocation, InvocationId, Mode, OrgId, PrincipalId, Status, Timestamp};
+use countersign_core::session::{SelfApproval, Session, Space};
+use countersign_core::{
+    Action, ActionId, AutomationId, Decision, Invocation, InvocationId, Mode, OrgId, Principal, PrincipalId, Status, Timestamp, UserId,
+};
 use policy::{Call, Policies};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,9 +18,12 @@ use std::sync::Arc;
 pub struct Proposal {
     pub policies: Option<Arc<Policies>>,
     pub keeps_policies: bool,
-    /// All of the org's own modes.
-    pub modes: Option<HashMap<ActionId, (Mode, Lock)>>,
+    /// All that were set, for the org and for automations.
+    pub modes: Option<ProposedModes>,
 }
+
+/// By whose they are, the org's or an automation's, and by action.
+pub type ProposedModes = HashMap<(Option<AutomationId>, ActionId), (Mode, Lock)>;
 
 /// How a call fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +38,10 @@ pub enum Fate {
 pub enum Replayed {
     /// Its action, session or principal is gone, or it was only a dry run.
     Skipped,
+    /// A kill switch ended it. What the rules would have said was never the question.
+    Stopped,
+    /// A content check ended it, and no proposal would change that.
+    Quarantined,
     Same,
     Changed(Box<WhatIf>),
 }
@@ -47,6 +58,12 @@ pub struct WhatIf {
     pub because: String,
 }
 
+/// The rules a call is decided by.
+struct Tried<'a> {
+    policies: Option<&'a Policies>,
+    modes: ModeRows,
+}
+
 impl Pipeline {
     /// How a recorded call would fare.
     pub async fn what_if(
@@ -60,19 +77,28 @@ impl Pipeline {
         else {
             return Ok(Replayed::Skipped);
         };
+        if recorded.status == Status::Quarantined {
+            return Ok(Replayed::Quarantined);
+        }
+        if recorded.decision.tightened.iter().any(|reason| matches!(reason, Reason::Stopped { .. })) {
+            return Ok(Replayed::Stopped);
+        }
         let session = self.ledger().find_session(org, &recorded.session).await?;
         let space = self.ledger().find_space(org, &recorded.space).await?;
         let principal = self.ledger().find_principal(org, &recorded.principal).await?;
         let (Some(session), Some(space), Some(principal)) = (session, space, principal) else {
             return Ok(Replayed::Skipped);
         };
-        let policies = if proposal.keeps_policies { self.policies_of(org).await? } else { proposal.policies.clone() };
+        let in_force = self.policies_of(org).await?;
+        let proposed = if proposal.keeps_policies { in_force.clone() } else { proposal.policies.clone() };
+        let modes = self.ledger().find_modes(org, session.automation.as_ref(), &action.id).await?;
+        let now = Tried { policies: in_force.as_deref(), modes };
+        let then = Tried { policies: proposed.as_deref(), modes: proposal.modes_of(&session, &action.id).unwrap_or(modes) };
+
         let standing = self.standing_of(&principal).await?;
         let consents = self.purposes_of(&principal, &space).await?;
         let cross_space_listed = self.is_listed_crossing(&space, &recorded.params, &action.id).await?;
-        let by = self.ledger().list_approvers(org).await?.to_vec();
-        let obtainable = policy::Approval { by, expires: recorded.created_at.plus_seconds(session.attendance.approval_seconds()) };
-        let drift = recorded_drift(recorded);
+        let obtainable = self.obtainable(recorded, &session, &space, &principal).await?;
         // What the session held then is not recorded; where the caller said content came from is.
         let labels: Vec<_> = recorded.provenance.values().filter(|label| *label != "user").cloned().collect();
         let call = Call {
@@ -83,46 +109,25 @@ impl Pipeline {
             standing,
             now: recorded.created_at,
             consents: &consents,
-            drift,
+            drift: recorded_drift(recorded),
             labels: &labels,
             cross_space_listed,
             approval: None,
-            obtainable: Some(&obtainable),
+            obtainable: obtainable.as_ref(),
         };
-        let gates = policy::gate(&call, policies.as_deref());
-        let mut modes = self.ledger().find_modes(org, session.automation.as_ref(), &action.id).await?;
-        if let Some(proposed) = &proposal.modes {
-            let row = proposed.get(&action.id).map(|(mode, lock)| ModeRow { mode: *mode, lock: *lock, version: 0 });
-            modes = ModeRows { org: row, ..modes };
-        }
-        let rules = policy::Rules { version: 0, modes, band: space.band, policies: None };
-        let facts = policy::Facts { tier: action.tier, drift, asks: policy::asking(&gates), stopped: None };
-        let decision = policy::decide(&facts, &rules);
-        let denial = policy::denied(&gates);
-        let after = match (denial, decision.mode) {
-            (Some(_), _) | (None, Mode::Deny) => Fate::Denied,
-            (None, Mode::RequireApproval) => Fate::Asks,
-            (None, Mode::Allow) => Fate::Runs,
-        };
-        let before = fate_of(recorded);
+        let (before, _, _) = decided(&call, recorded, now);
+        let (after, gates, decision) = decided(&call, recorded, then);
         if before == after {
             return Ok(Replayed::Same);
         }
-        let asking = gates.iter().find(|gate| gate.verdict == Verdict::NeedsApproval);
-        let because = match (denial.or(asking), decision.tightened.last()) {
-            (Some(gate), _) => format!("gate `{}`: {}", gate.gate.as_str(), gate.determining.join(", ")),
-            (None, Some(reason)) => reason.to_string(),
-            (None, None) => format!("mode `{}` from `{}`", decision.mode, decision.source.as_str()),
-        };
-        let (invocation, principal) = (recorded.id.clone(), recorded.principal.clone());
         Ok(Replayed::Changed(Box::new(WhatIf {
-            invocation,
+            invocation: recorded.id.clone(),
             action: action.id.clone(),
-            principal,
+            principal: recorded.principal.clone(),
             created_at: recorded.created_at,
             before,
             after,
-            because,
+            because: because(&gates, &decision),
         })))
     }
 
@@ -130,29 +135,68 @@ impl Pipeline {
     pub async fn actions_now(&self, org: &OrgId) -> Vec<Arc<Action>> {
         self.inner.catalogue.all_actions(org).await
     }
+
+    /// The yes this call can get, as `gate` sees it: where nobody approves their own calls, it is not theirs to give.
+    async fn obtainable(
+        &self,
+        recorded: &Invocation,
+        session: &Session,
+        space: &Space,
+        principal: &Principal,
+    ) -> Result<Option<policy::Approval>, Error> {
+        let may_not = |user: &UserId| space.self_approval == SelfApproval::Refused && principal.owner.as_ref() == Some(user);
+        let by: Vec<_> = self.ledger().list_approvers(&session.org).await?.iter().filter(|user| !may_not(user)).cloned().collect();
+        let expires = recorded.created_at.plus_seconds(session.attendance.approval_seconds());
+        Ok((!by.is_empty()).then_some(policy::Approval { by, expires }))
+    }
 }
 
-/// How it fared, as far as the rules decided it. A grant stood in where a person would have been asked.
-fn fate_of(recorded: &Invocation) -> Fate {
-    if recorded.status == Status::Denied && recorded.denied_by == Some(DeniedBy::Policy) {
-        return Fate::Denied;
+impl Proposal {
+    /// The rows proposed for an action in a session; `None` when modes stay as they are.
+    fn modes_of(&self, session: &Session, action: &ActionId) -> Option<ModeRows> {
+        let proposed = self.modes.as_ref()?;
+        let row = |automation: Option<&AutomationId>| {
+            let found = proposed.get(&(automation.cloned(), action.clone()));
+            found.map(|(mode, lock)| ModeRow { mode: *mode, lock: *lock, version: 0 })
+        };
+        let automation = session.automation.as_ref().and_then(|automation| row(Some(automation)));
+        Some(ModeRows { automation, org: row(None) })
     }
-    match recorded.decision.mode {
-        Mode::Allow => Fate::Runs,
-        Mode::RequireApproval => Fate::Asks,
-        Mode::Deny => Fate::Denied,
+}
+
+fn decided(call: &Call<'_>, recorded: &Invocation, tried: Tried<'_>) -> (Fate, Vec<GateVerdict>, Decision) {
+    let mut gates = policy::gate(call, tried.policies);
+    // The params that were looked at are no longer there to be looked at again.
+    for gate in &mut gates {
+        let content = [Gate::Safety, Gate::Redaction].contains(&gate.gate);
+        if let Some(said) = recorded.gates.iter().find(|said| content && said.gate == gate.gate) {
+            gate.clone_from(said);
+        }
+    }
+    let rules = policy::Rules { version: 0, modes: tried.modes, band: call.space.band, policies: None };
+    let facts = policy::Facts { tier: call.action.tier, drift: call.drift, asks: policy::asking(&gates), stopped: None };
+    let decision = policy::decide(&facts, &rules);
+    let fate = match (policy::denied(&gates), decision.mode) {
+        (Some(_), _) | (None, Mode::Deny) => Fate::Denied,
+        (None, Mode::RequireApproval) => Fate::Asks,
+        (None, Mode::Allow) => Fate::Runs,
+    };
+    (fate, gates, decision)
+}
+
+fn because(gates: &[GateVerdict], decision: &Decision) -> String {
+    let asking = gates.iter().find(|gate| gate.verdict == Verdict::NeedsApproval);
+    match (policy::denied(gates).or(asking), decision.tightened.last()) {
+        (Some(gate), _) => format!("gate `{}`: {}", gate.gate.as_str(), gate.determining.join(", ")),
+        (None, Some(reason)) => reason.to_string(),
+        (None, None) => format!("mode `{}` from `{}`", decision.mode, decision.source.as_str()),
     }
 }
 
 fn recorded_drift(recorded: &Invocation) -> Drift {
-    use countersign_core::decision::Reason;
-    recorded
-        .decision
-        .tightened
-        .iter()
-        .find_map(|reason| match reason {
-            Reason::Drift { drift } => Some(*drift),
-            Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Gate { .. } | Reason::Stopped { .. } => None,
-        })
-        .unwrap_or_default()
+    let drift = recorded.decision.tightened.iter().find_map(|reason| match reason {
+        Reason::Drift { drift } => Some(*drift),
+        Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Gate { .. } | Reason::Stopped { .. } => None,
+    });
+    drift.unwrap_or_default()
 }

@@ -14,7 +14,7 @@ pub use compose::{App, Parts, open_store, open_store_unchanged};
 pub use config::{Config, ConfigError, Flags, LogFormat};
 pub use http::openapi_json;
 pub use ports::{OsRandom, SystemClock};
-pub use telemetry::init_logs;
+pub use telemetry::{init_logs, init_metrics};
 
 use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;

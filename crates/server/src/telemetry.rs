@@ -26,8 +26,8 @@ pub fn init_logs(format: LogFormat, level: &Targets) {
     };
 }
 
-/// Installs the recorder for this process, or returns the one that a server in the same process installed before.
-pub(crate) fn init_metrics() -> Option<PrometheusHandle> {
+/// Installs the recorder for this process; `None` where one is installed already.
+pub fn init_metrics() -> Option<PrometheusHandle> {
     let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("approval_seconds".into()), &APPROVAL_SECONDS)
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("batch_writes".into()), &BATCH_WRITES))

@@ -141,6 +141,15 @@ impl Ledger for Store {
         Box::pin(Self::find_invocation(self, org, invocation))
     }
 
+    fn is_of_another_org<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            // By org, of which there are few: a row is found by its org and its id together, and by neither alone.
+            let sql = "SELECT 1 FROM orgs WHERE org_id <> $1
+                       AND EXISTS (SELECT 1 FROM invocations WHERE invocations.org_id = orgs.org_id AND invocations.id = $2) LIMIT 1";
+            Ok(!self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?.is_empty())
+        })
+    }
+
     fn find_sealed_params<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>> {
         Box::pin(async move {
             let rows = self

@@ -46,7 +46,7 @@ pub use grants::{GrantChanged, GrantFilter, NewGrant};
 pub use invocations::InvocationFilter;
 pub use keys::{LogKey, MasterKey, Purpose};
 pub use limiter::{MemoryLimiter, RedisLimiter};
-pub use modes::{ModeChange, ModeSetting, OrgMode};
+pub use modes::{FiledMode, ModeChange, ModeSetting, ModeVersion};
 pub use orgs::{FirstOrg, Org, SpaceChange};
 pub use pins::Review;
 pub use policies::PolicyVersion;

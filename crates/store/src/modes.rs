@@ -7,7 +7,7 @@ use countersign_core::decision::Lock;
 use countersign_core::ledger::{EventDraft, ModeRow, ModeRows};
 use countersign_core::{ActionId, AutomationId, EventId, Mode, OrgId, PrincipalId, Timestamp, random_bytes};
 use receipt::body::ModeBody;
-use receipt::entry::Kind;
+use receipt::entry::{Entry, Kind};
 
 const ORG_SCOPE: &str = "org";
 
@@ -24,12 +24,20 @@ pub struct ModeSetting {
     pub set_at: Timestamp,
 }
 
-/// One row of the org's own, as a file of modes holds it.
+/// One row as a file of modes holds it: the org's own, or an automation's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OrgMode {
+pub struct FiledMode {
+    pub automation: Option<AutomationId>,
     pub action: ActionId,
     pub mode: Mode,
     pub lock: Lock,
+}
+
+/// One change of a mode, as the log has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModeVersion {
+    pub change: ModeBody,
+    pub changed_at: Timestamp,
 }
 
 /// A change of one row; `mode: None` removes it.
@@ -50,19 +58,24 @@ impl Store {
         self.db.write(move |tx| Box::pin(async move { change_in(&store, tx, &org, change).await })).await
     }
 
-    /// Makes these the org's rows, all of them and no others, at once. What is so already stays as it is; returns how many changed.
-    pub async fn replace_modes(&self, org: &OrgId, rows: Vec<OrgMode>, by: &PrincipalId) -> Result<u64, Error> {
+    /// Makes these the rows, those of automations too, all of them and no others, at once. What is so already stays as it is; returns
+    /// how many changed.
+    pub async fn replace_modes(&self, org: &OrgId, rows: Vec<FiledMode>, by: &PrincipalId) -> Result<u64, Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
         self.db
             .write(move |tx| {
                 Box::pin(async move {
-                    let sql = "SELECT action, mode, lock FROM modes WHERE org_id = $1 AND scope = 'org' ORDER BY action";
+                    let sql = "SELECT scope, action, mode, lock FROM modes WHERE org_id = $1 ORDER BY action, scope";
                     let found = tx.query_locked(sql, &vals![org.as_str()]).await?;
-                    let before = found.into_iter().map(read_org_mode).collect::<Result<Vec<_>, _>>()?;
-                    let change =
-                        |row: OrgMode, mode| ModeChange { automation: None, action: row.action, mode, lock: row.lock, by: by.clone() };
-                    let removed = before.iter().filter(|old| rows.iter().all(|new| new.action != old.action)).cloned();
-                    let removed: Vec<_> = removed.map(|old| change(OrgMode { lock: Lock::Open, ..old }, None)).collect();
+                    let before = found.into_iter().map(read_filed).collect::<Result<Vec<_>, _>>()?;
+                    let change = |row: FiledMode, mode| {
+                        let FiledMode { automation, action, lock, .. } = row;
+                        ModeChange { automation, action, mode, lock, by: by.clone() }
+                    };
+                    let is_gone =
+                        |old: &&FiledMode| rows.iter().all(|new| (&new.automation, &new.action) != (&old.automation, &old.action));
+                    let removed = before.iter().filter(is_gone).cloned();
+                    let removed: Vec<_> = removed.map(|old| change(FiledMode { lock: Lock::Open, ..old }, None)).collect();
                     let set = rows.iter().filter(|new| !before.contains(new)).cloned();
                     let set: Vec<_> = set.map(|new| (new.mode, new)).map(|(mode, new)| change(new, Some(mode))).collect();
                     let count = removed.len() + set.len();
@@ -95,6 +108,26 @@ impl Store {
             .await?;
         let modes = rows.into_iter().map(read_mode).collect::<Result<Vec<_>, _>>()?;
         Ok(page(modes, request.limit, |mode| format!("{} {}", mode.action, mode.scope)))
+    }
+
+    /// Every change of a mode, or of one action's, the newest first.
+    pub async fn list_mode_versions(
+        &self,
+        org: &OrgId,
+        action: Option<&ActionId>,
+        request: &PageRequest,
+    ) -> Result<Page<ModeVersion>, Error> {
+        let before = request.after.as_deref().and_then(|text| text.parse::<i64>().ok()).unwrap_or(i64::MAX);
+        // As it stands in the canonical text of a body; empty for all of them.
+        let named = action.map(|action| format!(r#""action":"{action}","#)).unwrap_or_default();
+        // The ids of these entries are `mode_<version>`: by them the few are found among the many. No pattern is used to look into
+        // the text, because letters are not told apart by case in one on SQLite.
+        let sql = "SELECT seq, payload FROM entries WHERE org_id = $1 AND id >= 'mode_' AND id < 'mode`' AND kind = 'mode' AND seq < $2
+                   AND ($3 = '' OR replace(payload, $3, '') <> payload) ORDER BY seq DESC LIMIT $4";
+        let rows = self.db.read(sql, &vals![org.as_str(), before, named, i64::from(request.limit) + 1]).await?;
+        let versions = rows.into_iter().map(read_version).collect::<Result<Vec<_>, _>>()?;
+        let page = page(versions, request.limit, |(seq, _)| seq.to_string());
+        Ok(Page { items: page.items.into_iter().map(|(_, version)| version).collect(), next: page.next })
     }
 
     pub(crate) async fn mode_rows(&self, org: &OrgId, automation: Option<&AutomationId>, action: &ActionId) -> Result<ModeRows, Error> {
@@ -143,9 +176,10 @@ pub(crate) async fn change_in(store: &Store, tx: &mut Tx, org: &OrgId, change: M
     Ok(version)
 }
 
-fn read_org_mode(row: Row) -> Result<OrgMode, Error> {
+fn read_filed(row: Row) -> Result<FiledMode, Error> {
     let mut columns = Columns::of(row);
-    Ok(OrgMode {
+    Ok(FiledMode {
+        automation: columns.parsed(parse_scope)?,
         action: columns.parsed(|text| ActionId::parse(text).ok())?,
         mode: columns.parsed(Mode::parse)?,
         lock: columns.parsed(parse_lock)?,
@@ -167,6 +201,15 @@ fn scope(automation: Option<&AutomationId>) -> String {
     automation.map_or_else(|| ORG_SCOPE.to_owned(), |automation| format!("automation:{automation}"))
 }
 
+/// Whose row it is; the outer `None` when the text is no scope.
+#[expect(clippy::option_option, reason = "a scope that cannot be read is not the org's")]
+fn parse_scope(text: &str) -> Option<Option<AutomationId>> {
+    match text.strip_prefix("automation:") {
+        Some(automation) => AutomationId::parse(automation).ok().map(Some),
+        None => (text == ORG_SCOPE).then_some(None),
+    }
+}
+
 const fn lock_word(lock: Lock) -> &'static str {
     match lock {
         Lock::Open => "open",
@@ -176,6 +219,15 @@ const fn lock_word(lock: Lock) -> &'static str {
 
 fn parse_lock(text: &str) -> Option<Lock> {
     [Lock::Open, Lock::Locked].into_iter().find(|lock| lock_word(*lock) == text)
+}
+
+fn read_version(row: Row) -> Result<(i64, ModeVersion), Error> {
+    let mut columns = Columns::of(row);
+    let (seq, payload) = (columns.int()?, columns.text()?);
+    let unreadable = |message: String| Error::Corrupt { message: format!("entry {seq} does not read: {message}") };
+    let entry = Entry::parse(&payload).map_err(|error| unreadable(error.to_string()))?;
+    let change = serde_json::from_value(entry.body).map_err(|error| unreadable(error.to_string()))?;
+    Ok((seq, ModeVersion { change, changed_at: entry.header.at }))
 }
 
 fn read_mode(row: Row) -> Result<ModeSetting, Error> {

@@ -1,11 +1,12 @@
 //! What was too dangerous to run. It is kept, sealed, until an admin releases or discards it, or nobody looks in time.
 
 use crate::db::{Columns, Row, Tx, Val, vals};
+use crate::events::insert_event;
 use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::ledger::{NewQuarantine, Settled, Settling};
+use countersign_core::ledger::{EventDraft, NewQuarantine, Settled, Settling};
 use countersign_core::quarantine::{Holds, Quarantine, QuarantineState};
-use countersign_core::{ActionId, Invocation, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId};
+use countersign_core::{ActionId, EventId, Invocation, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
 use receipt::body::RuleChange;
 
 macro_rules! select_quarantine {
@@ -60,31 +61,44 @@ impl Store {
 
     /// Forgets what nobody looked at in time.
     pub async fn expire_quarantines(&self, org: &OrgId) -> Result<u64, Error> {
-        let sql = "SELECT invocation_id FROM quarantines WHERE org_id = $1 AND sealed IS NOT NULL AND expires_at <= $2 ORDER BY expires_at LIMIT $3";
+        let sql = "SELECT invocation_id, state FROM quarantines WHERE org_id = $1 AND sealed IS NOT NULL AND expires_at <= $2
+                   ORDER BY expires_at LIMIT $3";
         let now = self.db.now().await?;
         if self.db.read(sql, &vals![org.as_str(), now, 1_i64]).await?.is_empty() {
             return Ok(0);
         }
-        let org = org.clone();
+        let (store, org) = (self.clone(), org.clone());
         self.db
             .write(move |tx| {
                 Box::pin(async move {
                     let rows = tx.query(sql, &vals![org.as_str(), tx.now(), SWEPT_AT_ONCE]).await?;
                     let count = rows.len() as u64;
                     for row in rows {
-                        let id = Columns::of(row).text()?;
+                        let mut columns = Columns::of(row);
+                        let (id, state) = (columns.text()?, columns.parsed(QuarantineState::parse)?);
                         tx.exec(
                             "UPDATE quarantines SET state = CASE state WHEN 'held' THEN 'expired' ELSE state END, sealed = NULL
                              WHERE org_id = $1 AND invocation_id = $2",
-                            &vals![org.as_str(), id],
+                            &vals![org.as_str(), id.as_str()],
                         )
                         .await?;
+                        // What was released and is only forgotten now has had its end.
+                        if state == QuarantineState::Held {
+                            tell_expired(&store, tx, &org, id);
+                        }
                     }
                     Ok(count)
                 })
             })
             .await
     }
+}
+
+/// Like a grant's: the clock ended it, by a time that stands in the row, and no person's word is there to sign.
+fn tell_expired(store: &Store, tx: &mut Tx, org: &OrgId, invocation: String) {
+    let id = EventId::new(tx.now(), random_bytes(&*store.random));
+    let body = serde_json::json!({ "invocation_id": invocation }).to_string();
+    insert_event(tx, org, &EventDraft { id, name: "quarantine.expired", key: invocation, body }, None);
 }
 
 async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) -> Result<Option<Settled>, Error> {

@@ -12,7 +12,9 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
 use crate::style::{Tone, clean};
 use api::identity::SpaceView;
-use api::invocation::{ApproveManyRequest, ApproveManyResponse, ApproveRequest, DenyRequest, DenyResponse, InvocationView, InvokeResponse};
+use api::invocation::{
+    ApproveManyRequest, ApproveManyResponse, ApproveRequest, DenyRequest, DenyResponse, InvocationView, InvokeResponse, OneOfMany, ShownOne,
+};
 use beyond::Beyond;
 use clap::Args;
 use countersign_core::Status;
@@ -23,7 +25,7 @@ Examples:
   countersign approve inv_…
   countersign approve inv_… inv_…                           several, each once
   countersign approve inv_… --grant --calls 5 --expires 2h  and to more calls like it
-  countersign approve inv_… --always                        and never ask again
+  countersign approve inv_… --always                        and the mode becomes allow
   countersign approve inv_… --edit                          with other params
   countersign approve inv_… --confirm files.wipe            an R4 action takes its name";
 
@@ -85,7 +87,7 @@ impl Approve {
             self.confirmed(&shown, terminal).await?;
         }
         let params = self.other_params(&shown, client, terminal).await?;
-        self.beyond.agreed(&shown, self.agreed.consent(client), terminal).await?;
+        self.beyond.agreed(&shown, self.agreed.consent(client), client, terminal).await?;
         let (mode, grant) = self.beyond.request();
         let binding = shown.binding.map(|binding| binding.digest);
         let request = ApproveRequest { mode, grant, params, binding, reason: self.reason.clone() };
@@ -99,12 +101,11 @@ impl Approve {
             return Err(Failure::usage("several are approved once each, as they were asked for")
                 .hint("approve one id to give --always, --grant, --params or --edit"));
         }
-        let mut refused = Vec::new();
+        let (mut refused, mut answerable) = (Vec::new(), Vec::new());
         for id in ids {
-            let looked_at = invocation::get(id, client).await.and_then(|(shown, _)| alone(&shown));
-            refused.push(looked_at.err());
+            let looked_at = invocation::get(id, client).await.and_then(|(shown, _)| alone(shown));
+            refused.push(looked_at.map(|shown| answerable.push(as_shown(id, shown))).err());
         }
-        let answerable: Vec<_> = ids.iter().zip(&refused).filter(|(_, refused)| refused.is_none()).map(|(id, _)| id.clone()).collect();
         let mut results = Vec::new();
         for invocations in answerable.chunks(BULK_MAX) {
             let request = ApproveManyRequest { invocations: invocations.to_vec(), reason: self.reason.clone() };
@@ -157,10 +158,18 @@ impl Approve {
     }
 }
 
+/// Approved as it was looked at: when something has changed it since, it is not.
+fn as_shown(id: &str, shown: InvocationView) -> OneOfMany {
+    match shown.binding {
+        Some(binding) => OneOfMany::Shown(ShownOne { id: id.to_owned(), binding: binding.digest }),
+        None => OneOfMany::Id(id.to_owned()),
+    }
+}
+
 /// An R4 action takes no company.
-fn alone(shown: &InvocationView) -> Result<(), Failure> {
-    if shown.tier != "R4" || outcome::status(shown) != Status::Pending {
-        return Ok(());
+fn alone(shown: InvocationView) -> Result<InvocationView, Failure> {
+    if shown.tier != "R4" || outcome::status(&shown) != Status::Pending {
+        return Ok(shown);
     }
     let action = &shown.action;
     let message = format!("`{}` was not approved: `{action}` is R4, which is approved alone", shown.id);

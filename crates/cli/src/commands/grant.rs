@@ -206,6 +206,7 @@ impl Bounds {
             space_id,
             condition,
             calls_max: self.calls,
+            max_calls: None,
             expires_in: self.expires.as_ref().map(Span::text),
             reason: self.reason,
         })

@@ -3,7 +3,7 @@
 use super::action::meant;
 use super::people::People;
 use super::space;
-use crate::args::Agreed;
+use crate::args::{Agreed, Unasked};
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
@@ -39,6 +39,8 @@ pub(crate) enum KillSwitch {
         /// Why; recorded
         #[arg(long, value_name = "TEXT")]
         reason: String,
+        #[command(flatten)]
+        unasked: Unasked,
     },
     /// Switches that are on
     List,
@@ -63,7 +65,7 @@ impl KillSwitch {
                 changed(&answer, terminal)?;
                 terminal.next(format!("countersign kill-switch off {} --reason …", clean::line(&named)));
             }
-            Self::Off { scope, reason } => {
+            Self::Off { scope, reason, unasked: _ } => {
                 let request = SwitchOffRequest { scope: scope_of(&scope, client).await?, reason };
                 let answer = client.post::<SwitchChangedResponse>(&["kill-switches", "off"], &request).await?;
                 changed(&answer, terminal)?;

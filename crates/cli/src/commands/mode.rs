@@ -4,13 +4,13 @@ use super::action::meant;
 use super::more;
 use super::part::Part;
 use super::people::People;
-use crate::args::{Agreed, Paging};
+use crate::args::{Agreed, Paging, Unasked};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal, read_stdin};
-use crate::style::Tone;
+use crate::style::{Tone, clean};
 use api::Page;
-use api::rules::{ModeChangeResponse, ModeLine, ModeName, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
+use api::rules::{ModeChangeResponse, ModeLine, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
 use clap::{Subcommand, ValueEnum};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -41,14 +41,24 @@ pub(crate) enum Mode {
         /// For this automation alone: it comes before the org's, unless that is locked
         #[arg(long, value_name = "ID")]
         automation: Option<String>,
+        #[command(flatten)]
+        unasked: Unasked,
     },
-    /// Write the modes that were set to a file, or to stdout
+    /// Every change of a mode, newest first, as the log has it
+    #[command(before_help = "Examples:\n  countersign mode versions\n  countersign mode versions files.write_text")]
+    Versions {
+        /// Only of this action, such as files.write_text
+        action: Option<String>,
+        #[command(flatten)]
+        paging: Paging,
+    },
+    /// Write the modes that were set, those of automations too, to a file or to stdout
     #[command(before_help = "Examples:\n  countersign mode export modes.json\n  countersign mode export - | diff modes.json -")]
     Export {
         /// The file to write; - is stdout
         file: PathBuf,
     },
-    /// Make the modes those of a file, all of them and no others
+    /// Make the modes those of a file, all of them and no others, for the org and for automations
     #[command(before_help = "Examples:\n  countersign mode import modes.json\n  countersign mode import modes.json --dry-run")]
     Import {
         /// The file to read; - is stdin
@@ -64,6 +74,8 @@ pub(crate) enum Mode {
         /// Of this automation alone
         #[arg(long, value_name = "ID")]
         automation: Option<String>,
+        #[command(flatten)]
+        unasked: Unasked,
     },
 }
 
@@ -83,6 +95,16 @@ const COLUMNS: &[Column] = &[
     Column::Number("VERSION"),
     Column::Extra("SET BY"),
     Column::Whole("SET"),
+];
+
+const VERSION_COLUMNS: &[Column] = &[
+    Column::Number("VERSION"),
+    Column::Whole("ACTION"),
+    Column::Whole("MODE"),
+    Column::Whole("LOCK"),
+    Column::Whole("SCOPE"),
+    Column::Extra("CHANGED BY"),
+    Column::Whole("CHANGED"),
 ];
 
 impl Mode {
@@ -108,7 +130,7 @@ impl Mode {
                 let same = automation.map(|automation| format!(" --automation {automation}")).unwrap_or_default();
                 more(terminal, &paging, answer.read.next.as_deref(), &format!("countersign mode list{same}"));
             }
-            Self::Set { action, mode, locked, automation } => {
+            Self::Set { action, mode, locked, automation, unasked: _ } => {
                 let mode = match mode {
                     Choice::Allow => ModeName::Allow,
                     Choice::RequireApproval => ModeName::RequireApproval,
@@ -121,15 +143,38 @@ impl Mode {
                     };
                 changed(&answer.read, automation.as_deref(), &answer.raw, terminal)?;
             }
+            Self::Versions { action, paging } => versions(action.as_deref(), &paging, client, terminal).await?,
             Self::Export { file } => export(&file, client, terminal).await?,
             Self::Import { file, agreed } => import(&file, agreed, client, terminal).await?,
-            Self::Unset { action, automation } => {
+            Self::Unset { action, automation, unasked: _ } => {
                 let answer = client.delete::<ModeChangeResponse>(&path(automation.as_deref(), &action)).await?;
                 changed(&answer.read, automation.as_deref(), &answer.raw, terminal)?;
             }
         }
         Ok(Exit::Ok)
     }
+}
+
+async fn versions(action: Option<&str>, paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+    let query: Vec<_> = action.map(|action| ("action", action.to_owned())).into_iter().chain(paging.query()).collect();
+    let answer = client.get::<Page<ModeVersionView>>(&["modes", "versions"], &query).await?;
+    let people = People::load(client, terminal).await;
+    let mut table = Table::new(VERSION_COLUMNS, "no mode was ever set");
+    for version in &answer.read.items {
+        table.row([
+            Cell::text(version.version.to_string()),
+            Cell::text(&version.action),
+            version.mode.map_or_else(|| Cell::text("unset").toned(Tone::Muted), |mode| Cell::mode(word(mode))),
+            Cell::text(if version.locked { "locked" } else { "open" }),
+            Cell::text(&version.scope),
+            people.cell(&version.changed_by),
+            terminal.past(&version.changed_at),
+        ]);
+    }
+    terminal.list(&answer.raw, &table)?;
+    let same = action.map(|action| format!(" {}", clean::line(action))).unwrap_or_default();
+    more(terminal, paging, answer.read.next.as_deref(), &format!("countersign mode versions{same}"));
+    Ok(())
 }
 
 /// Where the mode of an action is set: the org's, or an automation's.
@@ -143,8 +188,11 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Sorted by action, so that two exports can be compared line by line.
 async fn export(file: &Path, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
     let all = client.pages::<ModeView>(&["modes"], &[]).all().await?;
-    let own = all.into_iter().map(|(mode, _)| mode).filter(|mode| mode.scope == "org");
-    let modes: Vec<_> = own.map(|mode| ModeLine { action: mode.action, mode: mode.mode, locked: mode.locked }).collect();
+    let line = |mode: ModeView| {
+        let automation = mode.scope.strip_prefix("automation:").map(str::to_owned);
+        ModeLine { action: mode.action, automation, mode: mode.mode, locked: mode.locked }
+    };
+    let modes: Vec<_> = all.into_iter().map(|(mode, _)| line(mode)).collect();
     let count = modes.len();
     let text = serde_json::to_string_pretty(&ModesFile { modes }).map_err(|error| Failure::failed(error.to_string()))?;
     if file == Path::new("-") {
@@ -165,7 +213,7 @@ async fn import(file: &Path, agreed: Agreed, client: &Client, terminal: &mut Ter
     };
     let modes: ModesFile = serde_json::from_str(&text)
         .map_err(|error| Failure::new(Exit::Invalid, format!("`{}` is not a file of modes: {error}", file.display())))?;
-    let question = format!("replace every mode of the org by the {} in `{}`?", modes.modes.len(), file.display());
+    let question = format!("replace every mode, those of automations too, by the {} in `{}`?", modes.modes.len(), file.display());
     terminal.consent(&question, agreed.consent(client)).await?;
     let answer = client.put::<ModesReplacedResponse>(&["modes"], &modes).await?;
     let changed = answer.read.changed.to_string();

@@ -1,6 +1,7 @@
 //! The org's own policies, in Cedar: read, checked, set, and tried on what was recorded.
 
 mod file;
+mod place;
 mod problems;
 
 use super::more;
@@ -45,11 +46,11 @@ pub(crate) enum Policy {
     Schema,
     /// Every version that was ever in force, newest first
     Versions(Paging),
-    /// Decide recorded calls again by other policies and modes, and list what would change
+    /// Decide recorded calls by the rules in force and by other policies and modes, and list where they differ
     #[command(before_help = "Examples:
   countersign policy what-if policies.toml --last 30d
   countersign policy what-if policies/ --fail-on-change      for a pipeline
-  countersign policy what-if modes.toml                      with [[modes]]: action, mode, locked")]
+  countersign policy what-if modes.toml                      with [[modes]]: action, mode, locked, automation")]
     WhatIf(Try),
 }
 
@@ -86,16 +87,21 @@ impl Policy {
                 let question = format!("replace every policy of the org by those in `{}`?", file.display());
                 // Asked only about what holds up.
                 let checked = client.question::<PoliciesSetResponse>(&["policies", "check"], &policies).await;
-                checked.map_err(|failure| problems::tell(failure, &policies, terminal))?;
+                checked.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?;
                 terminal.consent(&question, agreed.consent(client)).await?;
                 let answer = client.put::<PoliciesSetResponse>(&["policies"], &policies).await;
-                counted(&answer.map_err(|failure| problems::tell(failure, &policies, terminal))?, "✓ set", "version", terminal)?;
+                counted(&answer.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?, "✓ set", "version", terminal)?;
                 terminal.next("countersign policy show");
             }
             Self::Check { file } => {
                 let policies = RulesFile::read(&file)?.policies_alone(&file)?;
                 let answer = client.question::<PoliciesSetResponse>(&["policies", "check"], &policies).await;
-                counted(&answer.map_err(|failure| problems::tell(failure, &policies, terminal))?, "✓ hold up", "in force", terminal)?;
+                counted(
+                    &answer.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?,
+                    "✓ hold up",
+                    "in force",
+                    terminal,
+                )?;
                 terminal.next(format!("countersign policy what-if {}", file.display()));
             }
             Self::Schema => {
@@ -118,7 +124,8 @@ impl Try {
         let RulesFile { policies, modes } = RulesFile::read(&self.file)?;
         let request = WhatIfRequest { policies, modes, last: self.last.as_ref().map(Span::text) };
         let answer = client.question::<WhatIfResponse>(&["policies", "what-if"], &request).await;
-        let answer = answer.map_err(|failure| problems::tell(failure, &request.policies.clone().unwrap_or_default(), terminal))?;
+        let policies = request.policies.clone().unwrap_or_default();
+        let answer = answer.map_err(|failure| problems::tell(failure, &policies, &self.file, terminal))?;
         let tried = &answer.read;
         if terminal.is_document() {
             terminal.document(&answer.raw)?;
@@ -150,9 +157,15 @@ fn summary(tried: &WhatIfResponse) -> String {
         0 => Tone::Ok.paint("✓ nothing would change"),
         count => Tone::Warn.paint(format!("! {count} would be decided otherwise")),
     };
-    let skipped = if tried.skipped == 0 { String::new() } else { format!(", {} left out: what they were about is gone", tried.skipped) };
+    let left_out = [
+        (tried.skipped, "dry runs, or what they were about is gone"),
+        (tried.stopped, "a kill switch had ended them"),
+        (tried.quarantined, "quarantined for their content"),
+    ];
+    let left_out = left_out.into_iter().filter(|(count, _)| *count > 0);
+    let left_out: String = left_out.map(|(count, why)| format!("; {count} left out: {why}")).collect();
     let truncated = if tried.truncated { "; there are more than are looked at in one go" } else { "" };
-    format!("{changes}: {} decided again{skipped}{truncated}", calls(tried.replayed))
+    format!("{changes}: {} decided again{left_out}{truncated}", calls(tried.replayed))
 }
 
 /// Many calls change for few reasons: each reason once, whole, with how many it is.

@@ -14,7 +14,11 @@ fn several_are_approved_in_one_request_and_only_once_each() {
         assert!(refused.stderr.contains("several are approved once each"), "{}", refused.stderr);
     }
     let unsent = owner.run(&["approve", &one, &other, "--reason", "fine", "--dry-run"]).ok().stdout;
-    assert_eq!(unsent.trim(), format!("POST /api/v1/invocations/approve {{\"invocations\":[\"{one}\",\"{other}\"],\"reason\":\"fine\"}}"));
+    // What was looked at is what is approved.
+    let bound = |id: &str| owner.run(&["show", id, "--json=binding"]).ok().json()["binding"]["digest"].as_str().unwrap().to_owned();
+    let item = |id: &str| format!("{{\"id\":\"{id}\",\"binding\":\"{}\"}}", bound(id));
+    let items = [item(&one), item(&other)].join(",");
+    assert_eq!(unsent.trim(), format!("POST /api/v1/invocations/approve {{\"invocations\":[{items}],\"reason\":\"fine\"}}"));
     let approved = owner.run(&["approve", &one, &other, "--json"]).ok().json();
     let statuses: Vec<_> = approved["items"].as_array().unwrap().iter().map(|item| &item["invocation"]["status"]).collect();
     assert_eq!(statuses, ["succeeded", "succeeded"]);
@@ -30,6 +34,7 @@ fn a_yes_for_always_says_what_it_writes_and_asks() {
     let id = asked(&owner, "a");
     let refused = owner.run(&["approve", &id, "--always"]).exits(2);
     assert!(refused.stderr.contains("! beyond this call: mode of files.write_text becomes allow for the org"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("will still ask"), "{}", refused.stderr);
     assert!(refused.stderr.contains("hint: add --yes"), "{}", refused.stderr);
     assert_eq!(owner.run(&["show", &id, "--json=status"]).ok().json()["status"], "pending");
 
@@ -37,6 +42,38 @@ fn a_yes_for_always_says_what_it_writes_and_asks() {
     assert_eq!(owner.run(&["action", "show", "files.write_text", "--json=mode"]).ok().json()["mode"], "allow");
     owner.run(&["action", "invoke", "files.write_text", "path=b", "text=x"]).ok();
     assert!(owner.run(&["show", &id]).ok().stdout.contains(", and allowed from now on"));
+}
+
+#[test]
+fn a_yes_for_always_says_what_will_still_ask() {
+    let server = Server::start();
+    let owner = server.owner();
+    let ask = |arguments: &[&str]| {
+        let call = ["action", "invoke", "files.write_text", "path=a", "text=x", "--no-wait"];
+        owner.run(&[&call[..], arguments].concat()).exits(6).stdout.trim().to_owned()
+    };
+    owner.run(&["space", "band", "main", "amber"]).ok();
+    let gate = "@id(\"abac.ask\") forbid (principal, action, resource) unless { context has approval };";
+    std::fs::write(owner.folder().join("policies.json"), json!({ "abac": gate }).to_string()).unwrap();
+    owner.run(&["policy", "set", "policies.json", "--yes"]).ok();
+    let told = owner.run(&["approve", &ask(&[]), "--always"]).exits(2).stderr;
+    assert!(told.contains("! will still ask: band amber of space main, about R2 and above\n"), "{told}");
+    assert!(told.contains("! will still ask: gate abac, about calls like this one (abac.ask)\n"), "{told}");
+
+    // For an automation it is the automation's mode, and a locked one of the org stands before it.
+    owner.run(&["space", "band", "main", "green"]).ok();
+    std::fs::write(owner.folder().join("none.json"), json!({ "abac": "" }).to_string()).unwrap();
+    owner.run(&["policy", "set", "none.json", "--yes"]).ok();
+    owner.run(&["mode", "set", "files.write_text", "require_approval", "--locked"]).ok();
+    let automation = "aut_01k9z6m4x0abcdefghjkmnpqrs";
+    let created = owner.run(&["session", "create", "--automation", automation, "--json"]).ok().json();
+    let agent = owner.with_token(created["token"].as_str().unwrap());
+    let id = agent.run(&["action", "invoke", "files.write_text", "path=a", "text=x", "--no-wait"]).exits(6).stdout;
+    let told = owner.run(&["approve", id.trim(), "--always"]).exits(2).stderr;
+    assert!(told.contains(&format!("mode of files.write_text becomes allow for automation {automation}\n")), "{told}");
+    assert!(told.contains("! will still ask: the org's mode of files.write_text, which is locked"), "{told}");
+    owner.run(&["approve", id.trim(), "--always", "--yes"]).ok();
+    agent.run(&["action", "invoke", "files.write_text", "path=b", "text=x", "--no-wait"]).exits(6);
 }
 
 #[test]

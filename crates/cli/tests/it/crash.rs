@@ -297,13 +297,13 @@ fn at_fault(folder: &Path, point: Option<&str>) -> Serving {
 }
 
 /// A server process that can be killed.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Serving {
-    fn start(folder: &Path, database: Option<&str>, upstream: &Upstream) -> Self {
+    pub(crate) fn start(folder: &Path, database: Option<&str>, upstream: &Upstream) -> Self {
         let mut command = new_command(env!("CARGO_BIN_EXE_countersign"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder);
         if let Some(url) = database {
@@ -321,6 +321,10 @@ impl Serving {
         // Whatever else it prints must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, url }
+    }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.id()
     }
 
     /// SIGKILL: no handler, no flush, no goodbye.
@@ -343,14 +347,14 @@ impl Drop for Serving {
 }
 
 #[derive(Clone)]
-struct Client {
-    http: reqwest::Client,
-    token: String,
+pub(crate) struct Client {
+    pub(crate) http: reqwest::Client,
+    pub(crate) token: String,
 }
 
 impl Client {
     /// An error means the server is gone: the call was not acknowledged.
-    async fn send(&self, url: &str, method: reqwest::Method, path: &str, body: Value) -> Result<(u16, Value), reqwest::Error> {
+    pub(crate) async fn send(&self, url: &str, method: reqwest::Method, path: &str, body: Value) -> Result<(u16, Value), reqwest::Error> {
         let mut request = self.http.request(method, format!("{url}/api/v1/{path}")).bearer_auth(&self.token);
         if !body.is_null() {
             request = request.json(&body);
@@ -361,13 +365,13 @@ impl Client {
 }
 
 /// Counts what arrives, by the body of the request.
-struct Upstream {
-    url: String,
-    seen: Arc<Mutex<HashMap<String, u64>>>,
+pub(crate) struct Upstream {
+    pub(crate) url: String,
+    pub(crate) seen: Arc<Mutex<HashMap<String, u64>>>,
 }
 
 impl Upstream {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let seen: Arc<Mutex<HashMap<String, u64>>> = Arc::default();

@@ -151,15 +151,80 @@ fn modes_travel_as_one_file_and_a_bad_line_changes_nothing() {
 }
 
 #[test]
+fn modes_of_automations_travel_in_the_same_file() {
+    let server = Server::start();
+    let owner = server.owner();
+    let (one, other) = ("aut_01k9z6m4x0abcdefghjkmnpqrs", "aut_01k9z6m4x0abcdefghjkmnpqrt");
+    owner.run(&["mode", "set", "files.write_text", "deny"]).ok();
+    owner.run(&["mode", "set", "files.write_text", "allow", "--automation", one]).ok();
+    owner.run(&["mode", "set", "files.delete", "deny", "--automation", other]).ok();
+    let file = owner.run(&["mode", "export", "-"]).ok();
+    let lines = json!([
+        { "action": "files.delete", "automation": other, "mode": "deny" },
+        { "action": "files.write_text", "automation": one, "mode": "allow" },
+        { "action": "files.write_text", "mode": "deny" },
+    ]);
+    assert_eq!(file.json()["modes"], lines);
+
+    // One is changed, one is gone, one has come: the file undoes all of it.
+    owner.run(&["mode", "set", "files.write_text", "require_approval", "--automation", one]).ok();
+    owner.run(&["mode", "unset", "files.delete", "--automation", other]).ok();
+    owner.run(&["mode", "set", "files.delete", "allow", "--automation", one]).ok();
+    let import = |text: &str| owner.run_with_stdin(&["mode", "import", "-", "--yes", "--json"], text);
+    assert_eq!(import(&file.stdout).ok().json(), json!({ "changed": 3 }));
+    assert_eq!(owner.run(&["mode", "export", "-"]).ok().stdout, file.stdout);
+    assert_eq!(import(&file.stdout).ok().json(), json!({ "changed": 0 }));
+
+    let twice = json!({ "modes": [lines[1].clone(), lines[1].clone()] });
+    assert_eq!(import(&twice.to_string()).exits(8).error()["errors"][0]["pointer"], "/modes/1/action");
+    for (key, value) in [("automation", json!("somebody")), ("locked", json!(true))] {
+        let mut line = lines[1].clone();
+        line[key] = value;
+        let refused = import(&json!({ "modes": [line] }).to_string()).exits(8);
+        assert_eq!(refused.error()["errors"][0]["pointer"], format!("/modes/0/{key}"));
+    }
+    assert_eq!(owner.run(&["mode", "export", "-"]).ok().stdout, file.stdout);
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
+fn every_change_of_a_mode_can_be_looked_at() {
+    let server = Server::start();
+    let owner = server.owner();
+    assert!(owner.run(&["mode", "versions"]).ok().stderr.contains("no mode was ever set"));
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    owner.run(&["mode", "set", "files.delete", "deny", "--locked"]).ok();
+    owner.run(&["mode", "unset", "files.write_text"]).ok();
+    let rows = |arguments: &[&str]| -> Vec<Vec<String>> {
+        let ran = owner.run(&[&["mode", "versions"], arguments].concat()).ok();
+        ran.stdout.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+    };
+    let all = rows(&[]);
+    let told: Vec<_> = all.iter().map(|row| row[..5].join(" ")).collect();
+    assert_eq!(
+        told,
+        ["3 files.write_text unset open org", "2 files.delete deny locked org", "1 files.write_text allow open org"],
+        "newest first"
+    );
+    assert!(all.iter().all(|row| row[5].starts_with("user:usr_")), "{all:?}");
+    assert_eq!(rows(&["files.write_text"]), [all[0].clone(), all[2].clone()]);
+    assert_eq!(rows(&["files.gone"]), [[""; 0]; 0]);
+    let first = owner.run(&["mode", "versions", "--limit", "2", "--json"]).ok().json();
+    let next = first["next"].as_str().unwrap();
+    assert_eq!(rows(&["--limit", "2", "--after", next]), [all[2].clone()]);
+    owner.run(&["mode", "versions", "not an action"]).exits(3);
+}
+
+#[test]
 fn modes_are_set_listed_and_unset() {
     let server = Server::start();
     let owner = server.owner();
     let mode = |user: &User| user.run(&["action", "show", "files.write_text", "--json=mode,mode_source"]).ok().json();
     assert_eq!(mode(&owner), json!({ "mode": "require_approval", "mode_source": "inferred_default" }));
-    owner.run(&["mode", "set", "files.write_text", "deny"]).ok();
+    owner.run(&["mode", "set", "files.write_text", "deny", "--yes"]).ok();
     assert_eq!(mode(&owner), json!({ "mode": "deny", "mode_source": "org_default" }));
     assert!(owner.run(&["mode", "list"]).ok().stdout.starts_with("files.write_text\tdeny\topen\torg\t"));
-    owner.run(&["mode", "unset", "files.write_text"]).ok();
+    owner.run(&["mode", "unset", "files.write_text", "--yes"]).ok();
     assert_eq!(mode(&owner), json!({ "mode": "require_approval", "mode_source": "inferred_default" }));
     owner.run(&["mode", "set", "files.write_text", "perhaps"]).exits(2);
 }

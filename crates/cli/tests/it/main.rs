@@ -21,3 +21,4 @@ mod receipts;
 mod rehearsal;
 mod serving;
 mod terminal;
+mod two_processes;

@@ -65,7 +65,7 @@ fn a_kill_switch_stops_what_it_covers_and_everybody_sees_it() {
     assert!(status.contains("kill switch\ton: org (“keys leaked”)"), "{status}");
     assert!(owner.run(&["inbox"]).ok().stderr.contains("■ kill switch on: org (“keys leaked”)"));
     assert!(owner.run(&["kill-switch", "list"]).ok().stdout.starts_with("org\teverything\tkeys leaked\tuser:usr_"));
-    owner.run(&["kill-switch", "off", "org", "--reason", "rotated"]).ok();
+    owner.run(&["kill-switch", "off", "org", "--reason", "rotated", "--yes"]).ok();
     owner.run(&["action", "invoke", "files.list"]).ok();
     owner.run(&["kill-switch", "off", "org", "--reason", "again"]).exits(3);
 

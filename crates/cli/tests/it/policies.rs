@@ -13,13 +13,18 @@ fn what_is_wrong_with_a_policy_is_shown_where_it_stands() {
     write("bad.toml", "abac = '''\nforbid (\n  principal,\n  actoin,\n  resource\n);\n'''\n");
     let refused = owner.run(&["policy", "check", "bad.toml"]).exits(8);
     let lines: Vec<_> = refused.stderr.lines().collect();
-    assert!(lines[0].starts_with("abac:3:3: "), "{}", refused.stderr);
-    assert_eq!(&lines[1..3], ["  3 │   actoin,", "    │   ^"]);
+    // Where it stands in the file, not in the text of its gate.
+    assert!(lines[0].starts_with("bad.toml:4:3: abac: "), "{}", refused.stderr);
+    assert_eq!(&lines[1..3], ["  4 │   actoin,", "    │   ^"]);
     assert_eq!(lines[3], "error: 1 problem in the policies; nothing was saved");
     assert!(!refused.stderr.contains("cause:"), "{}", refused.stderr);
     let problem = owner.run(&["policy", "set", "bad.toml", "--yes", "--json"]).exits(8).error();
     assert_eq!((&problem["code"], &problem["errors"][0]["line"]), (&json!("invalid_policy"), &json!(3)));
     assert_eq!(owner.run(&["policy", "show", "--json=version"]).ok().json()["version"], 0);
+
+    write("bad.json", &json!({ "abac": "forbid (\n  principal,\n  actoin,\n  resource\n);" }).to_string());
+    let refused = owner.run(&["policy", "check", "bad.json"]).exits(8);
+    assert!(refused.stderr.starts_with("abac:3:3: "), "{}", refused.stderr);
 
     write("unknown.toml", "abak = ''");
     owner.run(&["policy", "check", "unknown.toml"]).exits(8);
@@ -59,6 +64,9 @@ fn policies_are_tried_on_the_past_before_they_are_set() {
     assert_eq!(owner.run(&["policy", "show", "--gate", "abac"]).ok().stdout, NO_WRITES);
     assert!(owner.run(&["policy", "show"]).ok().stdout.contains("\nABAC\n@id(\"no-writes\")\n"));
     assert_eq!(owner.run(&["policy", "versions"]).ok().stdout.split('\t').nth(1), Some("abac"));
+    // What is in force changes nothing, also for calls that were recorded before it was.
+    let same = owner.run(&["policy", "what-if", "policies", "--fail-on-change"]).ok();
+    assert!(same.stderr.starts_with("✓ nothing would change: 2 recorded calls decided again\n"), "{}", same.stderr);
 
     let denied = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b"]).exits(5);
     assert!(denied.stderr.contains("no-writes"), "{}", denied.stderr);

@@ -48,7 +48,7 @@ fn a_question_is_asked_before_rules_change() {
     let canary = owner.run(&["canary", "create", "invoice 7731 of Quillfeather", "-o", "name"]).ok().stdout;
     check(&owner, &["grant", "approve", grant.trim()], "give this grant? [y/N] ", 0);
     check(&owner, &["grant", "give", "files.*", "--org"], "every action that `files.*` covers, also later ones? [y/N] ", 0);
-    check(&owner, &["mode", "import", "modes.json"], "replace every mode of the org by the 1 in `modes.json`? [y/N] ", 0);
+    check(&owner, &["mode", "import", "modes.json"], "replace every mode, those of automations too, by the 1 in `modes.json`? [y/N] ", 0);
     check(&owner, &["policy", "set", "policies.toml"], "replace every policy of the org by those in `policies.toml`? [y/N] ", 0);
     check(&owner, &["action", "review", "files.list"], "stand for `files.list` as it is now? [y/N] ", 0);
     check(&owner, &["canary", "remove", canary.trim()], "remove `cny_", 0);

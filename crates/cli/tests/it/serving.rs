@@ -76,6 +76,29 @@ async fn what_happens_is_counted() {
     panic!("the depth of the queue was never told");
 }
 
+/// Nobody asks about it: the server notices by itself, and tells.
+#[tokio::test]
+async fn a_grant_past_its_time_is_told_without_anybody_touching_it() {
+    let server = Server::start();
+    let owner = server.owner();
+    let id = owner.run(&["grant", "give", "files.write_text", "--org", "--expires", "1s", "-o", "name"]).ok().stdout;
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    // A backup is what reads without asking: everything as it lies there, the events too.
+    let (mut told, mut tries) = (None, 0);
+    while told.is_none() {
+        assert!(std::time::Instant::now() < deadline, "the sweep never came");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let name = format!("{tries}.backup");
+        owner.run(&["backup", &name, "--data", "data"]).ok();
+        let text = std::fs::read_to_string(owner.folder().join(name)).unwrap();
+        told = text.lines().find(|line| line.contains("grant.expired")).map(str::to_owned);
+        tries += 1;
+    }
+    assert!(told.unwrap().contains(id.trim()));
+    assert_eq!(owner.run(&["grant", "show", id.trim(), "--json=state"]).ok().json()["state"], "expired");
+    owner.run(&["receipt", "verify"]).ok();
+}
+
 #[test]
 fn headers_that_are_too_large_are_refused_and_the_server_goes_on() {
     let server = Server::start();

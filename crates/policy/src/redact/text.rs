@@ -126,6 +126,12 @@ const TABLE: &[Row] = &[
     // Queries, fragments, form bodies, cookies and connection strings; then lines of an environment, and where a command sets one.
     (NAMED, r#"(?:\A|[?&#;]\s?)(?<name>[A-Za-z0-9_.\-\[\]%]{1,64})=(?<secret>[^&;\s#"'<>\\]+)"#, is_named_secret),
     (NAMED, r#"(?m)(?:^|[\s"'])(?:export |set )?(?<name>[A-Z][A-Z0-9_]{1,63})=(?<secret>"[^"\n]*"?|'[^'\n]*'?|[^\s"']+)"#, is_named_secret),
+    // An option of a command, and a name and a value inside one: `--token=…`, `--from-literal=password=…`.
+    (
+        NAMED,
+        r#"(?:\A|[\s"'])--(?:[A-Za-z][A-Za-z0-9\-]{0,63}=)?(?<name>[A-Za-z][A-Za-z0-9_.\-]{0,63})=(?<secret>"[^"\n]*"?|'[^'\n]*'?|[^\s"'<>\\]+)"#,
+        is_named_secret,
+    ),
     // By itself this name is a directory; among the parts of a connection string it is not.
     (NAMED, r#"(?i);\s?pwd=(?<secret>[^;\s"'<>]+)"#, always),
     (

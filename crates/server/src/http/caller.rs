@@ -25,7 +25,11 @@ impl FromRequestParts<App> for Caller {
             Refusal::new(Code::Unauthenticated, "this needs a token")
                 .hint("send `authorization: Bearer <token>`, or run `countersign login`")
         })?;
-        let principal = match app.store().authenticate(token).await? {
+        let authenticated = app.store().authenticate(token).await;
+        if authenticated.is_err() && answers(parts) {
+            pipeline::count_conflict("store_unavailable");
+        }
+        let principal = match authenticated? {
             Ok(principal) => principal,
             Err(Refused::Expired) => return Err(Refusal::new(Code::TokenExpired, "the token has expired")),
             Err(Refused::Revoked) => return Err(Refusal::new(Code::TokenRevoked, "the token was revoked")),
@@ -68,6 +72,12 @@ impl Caller {
         }
         Err(Refusal::new(Code::NotYourSession, "the session belongs to someone else"))
     }
+}
+
+/// Whether the request answers an invocation: that it could not even be asked who does so counts like any answer that is not taken.
+fn answers(parts: &Parts) -> bool {
+    let path = parts.uri.path();
+    path.contains("/invocations/") && ["/approve", "/deny"].iter().any(|way| path.ends_with(way))
 }
 
 fn bearer(parts: &Parts) -> Option<&str> {

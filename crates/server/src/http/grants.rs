@@ -2,6 +2,7 @@
 
 use super::body::Strict;
 use super::caller::Caller;
+use super::invocations::calls_of;
 use super::page::{Asked, page_request, seconds_of};
 use super::problem::Refusal;
 use crate::App;
@@ -179,9 +180,7 @@ async fn read(app: &App, caller: &Caller, body: NewGrantRequest) -> Result<NewGr
         Some(text) => Some(caller.space(app, &text).await?),
         None => None,
     };
-    if body.calls_max == Some(0) {
-        return Err(wrong("`calls_max` must be at least 1".to_owned()));
-    }
+    let calls_max = calls_of(body.calls_max, body.max_calls)?;
     if let Some(condition) = &body.condition {
         if condition.to_string().len() > GRANT_CONDITION_BYTES_MAX {
             return Err(wrong(format!("`condition` is larger than {GRANT_CONDITION_BYTES_MAX} bytes")));
@@ -213,7 +212,7 @@ async fn read(app: &App, caller: &Caller, body: NewGrantRequest) -> Result<NewGr
         }
         None => None,
     };
-    let terms = GrantTerms { scope, space, covers, condition: body.condition, calls_max: body.calls_max, definition };
+    let terms = GrantTerms { scope, space, covers, condition: body.condition, calls_max, definition };
     Ok(NewGrant { terms, lifetime_seconds, reason: body.reason.as_deref().map(policy::redact_text) })
 }
 

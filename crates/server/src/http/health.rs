@@ -14,11 +14,15 @@ use countersign_core::Status;
 use countersign_core::principal::{Permission, Role};
 
 /// The process answers.
+#[utoipa::path(get, path = "/healthz", tag = "server", security(()), responses((status = 200, description = "It does.", content_type = "text/plain", body = String)))]
 pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
 /// A write goes through. Red while the store is away, green again by itself when it is back.
+#[utoipa::path(get, path = "/readyz", tag = "server", security(()),
+    responses((status = 200, description = "It does.", content_type = "text/plain", body = String),
+        (status = 503, description = "The store does not take writes.", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn readyz(State(app): State<App>) -> Response {
     match app.store().check_readiness().await {
         Ok(()) => (StatusCode::OK, "ready\n").into_response(),
@@ -27,12 +31,15 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
 }
 
 /// For Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "server", security(()),
+    responses((status = 200, description = "What was counted, in its text format.", content_type = "text/plain", body = String)))]
 pub(super) async fn metrics(State(app): State<App>) -> Response {
     let text = app.parts.metrics.as_ref().map(|handle| handle.render()).unwrap_or_default();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
 /// The API's own description.
+#[utoipa::path(get, path = "/api/v1/openapi.json", tag = "server", security(()), responses((status = 200, description = "OpenAPI 3.1.", body = Object)))]
 pub(super) async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], super::openapi_json()).into_response()
 }

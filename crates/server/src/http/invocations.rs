@@ -8,8 +8,8 @@ use super::receipts::entry_view;
 use crate::App;
 use api::invocation::{
     ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApprovedOne, DenyRequest, DenyResponse, GrantOfferRequest,
-    GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, ProvenanceName, RevertRequest, SettleDoubtRequest, SettlementName,
-    SnoozeRequest, SnoozeResponse,
+    GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, OneOfMany, ProvenanceName, RevertRequest, SettleDoubtRequest,
+    SettlementName, SnoozeRequest, SnoozeResponse,
 };
 use api::receipt::EntryView;
 use api::{Code, Page, Problem};
@@ -134,7 +134,7 @@ pub(super) async fn approve_in_session(
 ) -> Result<Response, Refusal> {
     must_approve(&caller)?;
     let session = caller.readable_session(&app, &session).await?;
-    let id = of_session(&app, &session, &invocation).await?;
+    let id = to_answer(&app, &session, &invocation).await?;
     approve_one(&app, &caller, &id, body).await
 }
 
@@ -150,7 +150,7 @@ pub(super) async fn deny_in_session(
 ) -> Result<Json<DenyResponse>, Refusal> {
     must_approve(&caller)?;
     let session = caller.readable_session(&app, &session).await?;
-    let id = of_session(&app, &session, &invocation).await?;
+    let id = to_answer(&app, &session, &invocation).await?;
     deny_one(&app, &caller, &id, body).await
 }
 
@@ -317,22 +317,20 @@ pub(super) async fn approve_many(
         return Err(Refusal::new(Code::InvalidRequest, format!("`invocations` must name 1 to {BULK_ANSWERS_MAX}")));
     }
     let mut results = Vec::with_capacity(body.invocations.len());
-    for text in body.invocations {
-        let yes = Yes { reason: body.reason.clone(), ..Yes::default() };
-        let outcome = match parse_id(&text) {
-            Ok(id) => approve_with_others(&app, &caller, &id, yes).await,
-            Err(refusal) => Err(refusal),
-        };
-        results.push(match outcome {
-            Ok(outcome) => ApprovedOne { id: text, invocation: Some(Box::new(outcome.invocation().clone().into())), problem: None },
-            Err(refusal) => ApprovedOne { id: text, invocation: None, problem: Some(refusal.0) },
+    for one in body.invocations {
+        let id = one.id().to_owned();
+        results.push(match approve_with_others(&app, &caller, &one, body.reason.clone()).await {
+            Ok(outcome) => ApprovedOne { id, invocation: Some(Box::new(outcome.invocation().clone().into())), problem: None },
+            Err(refusal) => ApprovedOne { id, invocation: None, problem: Some(refusal.0) },
         });
     }
     Ok(Json(ApproveManyResponse { results }))
 }
 
 /// What destroys takes neither a single click nor company.
-async fn approve_with_others(app: &App, caller: &Caller, id: &InvocationId, yes: Yes) -> Result<Outcome, Refusal> {
+async fn approve_with_others(app: &App, caller: &Caller, one: &OneOfMany, reason: Option<String>) -> Result<Outcome, Refusal> {
+    let id = &parse_id(one.id())?;
+    let yes = Yes { shown: one.binding().map(digest_of).transpose()?, reason, ..Yes::default() };
     let found = app.store().find_invocation(&caller.principal.org, id).await?;
     if let Some(found) = found.filter(|found| found.tier.class() == Class::Danger) {
         let message = format!("`{id}` was not approved: `{}` destroys, and is approved alone", found.action);
@@ -365,7 +363,7 @@ pub(super) async fn snooze(
 }
 
 async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: ApproveRequest) -> Result<Response, Refusal> {
-    let shown = body.binding.as_deref().map(|text| Digest::parse(text).ok_or_else(bad_binding)).transpose()?;
+    let shown = body.binding.as_deref().map(digest_of).transpose()?;
     let beyond = match (body.mode, body.grant) {
         (ApproveMode::Once, None) => BeyondAsked::Once,
         (ApproveMode::Always, None) => {
@@ -390,15 +388,24 @@ fn grant_asked(grant: GrantOfferRequest) -> Result<BeyondAsked, Refusal> {
     if lifetime_seconds == 0 {
         return wrong("`expires_in` must be longer than nothing");
     }
-    if grant.calls_max == Some(0) {
-        return wrong("`calls_max` must be at least 1");
-    }
+    let calls_max = calls_of(grant.calls_max, grant.max_calls)?;
     let to = match grant.scope {
         GrantScopeName::Session => GrantFor::Session,
         GrantScopeName::Automation => GrantFor::Automation,
         GrantScopeName::Org => GrantFor::Org,
     };
-    Ok(BeyondAsked::Grant { to, calls_max: grant.calls_max, lifetime_seconds })
+    Ok(BeyondAsked::Grant { to, calls_max, lifetime_seconds })
+}
+
+/// How many calls a grant is good for, by whichever name.
+pub(super) fn calls_of(calls_max: Option<u32>, max_calls: Option<u32>) -> Result<Option<u32>, Refusal> {
+    let wrong = |message| Err(Refusal::new(Code::InvalidRequest, message));
+    match (calls_max, max_calls) {
+        (Some(_), Some(_)) => wrong("`maxCalls` is an older name of `calls_max`: send one of them"),
+        (Some(0), None) => wrong("`calls_max` must be at least 1"),
+        (None, Some(0)) => wrong("`maxCalls` must be at least 1"),
+        (calls_max, max_calls) => Ok(calls_max.or(max_calls)),
+    }
 }
 
 async fn deny_one(app: &App, caller: &Caller, id: &InvocationId, body: DenyRequest) -> Result<Json<DenyResponse>, Refusal> {
@@ -408,13 +415,28 @@ async fn deny_one(app: &App, caller: &Caller, id: &InvocationId, body: DenyReque
 
 /// Asked before anything is looked up, so that who may not answer learns nothing about what there is.
 fn must_approve(caller: &Caller) -> Result<(), Refusal> {
-    if caller.principal.may(Permission::Approve) { Ok(()) } else { Err(pipeline::Error::MayNotApprove.into()) }
+    if caller.principal.may(Permission::Approve) {
+        return Ok(());
+    }
+    pipeline::count_conflict("may_not_approve");
+    Err(pipeline::Error::MayNotApprove.into())
 }
 
 async fn of_session(app: &App, session: &countersign_core::Session, text: &str) -> Result<InvocationId, Refusal> {
     let id = parse_id(text)?;
     let found = app.store().find_invocation(&session.org, &id).await?.filter(|found| found.session == session.id);
     found.map(|found| found.id).ok_or_else(|| Refusal::not_found("invocation", text))
+}
+
+/// The same for who answers it: that there is none to answer is counted.
+async fn to_answer(app: &App, session: &countersign_core::Session, text: &str) -> Result<InvocationId, Refusal> {
+    let found = of_session(app, session, text).await;
+    if let (Err(refusal), Ok(id)) = (&found, parse_id(text))
+        && refusal.0.status == StatusCode::NOT_FOUND.as_u16()
+    {
+        app.pipeline().count_unknown(&session.org, &id).await;
+    }
+    found
 }
 
 /// The invocation, if the caller may read it.
@@ -428,8 +450,10 @@ async fn readable(app: &App, caller: &Caller, text: &str) -> Result<Invocation, 
     found.filter(readable).ok_or_else(|| Refusal::not_found("invocation", text))
 }
 
-fn bad_binding() -> Refusal {
-    Refusal::new(Code::InvalidRequest, "`binding` is not 64 hex characters").hint("send the `binding.digest` that was shown")
+/// The binding that was shown.
+fn digest_of(text: &str) -> Result<Digest, Refusal> {
+    let bad = || Refusal::new(Code::InvalidRequest, "`binding` is not 64 hex characters").hint("send the `binding.digest` that was shown");
+    Digest::parse(text).ok_or_else(bad)
 }
 
 pub(super) fn parse_id(text: &str) -> Result<InvocationId, Refusal> {

@@ -19,6 +19,7 @@ use countersign_core::limits::LINK_SECONDS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, PrincipalId, Status, Timestamp, UserId};
 use pipeline::{Outcome, Yes};
+use utoipa::ToSchema;
 
 /// How long a link lives when nobody says.
 const LINK_SECONDS: u64 = 15 * 60;
@@ -54,7 +55,11 @@ pub(super) async fn create(
     Ok(Json(LinkResponse { path: format!("/answer/{}", link.text(mac)), expires_at: link.expires_at.to_string() }))
 }
 
-/// What the link is about, with two buttons.
+/// What the link is about, with two buttons. The link itself is the secret: there is no token.
+#[utoipa::path(operation_id = "answers_show", get, path = "/answer/{link}", tag = "answers", security(()), params(("link" = String, Path)),
+    responses((status = 200, description = "A page for a person: the question, or how it ended.", content_type = "text/html", body = String),
+        (status = 404, description = "The link is not valid, or what it is about has changed; a page.", content_type = "text/html", body = String),
+        (status = 410, description = "The link's time has run out; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Response {
     match open(&app, &link).await {
         Ok(Opened { invocation, .. }) if invocation.status == Status::Pending => page(StatusCode::OK, &question(&invocation)),
@@ -63,7 +68,11 @@ pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Re
     }
 }
 
-/// The answer, as a form sends it.
+/// The answer, as a form sends it. Every conflict of an answer is told as a page with its status.
+#[utoipa::path(operation_id = "answers_give", post, path = "/answer/{link}", tag = "answers", security(()), params(("link" = String, Path)),
+    request_body(content = LinkAnswer, content_type = "application/x-www-form-urlencoded"),
+    responses((status = 200, description = "A page for a person: what became of it.", content_type = "text/html", body = String),
+        (status = "4XX", description = "Why it was not taken; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn answer(State(app): State<App>, Path(link): Path<String>, RawForm(form): RawForm) -> Response {
     let opened = match open(&app, &link).await {
         Ok(opened) => opened,
@@ -89,6 +98,15 @@ pub(super) async fn answer(State(app): State<App>, Path(link): Path<String>, Raw
         Ok(invocation) => page(StatusCode::OK, &ended(&invocation)),
         Err(error) => told(&Refusal::from(error)),
     }
+}
+
+/// What the form sends.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes a form; its fields are read one by one")]
+struct LinkAnswer {
+    /// `approve` or `deny`.
+    answer: String,
+    reason: Option<String>,
 }
 
 struct Link {

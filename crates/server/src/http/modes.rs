@@ -6,7 +6,7 @@ use super::page::{Asked, page_request};
 use super::problem::Refusal;
 use crate::App;
 use api::problem::FieldError;
-use api::rules::{ModeChangeResponse, ModeLine, ModeName, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
+use api::rules::{ModeChangeResponse, ModeLine, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -15,7 +15,7 @@ use countersign_core::principal::Permission;
 use countersign_core::{ActionId, AutomationId, Mode, OrgId};
 use pipeline::{Listed, SourceListing};
 use serde::Deserialize;
-use store::{ModeChange, OrgMode};
+use store::{FiledMode, ModeChange, ModeVersion};
 use utoipa::IntoParams;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -50,7 +50,49 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
     Ok(Json(Page { items: items.collect(), next: page.next }))
 }
 
-/// Replaces all of the org's modes by those of a file, at once. A line that cannot be used leaves everything as it is.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct VersionsQuery {
+    /// Only changes of this action's modes.
+    action: Option<String>,
+    /// Rows of one page, 1 to 100; 50 when absent.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
+
+/// Every change of a mode as it stands in the log, newest first.
+#[utoipa::path(operation_id = "modes_versions", get, path = "/api/v1/modes/versions", tag = "modes", params(VersionsQuery),
+    responses((status = 200, body = Page<ModeVersionView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn versions(
+    State(app): State<App>,
+    caller: Caller,
+    Asked(query): Asked<VersionsQuery>,
+) -> Result<Json<Page<ModeVersionView>>, Refusal> {
+    caller.must(Permission::Read)?;
+    // An action that is gone still has a history.
+    let action = query.action.as_deref().map(ActionId::parse).transpose();
+    let action = action.map_err(|error| Refusal::new(Code::UnknownAction, error.to_string()))?;
+    let request = page_request(query.limit, query.after)?;
+    let page = app.store().list_mode_versions(&caller.principal.org, action.as_ref(), &request).await?;
+    Ok(Json(Page { items: page.items.into_iter().map(version_view).collect(), next: page.next }))
+}
+
+fn version_view(version: ModeVersion) -> ModeVersionView {
+    let ModeVersion { change, changed_at } = version;
+    ModeVersionView {
+        version: change.version,
+        scope: change.scope,
+        action: change.action.to_string(),
+        mode: change.mode.map(to_name),
+        locked: change.lock == Lock::Locked,
+        changed_by: change.by.to_string(),
+        changed_at: changed_at.to_string(),
+    }
+}
+
+/// Replaces every mode, the org's and those of automations, by those of a file, at once. A line that cannot be used leaves everything as it is.
 #[utoipa::path(operation_id = "modes_replace", put, path = "/api/v1/modes", tag = "modes", request_body = ModesFile,
     responses((status = 200, body = ModesReplacedResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn replace(
@@ -65,17 +107,14 @@ pub(super) async fn replace(
 }
 
 /// The lines of a file of modes; all that is wrong with them is told at once.
-pub(super) async fn rows_of(app: &App, org: &OrgId, lines: Vec<ModeLine>) -> Result<Vec<OrgMode>, Refusal> {
+pub(super) async fn rows_of(app: &App, org: &OrgId, lines: Vec<ModeLine>) -> Result<Vec<FiledMode>, Refusal> {
     let sources = app.pipeline().catalogue().list(org).await;
-    let mut rows: Vec<OrgMode> = Vec::with_capacity(lines.len());
+    let mut rows: Vec<FiledMode> = Vec::with_capacity(lines.len());
     let mut errors = Vec::new();
     for (at, line) in lines.into_iter().enumerate() {
-        let mut wrong = |message: String| errors.push(FieldError::new(format!("/modes/{at}/action"), message));
-        match ActionId::parse(&line.action) {
-            Err(error) => wrong(error.to_string()),
-            Ok(action) if rows.iter().any(|row| row.action == action) => wrong(format!("`{action}` stands in the file twice")),
-            Ok(action) if is_missing(&sources, &action) => wrong(format!("there is no action `{action}`")),
-            Ok(action) => rows.push(OrgMode { action, mode: from_name(line.mode), lock: to_lock(line.locked) }),
+        match row_of(&sources, &rows, line) {
+            Ok(row) => rows.push(row),
+            Err((field, message)) => errors.push(FieldError::new(format!("/modes/{at}/{field}"), message)),
         }
     }
     if !errors.is_empty() {
@@ -84,6 +123,24 @@ pub(super) async fn rows_of(app: &App, org: &OrgId, lines: Vec<ModeLine>) -> Res
         return Err(refusal);
     }
     Ok(rows)
+}
+
+/// One line, or which field of it is wrong and why.
+fn row_of(sources: &[SourceListing], rows: &[FiledMode], line: ModeLine) -> Result<FiledMode, (&'static str, String)> {
+    let action = ActionId::parse(&line.action).map_err(|error| ("action", error.to_string()))?;
+    let automation = line.automation.as_deref().map(AutomationId::parse).transpose();
+    let automation = automation.map_err(|error| ("automation", error.to_string()))?;
+    if rows.iter().any(|row| row.action == action && row.automation == automation) {
+        let whose = automation.map(|automation| format!(" for `{automation}`")).unwrap_or_default();
+        return Err(("action", format!("`{action}` stands in the file twice{whose}")));
+    }
+    if is_missing(sources, &action) {
+        return Err(("action", format!("there is no action `{action}`")));
+    }
+    if automation.is_some() && line.locked {
+        return Err(("locked", "`locked` is for the org's own modes".to_owned()));
+    }
+    Ok(FiledMode { automation, action, mode: from_name(line.mode), lock: to_lock(line.locked) })
 }
 
 const fn to_lock(locked: bool) -> Lock {

@@ -87,7 +87,7 @@ pub(super) async fn set(
     Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64 }))
 }
 
-/// Decides recorded invocations again, by other policies and modes, and lists what would be decided otherwise.
+/// Decides recorded invocations twice, by the rules in force and by other policies and modes, and lists where the two differ.
 #[utoipa::path(operation_id = "policies_what_if", post, path = "/api/v1/policies/what-if", tag = "policies", request_body = WhatIfRequest,
     responses((status = 200, body = WhatIfResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn what_if(
@@ -105,13 +105,17 @@ pub(super) async fn what_if(
         None => None,
     };
     let modes = match body.modes {
-        Some(lines) => Some(rows_of(&app, org, lines).await?.into_iter().map(|row| (row.action, (row.mode, row.lock))).collect()),
+        Some(lines) => {
+            let rows = rows_of(&app, org, lines).await?.into_iter();
+            Some(rows.map(|row| ((row.automation, row.action), (row.mode, row.lock))).collect())
+        }
         None => None,
     };
     let proposal = Proposal { policies, keeps_policies, modes };
     let from = app.store().now().await?.minus_seconds(seconds);
     let actions = app.pipeline().actions_now(org).await;
-    let mut response = WhatIfResponse { replayed: 0, skipped: 0, truncated: false, changes: Vec::new() };
+    let mut response = WhatIfResponse { replayed: 0, skipped: 0, stopped: 0, quarantined: 0, truncated: false, changes: Vec::new() };
+    let mut seen = 0;
     let mut request = PageRequest { limit: PAGE_ROWS_MAX, after: None };
     'pages: loop {
         let page = app.store().list_invocations(org, &InvocationFilter::default(), &request).await?;
@@ -119,12 +123,15 @@ pub(super) async fn what_if(
             if recorded.created_at < from {
                 break 'pages;
             }
-            if response.replayed + response.skipped >= REPLAYED_MAX {
+            if seen >= REPLAYED_MAX {
                 response.truncated = true;
                 break 'pages;
             }
+            seen += 1;
             match app.pipeline().what_if(org, recorded, &proposal, &actions).await? {
                 Replayed::Skipped => response.skipped += 1,
+                Replayed::Stopped => response.stopped += 1,
+                Replayed::Quarantined => response.quarantined += 1,
                 Replayed::Same => response.replayed += 1,
                 Replayed::Changed(changed) => {
                     response.replayed += 1;

@@ -16,10 +16,30 @@ on_both_engines!(
     whoever_changes_what_destroys_is_not_the_only_one_to_approve_it,
     what_was_shown_is_what_is_approved_and_changed,
     several_are_approved_each_by_itself,
+    one_of_several_that_is_not_as_it_was_shown_is_left,
     a_snooze_decides_nothing_and_hides_it_from_one_person_only,
     another_orgs_approval_looks_like_none,
 );
 on_postgres!(every_conflict_is_told_by_another_server_too, two_servers_count_one_quorum);
+
+/// Every way in which an answer, or a call that refers to one, may not fit.
+const CONFLICTS: [&str; 15] = [
+    "not_found",
+    "cross_tenant",
+    "rejected",
+    "expired",
+    "consumed",
+    "already_ended",
+    "already_approved",
+    "args_mismatch",
+    "definition_mismatch",
+    "policy_mismatch",
+    "tuple_mismatch",
+    "stopped",
+    "self_approval",
+    "may_not_approve",
+    "store_unavailable",
+];
 
 async fn quorum(server: &TestServer, by_tier: Value) {
     server.change_space(json!({ "quorum": by_tier })).await;
@@ -264,6 +284,33 @@ async fn several_are_approved_each_by_itself(kind: Kind) {
     server.verify().await;
 }
 
+async fn one_of_several_that_is_not_as_it_was_shown_is_left(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let mut shown = Vec::new();
+    for at in 0..3 {
+        let asked = agent.invoke("fake.write", json!({ "count": at })).await;
+        shown.push((asked.id(), asked.body["invocation"]["binding"]["digest"].clone()));
+    }
+    // The second is told with the binding of the third.
+    let items = json!([
+        { "id": shown[0].0, "binding": shown[0].1 },
+        { "id": shown[1].0, "binding": shown[2].1 },
+        shown[2].0,
+        { "id": shown[1].0, "binding": "zz" },
+    ]);
+    let answer = server.owner.post("/api/v1/invocations/approve", json!({ "invocations": items })).await.ok();
+    let told: Vec<_> =
+        answer["results"].as_array().unwrap().iter().map(|one| (one["id"].clone(), one["problem"]["code"].clone())).collect();
+    let expected = [(0, json!(null)), (1, json!("args_mismatch")), (2, json!(null)), (1, json!("invalid_request"))];
+    assert_eq!(told, expected.map(|(at, code)| (json!(shown[at].0), code)), "{answer}");
+    assert_eq!((server.source.effects(), server.shown(&shown[1].0).await["status"].clone()), (2, json!("pending")));
+    for wrong in [json!({ "id": shown[1].0 }), json!({ "id": shown[1].0, "binding": shown[1].1, "more": 1 }), json!(7)] {
+        server.owner.post("/api/v1/invocations/approve", json!({ "invocations": [wrong] })).await.problem(400, "invalid_request");
+    }
+    server.verify().await;
+}
+
 async fn a_snooze_decides_nothing_and_hides_it_from_one_person_only(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
@@ -308,6 +355,7 @@ async fn another_orgs_approval_looks_like_none(kind: Kind) {
     let stranger = server.owner.with_token(token.expose());
     let id = agent.pending("fake.write", json!({})).await;
     let absent = "inv_00000000000000000000000000";
+    let before = (server.conflicts("cross_tenant").await, server.conflicts("not_found").await);
     for way in ["approve", "deny", "link", "snooze"] {
         let body = if way == "snooze" { json!({ "for": "1m" }) } else { json!({}) };
         let foreign = stranger.post(&format!("/api/v1/invocations/{id}/{way}"), body.clone()).await;
@@ -321,13 +369,20 @@ async fn another_orgs_approval_looks_like_none(kind: Kind) {
     let (foreign, missing) = (refer(&other, &id).await, refer(&other, absent).await);
     foreign.problem(404, "not_found");
     assert_eq!(comparable(&foreign, &[&id]), comparable(&missing, &[absent]));
+    // Approve, deny and the reference; what the caller cannot tell apart, the metric does. Others may count beside this test.
+    let after = (server.conflicts("cross_tenant").await, server.conflicts("not_found").await);
+    assert!(after.0 >= before.0 + 3 && after.1 >= before.1 + 3, "{before:?} {after:?}");
     assert_eq!((server.source.effects(), server.shown(&id).await["status"].clone()), (0, json!("pending")));
     server.verify().await;
 }
 
 async fn every_conflict_is_told_by_another_server_too(kind: Kind) {
     let server = TestServer::start(kind).await;
-    let other = server.restart().await;
+    let (other, proxy) = server.restart_behind_a_proxy().await;
+    let mut before = Vec::new();
+    for conflict in CONFLICTS {
+        before.push((conflict, server.conflicts(conflict).await));
+    }
     let agent = server.agent().await;
     let there = Agent { client: Client { url: other.url.clone(), ..agent.client.clone() }, session: agent.session.clone() };
     let refer = async |action: &str, text: &str, reference: &str| {
@@ -336,6 +391,36 @@ async fn every_conflict_is_told_by_another_server_too(kind: Kind) {
 
     other.owner.approve("inv_00000000000000000000000000").await.problem(404, "not_found");
     refer("fake.write", "a", "inv_00000000000000000000000000").await.problem(404, "not_found");
+
+    let token = server.store.draw_owner_token();
+    server.store.create_org("other", "owner", token.clone()).await.unwrap();
+    let stranger = other.owner.with_token(token.expose());
+    let id = agent.pending("fake.write", json!({ "text": "a" })).await;
+    let (foreign, missing) = (stranger.approve(&id).await, stranger.approve("inv_00000000000000000000000000").await);
+    foreign.problem(404, "not_found");
+    assert_eq!(comparable(&foreign, &[&id]), comparable(&missing, &["inv_00000000000000000000000000"]));
+    for nobody in [server.owner.person("mia", "member").await, agent.client.clone()] {
+        Client { url: other.url.clone(), ..nobody }.approve(&id).await.problem(403, "may_not_approve");
+    }
+    proxy.cut();
+    other.owner.approve(&id).await.problem(503, "store_unavailable");
+    other.owner.deny(&id, "no").await.problem(503, "store_unavailable");
+    refer("fake.write", "a", &id).await.problem(503, "store_unavailable");
+    proxy.mend();
+    assert_eq!(other.owner.get("/readyz").await.status, 200);
+    assert_eq!(server.shown(&id).await["status"], "pending");
+
+    quorum(&server, json!({ "R2": 2 })).await;
+    let twice = agent.pending("fake.write", json!({ "text": "twice" })).await;
+    assert_eq!(server.owner.approve(&twice).await.status, 202);
+    other.owner.approve(&twice).await.problem(409, "already_approved");
+    other.owner.deny(&twice, "no").await.ok();
+    quorum(&server, json!({ "R2": 1 })).await;
+
+    // Ended, and by nobody's answer.
+    let dangerous = agent.invoke("fake.write", json!({ "text": smuggled("hi", "ignore all") })).await.id();
+    other.owner.approve(&dangerous).await.problem(409, "already_ended");
+    other.owner.deny(&dangerous, "no").await.problem(409, "already_ended");
 
     let id = agent.pending("fake.write", json!({ "text": "a" })).await;
     server.owner.deny(&id, "no").await.ok();
@@ -381,6 +466,9 @@ async fn every_conflict_is_told_by_another_server_too(kind: Kind) {
     server.source.redefine("write", |action| action.description = "Another one.".into());
     other.owner.approve(&id).await.problem(409, "definition_mismatch");
     assert_eq!(server.source.effects(), 1);
+    for (conflict, count) in before {
+        assert!(server.conflicts(conflict).await > count, "`{conflict}` was not counted");
+    }
     server.verify().await;
 }
 

@@ -9,6 +9,7 @@ use store::NewSession;
 
 on_both_engines!(
     a_grant_is_used_as_often_as_it_says_by_however_many_at_once,
+    whatever_the_number_a_grant_is_used_that_often,
     a_grant_is_for_its_session_action_and_space,
     a_grant_for_everything_covers_every_action_but_what_destroys,
     a_grant_of_an_automation_is_for_its_sessions_alone,
@@ -59,6 +60,27 @@ async fn a_grant_is_used_as_often_as_it_says_by_however_many_at_once(kind: Kind)
     assert_eq!(state(&server, &grant).await, "used_up");
     let report = server.verify().await;
     assert_eq!((report.receipts, report.intents), (9, 9));
+}
+
+async fn whatever_the_number_a_grant_is_used_that_often(kind: Kind) {
+    const CALLERS: u64 = 24;
+    let server = TestServer::start(kind).await;
+    let mut effects = 0;
+    for most in [1, 2, 7, CALLERS - 1, CALLERS, CALLERS + 6] {
+        // Sessions of its own, because one holds ten that wait.
+        let agents = futures_util::future::join_all((0..4).map(|_| server.agent())).await;
+        let grant = server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "calls_max": most })).await;
+        let calls = agents.iter().cycle().zip(0..CALLERS).map(|(agent, at)| agent.invoke("fake.write", json!({ "count": at })));
+        let answers = futures_util::future::join_all(calls).await;
+        let ran = answers.iter().filter(|answer| answer.status == 200).count() as u64;
+        let expected = most.min(CALLERS);
+        effects += expected;
+        assert_eq!((ran, server.source.effects(), used(&server, &grant).await), (expected, effects, expected), "of {most}");
+        assert!(answers.iter().all(|answer| [200, 202].contains(&answer.status)), "{answers:?}");
+        let is_over = most <= CALLERS;
+        assert_eq!(state(&server, &grant).await, if is_over { "used_up" } else { "active" });
+    }
+    server.verify().await;
 }
 
 async fn two_servers_use_a_grant_as_often_as_it_says(kind: Kind) {
@@ -476,6 +498,8 @@ async fn a_grant_that_makes_no_sense_is_refused(kind: Kind) {
         (json!({ "covers": "fake", "scope": "org" }), 400, "invalid_request"),
         (json!({ "covers": "fake.", "scope": "org" }), 400, "invalid_request"),
         (json!({ "covers": "fake.write", "scope": "org", "calls_max": 0 }), 400, "invalid_request"),
+        (json!({ "covers": "fake.write", "scope": "org", "maxCalls": 0 }), 400, "invalid_request"),
+        (json!({ "covers": "fake.write", "scope": "org", "maxCalls": 1, "calls_max": 1 }), 400, "invalid_request"),
         (json!({ "covers": "fake.write", "scope": "org", "expires_in": "0s" }), 400, "invalid_request"),
         (json!({ "covers": "fake.write", "scope": "org", "expires_in": "91d" }), 400, "invalid_request"),
         (json!({ "covers": "fake.write", "scope": "org", "expires_in": "soon" }), 400, "invalid_request"),
@@ -486,6 +510,8 @@ async fn a_grant_that_makes_no_sense_is_refused(kind: Kind) {
     let id = agent.pending("fake.write", json!({})).await;
     for body in [
         json!({ "mode": "grant", "grant": { "calls_max": 0 } }),
+        json!({ "mode": "grant", "grant": { "maxCalls": 0 } }),
+        json!({ "mode": "grant", "grant": { "maxCalls": 1, "calls_max": 1 } }),
         json!({ "mode": "grant", "grant": { "expires_in": "0s" } }),
         json!({ "mode": "grant", "grant": { "expires_in": "91d" } }),
         json!({ "mode": "once", "grant": {} }),

@@ -135,6 +135,15 @@ impl TestServer {
         Self::start_on(self.home.clone(), self.clock.clone(), self.source.clone(), 10_000, Some(self.owner.token.clone())).await
     }
 
+    /// The same, and its line to the database can be cut. On PostgreSQL only.
+    pub(crate) async fn restart_behind_a_proxy(&self) -> (Self, testkit::proxy::Proxy) {
+        let Engine::Postgres { url } = &self.home.engine else { panic!("a file has no line to cut") };
+        let (proxy, url) = testkit::proxy::Proxy::before(url).await;
+        let home = Home { engine: Engine::Postgres { url }, ..self.home.clone() };
+        let owner = Some(self.owner.token.clone());
+        (Self::start_on(home, self.clock.clone(), self.source.clone(), 10_000, owner).await, proxy)
+    }
+
     /// A store without an org.
     pub(crate) async fn empty(kind: Kind) -> Store {
         let home = Home::new(kind).await;
@@ -200,7 +209,7 @@ impl TestServer {
             },
             Settings { retry_base_ms: 1, retry_cap_ms: 2, calls_per_source_max: CALLS_PER_SOURCE, ..Settings::default() },
         );
-        let app = App::new(Parts { store: store.clone(), pipeline: pipeline.clone(), random, clock: shared, metrics: None });
+        let app = App::new(Parts { store: store.clone(), pipeline: pipeline.clone(), random, clock: shared, metrics: metrics() });
         let listener = server::http::listen("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", server::http::address_of(&listener, ""));
         let (stop, stopped) = oneshot::channel();
@@ -222,6 +231,13 @@ impl TestServer {
         let receipts: Vec<_> = entries["items"].as_array().unwrap().iter().filter(|entry| entry["kind"] == "receipt").cloned().collect();
         assert_eq!(receipts.len(), 1, "exactly one receipt for {invocation}: {entries:#}");
         receipts[0]["payload"]["body"].clone()
+    }
+
+    /// How often a conflict was counted in this process.
+    pub(crate) async fn conflicts(&self, conflict: &str) -> u64 {
+        let text = self.owner.get("/metrics").await.body.as_str().unwrap_or_default().to_owned();
+        let name = format!("countersign_conflicts_total{{conflict=\"{conflict}\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |count| count.parse().unwrap())
     }
 
     /// How many rows there are, so that a test can show that nothing was left behind.
@@ -284,6 +300,12 @@ impl TestServer {
         assert!(report.ok, "{report:#?}");
         report
     }
+}
+
+/// One recorder for the process, whichever of its servers asks.
+fn metrics() -> Option<metrics_exporter_prometheus::PrometheusHandle> {
+    static HANDLE: std::sync::OnceLock<Option<metrics_exporter_prometheus::PrometheusHandle>> = std::sync::OnceLock::new();
+    HANDLE.get_or_init(server::init_metrics).clone()
 }
 
 async fn open(home: &Home, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Store {

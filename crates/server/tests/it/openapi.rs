@@ -23,6 +23,34 @@ async fn it_is_served_and_health_needs_no_token() {
     assert_eq!(nobody.get("/metrics").await.status, 200);
 }
 
+/// Whatever is served is described, because nothing but `routes!` adds a route; and whatever is described is served.
+#[tokio::test]
+async fn every_route_is_described() {
+    let source = include_str!("../../src/http.rs");
+    for way in [".route(", ".route_service(", ".nest(", ".nest_service(", ".merge(", ".fallback_service("] {
+        assert!(!source.contains(way), "`{way}` adds a route that is not described: use `.routes(routes!(…))`");
+    }
+    let server = TestServer::start(Kind::Sqlite).await;
+    let described: serde_json::Value = serde_json::from_str(GOLDEN).unwrap();
+    let mut count = 0;
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let path = path.replace(['{', '}'], "");
+            let method = method.to_uppercase().parse().unwrap();
+            let answer = server.owner.with_token("").send(method, &path, None).await;
+            assert!(![Some("unknown_route"), Some("method_not_allowed")].contains(&answer.body["code"].as_str()), "{path}: {answer:?}");
+            // Whether it says that it takes a token is whether it does.
+            let is_open = operation["security"] == serde_json::json!([{}]);
+            assert_eq!(answer.status == 401, !is_open, "{path}: {answer:?}");
+            count += 1;
+        }
+    }
+    assert!(count > 80, "{count}");
+    for path in ["/answer/{link}", "/healthz", "/readyz", "/metrics", "/api/v1/openapi.json"] {
+        assert!(described["paths"][path]["get"].is_object(), "{path}");
+    }
+}
+
 #[tokio::test]
 async fn the_address_and_the_type_of_a_problem_lead_somewhere() {
     let server = TestServer::start(Kind::Sqlite).await;

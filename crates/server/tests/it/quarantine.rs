@@ -161,6 +161,9 @@ async fn what_nobody_looks_at_in_time_is_forgotten(kind: Kind) {
     settle(&ada, "release", &id).await.problem(409, "quarantine_settled");
     assert_eq!(server.store.expire_quarantines(&server.org).await, Ok(1));
     assert_eq!(server.store.expire_quarantines(&server.org).await, Ok(0));
+    let events = server.store.list_events(&server.org, &store::PageRequest { limit: 100, after: None }).await.unwrap().items;
+    let told: Vec<_> = events.iter().filter(|event| event.name == "quarantine.expired").map(|event| event.key.clone()).collect();
+    assert_eq!(told, std::slice::from_ref(&id), "once");
     assert_eq!(held(&server, &id).await["state"], "expired");
     settle(&ada, "release", &id).await.problem(409, "quarantine_settled");
     assert_eq!((server.source.effects(), server.receipt_of(&id).await["status"].clone()), (0, json!("quarantined")));

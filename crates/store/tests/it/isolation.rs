@@ -199,6 +199,8 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_users: store.list_users(org, &all).await.unwrap();
         list_tokens: store.list_tokens(org, &all).await.unwrap();
         list_modes: store.list_modes(org, None, &all).await.unwrap();
+        list_mode_versions: store.list_mode_versions(org, None, &all).await.unwrap();
+        list_mode_versions: store.list_mode_versions(org, Some(&action(READ)), &all).await.unwrap();
         list_events: store.list_events(org, &all).await.unwrap();
         list_notifications: store.list_notifications(org, &all).await.unwrap();
         list_log_keys: store.list_log_keys(org).await.unwrap();
@@ -219,7 +221,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 11] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 12] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -231,6 +233,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 11] = [
     ("restore", "the operator's, of everything"),
     ("connect", "the limiter, which knows sessions only"),
     ("create_org", "makes the org it returns"),
+    ("is_of_another_org", "a yes or no for a metric; no door tells it"),
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.

@@ -1,6 +1,9 @@
 //! What a yes does beyond this one call: nothing, a mode for everybody, or a grant within bounds. It is said before it is done.
 
+mod standing;
+
 use crate::args::Span;
+use crate::client::Client;
 use crate::exit::Failure;
 use crate::output::{Consent, Terminal};
 use crate::style::{Tone, clean, time};
@@ -10,7 +13,7 @@ use countersign_core::limits::GRANT_SECONDS_DEFAULT;
 
 #[derive(Debug, Args)]
 pub(super) struct Beyond {
-    /// And the action's mode becomes allow: nobody is asked again
+    /// And the action's mode becomes allow; a band, a locked mode or a gate may still ask
     #[arg(long, conflicts_with = "grant")]
     always: bool,
     /// And a grant for more calls of this action
@@ -51,21 +54,35 @@ impl Beyond {
             Some(Scope::Automation) => GrantScopeName::Automation,
             Some(Scope::Org) => GrantScopeName::Org,
         };
-        (ApproveMode::Grant, Some(GrantOfferRequest { scope, calls_max: self.calls, expires_in: self.expires.as_ref().map(Span::text) }))
+        let expires_in = self.expires.as_ref().map(Span::text);
+        (ApproveMode::Grant, Some(GrantOfferRequest { scope, calls_max: self.calls, max_calls: None, expires_in }))
     }
 
     /// Says what will be written, and goes on once somebody agrees.
-    pub(super) async fn agreed(&self, shown: &InvocationView, consent: Consent, terminal: &mut Terminal) -> Result<(), Failure> {
-        let Some(written) = self.written(shown, terminal) else { return Ok(()) };
+    pub(super) async fn agreed(
+        &self,
+        shown: &InvocationView,
+        consent: Consent,
+        client: &Client,
+        terminal: &mut Terminal,
+    ) -> Result<(), Failure> {
+        let automation = if self.always { standing::automation_of(shown, client).await } else { None };
+        let Some(written) = self.written(shown, automation.as_deref(), terminal) else { return Ok(()) };
         terminal.remark(format!("{} {written}", Tone::Warn.paint("! beyond this call:")));
+        if self.always {
+            for asking in standing::still_asks(shown, automation.as_deref(), client).await {
+                terminal.remark(format!("{} {asking}", Tone::Warn.paint("! will still ask:")));
+            }
+        }
         let question = if self.always { "approve it, and every call like it?" } else { "approve it, and give this grant?" };
         terminal.consent(question, consent).await
     }
 
-    fn written(&self, shown: &InvocationView, terminal: &Terminal) -> Option<String> {
+    fn written(&self, shown: &InvocationView, automation: Option<&str>, terminal: &Terminal) -> Option<String> {
         let action = clean::line(&shown.action);
         if self.always {
-            return Some(format!("mode of {action} becomes allow for the org"));
+            let whose = automation.map_or_else(|| "the org".to_owned(), |automation| format!("automation {}", clean::line(automation)));
+            return Some(format!("mode of {action} becomes allow for {whose}"));
         }
         if !self.grant {
             return None;

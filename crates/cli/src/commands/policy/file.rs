@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn the_same_rules_in_every_syntax() {
         let policies = PoliciesFile { abac: "permit (principal, action, resource);\n".into(), ..PoliciesFile::default() };
-        let modes = vec![ModeLine { action: "files.list".into(), mode: ModeName::Deny, locked: true }];
+        let modes = vec![ModeLine { action: "files.list".into(), automation: None, mode: ModeName::Deny, locked: true }];
         let expected = RulesFile { policies: Some(policies), modes: Some(modes) };
         check(
             "a.toml",

@@ -1,5 +1,7 @@
-//! What is wrong with policies, where it stands: `abac:3:10: message`, the line, and a caret under the place.
+//! What is wrong with policies, where it stands: `policies.toml:5:10: abac: message`, the line, and a caret under the place. Where the
+//! place in the file is not certain, it is the one in the gate's text: `abac:3:10: message`.
 
+use super::place::{Place, Places};
 use super::text_of;
 use crate::exit::Failure;
 use crate::output::Terminal;
@@ -7,30 +9,40 @@ use crate::style::{Tone, clean};
 use api::Code;
 use api::gates::PoliciesFile;
 use api::problem::FieldError;
+use std::path::Path;
 
 /// Shows every problem, and leaves of the failure what is not said yet.
-pub(super) fn tell(mut failure: Failure, policies: &PoliciesFile, terminal: &mut Terminal) -> Failure {
+pub(super) fn tell(mut failure: Failure, policies: &PoliciesFile, path: &Path, terminal: &mut Terminal) -> Failure {
     if !failure.is(Code::InvalidPolicy) || terminal.is_document() {
         return failure;
     }
+    let places = Places::read(path);
     for error in failure.problem().map(|problem| problem.errors).unwrap_or_default() {
-        lines(&error, policies).into_iter().for_each(|line| terminal.note(line));
+        lines(&error, policies, &places).into_iter().for_each(|line| terminal.note(line));
     }
     failure.cause = None;
     failure
 }
 
-fn lines(error: &FieldError, policies: &PoliciesFile) -> Vec<String> {
+fn lines(error: &FieldError, policies: &PoliciesFile, places: &Places) -> Vec<String> {
     let gate = error.pointer.trim_start_matches('/');
     let (Some(line), Some(column)) = (error.line, error.column) else {
         return vec![format!("{}: {}", clean::line(gate), clean::line(&error.message))];
     };
-    let place = Tone::Strong.paint(format!("{}:{line}:{column}:", clean::line(gate)));
-    let mut lines = vec![format!("{place} {}", clean::line(&error.message))];
     let found = (line as usize).checked_sub(1).and_then(|index| text_of(policies, gate).lines().nth(index));
+    let place = found.and_then(|text| places.find(gate, line as usize, text));
+    let (file, line, column) = match &place {
+        Some(Place { file, line, before }) => (file.as_str(), *line, column as usize + before),
+        None => (gate, line as usize, column as usize),
+    };
+    // In a file of several gates it is said which one it is about.
+    let about = if place.is_some() { format!("{}: ", clean::line(gate)) } else { String::new() };
+    let head = Tone::Strong.paint(format!("{}:{line}:{column}:", clean::line(file)));
+    let mut lines = vec![format!("{head} {about}{}", clean::line(&error.message))];
+    let before = place.as_ref().map_or(0, |place| place.before);
     if let Some(text) = found.filter(|text| !text.trim().is_empty()) {
         // As wide as what stands before it once everything in it is visible.
-        let before: String = text.chars().take((column as usize).saturating_sub(1)).collect();
+        let before: String = text.chars().take((column - before).saturating_sub(1)).collect();
         let indent = " ".repeat(clean::line(&before).chars().count());
         let number = line.to_string();
         let margin = " ".repeat(number.len());
@@ -48,10 +60,12 @@ mod tests {
     fn a_caret_stands_under_the_place() {
         let policies = PoliciesFile { abac: "permit (\n\tprincipal, actoin, resource\n);".into(), ..PoliciesFile::default() };
         let error = FieldError { pointer: "/abac".into(), message: "no".into(), line: Some(2), column: Some(13) };
-        let drawn: Vec<_> = lines(&error, &policies).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        let drawn: Vec<_> =
+            lines(&error, &policies, &Places::default()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
         assert_eq!(drawn, ["abac:2:13: no", "  2 │ \\tprincipal, actoin, resource", "    │              ^"]);
         let nowhere = FieldError { pointer: "/abac".into(), message: "no".into(), line: Some(9), column: Some(1) };
-        assert_eq!(lines(&nowhere, &policies).len(), 1);
-        assert_eq!(lines(&FieldError::new("/abac", "no"), &policies), ["abac: no"]);
+        let places = Places::default();
+        assert_eq!(lines(&nowhere, &policies, &places).len(), 1);
+        assert_eq!(lines(&FieldError::new("/abac", "no"), &policies, &places), ["abac: no"]);
     }
 }

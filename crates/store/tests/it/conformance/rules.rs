@@ -11,6 +11,7 @@ on_both_engines!(
     modes_have_versions_that_grow_and_two_scopes,
     changes_of_modes_made_at_once_get_versions_of_their_own,
     modes_are_listed_by_page,
+    every_change_of_a_mode_is_listed_newest_first,
     a_definition_is_archived_once,
     events_are_listed_in_order_by_page,
     an_invocation_notifies_once,
@@ -110,6 +111,33 @@ async fn modes_are_listed_by_page(kind: Kind) {
     assert_eq!(own.iter().map(|setting| setting.action.as_str()).collect::<Vec<_>>(), actions);
     assert!(own.iter().all(|setting| setting.scope == scope));
     assert_eq!(store.list_modes(&tenant.org, Some(&tenant.draw(AutomationId::new)), &everything()).await.unwrap().items, []);
+}
+
+async fn every_change_of_a_mode_is_listed_newest_first(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let by = PrincipalId::User(tenant.owner.clone());
+    let automation = tenant.draw(AutomationId::new);
+    // Two names that differ by case alone are two actions.
+    for (name, automation, mode) in [
+        ("fake.a", None, Some(Mode::Allow)),
+        ("fake.A", None, Some(Mode::Deny)),
+        ("fake.a", Some(automation.clone()), Some(Mode::Deny)),
+        ("fake.a", None, None),
+    ] {
+        let change = ModeChange { automation, action: action(name), mode, lock: Lock::Open, by: by.clone() };
+        store.change_mode(&tenant.org, change).await.unwrap();
+    }
+    let all = store.list_mode_versions(&tenant.org, None, &everything()).await.unwrap().items;
+    assert_eq!(all.iter().map(|version| version.change.version).collect::<Vec<_>>(), [4, 3, 2, 1]);
+    assert_eq!((all[0].change.mode, &all[1].change.scope), (None, &format!("automation:{automation}")));
+    assert!(all.iter().all(|version| version.change.by == by));
+    let own = store.list_mode_versions(&tenant.org, Some(&action("fake.a")), &everything()).await.unwrap().items;
+    assert_eq!(own.iter().map(|version| version.change.version).collect::<Vec<_>>(), [4, 3, 1]);
+    let first = store.list_mode_versions(&tenant.org, Some(&action("fake.a")), &PageRequest { limit: 2, after: None }).await.unwrap();
+    let rest = PageRequest { limit: 2, after: first.next };
+    let rest = store.list_mode_versions(&tenant.org, Some(&action("fake.a")), &rest).await.unwrap();
+    assert_eq!(([first.items, rest.items].concat(), rest.next), (own, None));
 }
 
 async fn a_definition_is_archived_once(kind: Kind) {

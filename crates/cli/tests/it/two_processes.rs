@@ -1,0 +1,166 @@
+//! Two real servers on one PostgreSQL: what one gives, uses or ends, the other holds to. Effects are counted outside of both.
+
+use crate::countersign::User;
+use crate::crash::{Client, Serving, Upstream};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::path::Path;
+
+const CALLERS: usize = 64;
+const CALLS: usize = 9;
+/// In how many rounds both must have run something; one is nearly always enough.
+const ROUNDS_MAX: usize = 8;
+
+struct Two {
+    folders: [tempfile::TempDir; 2],
+    servers: [Serving; 2],
+    owner: Client,
+    upstream: Upstream,
+}
+
+impl Two {
+    async fn start() -> Self {
+        server::init_process();
+        let database = testkit::postgres::fresh_database().await;
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let upstream = Upstream::start().await;
+        let first = Serving::start(folders[0].path(), Some(&database), &upstream);
+        // The same master key, and a data folder each.
+        for name in ["master.key", "owner.token"] {
+            std::fs::copy(folders[0].path().join(name), folders[1].path().join(name)).unwrap();
+        }
+        let second = Serving::start(folders[1].path(), Some(&database), &upstream);
+        assert_ne!(first.process_id(), second.process_id());
+        let token = std::fs::read_to_string(folders[0].path().join("owner.token")).unwrap().trim().to_owned();
+        Self { folders, servers: [first, second], owner: Client { http: reqwest::Client::new(), token }, upstream }
+    }
+
+    fn url(&self, at: usize) -> &str {
+        &self.servers[at].url
+    }
+
+    async fn ask(&self, at: usize, method: Method, path: &str, body: Value) -> (u16, Value) {
+        self.owner.send(self.url(at), method, path, body).await.unwrap()
+    }
+
+    async fn session(&self, at: usize) -> String {
+        self.ask(at, Method::POST, "sessions", json!({})).await.1["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Sends one request to the world outside, through this server.
+    async fn call(&self, at: usize, session: &str, text: &str) -> (u16, Value) {
+        let params = json!({ "method": "POST", "url": self.upstream.url, "body": text });
+        let body = json!({ "action": "http.request", "params": params });
+        self.ask(at, Method::POST, &format!("sessions/{session}/actions/invoke"), body).await
+    }
+
+    async fn pending(&self, at: usize, session: &str, text: &str) -> (String, Value) {
+        let (status, answer) = self.call(at, session, text).await;
+        assert_eq!(status, 202, "{answer}");
+        (answer["invocation"]["id"].as_str().unwrap().to_owned(), answer["invocation"]["binding"]["digest"].clone())
+    }
+
+    async fn answer(&self, at: usize, way: &str, invocation: &str, body: Value) -> (u16, String) {
+        let (status, answer) = self.ask(at, Method::POST, &format!("invocations/{invocation}/{way}"), body).await;
+        (status, answer["code"].as_str().unwrap_or("none").to_owned())
+    }
+
+    fn effects(&self) -> usize {
+        let seen = self.upstream.seen.lock().unwrap();
+        assert!(seen.values().all(|times| *times == 1), "something happened twice: {seen:?}");
+        seen.len()
+    }
+
+    /// With the command line, against each of them, by the key the first one wrote down.
+    fn verify(&self) {
+        let key = self.folders[0].path().join("receipt.pub");
+        for at in 0..2 {
+            let user = User::new(self.folders[at].path(), self.url(at), Some(&self.owner.token));
+            user.run(&["receipt", "verify", "--key", key.to_str().unwrap()]).ok();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_is_used_as_often_as_it_says_by_callers_of_two_processes() {
+    let two = Two::start().await;
+    // Each session is known to both; each call goes to the one or to the other.
+    let sessions = futures_util::future::join_all((0..CALLERS / 4).map(|at| two.session(at % 2))).await;
+    let mut ran = [0, 0];
+    let mut rounds = 0;
+    while rounds < ROUNDS_MAX && ran.contains(&0) {
+        let grant = json!({ "covers": "http.request", "scope": "org", "calls_max": CALLS });
+        let (status, given) = two.ask(rounds % 2, Method::POST, "grants", grant).await;
+        assert_eq!(status, 201, "{given}");
+        let texts: Vec<_> = (0..CALLERS).map(|at| format!("{rounds}-{at}")).collect();
+        let calls = texts.iter().enumerate().map(|(at, text)| two.call(at % 2, &sessions[(at / 2) % sessions.len()], text));
+        let answers = futures_util::future::join_all(calls).await;
+        assert!(answers.iter().all(|(status, _)| [200, 202].contains(status)), "{answers:?}");
+        for (at, (status, _)) in answers.iter().enumerate() {
+            ran[at % 2] += usize::from(*status == 200);
+        }
+        rounds += 1;
+        assert_eq!((ran.iter().sum::<usize>(), two.effects()), (CALLS * rounds, CALLS * rounds), "{answers:?}");
+        let path = format!("grants/{}", given["id"].as_str().unwrap());
+        let (_, shown) = two.ask(rounds % 2, Method::GET, &path, Value::Null).await;
+        assert_eq!((&shown["calls_used"], &shown["state"]), (&json!(CALLS), &json!("used_up")));
+        // Ten may wait in a session: the next round finds it empty.
+        for (_, answer) in answers.iter().filter(|(status, _)| *status == 202) {
+            let id = answer["invocation"]["id"].as_str().unwrap();
+            assert_eq!(two.answer(rounds % 2, "deny", id, json!({})).await.0, 200);
+        }
+    }
+    assert!(!ran.contains(&0), "only one of the two ever ran something: {ran:?}");
+    // What each says of itself.
+    for (at, ran) in ran.into_iter().enumerate() {
+        let text = reqwest::get(format!("{}/metrics", two.url(at))).await.unwrap().text().await.unwrap();
+        let counted = text.lines().find_map(|line| {
+            let line = line.strip_prefix("countersign_invocations_total{")?;
+            line.contains("status=\"succeeded\"").then(|| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap())
+        });
+        assert_eq!(counted, Some(ran), "{text}");
+    }
+    two.verify();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_process_has_ended_the_other_does_not_run() {
+    let two = Two::start().await;
+    let session = two.session(0).await;
+    let conflict = |status: u16, code: &str| (status, code.to_owned());
+    let nothing = || json!({});
+
+    let missing = "inv_00000000000000000000000000";
+    assert_eq!(two.answer(1, "approve", missing, nothing()).await, conflict(404, "not_found"));
+
+    let (id, _) = two.pending(0, &session, "denied").await;
+    assert_eq!(two.answer(0, "deny", &id, nothing()).await.0, 200);
+    assert_eq!(two.answer(1, "approve", &id, nothing()).await, conflict(409, "rejected"));
+
+    let (id, _) = two.pending(0, &session, "once").await;
+    let (one, other) = tokio::join!(two.answer(0, "approve", &id, nothing()), two.answer(1, "approve", &id, nothing()));
+    let mut statuses = [one.0, other.0];
+    statuses.sort_unstable();
+    assert_eq!((statuses, two.effects()), ([200, 409], 1), "{one:?} {other:?}");
+    assert_eq!(two.answer(1, "approve", &id, nothing()).await, conflict(409, "consumed"));
+
+    let (_, shown) = two.pending(0, &session, "shown").await;
+    let (id, _) = two.pending(1, &session, "not shown").await;
+    assert_eq!(two.answer(0, "approve", &id, json!({ "binding": shown })).await, conflict(409, "args_mismatch"));
+
+    let reason = |scope: &str| json!({ "scope": scope, "reason": "a test" });
+    assert_eq!(two.ask(0, Method::POST, "kill-switches/on", reason("source:http")).await.0, 200);
+    assert_eq!(two.answer(1, "approve", &id, nothing()).await, conflict(409, "stopped"));
+    assert_eq!(two.call(1, &session, "stopped").await.1["error"], "stopped");
+    assert_eq!(two.ask(1, Method::POST, "kill-switches/off", reason("source:http")).await.0, 200);
+
+    assert_eq!(two.ask(0, Method::PUT, "modes/http.request", json!({ "mode": "require_approval" })).await.0, 200);
+    assert_eq!(two.answer(1, "approve", &id, nothing()).await, conflict(409, "policy_mismatch"));
+
+    let (id, _) = two.pending(0, &session, "session").await;
+    assert_eq!(two.ask(0, Method::POST, &format!("sessions/{session}/end"), nothing()).await.0, 200);
+    assert_eq!(two.answer(1, "approve", &id, nothing()).await, conflict(409, "tuple_mismatch"));
+    assert_eq!(two.effects(), 1);
+    assert!(Path::new(&two.folders[1].path().join("lock")).exists(), "each has a folder of its own");
+    two.verify();
+}

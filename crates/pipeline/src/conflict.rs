@@ -1,0 +1,55 @@
+//! Counts every answer, and every call that refers to one, that did not fit, by why.
+
+use crate::{Error, Pipeline};
+use countersign_core::{InvocationId, OrgId, ledger};
+
+const NOT_FOUND: &str = "not_found";
+/// Told like `not_found`, to the letter; only whoever reads the metrics learns that somebody tried.
+const CROSS_TENANT: &str = "cross_tenant";
+
+/// For what a door refuses before it asks the pipeline.
+pub fn count_conflict(conflict: &'static str) {
+    metrics::counter!("countersign_conflicts_total", "conflict" => conflict).increment(1);
+}
+
+impl Pipeline {
+    /// An invocation somebody referred to that is not their org's.
+    pub async fn count_unknown(&self, org: &OrgId, invocation: &InvocationId) {
+        // Whether it is another org's is worth a metric, and no failure of its own.
+        let is_foreign = self.ledger().is_of_another_org(org, invocation).await.unwrap_or(false);
+        count_conflict(if is_foreign { CROSS_TENANT } else { NOT_FOUND });
+    }
+
+    /// Counts what did not fit, and hands it on.
+    pub(crate) async fn counted<T>(&self, org: &OrgId, answered: Result<T, Error>) -> Result<T, Error> {
+        let Err(error) = &answered else { return answered };
+        match error {
+            Error::Conflict { conflict, .. } => count_conflict(conflict.code()),
+            Error::SelfApproval { .. } => count_conflict("self_approval"),
+            Error::MayNotApprove => count_conflict("may_not_approve"),
+            Error::Store(ledger::Error::Unavailable { .. } | ledger::Error::CommitUnknown { .. }) => count_conflict("store_unavailable"),
+            Error::UnknownInvocation { invocation } => match InvocationId::parse(invocation) {
+                Ok(invocation) => self.count_unknown(org, &invocation).await,
+                Err(_) => count_conflict(NOT_FOUND),
+            },
+            Error::UnknownAction { .. }
+            | Error::UnknownSession { .. }
+            | Error::SessionEnded { .. }
+            | Error::NotYourSession { .. }
+            | Error::RateLimited { .. }
+            | Error::TooManyPending { .. }
+            | Error::InvalidParams { .. }
+            | Error::IdempotencyConflict { .. }
+            | Error::IdempotencyInFlight { .. }
+            | Error::OwnQuarantine { .. }
+            | Error::NotGrantable { .. }
+            | Error::QuarantineSettled { .. }
+            | Error::DryRunUnsupported { .. }
+            | Error::SourceUnavailable { .. }
+            | Error::Store(ledger::Error::Corrupt { .. })
+            | Error::Unrecorded { .. }
+            | Error::Internal { .. } => {}
+        }
+        answered
+    }
+}
