@@ -146,16 +146,35 @@ impl Pipeline {
 
     /// The four gates that are ruled: our own rules, and the org's policies.
     async fn ruled(&self, validated: Validated, yes: Option<policy::Approval>) -> Result<(Gated, Option<Slice>), Error> {
+        let policies = self.policies_of(&validated.resolved.admitted.session.org).await?;
+        let gates = self.verdicts(&validated, policies.as_deref(), yes.as_ref()).await?;
+        let slice = slice_of(policies.as_deref(), validated.resolved.action());
+        let policies = slice.as_ref().map(|slice| slice.digest);
+        Ok((Gated { validated, gates, policies, taken_out: None, as_sent: None }, slice))
+    }
+
+    /// Whether what is ruled lets the call pass with this yes.
+    pub(crate) async fn passes_with(&self, gated: &Gated, yes: &policy::Approval) -> Result<bool, Error> {
+        let policies = self.policies_of(&gated.validated.resolved.admitted.session.org).await?;
+        let gates = self.verdicts(&gated.validated, policies.as_deref(), Some(yes)).await?;
+        Ok(policy::denied(&gates).is_none())
+    }
+
+    async fn verdicts(
+        &self,
+        validated: &Validated,
+        policies: Option<&policy::Policies>,
+        yes: Option<&policy::Approval>,
+    ) -> Result<Vec<GateVerdict>, Error> {
         let resolved = &validated.resolved;
-        let Admitted { session, space, request, .. } = &resolved.admitted;
-        let (org, action) = (&session.org, resolved.action());
-        let policies = self.policies_of(org).await?;
+        let Admitted { space, request, .. } = &resolved.admitted;
+        let action = resolved.action();
         let standing = self.standing_of(&request.principal).await?;
         let cross_space_listed = self.is_listed_crossing(space, &request.params, &action.id).await?;
         let mut facts = Facts::default();
         // Only policies ask for the rest.
         if policies.is_some() {
-            facts = self.facts(&validated).await?;
+            facts = self.facts(validated).await?;
         }
         let call = Call {
             principal: &request.principal,
@@ -168,13 +187,10 @@ impl Pipeline {
             drift: resolved.drift,
             labels: &facts.labels,
             cross_space_listed,
-            approval: yes.as_ref(),
+            approval: yes,
             obtainable: facts.obtainable.as_ref(),
         };
-        let gates = policy::gate(&call, policies.as_deref());
-        let slice = slice_of(policies.as_deref(), action);
-        let policies = slice.as_ref().map(|slice| slice.digest);
-        Ok((Gated { validated, gates, policies, taken_out: None, as_sent: None }, slice))
+        Ok(policy::gate(&call, policies))
     }
 
     async fn facts(&self, validated: &Validated) -> Result<Facts, Error> {

@@ -103,6 +103,9 @@ pub enum RuleChange {
         grant: GrantId,
         terms: Terms,
         expires_at: Timestamp,
+        /// Everybody it was given by.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        givers: Vec<UserId>,
         invocation_id: Option<InvocationId>,
         requested_by: Option<PrincipalId>,
     },

@@ -396,7 +396,10 @@ async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Res
             pins::pin_first_in(store, tx, &invocation.org, &invocation.action, pin, by).await?;
         }
         Some(BeyondOnce::Grant { id, terms, lifetime_seconds, by }) => {
-            let given = Given { id, terms: *terms, lifetime_seconds, by, invocation: Some(invocation.id.clone()) };
+            // One that was approved before several could be has its one answer.
+            let answers = if invocation.approvals.is_empty() { invocation.answer.as_slice() } else { &invocation.approvals };
+            let givers = grants::people(answers.iter().map(|answer| &answer.by));
+            let given = Given { id, terms: *terms, lifetime_seconds, by, givers, invocation: Some(invocation.id.clone()) };
             grants::give_in(store, tx, &invocation.org, given).await?;
         }
     }

@@ -14,6 +14,7 @@ mod drift;
 mod execution;
 mod explain;
 mod faults;
+mod givers;
 mod grants;
 mod idempotency;
 mod identity;
