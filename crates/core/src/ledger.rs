@@ -193,9 +193,16 @@ pub struct Finish {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewQuarantine {
     pub holds: Holds,
-    pub sealed: Vec<u8>,
+    pub sealed: SealedPayload,
     pub caught: Vec<Caught>,
     pub lifetime_seconds: u64,
+}
+
+/// What was dangerous, sealed under the key of its space, with the HMAC by which it is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedPayload {
+    pub bytes: Vec<u8>,
+    pub digest: Digest,
 }
 
 /// What becomes of the use of a grant.
@@ -333,6 +340,8 @@ pub struct Settling {
     pub state: QuarantineState,
     pub reason: String,
     pub by: PrincipalId,
+    /// What was looked at, where they say so.
+    pub digest: Option<Digest>,
     /// The new invocation a release starts.
     pub released_as: Option<InvocationId>,
 }
@@ -343,6 +352,8 @@ pub enum Settled {
     Done(Box<Quarantine>),
     /// It is no longer held.
     Not(QuarantineState),
+    /// It holds something else than what was looked at.
+    OtherPayload,
 }
 
 /// Everything the pipeline asks of the store.
@@ -382,6 +393,13 @@ pub trait Ledger: Send + Sync {
     fn find_quarantine<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Quarantine>, Error>>;
     /// What a quarantined call held; `None` once it was discarded or its time ran out.
     fn find_quarantined<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>>;
+    /// Tells that somebody looks at what a quarantined call held, before they do.
+    fn look_at_quarantined<'a>(
+        &'a self,
+        org: &'a OrgId,
+        invocation: &'a InvocationId,
+        by: &'a PrincipalId,
+    ) -> Future<'a, Result<(), Error>>;
     /// Ends a quarantine with a person's word; `None` when there is no such quarantine.
     fn settle_quarantine<'a>(&'a self, org: &'a OrgId, settling: Settling) -> Future<'a, Result<Option<Settled>, Error>>;
     /// A person stands for this definition from here on.

@@ -30,6 +30,8 @@ pub(crate) struct Gated {
     pub(crate) taken_out: Option<TakenOut>,
     /// The params as they came, where something was taken out of them since.
     as_sent: Option<Value>,
+    /// What is kept of the params, where the call ended before anything was taken out of them and the space wants it out.
+    for_the_record: Option<Value>,
 }
 
 impl Gated {
@@ -51,7 +53,22 @@ impl Gated {
             decision: decision.clone(),
             gates: self.gates.clone(),
             digests: self.validated.digests,
-            params: truncate(policy::redact(&request.params).value, PARAMS_STORED_BYTES_MAX),
+            params: match status {
+                Status::Quarantined => crate::quarantine::marker(),
+                Status::Pending
+                | Status::Approved
+                | Status::Running
+                | Status::Succeeded
+                | Status::Failed
+                | Status::Denied
+                | Status::Expired
+                | Status::Reverted
+                | Status::InDoubt
+                | Status::Cancelled => {
+                    let params = self.for_the_record.as_ref().unwrap_or(&request.params);
+                    truncate(policy::redact(params).value, PARAMS_STORED_BYTES_MAX)
+                }
+            },
             result: None,
             evidence: None,
             failure: None,
@@ -135,6 +152,7 @@ impl Pipeline {
     async fn look_inside(&self, mut gated: Gated) -> Result<Gates, Error> {
         if let Some(denial) = policy::denied(&gated.gates) {
             let failure = denied_by(denial);
+            gated.for_the_record = self.taken_out_for_the_record(&gated).await?;
             return Ok(Gates::Denied(Box::new(gated), failure));
         }
         let caught = self.scan(&mut gated).await?;
@@ -150,7 +168,7 @@ impl Pipeline {
         let gates = self.verdicts(&validated, policies.as_deref(), yes.as_ref()).await?;
         let slice = slice_of(policies.as_deref(), validated.resolved.action());
         let policies = slice.as_ref().map(|slice| slice.digest);
-        Ok((Gated { validated, gates, policies, taken_out: None, as_sent: None }, slice))
+        Ok((Gated { validated, gates, policies, taken_out: None, as_sent: None, for_the_record: None }, slice))
     }
 
     /// Whether what is ruled lets the call pass with this yes.

@@ -137,11 +137,13 @@ impl Pipeline {
         match answer {
             Ok(output) => {
                 let findings = policy::scan_output(&output.value);
-                let caught = crate::gate::caught(&findings);
+                let mut caught = crate::gate::caught(&findings);
+                let (handed_on, unreadable) = self.take_out_of_answer(&invocation, &output.value).await;
+                caught.extend(unreadable);
                 outputs = Some(outputs_of(&*key, &output.value, !caught.is_empty()));
                 evidence = output.evidence.as_ref().map(|value| key.digest("evidence", value.to_string().as_bytes()));
                 quality_thousandths = output.quality_thousandths;
-                let mut safe = policy::redact(&output.value).value;
+                let mut safe = policy::redact(&handed_on).value;
                 if !findings.is_empty() {
                     self.label_untrusted(&invocation.org, &invocation.session).await;
                 }

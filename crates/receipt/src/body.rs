@@ -181,6 +181,9 @@ pub enum RuleChange {
     QuarantineSettled {
         invocation_id: InvocationId,
         state: QuarantineState,
+        /// HMAC of what it held.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<Digest>,
         reason: String,
         released_as: Option<InvocationId>,
     },

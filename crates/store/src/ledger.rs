@@ -116,6 +116,15 @@ impl Ledger for Store {
         Box::pin(self.sealed_quarantine(org, invocation))
     }
 
+    fn look_at_quarantined<'a>(
+        &'a self,
+        org: &'a OrgId,
+        invocation: &'a InvocationId,
+        by: &'a PrincipalId,
+    ) -> Future<'a, Result<(), Error>> {
+        Box::pin(self.tell_of_look(org, invocation, by))
+    }
+
     fn settle_quarantine<'a>(&'a self, org: &'a OrgId, settling: Settling) -> Future<'a, Result<Option<Settled>, Error>> {
         Box::pin(self.settle(org, settling))
     }

@@ -4,7 +4,9 @@ use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engin
 use countersign_core::decision::{Drift, Lock};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms};
 use countersign_core::keyring::Keyring;
-use countersign_core::ledger::{Approved, Begin, Begun, Finished, Ledger, NewDrift, NewQuarantine, Pin, Row, Settling, Wording};
+use countersign_core::ledger::{
+    Approved, Begin, Begun, Finished, Ledger, NewDrift, NewQuarantine, Pin, Row, SealedPayload, Settling, Wording,
+};
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
@@ -78,7 +80,7 @@ async fn full(world: &World, name: &str) -> Full {
     let mut finish = tenant.finish(&dangerous, Row::Insert, Status::Quarantined);
     finish.quarantine = Some(NewQuarantine {
         holds: Holds::Params,
-        sealed: tenant.org.as_str().as_bytes().to_vec(),
+        sealed: SealedPayload { bytes: tenant.org.as_str().as_bytes().to_vec(), digest: digest(3) },
         caught: vec![Caught { rule: "rule".into(), pointer: String::new(), message: name.into() }],
         lifetime_seconds: 60,
     });
@@ -233,7 +235,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 11] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 40] = [
+const WRITES: [&str; 41] = [
     "create_space",
     "change_space",
     "replace_modes",
@@ -248,6 +250,7 @@ const WRITES: [&str; 40] = [
     "remove_canary",
     "change_user",
     "label_session",
+    "look_at_quarantined",
     "settle_quarantine",
     "expire_quarantines",
     "request_grant",
@@ -381,9 +384,11 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
         state: QuarantineState::Discarded,
         reason: "theirs".into(),
         by: by.clone(),
+        digest: None,
         released_as: None,
     };
     assert_eq!(store.settle_quarantine(org, settling).await, Ok(None));
+    store.look_at_quarantined(org, &theirs.quarantined, &ours.tenant.person()).await.unwrap();
     assert_eq!(store.expire_quarantines(org).await, Ok(0));
     store.label_session(org, &them.session.id, "untrusted_content").await.unwrap();
     store.allow_crossing(org, crossing(them, &theirs.other_space), &by).await.unwrap();
