@@ -321,6 +321,8 @@ pub enum Wording {
     Reviewed,
     /// A person said that changes of words may pass.
     Ignored,
+    /// Somebody let the action run as it was, and nobody has read it: what differs is drift, and what was found in it still asks.
+    Unread,
 }
 
 /// A definition that is not the reviewed one.
@@ -404,6 +406,8 @@ pub trait Ledger: Send + Sync {
     fn settle_quarantine<'a>(&'a self, org: &'a OrgId, settling: Settling) -> Future<'a, Result<Option<Settled>, Error>>;
     /// A person stands for this definition from here on.
     fn review<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>>;
+    /// The same, unless there is a definition already that somebody stands for.
+    fn pin_first<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>>;
     /// Grants that could stand in for a person now, the narrowest first.
     fn find_grants<'a>(&'a self, session: &'a Session, action: &'a ActionId) -> Future<'a, Result<Vec<Grant>, Error>>;
     /// At most 1,000 pending invocations of this action, oldest first.

@@ -20,6 +20,7 @@ use countersign_core::{ActionId, Band, Decision, Digest, Invocation, Principal, 
 use policy::scan::{Label, SessionLabel, Severity};
 use policy::{Call, Finding, Provenance};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// A call that every gate has looked at.
 pub(crate) struct Gated {
@@ -265,14 +266,23 @@ impl Pipeline {
             canaries: canaries.as_slice(),
         };
         let findings = policy::scan(resolved.action(), &request.params, &provenance);
-        let verdict = policy::scan::verdict(&findings);
+        let mut verdict = policy::scan::verdict(&findings);
+        let unread = self.unread_findings(&session.org, &resolved.definition).await?;
+        let unread: BTreeSet<_> = unread.iter().map(|finding| format!("definition:{}", finding.rule)).collect();
         // A person has looked at exactly this and let it go.
         if let (Some(from), Verdict::Quarantine, false) = (&resolved.admitted.released_from, verdict.verdict, resolved.admitted.is_edited) {
             let mut determining = vec![format!("released:{from}")];
             determining.extend(verdict.determining);
-            gated.set(GateVerdict::new(Gate::Safety, Verdict::Ok, determining));
+            // Of the content, not of what the action is.
+            let left = if unread.is_empty() { Verdict::Ok } else { Verdict::NeedsApproval };
+            determining.extend(unread);
+            gated.set(GateVerdict::new(Gate::Safety, left, determining));
             return Ok(Vec::new());
         }
+        if !unread.is_empty() && verdict.verdict == Verdict::Ok {
+            verdict.verdict = Verdict::NeedsApproval;
+        }
+        verdict.determining.extend(unread);
         let is_quarantined = verdict.verdict == Verdict::Quarantine;
         gated.set(verdict);
         Ok(if is_quarantined { caught(&findings) } else { Vec::new() })

@@ -133,6 +133,10 @@ impl Ledger for Store {
         Box::pin(self.pin(org, action, pin, by))
     }
 
+    fn pin_first<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>> {
+        Box::pin(self.pin_if_none(org, action, pin, by))
+    }
+
     fn find_grants<'a>(&'a self, session: &'a Session, action: &'a ActionId) -> Future<'a, Result<Vec<Grant>, Error>> {
         Box::pin(self.candidates(session, action))
     }

@@ -110,6 +110,7 @@ async fn a_field_that_needs_its_value_has_it_with_a_consent(kind: Kind) {
         action.params_schema["properties"]["to"] = json!({ "type": "string" });
         action.exempt_from_redaction = vec!["/to".into()];
     });
+    server.owner.review("fake.write").await;
     let params = json!({ "to": EMAIL, "text": format!("about {EMAIL}") });
     agent.invoke("fake.write", params.clone()).await.ok();
     assert_eq!(server.source.calls()[0].params["to"], "<EMAIL_1>", "without a consent the definition alone exempts nothing");

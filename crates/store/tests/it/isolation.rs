@@ -235,7 +235,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 11] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 41] = [
+const WRITES: [&str; 42] = [
     "create_space",
     "change_space",
     "replace_modes",
@@ -261,6 +261,7 @@ const WRITES: [&str; 41] = [
     "switch_on",
     "switch_off",
     "review",
+    "pin_first",
     "drift",
     "snooze",
     "create_user",
@@ -372,7 +373,8 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let ends = vec![ours.tenant.finish(&claimed(&theirs.pending), Row::From(Status::Pending), Status::Denied).into()];
     assert_eq!(store.drift(org, drift, ends).await, Ok(vec![Finished::Missing]));
     let pin = Pin { structural: digest(1), textual: digest(9), wording: Wording::Ignored, seen: None };
-    store.review(org, &action(READ), pin, &by).await.unwrap();
+    store.review(org, &action(READ), pin.clone(), &by).await.unwrap();
+    store.pin_first(org, &action(READ), pin, &by).await.unwrap();
     assert_eq!(store.expire_grants(org).await, Ok(0));
     assert_eq!(store.withdraw_consent(org, &theirs.consent, &them.owner).await, Ok(None));
     assert_eq!(store.forbid_crossing(org, crossing(them, &theirs.other_space), &by).await, Ok(false));
