@@ -195,6 +195,8 @@ pub struct QuarantineView {
     pub holds: String,
     /// `held`, `released`, `discarded` or `expired`.
     pub state: String,
+    /// HMAC of what it holds: sent along with a release, it lets go of nothing else.
+    pub digest: Option<String>,
     pub caught: Vec<CaughtView>,
     pub settled_by: Option<String>,
     pub settled_at: Option<String>,
@@ -210,6 +212,20 @@ pub struct QuarantineView {
 #[serde(deny_unknown_fields)]
 pub struct SettleRequest {
     pub reason: String,
+    /// The `digest` of what you looked at; with it nothing else is settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// What a quarantined call held, or a source answered, to the letter. It is dangerous.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct QuarantinePayloadResponse {
+    pub invocation_id: String,
+    /// `params` or `output`.
+    pub holds: String,
+    pub digest: Option<String>,
+    #[schema(value_type = Object)]
+    pub payload: Value,
 }
 
 /// What was withheld of a source's answer.

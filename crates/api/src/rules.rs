@@ -145,6 +145,9 @@ pub struct GrantView {
     pub requested_by: Option<String>,
     pub given_by: Option<String>,
     pub given_at: Option<String>,
+    /// Everybody it was given by: it stands in for as many people.
+    #[serde(default)]
+    pub givers: Vec<String>,
     /// The approval it came with.
     pub invocation_id: Option<String>,
     pub ended_by: Option<String>,

@@ -1,6 +1,6 @@
 //! A standing permission: what stands in for a person's approval, where, for what, how often and until when.
 
-use crate::{ActionId, AutomationId, Digest, GrantId, InvocationId, PrincipalId, SessionId, SourceId, SpaceId, Timestamp};
+use crate::{ActionId, AutomationId, Digest, GrantId, InvocationId, PrincipalId, SessionId, SourceId, SpaceId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -191,6 +191,8 @@ pub struct Grant {
     /// How long it is to live from the moment it is given; kept for a request.
     pub lifetime_seconds: u64,
     pub given_by: Option<PrincipalId>,
+    /// Everybody it was given by: whoever gave it, or all who approved the call it came with.
+    pub givers: Vec<UserId>,
     pub given_at: Option<Timestamp>,
     /// The approval it came with.
     pub invocation: Option<InvocationId>,

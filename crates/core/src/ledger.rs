@@ -206,9 +206,16 @@ pub struct Finish {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewQuarantine {
     pub holds: Holds,
-    pub sealed: Vec<u8>,
+    pub sealed: SealedPayload,
     pub caught: Vec<Caught>,
     pub lifetime_seconds: u64,
+}
+
+/// What was dangerous, sealed under the key of its space, with the HMAC by which it is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedPayload {
+    pub bytes: Vec<u8>,
+    pub digest: Digest,
 }
 
 /// What becomes of the use of a grant.
@@ -327,6 +334,8 @@ pub enum Wording {
     Reviewed,
     /// A person said that changes of words may pass.
     Ignored,
+    /// Somebody let the action run as it was, and nobody has read it: what differs is drift, and what was found in it still asks.
+    Unread,
 }
 
 /// A definition that is not the reviewed one.
@@ -346,6 +355,8 @@ pub struct Settling {
     pub state: QuarantineState,
     pub reason: String,
     pub by: PrincipalId,
+    /// What was looked at, where they say so.
+    pub digest: Option<Digest>,
     /// The new invocation a release starts.
     pub released_as: Option<InvocationId>,
 }
@@ -356,6 +367,8 @@ pub enum Settled {
     Done(Box<Quarantine>),
     /// It is no longer held.
     Not(QuarantineState),
+    /// It holds something else than what was looked at.
+    OtherPayload,
 }
 
 /// Everything the pipeline asks of the store.
@@ -395,10 +408,19 @@ pub trait Ledger: Send + Sync {
     fn find_quarantine<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Quarantine>, Error>>;
     /// What a quarantined call held; `None` once it was discarded or its time ran out.
     fn find_quarantined<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>>;
+    /// Tells that somebody looks at what a quarantined call held, before they do.
+    fn look_at_quarantined<'a>(
+        &'a self,
+        org: &'a OrgId,
+        invocation: &'a InvocationId,
+        by: &'a PrincipalId,
+    ) -> Future<'a, Result<(), Error>>;
     /// Ends a quarantine with a person's word; `None` when there is no such quarantine.
     fn settle_quarantine<'a>(&'a self, org: &'a OrgId, settling: Settling) -> Future<'a, Result<Option<Settled>, Error>>;
     /// A person stands for this definition from here on.
     fn review<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>>;
+    /// The same, unless there is a definition already that somebody stands for.
+    fn pin_first<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>>;
     /// Grants that could stand in for a person now, the narrowest first.
     fn find_grants<'a>(&'a self, session: &'a Session, action: &'a ActionId) -> Future<'a, Result<Vec<Grant>, Error>>;
     /// At most 1,000 pending invocations of this action, oldest first.

@@ -1,6 +1,6 @@
 //! What was too dangerous to run: the call has ended, and what it held is kept, sealed, until an admin releases or discards it.
 
-use crate::{ActionId, InvocationId, PrincipalId, SessionId, SpaceId, Timestamp, UserId};
+use crate::{ActionId, Digest, InvocationId, PrincipalId, SessionId, SpaceId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
 /// Why something was quarantined; never the content itself.
@@ -75,6 +75,8 @@ pub struct Quarantine {
     pub principal: PrincipalId,
     pub owner: Option<UserId>,
     pub holds: Holds,
+    /// HMAC of what it holds, under the key of the space: whoever settles it can name what they looked at.
+    pub digest: Option<Digest>,
     pub caught: Vec<Caught>,
     pub state: QuarantineState,
     pub settled_by: Option<PrincipalId>,

@@ -27,6 +27,8 @@ pub(crate) struct Definition {
     pub(crate) result: Validator,
     /// Kept so that receipts can be verified against it later: digest and canonical text.
     pub(crate) archive: [(Digest, String); 2],
+    /// What is odd about it, seen beside the actions of the other sources when it was made ready.
+    pub(crate) findings: Vec<policy::Finding>,
 }
 
 /// One source as it is listed, with its actions or the reason there are none.
@@ -111,20 +113,22 @@ impl Catalogue {
         if let Some(definition) = known.filter(|known| Arc::ptr_eq(&known.action, &action) || known.action == action) {
             return Ok(Some((source, definition)));
         }
-        let definition = Arc::new(Definition::new(action)?);
+        let others = self.all_actions(org).await;
+        let definition = Arc::new(Definition::new(action, &others)?);
         self.ready.write().insert(id.clone(), Arc::clone(&definition));
         Ok(Some((source, definition)))
     }
 }
 
 impl Definition {
-    fn new(action: Arc<Action>) -> Result<Self, source::Error> {
+    fn new(action: Arc<Action>, others: &[Arc<Action>]) -> Result<Self, source::Error> {
         let structural = policy::digest::structural(&action);
         let textual = policy::digest::textual(&action);
         let archive = [(structural, policy::digest::structural_body(&action)), (textual, policy::digest::textual_body(&action))];
         let params = compile(&action, &action.params_schema)?;
         let result = compile(&action, &action.result_schema)?;
-        Ok(Self { structural, textual, params, result, archive, action })
+        let findings = policy::scan_definition(&action, others);
+        Ok(Self { structural, textual, params, result, archive, findings, action })
     }
 }
 

@@ -58,6 +58,29 @@ impl Pipeline {
         Ok(Reviewed::Done)
     }
 
+    /// Keeps what an action is now for who lets it run without a person: what differs from it later is drift, though nobody has
+    /// read it. A source that cannot be asked has nothing to keep.
+    pub async fn keep_as_it_is(&self, principal: &Principal, action: &ActionId) -> Result<(), Error> {
+        let Ok(Some(definition)) = self.definition_now(&principal.org, action).await else {
+            return Ok(());
+        };
+        self.archive(&principal.org, &definition).await?;
+        let pin = Pin { structural: definition.structural, textual: definition.textual, wording: Wording::Unread, seen: None };
+        self.ledger().pin_first(&principal.org, action, pin, &principal.id).await?;
+        Ok(())
+    }
+
+    /// What is odd about a definition that nobody has read as it is now.
+    pub(crate) async fn unread_findings<'a>(&self, org: &OrgId, definition: &'a Definition) -> Result<&'a [policy::Finding], Error> {
+        if definition.findings.is_empty() {
+            return Ok(&[]);
+        }
+        let pin = self.ledger().find_pin(org, &definition.action.id).await?;
+        let is_read =
+            |pin: &Pin| pin.wording != Wording::Unread && (pin.structural, pin.textual) == (definition.structural, definition.textual);
+        Ok(if pin.as_ref().is_some_and(is_read) { &[] } else { &definition.findings })
+    }
+
     /// Digests and text of an action's definition as it is now; `None` when there is no such action.
     pub async fn definition_of(&self, org: &OrgId, action: &ActionId) -> Result<Option<DefinitionNow>, Error> {
         let definition = self.definition_now(org, action).await?;
@@ -98,7 +121,7 @@ impl Pipeline {
 pub(crate) fn drift_from(pin: &Pin, structural: Digest, textual: Digest) -> Drift {
     if pin.structural != structural {
         Drift::Structural
-    } else if pin.textual != textual && pin.wording == Wording::Reviewed {
+    } else if pin.textual != textual && pin.wording != Wording::Ignored {
         Drift::Textual
     } else {
         Drift::None

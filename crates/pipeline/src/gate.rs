@@ -21,6 +21,7 @@ use countersign_core::{ActionId, Band, Decision, Digest, Invocation, Principal, 
 use policy::scan::{Label, SessionLabel, Severity};
 use policy::{Call, Finding, Provenance};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// A call that every gate has looked at.
 pub(crate) struct Gated {
@@ -31,6 +32,8 @@ pub(crate) struct Gated {
     pub(crate) taken_out: Option<TakenOut>,
     /// The params as they came, where something was taken out of them since.
     as_sent: Option<Value>,
+    /// What is kept of the params, where the call ended before anything was taken out of them and the space wants it out.
+    for_the_record: Option<Value>,
 }
 
 impl Gated {
@@ -52,7 +55,22 @@ impl Gated {
             decision: decision.clone(),
             gates: self.gates.clone(),
             digests: self.validated.digests,
-            params: truncate(policy::redact(&request.params).value, PARAMS_STORED_BYTES_MAX),
+            params: match status {
+                Status::Quarantined => crate::quarantine::marker(),
+                Status::Pending
+                | Status::Approved
+                | Status::Running
+                | Status::Succeeded
+                | Status::Failed
+                | Status::Denied
+                | Status::Expired
+                | Status::Reverted
+                | Status::InDoubt
+                | Status::Cancelled => {
+                    let params = self.for_the_record.as_ref().unwrap_or(&request.params);
+                    truncate(policy::redact(params).value, PARAMS_STORED_BYTES_MAX)
+                }
+            },
             result: None,
             evidence: None,
             purpose: Purpose::Effect,
@@ -143,6 +161,7 @@ impl Pipeline {
     async fn look_inside(&self, mut gated: Gated) -> Result<Gates, Error> {
         if let Some(denial) = policy::denied(&gated.gates) {
             let failure = denied_by(denial);
+            gated.for_the_record = self.taken_out_for_the_record(&gated).await?;
             return Ok(Gates::Denied(Box::new(gated), failure));
         }
         let caught = self.scan(&mut gated).await?;
@@ -154,16 +173,35 @@ impl Pipeline {
 
     /// The four gates that are ruled: our own rules, and the org's policies.
     async fn ruled(&self, validated: Validated, yes: Option<policy::Approval>) -> Result<(Gated, Option<Slice>), Error> {
+        let policies = self.policies_of(&validated.resolved.admitted.session.org).await?;
+        let gates = self.verdicts(&validated, policies.as_deref(), yes.as_ref()).await?;
+        let slice = slice_of(policies.as_deref(), validated.resolved.action());
+        let policies = slice.as_ref().map(|slice| slice.digest);
+        Ok((Gated { validated, gates, policies, taken_out: None, as_sent: None, for_the_record: None }, slice))
+    }
+
+    /// Whether what is ruled lets the call pass with this yes.
+    pub(crate) async fn passes_with(&self, gated: &Gated, yes: &policy::Approval) -> Result<bool, Error> {
+        let policies = self.policies_of(&gated.validated.resolved.admitted.session.org).await?;
+        let gates = self.verdicts(&gated.validated, policies.as_deref(), Some(yes)).await?;
+        Ok(policy::denied(&gates).is_none())
+    }
+
+    async fn verdicts(
+        &self,
+        validated: &Validated,
+        policies: Option<&policy::Policies>,
+        yes: Option<&policy::Approval>,
+    ) -> Result<Vec<GateVerdict>, Error> {
         let resolved = &validated.resolved;
-        let Admitted { session, space, request, .. } = &resolved.admitted;
-        let (org, action) = (&session.org, resolved.action());
-        let policies = self.policies_of(org).await?;
+        let Admitted { space, request, .. } = &resolved.admitted;
+        let action = resolved.action();
         let standing = self.standing_of(&request.principal).await?;
         let cross_space_listed = self.is_listed_crossing(space, &request.params, &action.id).await?;
         let mut facts = Facts::default();
         // Only policies ask for the rest.
         if policies.is_some() {
-            facts = self.facts(&validated).await?;
+            facts = self.facts(validated).await?;
         }
         let call = Call {
             principal: &request.principal,
@@ -176,13 +214,10 @@ impl Pipeline {
             drift: resolved.drift,
             labels: &facts.labels,
             cross_space_listed,
-            approval: yes.as_ref(),
+            approval: yes,
             obtainable: facts.obtainable.as_ref(),
         };
-        let gates = policy::gate(&call, policies.as_deref());
-        let slice = slice_of(policies.as_deref(), action);
-        let policies = slice.as_ref().map(|slice| slice.digest);
-        Ok((Gated { validated, gates, policies, taken_out: None, as_sent: None }, slice))
+        Ok(policy::gate(&call, policies))
     }
 
     async fn facts(&self, validated: &Validated) -> Result<Facts, Error> {
@@ -239,14 +274,23 @@ impl Pipeline {
             canaries: canaries.as_slice(),
         };
         let findings = policy::scan(resolved.action(), &request.params, &provenance);
-        let verdict = policy::scan::verdict(&findings);
+        let mut verdict = policy::scan::verdict(&findings);
+        let unread = self.unread_findings(&session.org, &resolved.definition).await?;
+        let unread: BTreeSet<_> = unread.iter().map(|finding| format!("definition:{}", finding.rule)).collect();
         // A person has looked at exactly this and let it go.
         if let (Some(from), Verdict::Quarantine, false) = (&resolved.admitted.released_from, verdict.verdict, resolved.admitted.is_edited) {
             let mut determining = vec![format!("released:{from}")];
             determining.extend(verdict.determining);
-            gated.set(GateVerdict::new(Gate::Safety, Verdict::Ok, determining));
+            // Of the content, not of what the action is.
+            let left = if unread.is_empty() { Verdict::Ok } else { Verdict::NeedsApproval };
+            determining.extend(unread);
+            gated.set(GateVerdict::new(Gate::Safety, left, determining));
             return Ok(Vec::new());
         }
+        if !unread.is_empty() && verdict.verdict == Verdict::Ok {
+            verdict.verdict = Verdict::NeedsApproval;
+        }
+        verdict.determining.extend(unread);
         let is_quarantined = verdict.verdict == Verdict::Quarantine;
         gated.set(verdict);
         Ok(if is_quarantined { caught(&findings) } else { Vec::new() })

@@ -5,7 +5,7 @@ use crate::catalogue::compile_condition;
 use crate::gate::Gated;
 use crate::{Error, Pipeline};
 use countersign_core::session::SelfApproval;
-use countersign_core::{Grant, GrantId, PrincipalId};
+use countersign_core::{Grant, GrantId, UserId};
 
 /// A grant that fits the call. Only this file can make one.
 pub(crate) struct Fitting {
@@ -25,30 +25,47 @@ impl Pipeline {
             return Ok(None);
         }
         let resolved = &gated.validated.resolved;
-        let grants = self.ledger().find_grants(&resolved.admitted.session, &resolved.action().id).await?;
-        Ok(grants.into_iter().find(|grant| fits(grant, gated)).map(|grant| Fitting { id: grant.id }))
+        let session = &resolved.admitted.session;
+        let grants = self.ledger().find_grants(session, &resolved.action().id).await?;
+        if grants.is_empty() {
+            return Ok(None);
+        }
+        let approvers = self.ledger().list_approvers(&session.org).await?;
+        for grant in grants.into_iter().filter(|grant| fits(grant, gated, &approvers)) {
+            if self.answers(&grant, gated).await? {
+                return Ok(Some(Fitting { id: grant.id }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether every policy that asks for a person is satisfied with the people who gave the grant.
+    async fn answers(&self, grant: &Grant, gated: &Gated) -> Result<bool, Error> {
+        if policy::asking(&gated.gates).is_none() {
+            return Ok(true);
+        }
+        let yes = policy::Approval { by: grant.givers.clone(), expires: grant.expires_at };
+        self.passes_with(gated, &yes).await
     }
 }
 
 /// What the store cannot tell: whether it stands in for the people this call needs, whether the definition is the one it was given
 /// for, and whether the params fit its condition.
-fn fits(grant: &Grant, gated: &Gated) -> bool {
+fn fits(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
     let resolved = &gated.validated.resolved;
     let definition = &resolved.definition;
     let is_same =
         grant.terms.definition.is_none_or(|given| (given.structural, given.textual) == (definition.structural, definition.textual));
     let is_met = |condition| compile_condition(condition).is_ok_and(|schema| schema.is_valid(&resolved.admitted.request.params));
-    stands_in(grant, gated) && is_same && grant.terms.condition.as_ref().is_none_or(is_met)
+    stands_in(grant, gated, approvers) && is_same && grant.terms.condition.as_ref().is_none_or(is_met)
 }
 
-/// A grant is worth as much as the approval it spares: where that takes several people it must have come with theirs, and where
-/// nobody approves their own calls nobody grants them either.
-fn stands_in(grant: &Grant, gated: &Gated) -> bool {
+/// A grant is worth as much as the approval it spares, by the rules of now: it was given by as many people as the space asks for,
+/// each of them may still approve, and where nobody approves their own calls none of them is who asks.
+fn stands_in(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
     let Admitted { space, request, .. } = &gated.validated.resolved.admitted;
-    let is_by_all = space.quorum.of(gated.validated.resolved.tier()) <= 1 || grant.invocation.is_some();
-    let is_own = match &grant.given_by {
-        Some(PrincipalId::User(user)) => request.principal.owner.as_ref() == Some(user),
-        Some(PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_)) | None => true,
-    };
-    is_by_all && (space.self_approval == SelfApproval::Allowed || !is_own)
+    let quorum = space.quorum.of(gated.validated.resolved.tier()) as usize;
+    let is_own = |user: &UserId| request.principal.owner.as_ref() == Some(user);
+    let may_give = |user: &UserId| approvers.contains(user) && (space.self_approval == SelfApproval::Allowed || !is_own(user));
+    grant.givers.len() >= quorum.max(1) && grant.givers.iter().all(may_give)
 }

@@ -42,7 +42,7 @@ pub use decide::Standing;
 pub use drift::{DefinitionNow, Reviewed};
 pub use error::{Conflict, Error, ParamError};
 pub use explain::{Explanation, Question, Would};
-pub use quarantine::Released;
+pub use quarantine::{Released, Word};
 pub use reconcile::Settlement;
 pub use request::{Outcome, Ports, Request, Settings};
 pub use what_if::{Fate, Proposal, ProposedModes, Replayed, WhatIf};

@@ -2,17 +2,25 @@
 //! owns who did may release it, as a new call that passes every other gate again, or discard it.
 
 use crate::gate::Gated;
-use crate::{Error, Outcome, Pipeline, Request, Walked};
+use crate::{Conflict, Error, Outcome, Pipeline, Request, Walked};
 use countersign_core::invocation::Failure;
-use countersign_core::ledger::{NewQuarantine, Settled, Settling};
+use countersign_core::ledger::{NewQuarantine, SealedPayload, Settled, Settling};
 use countersign_core::limits::{DECISIONS_MAX, QUARANTINE_SECONDS};
 use countersign_core::principal::Permission;
 use countersign_core::quarantine::{Caught, Holds, Quarantine, QuarantineState};
-use countersign_core::{Invocation, InvocationId, OrgId, Principal, PrincipalId, Status, json};
+use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, PrincipalId, Status, json};
 use serde_json::Value;
 
 /// How long a released call may take to be on record before it counts as lost.
 const RELEASED_SECONDS: u64 = 15;
+
+/// What a person says about a quarantined call.
+#[derive(Clone, Debug)]
+pub struct Word {
+    pub reason: String,
+    /// What they looked at. With it, nothing else is settled.
+    pub digest: Option<Digest>,
+}
 
 /// What a release led to.
 #[derive(Debug)]
@@ -37,14 +45,25 @@ impl Pipeline {
         self.record_refusal(denied, Status::Quarantined, Some(kept)).await
     }
 
-    /// Lets a quarantined call go, as a new invocation in the name of who first asked.
-    pub async fn release(&self, principal: &Principal, id: &InvocationId, reason: String) -> Result<Released, Error> {
-        let (pipeline, principal, id) = (self.clone(), principal.clone(), id.clone());
-        self.survive(Box::pin(async move { pipeline.release_and_run(&principal, &id, reason).await })).await
+    /// What a quarantined call held, for who may settle it. That they look is told.
+    pub async fn look_at(&self, principal: &Principal, id: &InvocationId) -> Result<(Quarantine, Value), Error> {
+        let held = self.settleable(principal, id).await?;
+        let plain = self.open_quarantined(&held, &principal.org).await?;
+        self.ledger().look_at_quarantined(&principal.org, id, &principal.id).await?;
+        Ok((held, plain))
     }
 
-    async fn release_and_run(&self, principal: &Principal, id: &InvocationId, reason: String) -> Result<Released, Error> {
+    /// Lets a quarantined call go, as a new invocation in the name of who first asked.
+    pub async fn release(&self, principal: &Principal, id: &InvocationId, word: Word) -> Result<Released, Error> {
+        let (pipeline, principal, id) = (self.clone(), principal.clone(), id.clone());
+        self.survive(Box::pin(async move { pipeline.release_and_run(&principal, &id, word).await })).await
+    }
+
+    async fn release_and_run(&self, principal: &Principal, id: &InvocationId, word: Word) -> Result<Released, Error> {
         let held = self.settleable(principal, id).await?;
+        if word.digest.is_some() && word.digest != held.digest {
+            return Err(other_payload(id));
+        }
         let plain = self.open_quarantined(&held, &principal.org).await?;
         let again = match (&held.state, &held.released_as) {
             // It was let go before, and the call was lost in a crash: it is made now.
@@ -53,7 +72,7 @@ impl Pipeline {
             _ => {
                 let again = InvocationId::new(self.now(), self.random_bytes());
                 let released_as = (held.holds == Holds::Params).then(|| again.clone());
-                self.end_quarantine(principal, id, QuarantineState::Released, reason, released_as).await?;
+                self.end_quarantine(principal, id, QuarantineState::Released, word, released_as).await?;
                 again
             }
         };
@@ -71,9 +90,9 @@ impl Pipeline {
     }
 
     /// Throws away what a quarantined call held.
-    pub async fn discard(&self, principal: &Principal, id: &InvocationId, reason: String) -> Result<Quarantine, Error> {
+    pub async fn discard(&self, principal: &Principal, id: &InvocationId, word: Word) -> Result<Quarantine, Error> {
         self.settleable(principal, id).await?;
-        self.end_quarantine(principal, id, QuarantineState::Discarded, reason, None).await
+        self.end_quarantine(principal, id, QuarantineState::Discarded, word, None).await
     }
 
     async fn make_again(&self, held: &Quarantine, by: &Principal, again: InvocationId, params: Value) -> Result<Outcome, Error> {
@@ -112,13 +131,15 @@ impl Pipeline {
         principal: &Principal,
         id: &InvocationId,
         state: QuarantineState,
-        reason: String,
+        word: Word,
         released_as: Option<InvocationId>,
     ) -> Result<Quarantine, Error> {
+        let Word { reason, digest } = word;
         let reason = policy::redact_text(&reason);
-        let settling = Settling { invocation: id.clone(), state, reason, by: principal.id.clone(), released_as };
+        let settling = Settling { invocation: id.clone(), state, reason, by: principal.id.clone(), digest, released_as };
         match self.ledger().settle_quarantine(&principal.org, settling).await? {
             Some(Settled::Done(settled)) => Ok(*settled),
+            Some(Settled::OtherPayload) => Err(other_payload(id)),
             Some(Settled::Not(state)) => Err(Error::QuarantineSettled { invocation: id.clone(), state }),
             None => Err(Error::UnknownInvocation { invocation: id.to_string() }),
         }
@@ -134,10 +155,19 @@ impl Pipeline {
     }
 }
 
-pub(crate) fn sealed(key: &dyn countersign_core::keyring::SpaceKey, id: &InvocationId, value: &Value) -> Result<Vec<u8>, Error> {
+/// What stands in the row of a quarantined call where its params stood: they are nowhere but sealed.
+pub(crate) fn marker() -> Value {
+    serde_json::json!({ "_quarantined": true })
+}
+
+pub(crate) fn sealed(key: &dyn countersign_core::keyring::SpaceKey, id: &InvocationId, value: &Value) -> Result<SealedPayload, Error> {
     // A source may answer with numbers that have no canonical form; its compact text still has exactly one.
     let text = json::canonical(value).unwrap_or_else(|_| value.to_string());
-    Ok(key.seal(&context_of(id), text.as_bytes()))
+    Ok(SealedPayload { bytes: key.seal(&context_of(id), text.as_bytes()), digest: key.digest("quarantine", text.as_bytes()) })
+}
+
+fn other_payload(id: &InvocationId) -> Error {
+    Error::Conflict { invocation: id.clone(), conflict: Conflict::ArgsMismatch }
 }
 
 fn context_of(id: &InvocationId) -> String {

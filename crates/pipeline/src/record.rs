@@ -159,14 +159,16 @@ impl Pipeline {
         match answer {
             Ok(output) => {
                 let findings = policy::scan_output(&output.value);
-                let caught = crate::gate::caught(&findings);
+                let mut caught = crate::gate::caught(&findings);
+                let (handed_on, unreadable) = self.take_out_of_answer(&invocation, &output.value).await;
+                caught.extend(unreadable);
                 outputs = Some(outputs_of(&*key, &output.value, !caught.is_empty()));
                 if output.evidence.is_some() {
                     invocation.evidence = output.evidence;
                 }
                 evidence = invocation.evidence.as_ref().map(|value| evidence_digest(&*key, value));
                 quality_thousandths = output.quality_thousandths;
-                let mut safe = policy::redact(&output.value).value;
+                let mut safe = policy::redact(&handed_on).value;
                 if !findings.is_empty() {
                     self.label_untrusted(&invocation.org, &invocation.session).await;
                 }

@@ -11,7 +11,7 @@ use countersign_core::{Band, Decision, Digest, Mode, Tier};
 pub struct Facts {
     pub tier: Tier,
     pub drift: Drift,
-    /// The first gate that lets the call pass only with a person.
+    /// A gate that lets the call pass only with a person, as `asking` finds it.
     pub asks: Option<Gate>,
     /// What a kill switch that covers the call covers.
     pub stopped: Option<SwitchScope>,
@@ -49,14 +49,20 @@ pub fn decide(facts: &Facts, rules: &Rules) -> Decision {
 }
 
 /// Whether a grant may stand in for the person this decision asks for. It never beats a denial, a drift or a black band, and
-/// what destroys is never granted.
+/// what destroys is never granted. Nor does it answer for content: whoever gave it has not seen this one. Whether it answers a
+/// policy that asks is for that policy to say, of who gave it.
 pub fn is_grantable(decision: &Decision, facts: &Facts, rules: &Rules) -> bool {
-    decision.mode == Mode::RequireApproval && facts.tier.class() != Class::Danger && facts.drift == Drift::None && rules.band != Band::Black
+    decision.mode == Mode::RequireApproval
+        && facts.tier.class() != Class::Danger
+        && facts.drift == Drift::None
+        && facts.asks != Some(Gate::Safety)
+        && rules.band != Band::Black
 }
 
-/// The first gate that asks for a person.
+/// The gate that asks for a person. Of several it is the one that no grant answers, else the first.
 pub fn asking(verdicts: &[GateVerdict]) -> Option<Gate> {
-    verdicts.iter().find(|verdict| verdict.verdict == Verdict::NeedsApproval).map(|verdict| verdict.gate)
+    let asking = || verdicts.iter().filter(|verdict| verdict.verdict == Verdict::NeedsApproval).map(|verdict| verdict.gate);
+    asking().find(|gate| *gate == Gate::Safety).or_else(|| asking().next())
 }
 
 /// The mode of an action nobody has set one for.

@@ -161,6 +161,7 @@ proptest! {
         if is_grantable(&decision, &facts, &rules) {
             prop_assert_eq!(decision.mode, Mode::RequireApproval);
             prop_assert!(facts.tier < Tier::R4 && facts.drift == Drift::None && rules.band < Band::Black);
+            prop_assert!(facts.asks != Some(Gate::Safety));
         }
     }
 }
@@ -169,7 +170,7 @@ proptest! {
 #[test]
 fn every_cell_is_what_the_docs_say() {
     let mut cells = 0;
-    let mut table = DOCS.lines().filter(|line| line.starts_with('|')).map(|line| line.trim_matches('|').split('|').map(str::trim));
+    let mut table = table(DOCS.split_once("\n## ").unwrap().0);
     let columns: Vec<Column> = table.next().unwrap().skip(2).map(Column::parse).collect();
     assert_eq!(columns.len(), 4 * 2 * 2, "no row and three modes, with and without drift, with and without a grant");
     for line in table.skip(1) {
@@ -180,18 +181,69 @@ fn every_cell_is_what_the_docs_say() {
                 let facts = Facts { tier, drift: *drift, asks: None, stopped: None };
                 let rules = Rules { band, ..rules(None, column.mode) };
                 let decision = decide(&facts, &rules);
-                let found = match decision.mode {
-                    Mode::Allow => "runs",
-                    Mode::RequireApproval if column.has_grant && is_grantable(&decision, &facts, &rules) => "granted",
-                    Mode::RequireApproval => "asks",
-                    Mode::Deny => "no",
-                };
+                let found = cell(&decision, column.has_grant && is_grantable(&decision, &facts, &rules));
                 assert_eq!(found, *expected, "{band:?} {tier} {column:?}");
                 cells += 1;
             }
         }
     }
     assert_eq!(cells, Band::ALL.len() * Tier::ALL.len() * 4 * Drift::ALL.len() * 2);
+}
+
+/// Every cell of the second table: a row for each gate that can ask, for whatever a grant can cover at all.
+#[test]
+fn every_cell_of_a_gate_that_asks_is_what_the_docs_say() {
+    let mut cells = 0;
+    let mut table = table(DOCS.split_once("\n## ").unwrap().1);
+    let columns: Vec<Column> = table.next().unwrap().skip(1).map(Column::parse).collect();
+    assert_eq!(columns.len(), 4 * 2, "no row and three modes, with and without a grant");
+    for line in table.skip(1) {
+        let words: Vec<_> = line.collect();
+        let asks = Gate::ALL.into_iter().find(|gate| gate.as_str() == words[0]);
+        assert!(asks.is_some() || words[0] == "none", "{}", words[0]);
+        let tiers = Tier::ALL.into_iter().filter(|tier| tier.class() == Class::Write);
+        for (tier, (column, expected)) in tiers.flat_map(|tier| columns.iter().zip(&words[1..]).map(move |cell| (tier, cell))) {
+            for band in [Band::Green, Band::Amber, Band::Red] {
+                // Beyond green an `allow` asks by itself, and that is the first table.
+                if band != Band::Green && column.mode == Some(Mode::Allow) {
+                    continue;
+                }
+                let facts = Facts { tier, drift: Drift::None, asks, stopped: None };
+                let rules = Rules { band, ..rules(None, column.mode) };
+                let decision = decide(&facts, &rules);
+                let found = cell(&decision, column.has_grant && is_grantable(&decision, &facts, &rules));
+                assert_eq!(found, *expected, "{asks:?} {band:?} {tier} {column:?}");
+                cells += 1;
+            }
+        }
+    }
+    let tiers = Tier::ALL.into_iter().filter(|tier| tier.class() == Class::Write).count();
+    assert_eq!(cells, 5 * tiers * 2 * (1 + 3 * 3), "nobody and four gates");
+}
+
+#[test]
+fn of_several_gates_that_ask_the_one_that_no_grant_answers_is_named() {
+    let asks = |gates: &[Gate]| {
+        let verdicts: Vec<_> = gates.iter().map(|gate| GateVerdict::new(*gate, Verdict::NeedsApproval, Vec::new())).collect();
+        asking(&verdicts)
+    };
+    assert_eq!(asks(&[]), None);
+    assert_eq!(asks(&[Gate::Consent, Gate::Space]), Some(Gate::Consent));
+    assert_eq!(asks(&[Gate::Abac, Gate::Safety]), Some(Gate::Safety));
+    assert_eq!(asking(&[GateVerdict::new(Gate::Safety, Verdict::Ok, Vec::new())]), None);
+}
+
+fn table(docs: &'static str) -> impl Iterator<Item = impl Iterator<Item = &'static str>> {
+    docs.lines().filter(|line| line.starts_with('|')).map(|line| line.trim_matches('|').split('|').map(str::trim))
+}
+
+fn cell(decision: &Decision, is_granted: bool) -> &'static str {
+    match decision.mode {
+        Mode::Allow => "runs",
+        Mode::RequireApproval if is_granted => "granted",
+        Mode::RequireApproval => "asks",
+        Mode::Deny => "no",
+    }
 }
 
 #[derive(Debug)]

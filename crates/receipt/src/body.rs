@@ -105,6 +105,9 @@ pub enum RuleChange {
         grant: GrantId,
         terms: Terms,
         expires_at: Timestamp,
+        /// Everybody it was given by.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        givers: Vec<UserId>,
         invocation_id: Option<InvocationId>,
         requested_by: Option<PrincipalId>,
     },
@@ -180,6 +183,9 @@ pub enum RuleChange {
     QuarantineSettled {
         invocation_id: InvocationId,
         state: QuarantineState,
+        /// HMAC of what it held.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<Digest>,
         reason: String,
         released_as: Option<InvocationId>,
     },

@@ -134,11 +134,15 @@ impl Verifier {
                 return Err(Finding::new(Class::WrongKey, "the log does not begin with the keys that sign it"));
             }
             Kind::Mode => self.rules.set_mode(entry.header.at, ModeBody::read(&entry.body).map_err(shape)?)?,
-            Kind::Space => self.rules.set_space(entry.header.at, SpaceBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Space => {
+                let body = SpaceBody::read(&entry.body).map_err(shape)?;
+                self.standing.set_space(&body);
+                self.rules.set_space(entry.header.at, body)?;
+            }
             Kind::Rule => {
                 let body = RuleBody::read(&entry.body).map_err(shape)?;
                 self.rules.count(entry.header.at, body.version)?;
-                self.standing.change(body.change)?;
+                self.standing.change(body.by.as_ref(), body.change)?;
             }
             Kind::Intent => self.intent(&entry.header, &IntentBody::read(&entry.body).map_err(shape)?)?,
             Kind::Receipt => self.receipt(seq, &ReceiptBody::read(&entry.body).map_err(shape)?)?,

@@ -124,6 +124,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(consents::withdraw))
         .routes(routes!(quarantines::list))
         .routes(routes!(quarantines::show))
+        .routes(routes!(quarantines::payload))
         .routes(routes!(quarantines::release))
         .routes(routes!(quarantines::discard))
         .routes(routes!(canaries::list, canaries::add))

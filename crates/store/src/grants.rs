@@ -5,7 +5,7 @@ use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition};
 use countersign_core::limits::GRANT_REQUEST_SECONDS;
-use countersign_core::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, Session, SessionId, SpaceId, random_bytes};
+use countersign_core::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, Session, SessionId, SpaceId, UserId, random_bytes};
 use receipt::body::{RuleChange, Terms};
 
 /// Grants that can stand in for one call, at most.
@@ -17,7 +17,7 @@ const SWEPT_AT_ONCE: i64 = 100;
 macro_rules! select_grant {
     () => {
         "SELECT id, scope, space_id, source, name, condition, calls_max, used, structural, textual, state, requested_by, reason,
-           lifetime_seconds, given_by, given_at, invocation_id, ended_by, ended_at, expires_at, created_at
+           lifetime_seconds, given_by, given_at, givers, invocation_id, ended_by, ended_at, expires_at, created_at
          FROM grants WHERE org_id = $1"
     };
 }
@@ -54,13 +54,9 @@ impl Store {
             .write(move |tx| {
                 Box::pin(async move {
                     let id = GrantId::new(tx.now(), random_bytes(&*store.random));
-                    give_in(
-                        &store,
-                        tx,
-                        &org,
-                        Given { id, terms: grant.terms, lifetime_seconds: grant.lifetime_seconds, by, invocation: None },
-                    )
-                    .await
+                    let NewGrant { terms, lifetime_seconds, .. } = grant;
+                    let givers = alone(&by);
+                    give_in(&store, tx, &org, Given { id, terms, lifetime_seconds, by, givers, invocation: None }).await
                 })
             })
             .await
@@ -83,6 +79,7 @@ impl Store {
                         lifetime_seconds: grant.lifetime_seconds,
                         given_by: None,
                         given_at: None,
+                        givers: Vec::new(),
                         invocation: None,
                         ended_by: None,
                         ended_at: None,
@@ -206,7 +203,22 @@ pub(crate) struct Given {
     pub(crate) terms: GrantTerms,
     pub(crate) lifetime_seconds: u64,
     pub(crate) by: PrincipalId,
+    pub(crate) givers: Vec<UserId>,
     pub(crate) invocation: Option<InvocationId>,
+}
+
+/// Who gave what one principal gave.
+fn alone(by: &PrincipalId) -> Vec<UserId> {
+    people(std::slice::from_ref(by))
+}
+
+/// The people among them: nobody else gives a grant.
+pub(crate) fn people<'a>(by: impl IntoIterator<Item = &'a PrincipalId>) -> Vec<UserId> {
+    let users = by.into_iter().filter_map(|by| match by {
+        PrincipalId::User(user) => Some(user.clone()),
+        PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => None,
+    });
+    users.collect()
 }
 
 pub(crate) async fn give_in(store: &Store, tx: &mut Tx, org: &OrgId, given: Given) -> Result<Grant, Error> {
@@ -221,6 +233,7 @@ pub(crate) async fn give_in(store: &Store, tx: &mut Tx, org: &OrgId, given: Give
         lifetime_seconds: given.lifetime_seconds,
         given_by: Some(given.by),
         given_at: Some(now),
+        givers: given.givers,
         invocation: given.invocation,
         ended_by: None,
         ended_at: None,
@@ -237,6 +250,7 @@ async fn record_given(store: &Store, tx: &mut Tx, org: &OrgId, grant: &Grant) ->
         grant: grant.id.clone(),
         terms: Terms::of(&grant.terms),
         expires_at: grant.expires_at,
+        givers: grant.givers.clone(),
         invocation_id: grant.invocation.clone(),
         requested_by: grant.requested_by.clone(),
     };
@@ -266,12 +280,14 @@ async fn change_in(
         GrantState::Active => {
             let now = tx.now();
             grant.state = to;
+            grant.givers = by.as_ref().map(alone).unwrap_or_default();
             (grant.given_by, grant.given_at) = (by, Some(now));
             grant.expires_at = now.plus_seconds(grant.lifetime_seconds);
             let given_by = grant.given_by.as_ref().map(ToString::to_string);
             tx.exec(
-                "UPDATE grants SET state = 'active', given_by = $1, given_at = $2, expires_at = $3 WHERE org_id = $4 AND id = $5",
-                &vals![given_by, now, grant.expires_at, org.as_str(), id.as_str()],
+                "UPDATE grants SET state = 'active', given_by = $1, given_at = $2, givers = $3, expires_at = $4
+                 WHERE org_id = $5 AND id = $6",
+                &vals![given_by, now, givers_text(&grant), grant.expires_at, org.as_str(), id.as_str()],
             )
             .await?;
             record_given(store, tx, org, &grant).await?;
@@ -357,18 +373,25 @@ async fn insert(tx: &mut Tx, org: &OrgId, grant: &Grant) -> Result<(), Error> {
         i64::try_from(grant.lifetime_seconds).unwrap_or(i64::MAX),
         grant.given_by.as_ref().map(ToString::to_string),
         grant.given_at,
+        givers_text(grant),
         grant.invocation.as_ref().map(InvocationId::as_str),
         grant.expires_at,
         grant.created_at
     ];
     tx.exec(
         "INSERT INTO grants (org_id, id, scope, space_id, source, name, condition, calls_max, used, structural, textual, state,
-           requested_by, reason, lifetime_seconds, given_by, given_at, invocation_id, expires_at, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
+           requested_by, reason, lifetime_seconds, given_by, given_at, givers, invocation_id, expires_at, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)",
         &params,
     )
     .await
     .map(|_| ())
+}
+
+/// As the column holds them; a request has none yet.
+fn givers_text(grant: &Grant) -> Option<String> {
+    let ids: Vec<_> = grant.givers.iter().map(UserId::as_str).collect();
+    (!ids.is_empty()).then(|| serde_json::json!(ids).to_string())
 }
 
 fn read_grant(row: Row) -> Result<Grant, Error> {
@@ -385,15 +408,24 @@ fn read_grant(row: Row) -> Result<Grant, Error> {
     let structural = columns.parsed_or_null(Digest::parse)?;
     let textual = columns.parsed_or_null(Digest::parse)?;
     let definition = structural.zip(textual).map(|(structural, textual)| GrantedDefinition { structural, textual });
+    let state = columns.parsed(GrantState::parse)?;
+    let requested_by = columns.parsed_or_null(PrincipalId::parse)?;
+    let reason = columns.text_or_null()?;
+    let lifetime_seconds = columns.int()? as u64;
+    let given_by = columns.parsed_or_null(PrincipalId::parse)?;
+    let given_at = columns.time_or_null()?;
+    let givers: Option<Vec<UserId>> = columns.parsed_or_null(|text| serde_json::from_str(text).ok())?;
     Ok(Grant {
         terms: GrantTerms { scope, space, covers, condition, calls_max, definition },
         used,
-        state: columns.parsed(GrantState::parse)?,
-        requested_by: columns.parsed_or_null(PrincipalId::parse)?,
-        reason: columns.text_or_null()?,
-        lifetime_seconds: columns.int()? as u64,
-        given_by: columns.parsed_or_null(PrincipalId::parse)?,
-        given_at: columns.time_or_null()?,
+        state,
+        requested_by,
+        reason,
+        lifetime_seconds,
+        // One from before the givers were kept counts as given by one.
+        givers: givers.or_else(|| given_by.as_ref().map(alone)).unwrap_or_default(),
+        given_by,
+        given_at,
         invocation: columns.parsed_or_null(|text| InvocationId::parse(text).ok())?,
         ended_by: columns.parsed_or_null(PrincipalId::parse)?,
         ended_at: columns.time_or_null()?,

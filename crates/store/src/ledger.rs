@@ -117,12 +117,25 @@ impl Ledger for Store {
         Box::pin(self.sealed_quarantine(org, invocation))
     }
 
+    fn look_at_quarantined<'a>(
+        &'a self,
+        org: &'a OrgId,
+        invocation: &'a InvocationId,
+        by: &'a PrincipalId,
+    ) -> Future<'a, Result<(), Error>> {
+        Box::pin(self.tell_of_look(org, invocation, by))
+    }
+
     fn settle_quarantine<'a>(&'a self, org: &'a OrgId, settling: Settling) -> Future<'a, Result<Option<Settled>, Error>> {
         Box::pin(self.settle(org, settling))
     }
 
     fn review<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>> {
         Box::pin(self.pin(org, action, pin, by))
+    }
+
+    fn pin_first<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>> {
+        Box::pin(self.pin_if_none(org, action, pin, by))
     }
 
     fn find_grants<'a>(&'a self, session: &'a Session, action: &'a ActionId) -> Future<'a, Result<Vec<Grant>, Error>> {
@@ -425,7 +438,10 @@ async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Res
             pins::pin_first_in(store, tx, &invocation.org, &invocation.action, pin, by).await?;
         }
         Some(BeyondOnce::Grant { id, terms, lifetime_seconds, by }) => {
-            let given = Given { id, terms: *terms, lifetime_seconds, by, invocation: Some(invocation.id.clone()) };
+            // One that was approved before several could be has its one answer.
+            let answers = if invocation.approvals.is_empty() { invocation.answer.as_slice() } else { &invocation.approvals };
+            let givers = grants::people(answers.iter().map(|answer| &answer.by));
+            let given = Given { id, terms: *terms, lifetime_seconds, by, givers, invocation: Some(invocation.id.clone()) };
             grants::give_in(store, tx, &invocation.org, given).await?;
         }
     }

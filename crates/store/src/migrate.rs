@@ -10,6 +10,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (3, include_str!("../migrations/0003_bands_and_locks.sql")),
     (4, include_str!("../migrations/0004_standing_rules.sql")),
     (5, include_str!("../migrations/0005_gates.sql")),
+    (6, include_str!("../migrations/0006_givers.sql")),
     (7, include_str!("../migrations/0007_breakers.sql")),
 ];
 

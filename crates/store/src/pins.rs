@@ -54,6 +54,12 @@ impl Store {
             .await
     }
 
+    /// Keeps what an action is when it is let run, so that there is something to drift from.
+    pub(crate) async fn pin_if_none(&self, org: &OrgId, action: &ActionId, pin: Pin, by: &PrincipalId) -> Result<(), Error> {
+        let (store, org, action, by) = (self.clone(), org.clone(), action.clone(), by.clone());
+        self.db.write(move |tx| Box::pin(async move { pin_first_in(&store, tx, &org, &action, pin, by).await })).await
+    }
+
     pub async fn find_review(&self, org: &OrgId, action: &ActionId) -> Result<Option<Review>, Error> {
         let sql = concat!(select_pin!(), " AND action = $2");
         let only = |rows: Vec<Row>| rows.into_iter().next().map(read_review).transpose();
@@ -141,11 +147,12 @@ const fn wording_word(wording: Wording) -> &'static str {
     match wording {
         Wording::Reviewed => "reviewed",
         Wording::Ignored => "ignored",
+        Wording::Unread => "unread",
     }
 }
 
 fn parse_wording(text: &str) -> Option<Wording> {
-    [Wording::Reviewed, Wording::Ignored].into_iter().find(|wording| wording_word(*wording) == text)
+    [Wording::Reviewed, Wording::Ignored, Wording::Unread].into_iter().find(|wording| wording_word(*wording) == text)
 }
 
 fn read_review(row: Row) -> Result<Review, Error> {

@@ -4,14 +4,15 @@ use crate::db::{Columns, Row, Tx, Val, vals};
 use crate::events::insert_event;
 use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::ledger::{EventDraft, NewQuarantine, Settled, Settling};
+use countersign_core::ledger::EventDraft;
+use countersign_core::ledger::{NewQuarantine, Settled, Settling};
 use countersign_core::quarantine::{Holds, Quarantine, QuarantineState};
-use countersign_core::{ActionId, EventId, Invocation, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
+use countersign_core::{ActionId, Digest, EventId, Invocation, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
 use receipt::body::RuleChange;
 
 macro_rules! select_quarantine {
     () => {
-        "SELECT invocation_id, space_id, session_id, action, principal, owner_id, holds, caught, state, settled_by, settled_at, reason,
+        "SELECT invocation_id, space_id, session_id, action, principal, owner_id, holds, digest, caught, state, settled_by, settled_at, reason,
            released_as, expires_at, created_at
          FROM quarantines WHERE org_id = $1"
     };
@@ -51,6 +52,26 @@ impl Store {
         let sql = "SELECT sealed FROM quarantines WHERE org_id = $1 AND invocation_id = $2 ";
         let rows = self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?;
         rows.into_iter().next().map_or(Ok(None), |row| Columns::of(row).bytes_or_null())
+    }
+
+    /// Whoever looks is told of first: there is no look that nobody can know of.
+    pub(crate) async fn tell_of_look(&self, org: &OrgId, invocation: &InvocationId, by: &PrincipalId) -> Result<(), Error> {
+        let (store, org, invocation, by) = (self.clone(), org.clone(), invocation.clone(), by.clone());
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let sql = "SELECT 1 FROM quarantines WHERE org_id = $1 AND invocation_id = $2";
+                    if tx.query(sql, &vals![org.as_str(), invocation.as_str()]).await?.is_empty() {
+                        return Ok(());
+                    }
+                    let id = EventId::new(tx.now(), random_bytes(&*store.random));
+                    let body = serde_json::json!({ "invocation_id": invocation, "by": by }).to_string();
+                    let event = EventDraft { id, name: "quarantine.looked_at", key: invocation.to_string(), body };
+                    crate::events::insert_event(tx, &org, &event, None);
+                    Ok(())
+                })
+            })
+            .await
     }
 
     /// Ends a quarantine with a person's word; what it held is gone. `None` when there is no such quarantine.
@@ -102,7 +123,7 @@ fn tell_expired(store: &Store, tx: &mut Tx, org: &OrgId, invocation: String) {
 }
 
 async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) -> Result<Option<Settled>, Error> {
-    let Settling { invocation, state, reason, by, released_as } = settling;
+    let Settling { invocation, state, reason, by, digest, released_as } = settling;
     let sql = concat!(select_quarantine!(), " AND invocation_id = $2");
     let rows = tx.query_locked(sql, &vals![org.as_str(), invocation.as_str()]).await?;
     let Some(mut found) = rows.into_iter().next().map(read_quarantine).transpose()? else {
@@ -111,6 +132,9 @@ async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) 
     let now = if found.state == QuarantineState::Held && found.expires_at <= tx.now() { QuarantineState::Expired } else { found.state };
     if now != QuarantineState::Held {
         return Ok(Some(Settled::Not(now)));
+    }
+    if digest.is_some() && digest != found.digest {
+        return Ok(Some(Settled::OtherPayload));
     }
     // What is released stays until its new call has been made: a crash in between must not lose it.
     let sealed = if state == QuarantineState::Released { "" } else { ", sealed = NULL" };
@@ -134,8 +158,13 @@ async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) 
         name: if state == QuarantineState::Released { "quarantine.released" } else { "quarantine.discarded" },
         key: invocation.to_string(),
     };
-    let change =
-        RuleChange::QuarantineSettled { invocation_id: invocation, state, reason: reason.clone(), released_as: released_as.clone() };
+    let change = RuleChange::QuarantineSettled {
+        invocation_id: invocation,
+        state,
+        digest: found.digest,
+        reason: reason.clone(),
+        released_as: released_as.clone(),
+    };
     rules::record(store, tx, org, Some(by.clone()), change, told).await?;
     (found.state, found.settled_by, found.settled_at) = (state, Some(by), Some(tx.now()));
     (found.reason, found.released_as) = (Some(reason), released_as);
@@ -154,15 +183,16 @@ pub(crate) async fn insert_in(tx: &mut Tx, invocation: &Invocation, quarantine: 
         invocation.principal.to_string(),
         invocation.owner.as_ref().map(UserId::as_str),
         quarantine.holds.as_str(),
-        quarantine.sealed.clone(),
+        quarantine.sealed.bytes.clone(),
+        quarantine.sealed.digest.to_string(),
         caught,
         tx.now().plus_seconds(quarantine.lifetime_seconds),
         tx.now()
     ];
     tx.exec(
-        "INSERT INTO quarantines (org_id, invocation_id, space_id, session_id, action, principal, owner_id, holds, sealed, caught, state,
-           expires_at, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'held', $11, $12)
+        "INSERT INTO quarantines (org_id, invocation_id, space_id, session_id, action, principal, owner_id, holds, sealed, digest, caught,
+           state, expires_at, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'held', $12, $13)
          ON CONFLICT (org_id, invocation_id) DO NOTHING",
         &params,
     )
@@ -180,6 +210,7 @@ fn read_quarantine(row: Row) -> Result<Quarantine, Error> {
         principal: columns.parsed(PrincipalId::parse)?,
         owner: columns.parsed_or_null(|text| UserId::parse(text).ok())?,
         holds: columns.parsed(Holds::parse)?,
+        digest: columns.parsed_or_null(Digest::parse)?,
         caught: columns.parsed(|text| serde_json::from_str(text).ok())?,
         state: columns.parsed(QuarantineState::parse)?,
         settled_by: columns.parsed_or_null(PrincipalId::parse)?,

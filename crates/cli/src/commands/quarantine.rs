@@ -1,4 +1,5 @@
-//! Quarantine: what was too dangerous to run or to hand out, and what an admin makes of it. Its content is never shown here.
+//! Quarantine: what was too dangerous to run or to hand out, and what an admin makes of it. Its content is shown to who asks for it
+//! and may settle it, never otherwise.
 
 use super::people::People;
 use super::{more, outcome};
@@ -8,7 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
 use crate::style::{Tone, clean};
 use api::Page;
-use api::gates::{QuarantineView, ReleasedOutputResponse, SettleRequest};
+use api::gates::{QuarantinePayloadResponse, QuarantineView, ReleasedOutputResponse, SettleRequest};
 use api::invocation::InvokeResponse;
 use clap::{Subcommand, ValueEnum};
 use serde::Deserialize as _;
@@ -26,8 +27,13 @@ pub(crate) enum Quarantine {
         paging: Paging,
     },
     /// What was found in one of them
-    #[command(before_help = "Examples:\n  countersign quarantine show inv_…")]
-    Show { id: String },
+    #[command(before_help = "Examples:\n  countersign quarantine show inv_…\n  countersign quarantine show inv_… --payload")]
+    Show {
+        id: String,
+        /// What it holds instead, to the letter; that you looked is recorded as an event
+        #[arg(long)]
+        payload: bool,
+    },
     /// Let a call go as a new one, or hand out a withheld answer
     #[command(before_help = "Examples:\n  countersign quarantine release inv_… --reason 'a test of ours'")]
     Release {
@@ -72,7 +78,15 @@ impl Quarantine {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
             Self::List { state, paging } => list(state, &paging, client, terminal).await?,
-            Self::Show { id } => {
+            Self::Show { id, payload: true } => {
+                let answer = client.get::<QuarantinePayloadResponse>(&["quarantines", &id, "payload"], &[]).await?;
+                if terminal.is_document() {
+                    terminal.document(&answer.raw)?;
+                } else {
+                    terminal.result(&answer.read.invocation_id, &answer.read.payload)?;
+                }
+            }
+            Self::Show { id, payload: false } => {
                 let answer = client.get::<QuarantineView>(&["quarantines", &id], &[]).await?;
                 tell(&answer.read, &answer.raw, client, terminal).await?;
                 if answer.read.state == "held" {
@@ -86,7 +100,8 @@ impl Quarantine {
                 let question =
                     format!("throw away the {} of `{}`, which cannot be undone?", clean::line(&held.holds), clean::line(&held.action));
                 terminal.consent(&question, agreed.consent(client)).await?;
-                let answer = client.post::<QuarantineView>(&["quarantines", &id, "discard"], &SettleRequest { reason }).await?;
+                let answer =
+                    client.post::<QuarantineView>(&["quarantines", &id, "discard"], &SettleRequest { reason, digest: held.digest }).await?;
                 tell(&answer.read, &answer.raw, client, terminal).await?;
             }
         }
@@ -103,7 +118,7 @@ async fn release(id: &str, reason: String, agreed: Agreed, client: &Client, term
         _ => format!("let `{action}` go all the same, as a new call?"),
     };
     terminal.consent(&question, agreed.consent(client)).await?;
-    let raw = client.post::<Value>(&["quarantines", id, "release"], &SettleRequest { reason }).await?.raw;
+    let raw = client.post::<Value>(&["quarantines", id, "release"], &SettleRequest { reason, digest: held.digest }).await?.raw;
     if let Ok(released) = ReleasedOutputResponse::deserialize(&raw) {
         if terminal.is_document() {
             terminal.document(&raw)?
@@ -174,6 +189,7 @@ async fn tell(one: &QuarantineView, raw: &Value, client: &Client, terminal: &mut
         record = record.with("caught", Cell::text(finding(caught)).toned(Tone::Danger));
     }
     let record = record
+        .with_some("digest", one.digest.as_ref().map(Cell::text))
         .with("who", people.whole(&one.principal))
         .with("session", Cell::text(&one.session_id))
         .with("when", terminal.past(&one.created_at))

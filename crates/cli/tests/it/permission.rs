@@ -132,6 +132,11 @@ fn what_is_quarantined_is_looked_at_released_or_discarded() {
     assert!(!shown.contains("AKIA"), "{shown}");
     assert!(owner.run(&["show", released]).ok().stderr.contains(&format!("next: countersign quarantine show {released}")));
 
+    // Its content is shown to who may settle it, and only when they ask.
+    assert!(!owner.run(&["quarantine", "show", released, "--payload"]).exits(5).stdout.contains("AKIA"));
+    assert!(robin.run(&["quarantine", "show", released, "--payload"]).ok().stdout.contains("AKIA"));
+    let looked = robin.run(&["quarantine", "show", released, "--payload", "-o", "json"]).ok().json();
+    assert_eq!(looked["payload"]["body"], secret.trim_start_matches("body="));
     let refused = robin.run(&["quarantine", "release", released, "--reason", "a test of ours"]).exits(2);
     assert!(refused.stderr.contains("▣ caught: safety.secret_egress"), "{}", refused.stderr);
     let new = robin.run(&["quarantine", "release", released, "--reason", "a test of ours", "--yes"]).exits(6).stdout;

@@ -1,36 +1,52 @@
 //! Whether what stood in for a person was there to stand in, and whether anything that ran had been stopped.
-//! A grant must have been given before its use, cover the call, and not be used more often than it says.
+//! A grant must have been given before its use, by as many people as the space asks for, cover the call, and not be used more
+//! often than it says.
 
 use super::{Class, Finding};
-use crate::body::{IntentBody, ReceiptBody, RuleChange, Terms};
+use crate::body::{IntentBody, ReceiptBody, RuleChange, SpaceBody, Terms};
 use countersign_core::action::Class as TierClass;
+use countersign_core::decision::{Gate, Reason, Verdict};
 use countersign_core::effect::Purpose;
 use countersign_core::grant::GrantScope;
+use countersign_core::session::Quorum;
 use countersign_core::switch::SwitchScope;
-use countersign_core::{ActionId, GrantId, PrincipalId, SessionId, SpaceId, Status, Timestamp};
-use std::collections::HashMap;
+use countersign_core::{ActionId, Band, GrantId, InvocationId, PrincipalId, SessionId, SpaceId, Status, Timestamp, UserId};
+use std::collections::{BTreeSet, HashMap};
 
 #[derive(Default)]
 pub(super) struct Standing {
     grants: HashMap<GrantId, Given>,
     switches: Vec<SwitchScope>,
+    /// Of each space that an entry tells of; elsewhere one person is enough.
+    quorums: HashMap<SpaceId, Quorum>,
+    /// The last call that began with an approval: a grant that came with it stands right behind it.
+    approved: Option<(InvocationId, Vec<PrincipalId>)>,
+    /// Whether a grant so far has named who gave it.
+    names_givers: bool,
 }
 
 struct Given {
     terms: Terms,
     expires_at: Timestamp,
+    /// How many gave it; absent where the entry is from before they were named and it came with an approval.
+    givers: Option<usize>,
     used: u32,
     is_revoked: bool,
 }
 
 impl Standing {
-    pub(super) fn change(&mut self, change: RuleChange) -> Result<(), Finding> {
+    pub(super) fn set_space(&mut self, body: &SpaceBody) {
+        self.quorums.insert(body.space.clone(), body.quorum.clone());
+    }
+
+    pub(super) fn change(&mut self, by: Option<&PrincipalId>, change: RuleChange) -> Result<(), Finding> {
         match change {
-            RuleChange::GrantGiven { grant, terms, expires_at, .. } => {
+            RuleChange::GrantGiven { grant, terms, expires_at, givers, invocation_id, .. } => {
                 if self.grants.contains_key(&grant) {
                     return Err(Finding::new(Class::Duplicate, format!("grant `{grant}` was given already")));
                 }
-                self.grants.insert(grant, Given { terms, expires_at, used: 0, is_revoked: false });
+                let givers = self.givers(by, &givers, invocation_id.as_ref()).map_err(|why| refused(format!("grant `{grant}` {why}")))?;
+                self.grants.insert(grant, Given { terms, expires_at, givers, used: 0, is_revoked: false });
             }
             RuleChange::GrantRevoked { grant } => {
                 if let Some(given) = self.grants.get_mut(&grant) {
@@ -58,8 +74,33 @@ impl Standing {
         Ok(())
     }
 
+    /// How many people gave a grant. Nobody is named who did not say yes to it, or to the call it came with.
+    fn givers(
+        &mut self,
+        by: Option<&PrincipalId>,
+        givers: &[UserId],
+        invocation: Option<&InvocationId>,
+    ) -> Result<Option<usize>, &'static str> {
+        if givers.is_empty() {
+            return Ok(if invocation.is_none() || self.names_givers { Some(1) } else { None });
+        }
+        self.names_givers = true;
+        let said_yes = match (invocation, &self.approved) {
+            (None, _) => by.map(std::slice::from_ref).unwrap_or_default(),
+            (Some(came_with), Some((approved, approvers))) if approved == came_with => approvers,
+            (Some(_), _) => return Err("came with an approval that is not there"),
+        };
+        if givers.iter().any(|giver| !said_yes.contains(&PrincipalId::User(giver.clone()))) {
+            return Err("names somebody who did not give it");
+        }
+        Ok(Some(givers.iter().collect::<BTreeSet<_>>().len()))
+    }
+
     /// That an effect about to start is not stopped, and that its grant, if it has one, is good for it.
     pub(super) fn allows(&mut self, at: Timestamp, intent: &IntentBody) -> Result<(), Finding> {
+        if let Some(approval) = &intent.approval {
+            self.approved = Some((intent.invocation_id.clone(), approval.approvers.clone()));
+        }
         // Undoing what should not be there goes on, whatever is stopped.
         let is_undoing = intent.purpose == Purpose::Rollback;
         if let Some(stopped) = self.switches.iter().find(|scope| !is_undoing && stops(scope, intent)) {
@@ -71,12 +112,21 @@ impl Standing {
         if let Some(why) = given.unfit(at, intent) {
             return Err(refused(format!("grant `{id}` {why}")));
         }
+        let quorum = self.quorums.get(&intent.space).map_or(1, |quorum| quorum.of(intent.tier));
+        if given.givers.is_some_and(|givers| givers < quorum as usize) {
+            return Err(refused(format!("grant `{id}` was given by fewer people than the space asks for, which is {quorum}")));
+        }
         given.used += 1;
         Ok(())
     }
 
     /// Gives a use back where the receipt says that the call never left.
     pub(super) fn settle(&mut self, receipt: &ReceiptBody) -> Result<(), Finding> {
+        // A decision that asks anyway does not name the gate; its verdict does.
+        let safety = receipt.policy.get(&Gate::Safety).map(|said| said.verdict);
+        if let (Some(id), Some(Verdict::NeedsApproval)) = (&receipt.grant, safety) {
+            return Err(refused(format!("grant `{id}` {CONTENT}")));
+        }
         if !receipt.grant_returned {
             return Ok(());
         }
@@ -93,7 +143,7 @@ impl Standing {
 impl Given {
     /// Why it is not good for this call, if it is not.
     fn unfit(&self, at: Timestamp, intent: &IntentBody) -> Option<&'static str> {
-        let Self { terms, expires_at, used, is_revoked } = self;
+        let Self { terms, expires_at, used, is_revoked, givers: _ } = self;
         if *is_revoked {
             Some("had been revoked")
         } else if *expires_at <= at {
@@ -112,8 +162,20 @@ impl Given {
         } else if intent.tier.class() == TierClass::Danger {
             Some("cannot cover what destroys")
         } else {
-            None
+            intent.decision.tightened.iter().find_map(unanswerable)
         }
+    }
+}
+
+const CONTENT: &str = "cannot answer for the content, which asked for a person";
+
+/// Why no grant answers what made the call ask.
+const fn unanswerable(reason: &Reason) -> Option<&'static str> {
+    match reason {
+        Reason::Gate { gate: Gate::Safety } => Some(CONTENT),
+        Reason::Drift { .. } => Some("cannot cover a definition that has changed since its review"),
+        Reason::Band { band: Band::Black } => Some("cannot cover a call in a black space"),
+        Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Gate { .. } | Reason::Stopped { .. } => None,
     }
 }
 

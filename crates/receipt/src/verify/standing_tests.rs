@@ -1,12 +1,16 @@
 //! Logs whose key holder lets grants allow more than they said, or effects start that were stopped.
 
 use super::*;
-use crate::body::{IntentBody, RuleBody, RuleChange, Terms};
+use crate::body::{ApprovalBody, IntentBody, RuleBody, RuleChange, SpaceBody, Terms};
 use crate::story::{FIRST_KEY, Story, intent, key, receipt, second};
-use countersign_core::decision::ModeSource;
+use countersign_core::decision::{Drift, Gate, ModeSource, Reason, Verdict};
 use countersign_core::grant::{Covers, GrantScope, GrantedDefinition};
+use countersign_core::session::{Quorum, SelfApproval};
 use countersign_core::switch::{Stop, SwitchScope};
-use countersign_core::{ActionId, Decision, GrantId, IntentId, InvocationId, Mode, ReceiptId, SessionId, SpaceId, Status, Tier, Timestamp};
+use countersign_core::{
+    ActionId, Band, Decision, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier, Timestamp,
+    UserId,
+};
 use std::convert::Infallible;
 
 const SEND: &str = "http.request";
@@ -47,7 +51,46 @@ impl Sequel {
         let covers = Covers::only(&ActionId::parse(SEND).unwrap());
         let mut terms = Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None };
         change(&mut terms);
-        self.rule(RuleChange::GrantGiven { grant: grant(), terms, expires_at, invocation_id: None, requested_by: None })
+        self.rule(RuleChange::GrantGiven { grant: grant(), terms, expires_at, givers: Vec::new(), invocation_id: None, requested_by: None })
+    }
+
+    /// A grant for everything that names who gave it; `by` is who wrote it down.
+    fn given_by(mut self, by: u8, givers: &[u8], came_with: Option<&ReceiptBody>) -> Self {
+        let covers = Covers::parse("*").unwrap();
+        let change = RuleChange::GrantGiven {
+            grant: grant(),
+            terms: Terms { calls_max: None, condition: None, covers, definition: None, scope: GrantScope::Org, space: None },
+            expires_at: self.now().plus_seconds(1_000),
+            givers: givers.iter().map(|number| user(*number)).collect(),
+            invocation_id: came_with.map(|call| call.invocation_id.clone()),
+            requested_by: None,
+        };
+        self.version += 1;
+        let body = RuleBody { by: Some(PrincipalId::User(user(by))), change, version: self.version };
+        self.tell(Kind::Rule, &body)
+    }
+
+    /// From here on what is sent in the space of the calls takes this many people.
+    fn quorum(mut self, people: u32) -> Self {
+        self.version += 1;
+        let body = SpaceBody {
+            band: Band::Green,
+            by: PrincipalId::User(user(1)),
+            name: "main".to_owned(),
+            quorum: Quorum::new([(Tier::R3, people)].into()).unwrap(),
+            redaction: Default::default(),
+            self_approval: SelfApproval::Allowed,
+            space: self.call(0).space,
+            version: self.version,
+        };
+        self.tell(Kind::Space, &body)
+    }
+
+    /// A call that these people approved.
+    fn approved(&self, number: u8, approvers: &[u8]) -> ReceiptBody {
+        let approvers = approvers.iter().map(|number| PrincipalId::User(user(*number))).collect();
+        let approval = Some(ApprovalBody { approvers, binding: crate::story::digest("binding") });
+        ReceiptBody { grant: None, approval, ..self.call(number) }
     }
 
     fn revoked(self) -> Self {
@@ -115,6 +158,10 @@ impl Sequel {
         );
         assert!(finding.reason.contains(why), "{finding:?}");
     }
+}
+
+fn user(number: u8) -> UserId {
+    UserId::new(second(0), [number; 10])
 }
 
 fn grant() -> GrantId {
@@ -215,6 +262,77 @@ fn no_grant_covers_what_destroys() {
     let mut body = sequel.call(50);
     (body.action, body.tier, body.definition, body.decision) = (deleted.action, deleted.tier, deleted.definition, deleted.decision);
     sequel.intend(&body, 1).fails("cannot cover what destroys");
+}
+
+#[test]
+fn a_grant_stands_in_for_as_many_people_as_gave_it() {
+    // By one, where the space asks for two from the beginning, and where it does so afterwards.
+    for sequel in [Sequel::new().quorum(2).given_by(1, &[1], None), Sequel::new().given_by(1, &[1], None).used(50).quorum(2)] {
+        let body = sequel.call(51);
+        sequel.intend(&body, 1).fails("was given by fewer people than the space asks for");
+    }
+    Sequel::new().quorum(2).given_by(1, &[1], None).quorum(1).used(50).holds();
+    // By both who approved the call it came with.
+    let with_approval = |givers: &[u8]| {
+        let sequel = Sequel::new().quorum(2);
+        let first = sequel.approved(50, &[1, 2]);
+        sequel.intend(&first, 1).given_by(2, givers, Some(&first)).end(&first)
+    };
+    with_approval(&[1, 2]).used(51).holds();
+    for givers in [&[1_u8][..], &[2, 2]] {
+        let sequel = with_approval(givers);
+        let body = sequel.call(51);
+        sequel.intend(&body, 1).fails("was given by fewer people than the space asks for");
+    }
+    // An entry that is older than the names is believed; one that came later and names nobody counts one.
+    let before = Sequel::new().quorum(2);
+    let first = before.approved(50, &[1, 2]);
+    before.intend(&first, 1).given_by(2, &[], Some(&first)).end(&first).used(51).holds();
+    let alone = Sequel::new().quorum(2).given_by(1, &[], None);
+    let body = alone.call(51);
+    alone.intend(&body, 1).fails("was given by fewer people than the space asks for");
+}
+
+#[test]
+fn no_grant_answers_for_content_for_a_drift_or_in_a_black_space() {
+    let read = Story::new().receipt(crate::story::at::READ);
+    for (reason, why) in [
+        (Reason::Gate { gate: Gate::Safety }, Some("cannot answer for the content")),
+        (Reason::Drift { drift: Drift::Textual }, Some("has changed since its review")),
+        (Reason::Gate { gate: Gate::Abac }, None),
+    ] {
+        let sequel = Sequel::new().given(|terms| terms.covers = Covers::parse("*").unwrap());
+        let mut body = sequel.call(50);
+        (body.action, body.tier, body.definition) = (read.action.clone(), read.tier, read.definition);
+        let base = Decision::new(Mode::Allow, ModeSource::InferredDefault, None);
+        body.decision = Decision { mode: Mode::RequireApproval, tightened: vec![reason], ..base };
+        let sequel = sequel.intend(&body, 1);
+        match why {
+            Some(why) => sequel.fails(why),
+            None => sequel.holds(),
+        }
+    }
+    // Where it would have asked anyway only the receipt tells of the gate.
+    let sequel = Sequel::new().given(|_| {});
+    let mut body = sequel.call(50);
+    body.policy.get_mut(&Gate::Safety).unwrap().verdict = Verdict::NeedsApproval;
+    sequel.intend(&body, 1).end(&body).fails("cannot answer for the content");
+    let sequel = Sequel::new().given(|_| {});
+    let mut body = sequel.call(50);
+    body.policy.get_mut(&Gate::Abac).unwrap().verdict = Verdict::NeedsApproval;
+    sequel.intend(&body, 1).end(&body).holds();
+}
+
+#[test]
+fn a_grant_names_nobody_who_did_not_give_it() {
+    Sequel::new().given_by(1, &[1, 2], None).fails("names somebody who did not give it");
+    Sequel::new().given_by(1, &[2], None).fails("names somebody who did not give it");
+    let sequel = Sequel::new();
+    let first = sequel.approved(50, &[1]);
+    sequel.intend(&first, 1).given_by(1, &[1, 2], Some(&first)).fails("names somebody who did not give it");
+    let sequel = Sequel::new();
+    let never = sequel.approved(50, &[1, 2]);
+    sequel.given_by(1, &[1, 2], Some(&never)).fails("came with an approval that is not there");
 }
 
 #[test]

@@ -231,6 +231,7 @@ pub(super) fn view(grant: &Grant) -> GrantView {
         requested_by: grant.requested_by.as_ref().map(ToString::to_string),
         given_by: grant.given_by.as_ref().map(ToString::to_string),
         given_at: grant.given_at.map(|at| at.to_string()),
+        givers: grant.givers.iter().map(ToString::to_string).collect(),
         invocation_id: grant.invocation.as_ref().map(ToString::to_string),
         ended_by: grant.ended_by.as_ref().map(ToString::to_string),
         ended_at: grant.ended_at.map(|at| at.to_string()),

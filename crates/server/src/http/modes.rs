@@ -102,6 +102,9 @@ pub(super) async fn replace(
 ) -> Result<Json<ModesReplacedResponse>, Refusal> {
     caller.must(Permission::ManagePolicy)?;
     let rows = rows_of(&app, &caller.principal.org, body.modes).await?;
+    for row in rows.iter().filter(|row| row.mode == Mode::Allow) {
+        app.pipeline().keep_as_it_is(&caller.principal, &row.action).await?;
+    }
     let changed = app.store().replace_modes(&caller.principal.org, rows, &caller.principal.id).await?;
     Ok(Json(ModesReplacedResponse { changed }))
 }
@@ -211,6 +214,9 @@ async fn change(
     if mode.is_some() && is_missing(&app.pipeline().catalogue().list(&caller.principal.org).await, &action) {
         return Err(Refusal::new(Code::UnknownAction, format!("there is no action `{action}`"))
             .hint("list what there is with `countersign action list`"));
+    }
+    if mode == Some(ModeName::Allow) {
+        app.pipeline().keep_as_it_is(&caller.principal, &action).await?;
     }
     let change = ModeChange { automation, action: action.clone(), mode: mode.map(from_name), lock, by: caller.principal.id.clone() };
     let version = app.store().change_mode(&caller.principal.org, change).await?;

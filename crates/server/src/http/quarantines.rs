@@ -6,15 +6,16 @@ use super::invocations::{answer, parse_id};
 use super::page::{Asked, page_request};
 use super::problem::Refusal;
 use crate::App;
-use api::gates::{CaughtView, QuarantineView, ReleasedOutputResponse, SettleRequest};
+use api::gates::{CaughtView, QuarantinePayloadResponse, QuarantineView, ReleasedOutputResponse, SettleRequest};
 use api::invocation::InvokeResponse;
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
+use countersign_core::Digest;
 use countersign_core::principal::Permission;
 use countersign_core::quarantine::{Quarantine, QuarantineState};
-use pipeline::Released;
+use pipeline::{Released, Word};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -56,6 +57,19 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(invocation
     Ok(Json(view(found.ok_or_else(unknown)?)))
 }
 
+/// What it holds, to the letter, for who may release it. That you looked is told as an event.
+#[utoipa::path(operation_id = "quarantines_payload", get, path = "/api/v1/quarantines/{invocation}/payload", tag = "quarantine", params(("invocation" = String, Path)),
+    responses((status = 200, body = QuarantinePayloadResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn payload(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+) -> Result<Json<QuarantinePayloadResponse>, Refusal> {
+    let (held, payload) = app.pipeline().look_at(&caller.principal, &parse_id(&invocation)?).await?;
+    let digest = held.digest.map(|digest| digest.to_string());
+    Ok(Json(QuarantinePayloadResponse { invocation_id: invocation, holds: held.holds.as_str().to_owned(), digest, payload }))
+}
+
 /// Lets a quarantined call go, as a new invocation that passes every other gate again; or hands out a withheld answer.
 #[utoipa::path(operation_id = "quarantines_release", post, path = "/api/v1/quarantines/{invocation}/release", tag = "quarantine", params(("invocation" = String, Path)),
     request_body = SettleRequest,
@@ -69,8 +83,7 @@ pub(super) async fn release(
     Path(invocation): Path<String>,
     Strict(body): Strict<SettleRequest>,
 ) -> Result<Response, Refusal> {
-    let reason = reason_of(&body.reason)?;
-    match app.pipeline().release(&caller.principal, &parse_id(&invocation)?, reason).await? {
+    match app.pipeline().release(&caller.principal, &parse_id(&invocation)?, word_of(&body)?).await? {
         Released::Call(outcome) => answer(*outcome),
         Released::Output(output) => Ok(Json(ReleasedOutputResponse { invocation_id: invocation, output }).into_response()),
     }
@@ -86,8 +99,13 @@ pub(super) async fn discard(
     Path(invocation): Path<String>,
     Strict(body): Strict<SettleRequest>,
 ) -> Result<Json<QuarantineView>, Refusal> {
-    let reason = reason_of(&body.reason)?;
-    Ok(Json(view(app.pipeline().discard(&caller.principal, &parse_id(&invocation)?, reason).await?)))
+    Ok(Json(view(app.pipeline().discard(&caller.principal, &parse_id(&invocation)?, word_of(&body)?).await?)))
+}
+
+fn word_of(body: &SettleRequest) -> Result<Word, Refusal> {
+    let wrong = || Refusal::new(Code::InvalidRequest, "`digest` is not the digest of anything");
+    let digest = body.digest.as_deref().map(|text| Digest::parse(text).ok_or_else(wrong)).transpose()?;
+    Ok(Word { reason: reason_of(&body.reason)?, digest })
 }
 
 fn view(quarantine: Quarantine) -> QuarantineView {
@@ -99,6 +117,7 @@ fn view(quarantine: Quarantine) -> QuarantineView {
         principal: quarantine.principal.to_string(),
         holds: quarantine.holds.as_str().to_owned(),
         state: quarantine.state.as_str().to_owned(),
+        digest: quarantine.digest.map(|digest| digest.to_string()),
         caught: quarantine
             .caught
             .into_iter()

@@ -47,7 +47,7 @@ async fn a_withdrawn_consent_acts_at_once(kind: Kind) {
     agent.invoke("fake.write", json!({})).await.problem(403, "denied_by_policy");
     assert_eq!(server.source.effects(), 1);
     let rules: Vec<_> = server.rules().await.into_iter().map(|rule| rule["rule"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(rules, ["policies_set", "consent_given", "consent_withdrawn"]);
+    assert_eq!(rules, ["reviewed", "policies_set", "consent_given", "consent_withdrawn"]);
     server.verify().await;
 }
 

@@ -65,7 +65,8 @@ async fn a_switch_stops_what_it_covers_and_nothing_else(kind: Kind) {
         assert!(!is_stopped(&here, "fake.write").await, "{scope}");
     }
     let rules: Vec<_> = server.rules().await.into_iter().map(|rule| rule["rule"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(rules, ["switched_on", "switched_off"].repeat(5));
+    let switched: Vec<_> = rules.into_iter().filter(|rule| rule.starts_with("switched")).collect();
+    assert_eq!(switched, ["switched_on", "switched_off"].repeat(5));
     server.verify().await;
 }
 

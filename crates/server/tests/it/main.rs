@@ -17,6 +17,7 @@ mod effects;
 mod execution;
 mod explain;
 mod faults;
+mod givers;
 mod grants;
 mod idempotency;
 mod identity;

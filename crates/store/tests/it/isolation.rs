@@ -4,7 +4,9 @@ use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engin
 use countersign_core::decision::{Drift, Lock};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms};
 use countersign_core::keyring::Keyring;
-use countersign_core::ledger::{Approved, Begin, Begun, Finished, Ledger, NewDrift, NewQuarantine, Pin, Row, Settling, Wording};
+use countersign_core::ledger::{
+    Approved, Begin, Begun, Finished, Ledger, NewDrift, NewQuarantine, Pin, Row, SealedPayload, Settling, Wording,
+};
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
@@ -78,7 +80,7 @@ async fn full(world: &World, name: &str) -> Full {
     let mut finish = tenant.finish(&dangerous, Row::Insert, Status::Quarantined);
     finish.quarantine = Some(NewQuarantine {
         holds: Holds::Params,
-        sealed: tenant.org.as_str().as_bytes().to_vec(),
+        sealed: SealedPayload { bytes: tenant.org.as_str().as_bytes().to_vec(), digest: digest(3) },
         caught: vec![Caught { rule: "rule".into(), pointer: String::new(), message: name.into() }],
         lifetime_seconds: 60,
     });
@@ -237,7 +239,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 12] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 43] = [
+const WRITES: [&str; 45] = [
     "break_once",
     "claim_probe",
     "close_breaker",
@@ -255,6 +257,7 @@ const WRITES: [&str; 43] = [
     "remove_canary",
     "change_user",
     "label_session",
+    "look_at_quarantined",
     "settle_quarantine",
     "expire_quarantines",
     "request_grant",
@@ -265,6 +268,7 @@ const WRITES: [&str; 43] = [
     "switch_on",
     "switch_off",
     "review",
+    "pin_first",
     "drift",
     "snooze",
     "create_user",
@@ -376,7 +380,8 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let ends = vec![ours.tenant.finish(&claimed(&theirs.pending), Row::From(Status::Pending), Status::Denied).into()];
     assert_eq!(store.drift(org, drift, ends).await, Ok(vec![Finished::Missing]));
     let pin = Pin { structural: digest(1), textual: digest(9), wording: Wording::Ignored, seen: None };
-    store.review(org, &action(READ), pin, &by).await.unwrap();
+    store.review(org, &action(READ), pin.clone(), &by).await.unwrap();
+    store.pin_first(org, &action(READ), pin, &by).await.unwrap();
     assert_eq!(store.expire_grants(org).await, Ok(0));
     assert_eq!(store.withdraw_consent(org, &theirs.consent, &them.owner).await, Ok(None));
     assert_eq!(store.forbid_crossing(org, crossing(them, &theirs.other_space), &by).await, Ok(false));
@@ -388,9 +393,11 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
         state: QuarantineState::Discarded,
         reason: "theirs".into(),
         by: by.clone(),
+        digest: None,
         released_as: None,
     };
     assert_eq!(store.settle_quarantine(org, settling).await, Ok(None));
+    store.look_at_quarantined(org, &theirs.quarantined, &ours.tenant.person()).await.unwrap();
     assert_eq!(store.expire_quarantines(org).await, Ok(0));
     store.label_session(org, &them.session.id, "untrusted_content").await.unwrap();
     store.allow_crossing(org, crossing(them, &theirs.other_space), &by).await.unwrap();
