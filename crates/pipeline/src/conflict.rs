@@ -42,6 +42,8 @@ impl Pipeline {
             | Error::IdempotencyConflict { .. }
             | Error::IdempotencyInFlight { .. }
             | Error::OwnQuarantine { .. }
+            | Error::NotInDoubt { .. }
+            | Error::NotRevertible { .. }
             | Error::NotGrantable { .. }
             | Error::QuarantineSettled { .. }
             | Error::DryRunUnsupported { .. }
