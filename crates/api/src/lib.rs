@@ -5,6 +5,7 @@ pub mod action;
 pub mod gates;
 pub mod identity;
 pub mod invocation;
+pub mod package;
 pub mod problem;
 pub mod receipt;
 pub mod rules;

@@ -3,6 +3,7 @@
 //! Start with `invocation`, then `decision`, then the ports `source` and `ledger`.
 
 pub mod action;
+pub mod checks;
 pub mod consent;
 pub mod decision;
 pub mod digest;
@@ -11,6 +12,7 @@ pub mod fault;
 pub mod grant;
 pub mod id;
 pub mod invocation;
+pub mod jail;
 pub mod json;
 pub mod keyring;
 pub mod ledger;

@@ -11,7 +11,7 @@ use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::Ledger;
 use countersign_core::limiter::RateLimiter;
-use countersign_core::source::Source;
+use countersign_core::source::{Shelf, Source};
 use countersign_core::{Clock, Invocation, InvocationId, Principal, Random, SessionId, Timestamp, limits, random_bytes};
 use parking_lot::Mutex;
 use policy::scan::Label;
@@ -80,6 +80,8 @@ pub struct Ports {
     pub random: Arc<dyn Random>,
     /// Given away: from here on only the pipeline can reach them.
     pub sources: Vec<Arc<dyn Source>>,
+    /// More of them, that come and go.
+    pub shelf: Option<Arc<dyn Shelf>>,
     pub faults: Faults,
 }
 
@@ -124,14 +126,14 @@ pub(crate) struct Inner {
 
 impl Pipeline {
     pub fn new(ports: Ports, settings: Settings) -> Self {
-        let Ports { ledger, keyring, limiter, clock, random, sources, faults } = ports;
+        let Ports { ledger, keyring, limiter, clock, random, sources, shelf, faults } = ports;
         let inner = Inner {
             ledger,
             keyring,
             limiter,
             clock,
             random,
-            catalogue: Catalogue::new(sources),
+            catalogue: Catalogue::new(sources, shelf),
             compiled: Compiled::default(),
             settings,
             faults,

@@ -15,6 +15,7 @@ mod links;
 mod listener;
 mod modes;
 mod page;
+mod packages;
 mod pages;
 mod policies;
 mod problem;
@@ -121,6 +122,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(quarantines::discard))
         .routes(routes!(canaries::list, canaries::add))
         .routes(routes!(canaries::remove))
+        .routes(routes!(packages::list))
+        .routes(routes!(packages::install, packages::remove))
         .routes(routes!(users::list, users::create))
         .routes(routes!(users::change))
         .routes(routes!(users::disable))

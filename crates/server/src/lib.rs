@@ -3,9 +3,11 @@
 
 pub mod config;
 pub mod http;
+pub mod packages;
 
 mod compose;
 mod data_dir;
+mod jail;
 mod loops;
 mod ports;
 mod telemetry;

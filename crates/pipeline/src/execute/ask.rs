@@ -43,6 +43,7 @@ impl<'a> Subject<'a> {
             failed_checks: Vec::new(),
             scope: scope.clone(),
             progress: None,
+            code: self.definition.action.package_sha256,
             trace_id: trace_id.clone(),
         }
     }

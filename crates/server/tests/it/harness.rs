@@ -193,11 +193,13 @@ impl TestServer {
                 clock: Arc::clone(&shared),
                 random: Arc::clone(&random),
                 sources,
+                shelf: None,
                 faults: at.faults(),
             },
             Settings { retry_base_ms: 1, retry_cap_ms: 2, ..Settings::default() },
         );
-        let app = App::new(Parts { store: store.clone(), pipeline: pipeline.clone(), random, clock: shared, metrics: None });
+        let app =
+            App::new(Parts { store: store.clone(), pipeline: pipeline.clone(), random, clock: shared, metrics: None, packages: None });
         let listener = server::http::listen("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", server::http::address_of(&listener, ""));
         let (stop, stopped) = oneshot::channel();
