@@ -386,7 +386,7 @@ async fn a_reader_sees_the_old_text_or_the_new_one_and_never_neither() {
 async fn a_write_that_was_given_up_leaves_nothing_behind() {
     let scratch = Scratch::new();
     scratch.put("x", "before");
-    let commitment = crate::workspace::commitment::Commitment::new();
+    let commitment = crate::workspace::commitment::Commitment::new("files");
     commitment.abandon();
     let before = picture(&scratch.root());
     for path in ["x", "new/folders/y"] {
