@@ -6,7 +6,7 @@ use crate::action::Profile;
 use crate::effect::Progress;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Confines programs.
 pub trait Jail: Send + Sync {
@@ -82,6 +82,41 @@ pub struct StagedFile {
     pub bytes: Vec<u8>,
     /// Its permission bits.
     pub mode: u32,
+}
+
+/// What running code has cost so far, and under what isolation: told by who runs it, read by who records it. Clones are one meter.
+#[derive(Clone, Debug, Default)]
+pub struct Meter(Arc<Mutex<Metered>>);
+
+#[derive(Clone, Debug, Default)]
+struct Metered {
+    cpu_ms: Option<u64>,
+    facts: Option<Value>,
+}
+
+impl Meter {
+    pub fn add(&self, confined: &Confined) {
+        let mut metered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        metered.cpu_ms = Some(metered.cpu_ms.unwrap_or(0).saturating_add(confined.cpu_ms));
+        metered.facts = Some(confined.facts.clone());
+    }
+
+    /// `None` where nothing ran outside the server.
+    pub fn cpu_ms(&self) -> Option<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).cpu_ms
+    }
+
+    /// Of the latest run.
+    pub fn facts(&self) -> Option<Value> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).facts.clone()
+    }
+}
+
+/// It is no part of what is stored: two rows that differ in nothing else are alike.
+impl PartialEq for Meter {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// Why nothing ran.

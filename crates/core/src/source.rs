@@ -1,6 +1,7 @@
 //! Where actions come from and where they are performed.
 
 use crate::effect::{Check, Progress, Reconciled, Scope};
+use crate::jail::Meter;
 use crate::{Action, ActionId, Digest, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId};
 use serde_json::Value;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub struct CallContext {
     pub progress: Option<Progress>,
     /// Digest of the code that was decided about, where the action has any of its own. Other code is not run.
     pub code: Option<Digest>,
+    /// Where a source that runs code says what that cost.
+    pub meter: Meter,
     pub trace_id: String,
 }
 

@@ -60,6 +60,7 @@ impl Gated {
             reverses: request.reverses.clone(),
             scope: request.scope.clone(),
             commands: request.commands.clone(),
+            meter: Default::default(),
             failure: None,
             denied_by: None,
             reason: request.reason.as_deref().map(policy::redact_text),

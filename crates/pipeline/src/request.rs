@@ -5,6 +5,7 @@ use crate::catalogue::Catalogue;
 use crate::policies::Compiled;
 use crate::stage::Stages;
 use crate::waiters::Waiters;
+use countersign_core::checks::Commands;
 use countersign_core::effect::Scope;
 use countersign_core::fault::Faults;
 use countersign_core::invocation::{Claimed, Intention};
@@ -82,6 +83,8 @@ pub struct Ports {
     pub sources: Vec<Arc<dyn Source>>,
     /// More of them, that come and go.
     pub shelf: Option<Arc<dyn Shelf>>,
+    /// Runs what a call wants checked; absent: nothing is.
+    pub commands: Option<Arc<dyn Commands>>,
     pub faults: Faults,
 }
 
@@ -114,6 +117,7 @@ pub(crate) struct Inner {
     pub(crate) catalogue: Catalogue,
     pub(crate) compiled: Compiled,
     pub(crate) settings: Settings,
+    pub(crate) commands: Option<Arc<dyn Commands>>,
     pub(crate) faults: Faults,
     pub(crate) stages: Stages,
     pub(crate) waiters: Waiters,
@@ -126,7 +130,7 @@ pub(crate) struct Inner {
 
 impl Pipeline {
     pub fn new(ports: Ports, settings: Settings) -> Self {
-        let Ports { ledger, keyring, limiter, clock, random, sources, shelf, faults } = ports;
+        let Ports { ledger, keyring, limiter, clock, random, sources, shelf, commands, faults } = ports;
         let inner = Inner {
             ledger,
             keyring,
@@ -136,6 +140,7 @@ impl Pipeline {
             catalogue: Catalogue::new(sources, shelf),
             compiled: Compiled::default(),
             settings,
+            commands,
             faults,
             stages: Stages::new(),
             waiters: Waiters::default(),

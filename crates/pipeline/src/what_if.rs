@@ -96,7 +96,7 @@ impl Pipeline {
             modes = ModeRows { org: row, ..modes };
         }
         let rules = policy::Rules { version: 0, modes, band: space.band, policies: None };
-        let facts = policy::Facts { tier: action.tier, drift, asks: policy::asking(&gates), stopped: None };
+        let facts = policy::Facts { tier: action.tier, profile: action.profile, drift, asks: policy::asking(&gates), stopped: None };
         let decision = policy::decide(&facts, &rules);
         let denial = policy::denied(&gates);
         let after = match (denial, decision.mode) {
@@ -152,7 +152,11 @@ fn recorded_drift(recorded: &Invocation) -> Drift {
         .iter()
         .find_map(|reason| match reason {
             Reason::Drift { drift } => Some(*drift),
-            Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Gate { .. } | Reason::Stopped { .. } => None,
+            Reason::DangerIsNeverAllowed
+            | Reason::PackageNeverUnattended
+            | Reason::Band { .. }
+            | Reason::Gate { .. }
+            | Reason::Stopped { .. } => None,
         })
         .unwrap_or_default()
 }

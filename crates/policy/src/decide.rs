@@ -1,6 +1,6 @@
 //! The mode of a call: the first row of the cascade, then only stricter. And whether a grant may stand in for a person.
 
-use countersign_core::action::Class;
+use countersign_core::action::{Class, Profile};
 use countersign_core::decision::{Drift, Gate, GateVerdict, Lock, ModeSource, Reason, Verdict};
 use countersign_core::ledger::{ModeRow, ModeRows};
 use countersign_core::switch::SwitchScope;
@@ -10,6 +10,8 @@ use countersign_core::{Band, Decision, Digest, Mode, Tier};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub tier: Tier,
+    /// What it executes in: anything but the server itself runs code of others.
+    pub profile: Profile,
     pub drift: Drift,
     /// The first gate that lets the call pass only with a person.
     pub asks: Option<Gate>,
@@ -35,6 +37,9 @@ pub fn decide(facts: &Facts, rules: &Rules) -> Decision {
     if facts.tier.class() == Class::Danger {
         decision = decision.at_least(Mode::RequireApproval, Reason::DangerIsNeverAllowed);
     }
+    if is_package_risk(facts) {
+        decision = decision.at_least(Mode::RequireApproval, Reason::PackageNeverUnattended);
+    }
     decision = decision.at_least(tolerated(rules.band, facts.tier), Reason::Band { band: rules.band });
     if facts.drift != Drift::None {
         decision = decision.at_least(Mode::RequireApproval, Reason::Drift { drift: facts.drift });
@@ -49,9 +54,15 @@ pub fn decide(facts: &Facts, rules: &Rules) -> Decision {
 }
 
 /// Whether a grant may stand in for the person this decision asks for. It never beats a denial, a drift or a black band, and
-/// what destroys is never granted.
+/// what destroys is never granted, nor what a package does at R3.
 pub fn is_grantable(decision: &Decision, facts: &Facts, rules: &Rules) -> bool {
-    decision.mode == Mode::RequireApproval && facts.tier.class() != Class::Danger && facts.drift == Drift::None && rules.band != Band::Black
+    let is_risk = facts.tier.class() == Class::Danger || is_package_risk(facts);
+    decision.mode == Mode::RequireApproval && !is_risk && facts.drift == Drift::None && rules.band != Band::Black
+}
+
+/// Code of others that writes beyond what can be undone.
+fn is_package_risk(facts: &Facts) -> bool {
+    facts.profile != Profile::InProcess && facts.tier >= Tier::R3
 }
 
 /// The first gate that asks for a person.

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::data_dir::{self, Absent, DataDir};
 use crate::jail::SandboxJail;
 use crate::{Error, OsRandom, SystemClock};
+use countersign_core::checks::Commands;
 use countersign_core::fault::Faults;
 use countersign_core::jail::Jail;
 use countersign_core::limiter::RateLimiter;
@@ -101,7 +102,8 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     let place = Place::open(&data.workspace(), &data.snapshots()).map_err(|error| Error::Source(error.to_string()))?;
     let place = Arc::new(place);
     let sources = builtin_sources(config, &place, &store, &clock, &random)?;
-    let packages = Arc::new(packages(config, data, &place, &sources).await?);
+    let (packages, commands) = packages(config, data, &place, &sources).await?;
+    let packages = Arc::new(packages);
     let pipeline = Pipeline::new(
         Ports {
             ledger: Arc::new(store.clone()),
@@ -111,6 +113,7 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
             random: Arc::clone(&random),
             sources,
             shelf: Some(Arc::clone(&packages) as Arc<dyn Shelf>),
+            commands: Some(commands),
             faults: faults(),
         },
         Settings::default(),
@@ -185,19 +188,25 @@ fn builtin_sources(
 }
 
 /// What others wrote. The host is looked at only where their code may run.
-async fn packages(config: &Config, data: &DataDir, place: &Arc<Place>, ours: &[Arc<dyn Source>]) -> Result<Packages, Error> {
+async fn packages(
+    config: &Config,
+    data: &DataDir,
+    place: &Arc<Place>,
+    ours: &[Arc<dyn Source>],
+) -> Result<(Packages, Arc<dyn Commands>), Error> {
     let may_run_code = config.allow_plugin_code_execution;
     let opened = tokio::task::spawn_blocking(move || if may_run_code { SandboxJail::open() } else { SandboxJail::closed() }).await;
     let jail = Arc::new(opened.map_err(|error| Error::Source(error.to_string()))?);
-    let commands = CommandRunner::new(config.command_allowlist.clone(), Arc::clone(&jail) as Arc<dyn Jail>, data.workspace());
+    let commands: Arc<dyn Commands> =
+        Arc::new(CommandRunner::new(config.command_allowlist.clone(), Arc::clone(&jail) as Arc<dyn Jail>, place.folder().to_owned()));
     let opened = Packages::open(PackagesConfig {
         folder: data.packages(),
         place: Arc::clone(place),
         jail,
-        commands: Arc::new(commands),
+        commands: Arc::clone(&commands),
         may_run_code,
         taken: ours.iter().map(|source| source.id().clone()).collect(),
         faults: faults(),
     });
-    opened.map_err(|error| Error::Source(error.to_string()))
+    opened.map(|packages| (packages, commands)).map_err(|error| Error::Source(error.to_string()))
 }

@@ -33,6 +33,7 @@ pub(crate) fn context() -> CallContext {
         scope: Scope::default(),
         progress: None,
         code: None,
+        meter: Default::default(),
         trace_id: "trace".to_owned(),
     }
 }

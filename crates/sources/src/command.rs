@@ -113,6 +113,7 @@ impl CommandRunner {
             progress: context.progress.clone(),
         };
         let confined = self.jail.confine(confinement).await.map_err(|error| error.to_string())?;
+        context.meter.add(&confined);
         match confined.ended {
             Ended::Exited(0) => Ok(()),
             ended => {

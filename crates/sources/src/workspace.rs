@@ -28,6 +28,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// The workspace, by its whole path.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Opens both folders, makes them (0700) where they are absent, and removes what a crash left half-written. Neither may lie
     /// inside the other.
     pub fn open(root: &Path, snapshots: &Path) -> Result<Self, crate::Error> {

@@ -80,6 +80,7 @@ pub fn context() -> CallContext {
         scope: Scope::default(),
         progress: None,
         code: None,
+        meter: Default::default(),
         trace_id: "0123456789abcdef0123456789abcdef".into(),
     }
 }

@@ -88,7 +88,10 @@ fn what_a_package_staged_is_what_happens_and_it_is_taken_back_whole() {
     let rehearsed = owner.run(&["action", "invoke", "kit.three", "--dry-run", "--json"]).ok().json();
     assert_eq!(tree(&server.workspace()), before());
     let changes = rehearsed["result"]["changes"].as_array().unwrap();
-    assert_eq!(changes.iter().map(|change| change["change"].as_str().unwrap()).collect::<Vec<_>>(), ["would_change", "would_create", "would_delete"]);
+    assert_eq!(
+        changes.iter().map(|change| change["change"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["would_change", "would_create", "would_delete"]
+    );
     assert!(changes[0]["diff"].as_str().unwrap().contains("+more"), "{rehearsed:#}");
     // Of itself a write waits for a person.
     owner.run(&["mode", "set", "kit.three", "allow"]).ok();
@@ -193,7 +196,8 @@ fn whatever_a_package_does_the_server_stays_healthy_and_nothing_is_changed() {
     let server = Server::start_with(&[CODE, ("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "1000")]);
     let owner = server.owner();
     three(&server);
-    let schema = json!({ "outputSchema": { "type": "object", "properties": { "ok": { "type": "boolean" } } }, "timeoutMs": 4_000, "memoryMb": 256 });
+    let schema =
+        json!({ "outputSchema": { "type": "object", "properties": { "ok": { "type": "boolean" } } }, "timeoutMs": 4_000, "memoryMb": 256 });
     write_package(owner.folder(), "kit", "hostile", "R2", &[("execute.js", HOSTILE), ("verify.js", FINE)], &schema);
     owner.run(&["package", "install", "kit"]).ok();
     owner.run(&["mode", "set", "kit.hostile", "allow"]).ok();

@@ -1,13 +1,14 @@
 //! Whether what stood in for a person was there to stand in, and whether anything that ran had been stopped.
 //! A grant must have been given before its use, cover the call, and not be used more often than it says.
 
+use super::decisions::IN_PROCESS;
 use super::{Class, Finding};
 use crate::body::{IntentBody, ReceiptBody, RuleChange, Terms};
 use countersign_core::action::Class as TierClass;
 use countersign_core::effect::Purpose;
 use countersign_core::grant::GrantScope;
 use countersign_core::switch::SwitchScope;
-use countersign_core::{ActionId, GrantId, PrincipalId, SessionId, SpaceId, Status, Timestamp};
+use countersign_core::{ActionId, GrantId, PrincipalId, SessionId, SpaceId, Status, Tier, Timestamp};
 use std::collections::HashMap;
 
 #[derive(Default)]
@@ -111,6 +112,8 @@ impl Given {
             Some("was given for another definition")
         } else if intent.tier.class() == TierClass::Danger {
             Some("cannot cover what destroys")
+        } else if intent.tier >= Tier::R3 && intent.profile != IN_PROCESS {
+            Some("cannot cover what a package does at this tier")
         } else {
             None
         }

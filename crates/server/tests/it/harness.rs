@@ -194,6 +194,7 @@ impl TestServer {
                 random: Arc::clone(&random),
                 sources,
                 shelf: None,
+                commands: None,
                 faults: at.faults(),
             },
             Settings { retry_base_ms: 1, retry_cap_ms: 2, ..Settings::default() },

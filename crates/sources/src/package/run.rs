@@ -82,7 +82,7 @@ pub(super) struct Ran {
 impl Runner {
     pub(super) async fn run(&self, context: &CallContext, action: &LoadedAction, script: Script, input: &Value) -> Result<Ran, Error> {
         let confinement = self.confinement(context, action, script, input).await?;
-        let confined = self.confine(&action.action.id.to_string(), confinement).await?;
+        let confined = self.confine(context, &action.action.id.to_string(), confinement).await?;
         if confined.is_cut {
             return Err(bad_output(action, script, "its result is too long"));
         }
@@ -145,7 +145,7 @@ impl Runner {
     }
 
     /// Runs it; anything but a good end is an error. Nothing has happened in either case: the stage is all it could write to.
-    async fn confine(&self, name: &str, confinement: Confinement) -> Result<Confined, Error> {
+    async fn confine(&self, context: &CallContext, name: &str, confinement: Confinement) -> Result<Confined, Error> {
         let confined = self.jail.confine(confinement).await.map_err(|error| match error {
             jail::Error::Unavailable { message } => refused("sandbox_unavailable", message),
             jail::Error::Refused { message } => refused("package_refused", message),
@@ -153,6 +153,7 @@ impl Runner {
                 Error::Busy { source_id: name.split('.').next().unwrap_or(name).to_owned(), message, retry_after_ms: None }
             }
         })?;
+        context.meter.add(&confined);
         let (code, why) = match confined.ended {
             Ended::Exited(0) => return Ok(confined),
             Ended::Exited(code) => ("package_failed", format!("ended with code {code}")),
