@@ -114,3 +114,26 @@ fn staged(stage: &sandbox::stage::Stage) -> Result<Vec<StagedFile>, sandbox::sta
     }
     Ok(files)
 }
+
+/// One thing the sandbox rests on, as the host has it.
+pub struct HostProbe {
+    pub name: &'static str,
+    pub value: String,
+    pub consequence: String,
+    /// The profiles that cannot be had because of it.
+    pub disables: Vec<&'static str>,
+}
+
+/// What this host offers to confine programs with: every probe, and the profiles that can be had.
+pub fn look_at_host() -> (Vec<HostProbe>, Vec<&'static str>) {
+    let probes = Probes::now(Path::new(HELPER)).probes;
+    let can_be_had = |profile: &sandbox::Profile| probes.iter().all(|probe| !probe.disables.contains(profile));
+    let profiles = sandbox::Profile::ALL.into_iter().filter(can_be_had).map(sandbox::Profile::name).collect();
+    let probes = probes.iter().map(|probe| HostProbe {
+        name: probe.name,
+        value: probe.value.clone(),
+        consequence: probe.consequence.clone(),
+        disables: probe.disables.iter().map(|profile| profile.name()).collect(),
+    });
+    (probes.collect(), profiles)
+}

@@ -15,6 +15,7 @@ mod telemetry;
 pub use compose::{App, Parts, open_store, open_store_unchanged};
 pub use config::{Config, ConfigError, Flags, LogFormat};
 pub use http::openapi_json;
+pub use jail::{HostProbe, look_at_host};
 pub use ports::{OsRandom, SystemClock};
 pub use telemetry::init_logs;
 

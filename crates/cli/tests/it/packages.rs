@@ -231,7 +231,7 @@ fn whatever_a_package_does_the_server_stays_healthy_and_nothing_is_changed() {
         let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
         let last = &listed["items"][0];
         assert!(last["status"] == "failed" || last["status"] == "reverted", "{how}: {last:#}");
-        let failed_with = last["failure"]["code"].as_str().unwrap();
+        let failed_with = last["error"]["code"].as_str().unwrap();
         assert!(code.is_empty() || failed_with == code, "{how}: {last:#}");
         assert_eq!(tree(&server.workspace()), before(), "{how}");
     }
@@ -251,7 +251,7 @@ fn code_runs_only_where_an_operator_said_so() {
     owner.run(&["mode", "set", "kit.three", "allow"]).ok();
     invoke(&owner, "kit.three", &[]);
     let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
-    assert_eq!(listed["items"][0]["failure"]["code"], "package_code_disabled", "{listed:#}");
+    assert_eq!(listed["items"][0]["error"]["code"], "package_code_disabled", "{listed:#}");
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn an_edited_script_is_drift_and_waits_for_a_person() {
     std::fs::write(&script, format!("{THREE}\n// edited\n")).unwrap();
     let waiting = owner.start_waiting(&["action", "invoke", "kit.three"]);
     let shown = owner.run(&["show", &waiting.id, "--json"]).ok().json();
-    assert_eq!(shown["invocation"]["decision"]["tightened"][0]["because"], "drift", "{shown:#}");
+    assert_eq!(shown["decision"]["tightened"], json!(["the definition changed since it was reviewed (textual)"]), "{shown:#}");
     assert_eq!(tree(&server.workspace()), before());
     owner.run(&["deny", &waiting.id]).ok();
     waiting.end();

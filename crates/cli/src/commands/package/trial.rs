@@ -131,7 +131,7 @@ impl Trial {
         }
         let status = answer["invocation"]["status"].as_str().unwrap_or_default();
         if status != case.expect.status {
-            let why = answer["invocation"]["failure"]["message"].as_str().or(answer["detail"].as_str()).unwrap_or("nothing was said");
+            let why = answer["invocation"]["error"]["message"].as_str().or(answer["detail"].as_str()).unwrap_or("nothing was said");
             return Err(format!("it is `{status}` where `{}` was expected: {why}", case.expect.status));
         }
         match &case.expect.output {
