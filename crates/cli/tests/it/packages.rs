@@ -243,6 +243,35 @@ fn whatever_a_package_does_the_server_stays_healthy_and_nothing_is_changed() {
 }
 
 #[test]
+fn a_package_at_r3_runs_for_nobody_but_a_person_and_the_receipt_says_in_what() {
+    let server = Server::start_with(&[CODE]);
+    let owner = server.owner();
+    three(&server);
+    write_package(owner.folder(), "kit", "three", "R3", &[("execute.js", THREE), ("verify.js", FINE)], &json!({}));
+    owner.run(&["package", "install", "kit"]).ok();
+    owner.run(&["mode", "set", "kit.three", "allow"]).ok();
+    let rehearsed = owner.run(&["action", "invoke", "kit.three", "--dry-run", "--json"]);
+    assert_eq!(rehearsed.error()["code"], "dry_run_unsupported", "{rehearsed:?}");
+    let refused = owner.run(&["grant", "give", "kit.three", "--org", "--json"]);
+    assert_eq!(refused.error()["code"], "not_grantable", "{refused:?}");
+    owner.run(&["grant", "give", "kit.*", "--org", "--yes"]).ok();
+    let waiting = owner.start_waiting(&["action", "invoke", "kit.three"]);
+    let id = waiting.id.clone();
+    let shown = owner.run(&["show", &id, "--json"]).ok().json();
+    assert_eq!(shown["decision"]["tightened"], json!(["a package's R3 or R4 action never runs without a person"]), "{shown:#}");
+    assert_eq!(tree(&server.workspace()), before());
+    owner.run(&["approve", &id, "--yes"]).ok();
+    assert_eq!(waiting.end().code, 0);
+    assert_eq!(tree(&server.workspace()), after());
+    let shown = owner.run(&["show", &id, "--json"]).ok().json();
+    let receipt = owner.run(&["receipt", "show", shown["receipt"]["id"].as_str().unwrap(), "--json"]).ok().stdout;
+    for fact in ["landlock_abi", "seccomp_sha256", "namespaces", "cgroup_backend", "degraded", "cpu_ms"] {
+        assert!(receipt.contains(&format!("\"{fact}\"")), "{fact} is missing: {receipt}");
+    }
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
 fn code_runs_only_where_an_operator_said_so() {
     let server = Server::start();
     let owner = server.owner();
