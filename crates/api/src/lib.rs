@@ -6,6 +6,7 @@ pub mod compat;
 pub mod gates;
 pub mod identity;
 pub mod invocation;
+pub mod package;
 pub mod problem;
 pub mod receipt;
 pub mod rules;

@@ -58,6 +58,7 @@ codes! {
     Quarantined = "quarantined", 403, "It is too dangerous to run";
     DeniedByPerson = "denied_by_person", 403, "A person said no";
     InvalidPolicy = "invalid_policy", 422, "A policy does not hold up";
+    PackageInvalid = "package_invalid", 422, "The package breaks a rule";
     NotGrantable = "not_grantable", 422, "This cannot be granted beyond one call";
     ApprovalVoid = "approval_void", 403, "The approval no longer fits the call";
     UnknownRoute = "unknown_route", 404, "There is nothing at this address";

@@ -13,8 +13,8 @@ use crate::client::Client;
 use crate::commands::{
     action::Action, answer, backup, breaker::Breaker, canary::Canary, completions, consent::Consent as ConsentCommand, context, doctor,
     explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man,
-    mode::Mode, notification::Notification, policy::Policy, quarantine::Quarantine, receipt::Receipt, serve, session::Session, show,
-    snooze, space::Space, token::Token, user::User,
+    mode::Mode, notification::Notification, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt, serve,
+    session::Session, show, snooze, space::Space, token::Token, user::User,
 };
 use crate::output::{Consent, Fields, Format, Input, Settings, Syntax, Times};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -214,6 +214,9 @@ pub(crate) enum Command {
     /// What was asked for, and what became of it
     #[command(subcommand)]
     Invocation(Invocation),
+    /// Actions whose code others wrote
+    #[command(subcommand)]
+    Package(Package),
     /// Why an invocation was decided as it was, or what would happen to a call now
     #[command(before_help = explain::EXAMPLES)]
     Explain(explain::Explain),
@@ -273,6 +276,7 @@ impl Command {
             Self::Restore(_) => Some("restore"),
             Self::Man(_) => Some("man"),
             Self::Receipt(receipt) => receipt.writes_a_file(),
+            Self::Package(package) => package.changes_this_machine(),
             Self::Mode(Mode::Export { .. }) => Some("mode export"),
             Self::Doctor(_)
             | Self::Status

@@ -23,6 +23,7 @@ pub(crate) mod man;
 pub(crate) mod mode;
 pub(crate) mod notification;
 mod outcome;
+pub(crate) mod package;
 mod part;
 mod people;
 pub(crate) mod policy;
@@ -161,6 +162,7 @@ async fn run(command: Command, mut setting: Setting<'_>) -> Result<Exit, Failure
         Command::Quarantine(quarantine) => quarantine.run(&setting.client()?, setting.terminal).await,
         Command::Breaker(breaker) => breaker.run(&setting.client()?, setting.terminal).await,
         Command::Canary(canary) => canary.run(&setting.client()?, setting.terminal).await,
+        Command::Package(package) => package.run(setting).await,
         Command::Receipt(receipt) => receipt.run(setting).await,
         Command::Key(key) => key.run(&setting.client()?, setting.terminal).await,
         Command::KillSwitch(kill_switch) => kill_switch.run(&setting.client()?, setting.terminal).await,

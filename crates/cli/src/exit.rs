@@ -103,6 +103,7 @@ impl Exit {
             | Code::DryRunUnsupported
             | Code::NotGrantable
             | Code::InvalidPolicy
+            | Code::PackageInvalid
             | Code::BodyTooLarge
             | Code::UnsupportedMediaType => Self::Invalid,
             Code::Unauthenticated | Code::TokenExpired | Code::TokenRevoked => Self::NotAuthenticated,

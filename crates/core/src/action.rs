@@ -258,6 +258,9 @@ pub struct Action {
     /// Params that need their value, as pointers: where somebody consented, they are not redacted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exempt_from_redaction: Vec<String>,
+    /// Digest of the code it runs, where that is not ours: another code is another definition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package_sha256: Option<crate::Digest>,
 }
 
 #[cfg(test)]

@@ -99,6 +99,8 @@ impl Drift {
 pub enum Reason {
     /// An explicit row may make an R4 action approvable, never `allow`.
     DangerIsNeverAllowed,
+    /// What a package does at R3 or R4 runs for nobody but a person who said so.
+    PackageNeverUnattended,
     /// The space tolerates less.
     Band { band: Band },
     /// The definition is not the one that was reviewed.
@@ -114,6 +116,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DangerIsNeverAllowed => f.write_str("an R4 action is never allowed without a person"),
+            Self::PackageNeverUnattended => f.write_str("a package's R3 or R4 action never runs without a person"),
             Self::Band { band } => write!(f, "the space is {}", band.as_str()),
             Self::Drift { drift } => write!(f, "the definition changed since it was reviewed ({})", drift.as_str()),
             Self::Gate { gate } => write!(f, "gate `{}` asks for a person", gate.as_str()),

@@ -3,6 +3,7 @@
 use crate::decision::{Decision, GateVerdict};
 use crate::effect::{Aftermath, Bounds, Purpose, Scope};
 use crate::grant::GrantScope;
+use crate::jail::Meter;
 use crate::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -289,6 +290,9 @@ pub struct Invocation {
     /// Commands the caller wants run after the effect, each of which must succeed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
+    /// What running it costs, while it runs.
+    #[serde(skip)]
+    pub meter: Meter,
     pub failure: Option<Failure>,
     pub denied_by: Option<DeniedBy>,
     /// The caller's own words; shown and recorded, never evaluated.

@@ -4,6 +4,7 @@
 
 pub mod action;
 pub mod breaker;
+pub mod checks;
 pub mod consent;
 pub mod decision;
 pub mod digest;
@@ -12,6 +13,7 @@ pub mod fault;
 pub mod grant;
 pub mod id;
 pub mod invocation;
+pub mod jail;
 pub mod json;
 pub mod keyring;
 pub mod ledger;

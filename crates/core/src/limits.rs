@@ -160,3 +160,25 @@ pub const REDACTION_IMAGES_PIXELS_MAX: u64 = 8_000_000;
 pub const REDACTION_IMAGES_MAX: u32 = 16;
 /// Decoded bytes below which a text in base64 without `data:` is not taken for a picture.
 pub const REDACTION_IMAGE_BYTES_MIN: usize = 1_024;
+/// Bytes of all files of an installed package together; a larger one is refused with `package_invalid`.
+pub const PACKAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Files of an installed package; one with more is refused with `package_invalid`.
+pub const PACKAGE_FILES_MAX: usize = 256;
+/// Bytes of a request that installs a package: its files in base64, and what surrounds them.
+pub const PACKAGE_BODY_BYTES_MAX: usize = PACKAGE_BYTES_MAX / 3 * 4 + 256 * 1024;
+/// Installed packages; the next is refused with `package_invalid`.
+pub const PACKAGES_MAX: usize = 200;
+/// Files one call of a package may change; more are refused with `package_stage_refused`.
+pub const PACKAGE_CHANGES_MAX: usize = 256;
+/// Bytes a package may write in one call; the next write fails in the jail.
+pub const PACKAGE_STAGE_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Bytes of a package's result, on its stdout; a longer one is refused with `package_bad_output`.
+pub const PACKAGE_RESULT_BYTES_MAX: usize = 1024 * 1024;
+/// Memory a package may ask for; one that asks for more is refused with `package_invalid`.
+pub const PACKAGE_MEMORY_MB_MAX: u64 = 2_048;
+/// Memory of a package that asks for nothing; beyond, it is killed.
+pub const PACKAGE_MEMORY_MB_DEFAULT: u64 = 512;
+/// Characters of the last line a package wrote to its log that an error repeats.
+pub const PACKAGE_LOG_CHARS_MAX: usize = 200;
+/// Checks a verification script may report; more are refused as a failed check.
+pub const PACKAGE_CHECKS_MAX: usize = 64;

@@ -1,7 +1,8 @@
 //! Where actions come from and where they are performed.
 
 use crate::effect::{Check, Progress, Reconciled, Scope};
-use crate::{Action, ActionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId};
+use crate::jail::Meter;
+use crate::{Action, ActionId, Digest, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -23,6 +24,10 @@ pub struct CallContext {
     pub scope: Scope,
     /// Whoever wants to hear how far it has come.
     pub progress: Option<Progress>,
+    /// Digest of the code that was decided about, where the action has any of its own. Other code is not run.
+    pub code: Option<Digest>,
+    /// Where a source that runs code says what that cost.
+    pub meter: Meter,
     pub trace_id: String,
 }
 
@@ -96,6 +101,11 @@ pub trait Source: Send + Sync {
         let _ = (context, action, params);
         Box::pin(std::future::ready(Ok(Reconciled::Unknown)))
     }
+}
+
+/// Sources that come and go while the server runs.
+pub trait Shelf: Send + Sync {
+    fn sources(&self) -> Vec<Arc<dyn Source>>;
 }
 
 /// What may be concluded about the effect after an error.

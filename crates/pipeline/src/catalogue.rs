@@ -1,7 +1,7 @@
 //! The sources and what they offer. The pipeline owns them: nobody else holds one.
 
 use countersign_core::limits::LIST_TIMEOUT_MS;
-use countersign_core::source::{self, Source};
+use countersign_core::source::{self, Shelf, Source};
 use countersign_core::{Action, ActionId, Digest, OrgId};
 use jsonschema::{PatternOptions, Validator};
 use parking_lot::RwLock;
@@ -12,6 +12,7 @@ use std::time::Duration;
 /// All sources, by slug.
 pub struct Catalogue {
     sources: Vec<Arc<dyn Source>>,
+    shelf: Option<Arc<dyn Shelf>>,
     /// Definitions made ready, by action; made again when the source's definition differs.
     ready: RwLock<HashMap<ActionId, Arc<Definition>>>,
     /// Texts known to be in the store.
@@ -48,14 +49,20 @@ pub enum Listed {
 }
 
 impl Catalogue {
-    pub(crate) fn new(sources: Vec<Arc<dyn Source>>) -> Self {
-        Self { sources, ready: RwLock::default(), archived: RwLock::default() }
+    pub(crate) fn new(sources: Vec<Arc<dyn Source>>, shelf: Option<Arc<dyn Shelf>>) -> Self {
+        Self { sources, shelf, ready: RwLock::default(), archived: RwLock::default() }
+    }
+
+    /// All of them now. One of ours comes first: nothing on the shelf can take its name.
+    fn sources(&self) -> Vec<Arc<dyn Source>> {
+        let more = self.shelf.as_ref().map(|shelf| shelf.sources()).unwrap_or_default();
+        self.sources.iter().map(Arc::clone).chain(more).collect()
     }
 
     /// Every source with what it offers. A source that fails is shown with its failure.
     pub async fn list(&self, org: &OrgId) -> Vec<SourceListing> {
-        let asked = self.sources.iter().map(|source| async move {
-            let listed = match list_of(&**source, org).await {
+        let asked = self.sources().into_iter().map(|source| async move {
+            let listed = match list_of(&*source, org).await {
                 Ok(actions) => Listed::Actions(actions),
                 Err(error) => Listed::Failed { message: error.to_string() },
             };
@@ -97,7 +104,7 @@ impl Catalogue {
     }
 
     pub(crate) fn source(&self, slug: &str) -> Option<Arc<dyn Source>> {
-        self.sources.iter().find(|source| source.id().as_str() == slug).map(Arc::clone)
+        self.sources().into_iter().find(|source| source.id().as_str() == slug)
     }
 
     /// The action as its source defines it now, made ready.

@@ -6,6 +6,7 @@ use crate::grant::Fitting;
 use crate::hold::Redeemed;
 use crate::stage::Stage;
 use crate::{Error, Pipeline};
+use countersign_core::action::Profile;
 use countersign_core::decision::{Drift, Reason};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::switch::{Stop, SwitchScope};
@@ -145,7 +146,7 @@ impl Pipeline {
         let modes = self.ledger().find_modes(&session.org, session.automation.as_ref(), read).await?;
         // An action that is not there cannot be allowed.
         let tier = found.map_or(Tier::R4, |(_, definition)| definition.action.tier);
-        let facts = policy::Facts { tier, drift: Drift::None, asks: None, stopped: None };
+        let facts = policy::Facts { tier, profile: Profile::InProcess, drift: Drift::None, asks: None, stopped: None };
         let rules = policy::Rules { version: resolved.admitted.rules_version, modes, band: resolved.admitted.space.band, policies: None };
         let mode = policy::decide(&facts, &rules).mode;
         Ok((mode != Mode::Allow).then(|| Failure {
@@ -174,6 +175,7 @@ impl Pipeline {
         let rules = policy::Rules { version: *rules_version, modes, band: space.band, policies: gated.policies };
         let facts = policy::Facts {
             tier: resolved.tier(),
+            profile: resolved.action().profile,
             drift: resolved.drift,
             asks: policy::asking(&gated.gates),
             stopped: stopped.map(|switch| switch.scope.clone()),
@@ -209,7 +211,7 @@ impl Pipeline {
         };
         let stopped = switches.iter().find(|switch| covers(&switch.scope)).map(|switch| switch.scope.clone());
         let rules = policy::Rules { version, modes, band: session.map_or(Band::Green, |(_, space)| space.band), policies: None };
-        let decision = policy::decide(&policy::Facts { tier: action.tier, drift, asks: None, stopped }, &rules);
+        let decision = policy::decide(&policy::Facts { tier: action.tier, profile: action.profile, drift, asks: None, stopped }, &rules);
         Ok(Standing { decision, drift })
     }
 }
@@ -232,7 +234,11 @@ impl Moded {
 fn stopped_by(decision: &Decision) -> Option<&SwitchScope> {
     decision.tightened.iter().find_map(|reason| match reason {
         Reason::Stopped { scope } => Some(scope),
-        Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Drift { .. } | Reason::Gate { .. } => None,
+        Reason::DangerIsNeverAllowed
+        | Reason::PackageNeverUnattended
+        | Reason::Band { .. }
+        | Reason::Drift { .. }
+        | Reason::Gate { .. } => None,
     })
 }
 

@@ -4,11 +4,11 @@ use crate::admit::Admitted;
 use crate::catalogue::Definition;
 use crate::record::Ending;
 use crate::{Error, Pipeline};
-use countersign_core::action::Class;
+use countersign_core::action::{Class, Profile};
 use countersign_core::decision::Drift;
 use countersign_core::invocation::{DeniedBy, Failure};
 use countersign_core::ledger::{Finished, NewDrift, Pin, Row, Wording};
-use countersign_core::{Action, ActionId, Digest, OrgId, Principal, Status};
+use countersign_core::{Action, ActionId, Digest, OrgId, Principal, Status, Tier};
 use std::sync::Arc;
 
 impl Pipeline {
@@ -88,7 +88,8 @@ impl Pipeline {
             structural: definition.structural,
             textual: definition.textual,
             text: policy::digest::textual_body(&definition.action),
-            is_never_granted: definition.action.tier.class() == Class::Danger,
+            is_never_granted: definition.action.tier.class() == Class::Danger
+                || (definition.action.tier >= Tier::R3 && definition.action.profile != Profile::InProcess),
         }))
     }
 

@@ -79,6 +79,7 @@ impl Gated {
             scope: request.scope.clone(),
             bounds: request.bounds.clone(),
             commands: request.commands.clone(),
+            meter: Default::default(),
             failure: None,
             denied_by: None,
             reason: request.reason.as_deref().map(policy::redact_text),

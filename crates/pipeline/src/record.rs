@@ -377,6 +377,21 @@ enum Recorded {
     RulesChanged,
 }
 
+/// Under what isolation it ran, as the sandbox itself tells.
+fn sandbox_of(ending: &Ending) -> Sandbox {
+    let mut sandbox = Sandbox::none(ending.profile.clone());
+    let Some(facts) = ending.invocation.meter.facts() else {
+        return sandbox;
+    };
+    let text = |name: &str| facts[name].as_str().map(str::to_owned);
+    let texts = |name: &str| Some(facts[name].as_array()?.iter().filter_map(|text| text.as_str().map(str::to_owned)).collect());
+    sandbox.cgroup_backend = text("cgroup_backend");
+    sandbox.seccomp_sha256 = text("seccomp_sha256");
+    sandbox.landlock_abi = facts["landlock_abi"].as_u64().and_then(|abi| u32::try_from(abi).ok());
+    (sandbox.namespaces, sandbox.degraded) = (texts("namespaces"), texts("degraded"));
+    sandbox
+}
+
 fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
     let invocation = &ending.invocation;
     let ended_at = invocation.ended_at.unwrap_or(invocation.created_at);
@@ -384,7 +399,7 @@ fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
     let measured = Measured {
         execution: ending.execution,
         quality_thousandths: ending.quality_thousandths,
-        cpu_ms: 0,
+        cpu_ms: invocation.meter.cpu_ms().unwrap_or(0),
         cpu_budget_ms: ending.timeout_ms,
         exec_ms,
         timeout_ms: ending.timeout_ms,
@@ -410,7 +425,7 @@ fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
         policy_slice: ending.policy_slice,
         decision: invocation.decision.clone(),
         approval: ending.approval.clone(),
-        sandbox: Sandbox { profile: ending.profile.clone() },
+        sandbox: sandbox_of(ending),
         outputs: ending.outputs,
         artifacts: Vec::new(),
         evidence: ending.evidence,
@@ -420,7 +435,7 @@ fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
         reverses: invocation.reverses.clone(),
         settled: invocation.aftermath.settled.clone(),
         // Code inside the server shares its processor time with every other call: there is no honest figure for one.
-        cost: Cost { cpu_ms: None },
+        cost: Cost { cpu_ms: invocation.meter.cpu_ms() },
         timing: Timing {
             queued_ms: invocation.started_at.map_or(0, |started| started.millis_since(invocation.created_at)),
             exec_ms,

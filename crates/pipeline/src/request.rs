@@ -5,13 +5,14 @@ use crate::catalogue::Catalogue;
 use crate::policies::Compiled;
 use crate::stage::Stages;
 use crate::waiters::Waiters;
+use countersign_core::checks::Commands;
 use countersign_core::effect::{Bounds, Scope};
 use countersign_core::fault::Faults;
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::Ledger;
 use countersign_core::limiter::RateLimiter;
-use countersign_core::source::Source;
+use countersign_core::source::{Shelf, Source};
 use countersign_core::{Clock, Invocation, InvocationId, Principal, Random, SessionId, Timestamp, limits, random_bytes};
 use parking_lot::Mutex;
 use policy::scan::Label;
@@ -83,6 +84,10 @@ pub struct Ports {
     pub random: Arc<dyn Random>,
     /// Given away: from here on only the pipeline can reach them.
     pub sources: Vec<Arc<dyn Source>>,
+    /// More of them, that come and go.
+    pub shelf: Option<Arc<dyn Shelf>>,
+    /// Runs what a call wants checked; absent: nothing is.
+    pub commands: Option<Arc<dyn Commands>>,
     pub faults: Faults,
 }
 
@@ -118,6 +123,7 @@ pub(crate) struct Inner {
     pub(crate) catalogue: Catalogue,
     pub(crate) compiled: Compiled,
     pub(crate) settings: Settings,
+    pub(crate) commands: Option<Arc<dyn Commands>>,
     pub(crate) faults: Faults,
     pub(crate) stages: Stages,
     pub(crate) waiters: Waiters,
@@ -132,16 +138,17 @@ pub(crate) struct Inner {
 
 impl Pipeline {
     pub fn new(ports: Ports, settings: Settings) -> Self {
-        let Ports { ledger, keyring, limiter, clock, random, sources, faults } = ports;
+        let Ports { ledger, keyring, limiter, clock, random, sources, shelf, commands, faults } = ports;
         let inner = Inner {
             ledger,
             keyring,
             limiter,
             clock,
             random,
-            catalogue: Catalogue::new(sources),
+            catalogue: Catalogue::new(sources, shelf),
             compiled: Compiled::default(),
             settings,
+            commands,
             faults,
             stages: Stages::new(),
             waiters: Waiters::default(),

@@ -24,7 +24,8 @@ impl Pipeline {
     pub(crate) async fn validate(&self, resolved: Resolved) -> Result<Validated, Error> {
         let _timed = self.timed(Stage::Validate);
         self.check_revertible(&resolved).await?;
-        let errors = errors_of(&resolved);
+        let mut errors = errors_of(&resolved);
+        errors.extend(self.refused_commands(&resolved));
         if !errors.is_empty() {
             return Err(Error::InvalidParams { action: resolved.action().id.to_string(), errors });
         }
@@ -32,6 +33,20 @@ impl Pipeline {
             return Err(Error::DryRunUnsupported { action: resolved.action().id.to_string() });
         }
         self.validated_as_it_is(resolved).await
+    }
+
+    /// A command that would not be run is refused before the effect, not after it.
+    fn refused_commands(&self, resolved: &Resolved) -> Vec<ParamError> {
+        let request = &resolved.admitted.request;
+        let refusal = |command: &String| match &self.inner.commands {
+            Some(commands) => commands.refusal(command, &request.scope),
+            None => Some("this server runs no commands".to_owned()),
+        };
+        let refused = request.commands.iter().enumerate().filter_map(|(position, command)| {
+            let why = refusal(command)?;
+            Some(ParamError { pointer: format!("/verification/commands/{position}"), message: format!("the command is refused: {why}") })
+        });
+        refused.collect()
     }
 
     /// The call with its digests, whether or not its params fit.

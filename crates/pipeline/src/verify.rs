@@ -74,6 +74,7 @@ impl Pipeline {
                 }
             }
         }
+        checks.extend(self.ask_to_run_commands(done.subject()).await);
         Some(checks)
     }
 }

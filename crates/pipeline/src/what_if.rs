@@ -174,7 +174,13 @@ fn decided(call: &Call<'_>, recorded: &Invocation, tried: Tried<'_>) -> (Fate, V
         }
     }
     let rules = policy::Rules { version: 0, modes: tried.modes, band: call.space.band, policies: None };
-    let facts = policy::Facts { tier: call.action.tier, drift: call.drift, asks: policy::asking(&gates), stopped: None };
+    let facts = policy::Facts {
+        tier: call.action.tier,
+        profile: call.action.profile,
+        drift: call.drift,
+        asks: policy::asking(&gates),
+        stopped: None,
+    };
     let decision = policy::decide(&facts, &rules);
     let fate = match (policy::denied(&gates), decision.mode) {
         (Some(_), _) | (None, Mode::Deny) => Fate::Denied,
@@ -196,7 +202,11 @@ fn because(gates: &[GateVerdict], decision: &Decision) -> String {
 fn recorded_drift(recorded: &Invocation) -> Drift {
     let drift = recorded.decision.tightened.iter().find_map(|reason| match reason {
         Reason::Drift { drift } => Some(*drift),
-        Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Gate { .. } | Reason::Stopped { .. } => None,
+        Reason::DangerIsNeverAllowed
+        | Reason::PackageNeverUnattended
+        | Reason::Band { .. }
+        | Reason::Gate { .. }
+        | Reason::Stopped { .. } => None,
     });
     drift.unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! The mode of a call: the first row of the cascade, then only stricter. And whether a grant may stand in for a person.
 
-use countersign_core::action::Class;
+use countersign_core::action::{Class, Profile};
 use countersign_core::decision::{Drift, Gate, GateVerdict, Lock, ModeSource, Reason, Verdict};
 use countersign_core::ledger::{ModeRow, ModeRows};
 use countersign_core::switch::SwitchScope;
@@ -10,6 +10,8 @@ use countersign_core::{Band, Decision, Digest, Mode, Tier};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub tier: Tier,
+    /// What it executes in: anything but the server itself runs code of others.
+    pub profile: Profile,
     pub drift: Drift,
     /// A gate that lets the call pass only with a person, as `asking` finds it.
     pub asks: Option<Gate>,
@@ -35,6 +37,9 @@ pub fn decide(facts: &Facts, rules: &Rules) -> Decision {
     if facts.tier.class() == Class::Danger {
         decision = decision.at_least(Mode::RequireApproval, Reason::DangerIsNeverAllowed);
     }
+    if is_package_risk(facts) {
+        decision = decision.at_least(Mode::RequireApproval, Reason::PackageNeverUnattended);
+    }
     decision = decision.at_least(tolerated(rules.band, facts.tier), Reason::Band { band: rules.band });
     if facts.drift != Drift::None {
         decision = decision.at_least(Mode::RequireApproval, Reason::Drift { drift: facts.drift });
@@ -54,9 +59,15 @@ pub fn decide(facts: &Facts, rules: &Rules) -> Decision {
 pub fn is_grantable(decision: &Decision, facts: &Facts, rules: &Rules) -> bool {
     decision.mode == Mode::RequireApproval
         && facts.tier.class() != Class::Danger
+        && !is_package_risk(facts)
         && facts.drift == Drift::None
         && facts.asks != Some(Gate::Safety)
         && rules.band != Band::Black
+}
+
+/// Code of others that writes beyond what can be undone.
+fn is_package_risk(facts: &Facts) -> bool {
+    facts.profile != Profile::InProcess && facts.tier >= Tier::R3
 }
 
 /// The gate that asks for a person. Of several it is the one that no grant answers, else the first.

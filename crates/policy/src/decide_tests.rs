@@ -1,6 +1,7 @@
 //! The cascade and everything that tightens it: by example, by property, and cell by cell against the table in the docs.
 
 use super::*;
+use countersign_core::action::Profile;
 use proptest::prelude::*;
 
 const DOCS: &str = include_str!("../../../docs/concepts/decision-table.md");
@@ -15,7 +16,7 @@ fn rules(automation: Option<Mode>, org: Option<Mode>) -> Rules {
 }
 
 fn facts(tier: Tier) -> Facts {
-    Facts { tier, drift: Drift::None, asks: None, stopped: None }
+    Facts { tier, profile: Profile::InProcess, drift: Drift::None, asks: None, stopped: None }
 }
 
 fn check(tier: Tier, rules: &Rules, expected: &Decision) {
@@ -79,7 +80,7 @@ fn an_explicit_row_makes_danger_approvable_and_says_that_it_was_tightened() {
 
 #[test]
 fn what_raised_the_mode_is_named_in_order_and_what_did_not_is_not() {
-    let facts = Facts { tier: Tier::R1, drift: Drift::Structural, asks: Some(Gate::Consent), stopped: None };
+    let facts = Facts { tier: Tier::R1, profile: Profile::InProcess, drift: Drift::Structural, asks: Some(Gate::Consent), stopped: None };
     let allowed = rules(None, None);
     let decision = decide(&facts, &allowed);
     assert_eq!(decision.tightened, [Reason::Drift { drift: Drift::Structural }], "the gate asks for no more than the drift");
@@ -104,8 +105,15 @@ fn any_rules() -> impl Strategy<Value = Rules> {
 
 fn any_facts() -> impl Strategy<Value = Facts> {
     let asks = prop::option::of(prop::sample::select(&Gate::ALL[..]));
-    (prop::sample::select(&Tier::ALL[..]), prop::sample::select(&Drift::ALL[..]), asks, any::<bool>())
-        .prop_map(|(tier, drift, asks, stopped)| Facts { tier, drift, asks, stopped: stopped.then_some(SwitchScope::Org) })
+    (prop::sample::select(&Tier::ALL[..]), prop::sample::select(&Drift::ALL[..]), asks, any::<bool>()).prop_map(
+        |(tier, drift, asks, stopped)| Facts {
+            tier,
+            profile: Profile::InProcess,
+            drift,
+            asks,
+            stopped: stopped.then_some(SwitchScope::Org),
+        },
+    )
 }
 
 proptest! {
@@ -166,6 +174,24 @@ proptest! {
     }
 }
 
+#[test]
+fn a_package_at_r3_or_r4_runs_for_nobody_but_a_person() {
+    for tier in Tier::ALL {
+        for profile in [Profile::InProcess, Profile::Default, Profile::HighIsolation] {
+            let facts = Facts { profile, ..facts(tier) };
+            let rules = rules(None, Some(Mode::Allow));
+            let decision = decide(&facts, &rules);
+            let asks = tier == Tier::R4 || (tier == Tier::R3 && profile != Profile::InProcess);
+            assert_eq!(decision.mode, if asks { Mode::RequireApproval } else { Mode::Allow }, "{tier} {profile:?}");
+            assert!(!asks || !is_grantable(&decision, &facts, &rules), "{tier} {profile:?}");
+        }
+    }
+    let facts = Facts { profile: Profile::Default, ..facts(Tier::R3) };
+    let decision = decide(&facts, &rules(None, Some(Mode::Allow)));
+    assert_eq!(decision.tightened, [Reason::PackageNeverUnattended]);
+    assert!(!is_grantable(&decide(&facts, &rules(None, None)), &facts, &rules(None, None)));
+}
+
 /// Every cell of the table in the docs: a row for each band and tier, a column for each mode, drift and grant.
 #[test]
 fn every_cell_is_what_the_docs_say() {
@@ -178,7 +204,7 @@ fn every_cell_is_what_the_docs_say() {
         let (band, tier) = (Band::parse(words[0]).unwrap(), Tier::ALL.into_iter().find(|tier| tier.as_str() == words[1]).unwrap());
         for (column, expected) in columns.iter().zip(&words[2..]) {
             for drift in column.drifts {
-                let facts = Facts { tier, drift: *drift, asks: None, stopped: None };
+                let facts = Facts { tier, profile: Profile::InProcess, drift: *drift, asks: None, stopped: None };
                 let rules = Rules { band, ..rules(None, column.mode) };
                 let decision = decide(&facts, &rules);
                 let found = cell(&decision, column.has_grant && is_grantable(&decision, &facts, &rules));
@@ -208,7 +234,7 @@ fn every_cell_of_a_gate_that_asks_is_what_the_docs_say() {
                 if band != Band::Green && column.mode == Some(Mode::Allow) {
                     continue;
                 }
-                let facts = Facts { tier, drift: Drift::None, asks, stopped: None };
+                let facts = Facts { tier, profile: Profile::InProcess, drift: Drift::None, asks, stopped: None };
                 let rules = Rules { band, ..rules(None, column.mode) };
                 let decision = decide(&facts, &rules);
                 let found = cell(&decision, column.has_grant && is_grantable(&decision, &facts, &rules));

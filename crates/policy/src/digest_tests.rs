@@ -38,6 +38,7 @@ fn action(params_schema: Value) -> Action {
         preview: Preview::Supported,
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::InProcess,
     }
 }

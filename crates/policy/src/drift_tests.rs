@@ -28,6 +28,7 @@ fn action() -> Action {
         preview: Preview::Unsupported,
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::Default,
     }
 }

@@ -35,6 +35,7 @@ pub(crate) fn action(id: &str, tier: Tier, effects: &[Effect], requires: &[&str]
         preview: Preview::Supported,
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::InProcess,
     })
 }

@@ -31,6 +31,7 @@ fn action(tier: Tier, effects: &[Effect]) -> Action {
         preview: Preview::Unsupported,
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::Default,
     }
 }

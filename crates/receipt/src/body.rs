@@ -362,7 +362,25 @@ pub struct PolicyVerdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sandbox {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_backend: Option<String>,
+    /// What the operator allowed to be missing, and was; absent where nothing ran in a sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub landlock_abi: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespaces: Option<Vec<String>>,
     pub profile: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seccomp_sha256: Option<String>,
+}
+
+impl Sandbox {
+    /// Of what ran inside the server, or not at all.
+    pub const fn none(profile: String) -> Self {
+        Self { cgroup_backend: None, degraded: None, landlock_abi: None, namespaces: None, profile, seccomp_sha256: None }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,17 +2,23 @@
 
 use crate::config::Config;
 use crate::data_dir::{self, Absent, DataDir};
+use crate::jail::SandboxJail;
 use crate::{Error, OsRandom, SystemClock};
+use countersign_core::checks::Commands;
 use countersign_core::fault::Faults;
+use countersign_core::jail::Jail;
 use countersign_core::limiter::RateLimiter;
 use countersign_core::limits::SHUTDOWN_SECONDS;
-use countersign_core::source::Source;
+use countersign_core::source::{Shelf, Source};
 use countersign_core::{Clock, OrgId, Random};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::{Pipeline, Ports, Settings};
-use sources::builtin::files::{Files, FilesConfig};
+use sources::builtin::files::Files;
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
+use sources::command::CommandRunner;
+use sources::package::{Packages, PackagesConfig};
+use sources::workspace::Place;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Engine, MemoryLimiter, Purpose, RedisLimiter, Store, TimeSource};
@@ -24,6 +30,8 @@ pub struct Parts {
     pub random: Arc<dyn Random>,
     pub clock: Arc<dyn Clock>,
     pub metrics: Option<PrometheusHandle>,
+    /// What can be installed; absent where there is none.
+    pub packages: Option<Arc<Packages>>,
 }
 
 /// The parts, shared by every request.
@@ -39,6 +47,10 @@ impl App {
 
     pub(crate) fn store(&self) -> &Store {
         &self.parts.store
+    }
+
+    pub(crate) fn packages(&self) -> Option<&Arc<Packages>> {
+        self.parts.packages.as_ref()
     }
 
     pub(crate) fn pipeline(&self) -> &Pipeline {
@@ -87,6 +99,11 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     let first = first_org(&store, data).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());
+    let place = Place::open(&data.workspace(), &data.snapshots()).map_err(|error| Error::Source(error.to_string()))?;
+    let place = Arc::new(place);
+    let sources = builtin_sources(config, &place, &store, &clock, &random)?;
+    let (packages, commands) = packages(config, data, &place, &sources).await?;
+    let packages = Arc::new(packages);
     let pipeline = Pipeline::new(
         Ports {
             ledger: Arc::new(store.clone()),
@@ -94,14 +111,16 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
             limiter: limiter(config, &clock).await?,
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
-            sources: builtin_sources(config, data, &store, &clock, &random)?,
+            sources,
+            shelf: Some(Arc::clone(&packages) as Arc<dyn Shelf>),
+            commands: Some(commands),
             faults: faults(),
         },
         Settings::default(),
     );
     // The redaction rules compile at first use: here, not in the first caller's time.
     let _warm = policy::redact_text("warming the redaction rules up");
-    Ok((Parts { store, pipeline, random, clock, metrics }, first))
+    Ok((Parts { store, pipeline, random, clock, metrics, packages: Some(packages) }, first))
 }
 
 /// A build for development stops dead at the point that `FAULT_POINT` names, so that a test sees what is found afterwards.
@@ -154,16 +173,40 @@ async fn limiter(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Rate
 
 fn builtin_sources(
     config: &Config,
-    data: &DataDir,
+    place: &Arc<Place>,
     store: &Store,
     clock: &Arc<dyn Clock>,
     random: &Arc<dyn Random>,
 ) -> Result<Vec<Arc<dyn Source>>, Error> {
     let failed = |error: sources::Error| Error::Source(error.to_string());
-    let files = Files::open(FilesConfig { root: data.workspace(), snapshots: data.snapshots() }).map_err(failed)?;
+    let files = Files::on(Arc::clone(place)).map_err(failed)?;
     let http =
         Http::new(HttpConfig { allowed_hosts: config.http_allowed_hosts.clone(), allowed_networks: config.http_allowed_networks.clone() })
             .map_err(failed)?;
     let notify = Notify::new(Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random)).map_err(failed)?;
     Ok(vec![Arc::new(files), Arc::new(http), Arc::new(notify)])
+}
+
+/// What others wrote. The host is looked at only where their code may run.
+async fn packages(
+    config: &Config,
+    data: &DataDir,
+    place: &Arc<Place>,
+    ours: &[Arc<dyn Source>],
+) -> Result<(Packages, Arc<dyn Commands>), Error> {
+    let may_run_code = config.allow_plugin_code_execution;
+    let opened = tokio::task::spawn_blocking(move || if may_run_code { SandboxJail::open() } else { SandboxJail::closed() }).await;
+    let jail = Arc::new(opened.map_err(|error| Error::Source(error.to_string()))?);
+    let commands: Arc<dyn Commands> =
+        Arc::new(CommandRunner::new(config.command_allowlist.clone(), Arc::clone(&jail) as Arc<dyn Jail>, place.folder().to_owned()));
+    let opened = Packages::open(PackagesConfig {
+        folder: data.packages(),
+        place: Arc::clone(place),
+        jail,
+        commands: Arc::clone(&commands),
+        may_run_code,
+        taken: ours.iter().map(|source| source.id().clone()).collect(),
+        faults: faults(),
+    });
+    opened.map(|packages| (packages, commands)).map_err(|error| Error::Source(error.to_string()))
 }

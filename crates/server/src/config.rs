@@ -4,6 +4,7 @@ use countersign_core::limits;
 use ipnet::IpNet;
 use serde::Deserialize;
 use sources::builtin::http::HostRule;
+use sources::command::AllowedCommand;
 use std::path::{Path, PathBuf};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
@@ -29,6 +30,10 @@ pub struct Config {
     pub log_level: Targets,
     /// Where the master key is read from; absent: `master.key` inside `data`, made at first start.
     pub master_key_file: Option<PathBuf>,
+    /// Whether code of packages may run, in the sandbox. Without it they are listed, and calls of them are refused.
+    pub allow_plugin_code_execution: bool,
+    /// The commands that may verify an effect.
+    pub command_allowlist: Vec<AllowedCommand>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -68,6 +73,8 @@ struct File {
     database: Option<String>,
     redis: Option<String>,
     master_key_file: Option<PathBuf>,
+    allow_plugin_code_execution: Option<bool>,
+    command_allowlist: Option<Vec<String>>,
     #[serde(default)]
     http: HttpSection,
     #[serde(default)]
@@ -103,6 +110,7 @@ impl Config {
         let data = flags.data.or(env.data).unwrap_or_else(|| DEFAULT_DATA.into());
         let file = read_file(flags.config.or(env.config), &data)?;
         let hosts = env.http_allowed_hosts.or(file.http.allowed_hosts).unwrap_or_default();
+        let commands = env.command_allowlist.or(file.command_allowlist).unwrap_or_default();
         let networks = env.http_allowed_networks.or(file.http.allowed_networks).unwrap_or_default();
         Ok(Self {
             listen: flags.listen.or(env.listen).or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.into()),
@@ -117,6 +125,8 @@ impl Config {
             log_format: env.log_format.or(file.log.format),
             log_level: log_level(env.log_level.or(file.log.level).as_deref().unwrap_or("info"))?,
             master_key_file: env.master_key_file.or(file.master_key_file),
+            allow_plugin_code_execution: env.allow_plugin_code_execution.or(file.allow_plugin_code_execution).unwrap_or(false),
+            command_allowlist: parse_all("command_allowlist", &commands)?,
             data,
         })
     }
@@ -139,6 +149,8 @@ struct Environment {
     log_format: Option<LogFormat>,
     log_level: Option<String>,
     master_key_file: Option<PathBuf>,
+    allow_plugin_code_execution: Option<bool>,
+    command_allowlist: Option<Vec<String>>,
 }
 
 /// The variables the server reads, without their prefix `COUNTERSIGN_`.
@@ -154,6 +166,8 @@ const VARIABLES: &[&str] = &[
     "LOG_FORMAT",
     "LOG_LEVEL",
     "MASTER_KEY_FILE",
+    "ALLOW_PLUGIN_CODE_EXECUTION",
+    "COMMAND_ALLOWLIST",
 ];
 
 impl Environment {
@@ -185,6 +199,11 @@ impl Environment {
                 }
                 "LOG_LEVEL" => read.log_level = Some(value),
                 "MASTER_KEY_FILE" => read.master_key_file = Some(value.into()),
+                "ALLOW_PLUGIN_CODE_EXECUTION" => {
+                    let word = value.parse().map_err(|_| ConfigError::InvalidValue { name, message: "expected `true` or `false`".into() });
+                    read.allow_plugin_code_execution = Some(word?);
+                }
+                "COMMAND_ALLOWLIST" => read.command_allowlist = Some(list()),
                 client if CLIENT_VARIABLES.contains(&client) => {}
                 _ => {
                     let known = VARIABLES.iter().map(|known| format!("COUNTERSIGN_{known}")).collect::<Vec<_>>().join(", ");

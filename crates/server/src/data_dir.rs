@@ -45,6 +45,10 @@ impl DataDir {
         self.path.join("snapshots")
     }
 
+    pub(crate) fn packages(&self) -> PathBuf {
+        self.path.join("packages")
+    }
+
     pub(crate) fn write_owner_token(&self, token: &Secret<String>) -> Result<(), Error> {
         write_private(&self.owner_token_file(), format!("{}\n", token.expose()).as_bytes()).map_err(|error| unusable(&self.path, &error))
     }

@@ -17,6 +17,7 @@ mod links;
 mod listener;
 mod modes;
 mod page;
+mod packages;
 mod pages;
 mod policies;
 mod problem;
@@ -129,6 +130,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(quarantines::discard))
         .routes(routes!(canaries::list, canaries::add))
         .routes(routes!(canaries::remove))
+        .routes(routes!(packages::list))
+        .routes(routes!(packages::install, packages::remove))
         .routes(routes!(users::list, users::create))
         .routes(routes!(users::change))
         .routes(routes!(users::disable))

@@ -3,9 +3,11 @@
 
 pub mod config;
 pub mod http;
+pub mod packages;
 
 mod compose;
 mod data_dir;
+mod jail;
 mod loops;
 mod ports;
 mod telemetry;
@@ -13,6 +15,7 @@ mod telemetry;
 pub use compose::{App, Parts, open_store, open_store_unchanged};
 pub use config::{Config, ConfigError, Flags, LogFormat};
 pub use http::openapi_json;
+pub use jail::{HostProbe, look_at_host};
 pub use ports::{OsRandom, SystemClock};
 pub use telemetry::{init_logs, init_metrics};
 

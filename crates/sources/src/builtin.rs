@@ -5,11 +5,11 @@ pub mod files;
 pub mod http;
 pub mod notify;
 
-use countersign_core::source::{CallContext, Error};
+use crate::words::refused;
+use countersign_core::source::Error;
 use countersign_core::{ActionId, SourceId};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// The version every definition here carries until one of them changes.
 const VERSION: &str = "1.0.0";
@@ -31,34 +31,11 @@ fn unknown_action(action: &ActionId) -> Error {
     refused("unknown_action", format!("there is no action `{action}`"))
 }
 
-fn refused(code: &'static str, message: impl Into<String>) -> Error {
-    Error::Refused { code, message: message.into() }
-}
-
-fn failed(code: &'static str, message: impl Into<String>) -> Error {
-    Error::Failed { code, message: message.into() }
-}
-
-/// How long a source lets a call take: a little less than its caller does, so that the source's own words are heard.
-fn patience(context: &CallContext) -> Duration {
-    Duration::from_millis(context.timeout_ms - (context.timeout_ms / 10).min(250))
-}
-
 /// The schema of an object that has these properties and no others.
 fn object_schema(properties: Value, required: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// A caller's text as it may stand in a message: without what could hide or rewrite the rest, and not for pages.
-fn shown(text: &str) -> String {
-    const CHARS_MAX: usize = 120;
-    let mut shown: String = text.chars().take(CHARS_MAX).flat_map(char::escape_debug).collect();
-    if text.chars().nth(CHARS_MAX).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
 #[cfg(test)]
 #[path = "builtin_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -4,17 +4,19 @@ use super::files::{Files, FilesConfig};
 use super::http::{Http, HttpConfig};
 use super::notify::Notify;
 use super::*;
+use crate::words::patience;
 use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::effect::Scope;
 use countersign_core::notification::{Notification, Notifier};
-use countersign_core::source::{Output, Source};
+use countersign_core::source::{CallContext, Output, Source};
 use countersign_core::{Action, Future, InvocationId, OrgId, SessionId, SpaceId, Tier, Timestamp, ledger};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use testkit::{FixedClock, SeededRandom};
 
 /// The context of a first attempt; every invocation is a new one.
-pub(super) fn context() -> CallContext {
+pub(crate) fn context() -> CallContext {
     static INVOCATIONS: AtomicU64 = AtomicU64::new(1);
     let mut random = [0; 10];
     random[2..].copy_from_slice(&INVOCATIONS.fetch_add(1, Ordering::SeqCst).to_be_bytes());
@@ -30,6 +32,8 @@ pub(super) fn context() -> CallContext {
         failed_checks: Vec::new(),
         scope: Scope::default(),
         progress: None,
+        code: None,
+        meter: Default::default(),
         trace_id: "trace".to_owned(),
     }
 }

@@ -1,8 +1,14 @@
-//! Where actions come from. Today: the builtin sources `files`, `http` and `notify`, each behind the port `core::source`.
+//! Where actions come from: the builtin sources `files`, `http` and `notify`, and installed packages, each behind the port
+//! `core::source`.
 //! The only crate that opens outbound connections for actions and the only one that touches a workspace.
 //! Errors of a call are `core::source::Error`; the `Error` here is about a source that could not be set up.
 
 pub mod builtin;
+pub mod command;
 mod error;
+pub mod package;
+mod program;
+mod words;
+pub mod workspace;
 
 pub use error::Error;

@@ -60,6 +60,7 @@ pub fn action(id: &str) -> Action {
         preview: Preview::Unsupported,
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::InProcess,
     }
 }
@@ -78,6 +79,8 @@ pub fn context() -> CallContext {
         failed_checks: Vec::new(),
         scope: Scope::default(),
         progress: None,
+        code: None,
+        meter: Default::default(),
         trace_id: "0123456789abcdef0123456789abcdef".into(),
     }
 }

@@ -161,7 +161,7 @@ async fn effects_asked_for(owner: &Client, url: &str) -> HashMap<String, String>
     }
 }
 
-async fn verify(owner: &Client, url: &str, folder: &Path) -> receipt::verify::Report {
+pub(crate) async fn verify(owner: &Client, url: &str, folder: &Path) -> receipt::verify::Report {
     let export = owner.http.get(format!("{url}/api/v1/receipts/export")).bearer_auth(&owner.token);
     let export = export.send().await.unwrap().text().await.unwrap();
     let pinned = receipt::key::PublicKey::from_pem(&std::fs::read_to_string(folder.join("receipt.pub")).unwrap()).unwrap();
@@ -313,7 +313,7 @@ impl Serving {
         Self::spawn(command)
     }
 
-    fn spawn(mut command: Command) -> Self {
+    pub(crate) fn spawn(mut command: Command) -> Self {
         command.env("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "1000000").env("COUNTERSIGN_LOG_LEVEL", "off").stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -328,14 +328,14 @@ impl Serving {
     }
 
     /// SIGKILL: no handler, no flush, no goodbye.
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "these tests are about a process that dies")]
-fn new_command(program: &str) -> Command {
+pub(crate) fn new_command(program: &str) -> Command {
     Command::new(program)
 }
 
@@ -353,6 +353,10 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    pub(crate) fn new(token: String) -> Self {
+        Self { http: reqwest::Client::new(), token }
+    }
+
     /// An error means the server is gone: the call was not acknowledged.
     pub(crate) async fn send(&self, url: &str, method: reqwest::Method, path: &str, body: Value) -> Result<(u16, Value), reqwest::Error> {
         let mut request = self.http.request(method, format!("{url}/api/v1/{path}")).bearer_auth(&self.token);

@@ -14,6 +14,8 @@ mod help;
 mod identity;
 mod journey;
 mod output;
+mod package_crash;
+mod packages;
 mod permission;
 mod policies;
 mod prompts;

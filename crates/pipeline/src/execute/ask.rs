@@ -45,6 +45,8 @@ impl<'a> Subject<'a> {
             failed_checks: Vec::new(),
             scope: scope.clone(),
             progress: None,
+            meter: self.invocation.meter.clone(),
+            code: self.definition.action.package_sha256,
             trace_id: trace_id.clone(),
         }
     }
@@ -103,6 +105,23 @@ impl Pipeline {
         let new = Arc::new(Semaphore::new(self.inner.settings.calls_per_source_max));
         slots.insert(source.to_owned(), Arc::clone(&new));
         new
+    }
+
+    /// What the caller wants to see succeed after the effect, each as a check.
+    pub(crate) async fn ask_to_run_commands(&self, subject: Subject<'_>) -> Vec<Check> {
+        let mut checks = Vec::new();
+        for command in &subject.invocation.commands {
+            let context = subject.context();
+            let ran = match &self.inner.commands {
+                Some(commands) => {
+                    let asked = async { Ok(commands.run(&context, command).await) };
+                    self.bounded(&subject, &context, asked).await
+                }
+                None => Ok(Check::failed(command, "this server runs no commands")),
+            };
+            checks.push(ran.unwrap_or_else(|error| Check::failed(command, error.to_string())));
+        }
+        checks
     }
 
     async fn bounded<T>(

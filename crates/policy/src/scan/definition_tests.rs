@@ -27,6 +27,7 @@ fn action(id: &str, title: &str, description: &str, params_schema: Value) -> Act
         preview: Preview::Unsupported,
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::Default,
     }
 }

@@ -82,10 +82,15 @@ struct RowBefore {
     row: Option<Row>,
 }
 
+/// The profile of code that is ours.
+pub(super) const IN_PROCESS: &str = "in_process";
+
 /// A decision that an entry claims.
 pub(super) struct Claim<'a> {
     decision: &'a Decision,
     tier: Tier,
+    /// What it was executed in; empty where it never came to that.
+    profile: &'a str,
     action: &'a ActionId,
     space: &'a SpaceId,
     principal: &'a PrincipalId,
@@ -108,10 +113,11 @@ enum When {
 
 impl<'a> Claim<'a> {
     pub(super) fn of_intent(intent: &'a IntentBody) -> Self {
-        let IntentBody { decision, tier, action, space, principal, invocation_id, purpose, .. } = intent;
+        let IntentBody { decision, tier, profile, action, space, principal, invocation_id, purpose, .. } = intent;
         Self {
             decision,
             tier: *tier,
+            profile,
             action,
             space,
             principal,
@@ -130,6 +136,7 @@ impl<'a> Claim<'a> {
         Self {
             decision,
             tier: *tier,
+            profile: &receipt.sandbox.profile,
             action,
             space,
             principal,
@@ -148,10 +155,22 @@ impl<'a> Claim<'a> {
         }
     }
 
+    /// Whether code of others was to run. Where the entry does not say in what, the decision's own word is taken: it only tightens.
+    fn is_package(&self) -> bool {
+        match self.profile {
+            "" => self.decision.tightened.contains(&Reason::PackageNeverUnattended),
+            profile => profile != IN_PROCESS,
+        }
+    }
+
     fn drift(&self) -> Drift {
         let drifted = self.decision.tightened.iter().find_map(|reason| match reason {
             Reason::Drift { drift } => Some(*drift),
-            Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Gate { .. } | Reason::Stopped { .. } => None,
+            Reason::DangerIsNeverAllowed
+            | Reason::PackageNeverUnattended
+            | Reason::Band { .. }
+            | Reason::Gate { .. }
+            | Reason::Stopped { .. } => None,
         });
         drifted.unwrap_or_default()
     }
@@ -159,14 +178,22 @@ impl<'a> Claim<'a> {
     fn asks(&self) -> Option<Gate> {
         self.decision.tightened.iter().find_map(|reason| match reason {
             Reason::Gate { gate } => Some(*gate),
-            Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Drift { .. } | Reason::Stopped { .. } => None,
+            Reason::DangerIsNeverAllowed
+            | Reason::PackageNeverUnattended
+            | Reason::Band { .. }
+            | Reason::Drift { .. }
+            | Reason::Stopped { .. } => None,
         })
     }
 
     fn stopped(&self) -> Option<&SwitchScope> {
         self.decision.tightened.iter().find_map(|reason| match reason {
             Reason::Stopped { scope } => Some(scope),
-            Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Drift { .. } | Reason::Gate { .. } => None,
+            Reason::DangerIsNeverAllowed
+            | Reason::PackageNeverUnattended
+            | Reason::Band { .. }
+            | Reason::Drift { .. }
+            | Reason::Gate { .. } => None,
         })
     }
 }
@@ -355,7 +382,10 @@ struct Seen {
 }
 
 fn found(claim: &Claim<'_>, seen: &Seen) -> Found {
-    let decision = Decision { rules_version: claim.decision.rules_version, ..decide(claim.tier, claim.drift(), claim.asks(), seen) };
+    let decision = Decision {
+        rules_version: claim.decision.rules_version,
+        ..decide(claim.tier, claim.is_package(), claim.drift(), claim.asks(), seen)
+    };
     let decision = match claim.stopped() {
         Some(scope) => decision.at_least(Mode::Deny, Reason::Stopped { scope: scope.clone() }),
         None => decision,
@@ -370,7 +400,7 @@ fn found(claim: &Claim<'_>, seen: &Seen) -> Found {
 }
 
 /// The cascade, and what tightens it. Written again here, so that a receipt is not checked by the code that made it.
-fn decide(tier: Tier, drift: Drift, asks: Option<Gate>, seen: &Seen) -> Decision {
+fn decide(tier: Tier, is_package: bool, drift: Drift, asks: Option<Gate>, seen: &Seen) -> Decision {
     let decided = |row: Row, source| Decision::new(row.mode, source, Some(row.version));
     let mut decision = match (seen.automation, seen.org) {
         (Some(row), Some(org)) if org.lock == Lock::Locked && row.mode < org.mode => decided(org, ModeSource::OrgDefault),
@@ -380,6 +410,9 @@ fn decide(tier: Tier, drift: Drift, asks: Option<Gate>, seen: &Seen) -> Decision
     };
     if tier.class() == TierClass::Danger {
         decision = decision.at_least(Mode::RequireApproval, Reason::DangerIsNeverAllowed);
+    }
+    if is_package && tier >= Tier::R3 {
+        decision = decision.at_least(Mode::RequireApproval, Reason::PackageNeverUnattended);
     }
     let (runs_up_to, asks_up_to) = match seen.band {
         Band::Green => (Some(Tier::R4), Tier::R4),
@@ -516,6 +549,7 @@ mod tests {
             let claim = Claim {
                 decision: &decision,
                 tier: Tier::R2,
+                profile: IN_PROCESS,
                 action: &action,
                 space: &space,
                 principal: &principal,
@@ -566,16 +600,17 @@ mod tests {
                 moments.push((next, None));
             }
             let (seen, _) = &moments[seen.index(moments.len())];
-            let decision = decide(tier, Drift::None, None, seen);
+            let decision = decide(tier, false, Drift::None, None, seen);
             let slice = policy_slice(seen, BUILTIN_RULES_BEFORE, None);
             let expected = moments.iter().any(|(moment, until)| {
                 until.is_none_or(|until: u64| until + 5 >= asked_at)
-                    && decide(tier, Drift::None, None, moment) == decision
+                    && decide(tier, false, Drift::None, None, moment) == decision
                     && policy_slice(moment, BUILTIN_RULES_BEFORE, None) == slice
             });
             let claim = Claim {
                 decision: &decision,
                 tier,
+                profile: IN_PROCESS,
                 action: &action,
                 space: &space,
                 principal: &principal,
@@ -609,6 +644,7 @@ mod tests {
             let claim = Claim {
                 decision: &decision,
                 tier,
+                profile: IN_PROCESS,
                 action: &action,
                 space: &space,
                 principal: &principal,
@@ -624,5 +660,6 @@ mod tests {
         check(Tier::R0, Reason::Gate { gate: Gate::Abac }, Mode::Deny, false);
         check(Tier::R2, Reason::Drift { drift: Drift::Textual }, Mode::RequireApproval, false);
         check(Tier::R0, Reason::Band { band: Band::Red }, Mode::RequireApproval, false);
+        check(Tier::R3, Reason::PackageNeverUnattended, Mode::RequireApproval, false);
     }
 }

@@ -2,6 +2,7 @@
 //! A grant must have been given before its use, by as many people as the space asks for, cover the call, and not be used more
 //! often than it says.
 
+use super::decisions::IN_PROCESS;
 use super::{Class, Finding};
 use crate::body::{IntentBody, ReceiptBody, RuleChange, SpaceBody, Terms};
 use countersign_core::action::Class as TierClass;
@@ -10,7 +11,7 @@ use countersign_core::effect::Purpose;
 use countersign_core::grant::GrantScope;
 use countersign_core::session::Quorum;
 use countersign_core::switch::SwitchScope;
-use countersign_core::{ActionId, Band, GrantId, InvocationId, PrincipalId, SessionId, SpaceId, Status, Timestamp, UserId};
+use countersign_core::{ActionId, Band, GrantId, InvocationId, PrincipalId, SessionId, SpaceId, Status, Tier, Timestamp, UserId};
 use std::collections::{BTreeSet, HashMap};
 
 #[derive(Default)]
@@ -161,6 +162,8 @@ impl Given {
             Some("was given for another definition")
         } else if intent.tier.class() == TierClass::Danger {
             Some("cannot cover what destroys")
+        } else if intent.tier >= Tier::R3 && intent.profile != IN_PROCESS {
+            Some("cannot cover what a package does at this tier")
         } else {
             intent.decision.tightened.iter().find_map(unanswerable)
         }
@@ -175,7 +178,11 @@ const fn unanswerable(reason: &Reason) -> Option<&'static str> {
         Reason::Gate { gate: Gate::Safety } => Some(CONTENT),
         Reason::Drift { .. } => Some("cannot cover a definition that has changed since its review"),
         Reason::Band { band: Band::Black } => Some("cannot cover a call in a black space"),
-        Reason::DangerIsNeverAllowed | Reason::Band { .. } | Reason::Gate { .. } | Reason::Stopped { .. } => None,
+        Reason::DangerIsNeverAllowed
+        | Reason::PackageNeverUnattended
+        | Reason::Band { .. }
+        | Reason::Gate { .. }
+        | Reason::Stopped { .. } => None,
     }
 }
 

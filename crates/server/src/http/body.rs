@@ -5,7 +5,7 @@ use api::Code;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
-use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS, REASON_CHARS_MAX};
+use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS, PACKAGE_BODY_BYTES_MAX, REASON_CHARS_MAX};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,6 +14,9 @@ use std::time::Duration;
 /// A JSON body; absent or malformed is an error.
 pub(super) struct Strict<T>(pub(super) T);
 
+/// A JSON body that holds a package's files.
+pub(super) struct Large<T>(pub(super) T);
+
 /// A JSON body that may be absent.
 pub(super) struct OrEmpty<T>(pub(super) T);
 
@@ -21,13 +24,25 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Strict<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
-        let typed = is_json(&request);
-        let bytes = read(request.into_body()).await?;
-        if !typed {
-            return Err(Refusal::new(Code::UnsupportedMediaType, "the body must be JSON").hint("send `content-type: application/json`"));
-        }
-        shape(parse(&bytes)?).map(Self)
+        strict(request, BODY_BYTES_MAX).await.map(Self)
     }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Large<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        strict(request, PACKAGE_BODY_BYTES_MAX).await.map(Self)
+    }
+}
+
+async fn strict<T: DeserializeOwned>(request: Request, bytes_max: usize) -> Result<T, Refusal> {
+    let typed = is_json(&request);
+    let bytes = read(request.into_body(), bytes_max).await?;
+    if !typed {
+        return Err(Refusal::new(Code::UnsupportedMediaType, "the body must be JSON").hint("send `content-type: application/json`"));
+    }
+    shape(parse(&bytes)?)
 }
 
 impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OrEmpty<T> {
@@ -35,7 +50,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OrEmpty<T
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
         let typed = is_json(&request);
-        let bytes = read(request.into_body()).await?;
+        let bytes = read(request.into_body(), BODY_BYTES_MAX).await?;
         if bytes.is_empty() {
             return Ok(Self(T::default()));
         }
@@ -62,12 +77,12 @@ pub(super) fn reason_of(reason: &str) -> Result<String, Refusal> {
     Err(Refusal::new(Code::InvalidRequest, format!("`reason` must have 1 to {REASON_CHARS_MAX} characters")))
 }
 
-async fn read(body: Body) -> Result<Bytes, Refusal> {
-    let limited = Limited::new(body, BODY_BYTES_MAX);
+async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
+    let limited = Limited::new(body, bytes_max);
     match tokio::time::timeout(Duration::from_secs(BODY_READ_SECONDS), limited.collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            Err(Refusal::new(Code::BodyTooLarge, format!("the body is larger than {BODY_BYTES_MAX} bytes")))
+            Err(Refusal::new(Code::BodyTooLarge, format!("the body is larger than {bytes_max} bytes")))
         }
         Ok(Err(_)) => Err(Refusal::new(Code::InvalidRequest, "the body could not be read to its end")),
         Err(_) => Err(Refusal::new(Code::RequestTimeout, format!("the body did not arrive within {BODY_READ_SECONDS} seconds"))),

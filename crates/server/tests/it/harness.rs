@@ -205,11 +205,14 @@ impl TestServer {
                 clock: Arc::clone(&shared),
                 random: Arc::clone(&random),
                 sources,
+                shelf: None,
+                commands: None,
                 faults: at.faults(),
             },
             Settings { retry_base_ms: 1, retry_cap_ms: 2, calls_per_source_max: CALLS_PER_SOURCE, ..Settings::default() },
         );
-        let app = App::new(Parts { store: store.clone(), pipeline: pipeline.clone(), random, clock: shared, metrics: metrics() });
+        let app =
+            App::new(Parts { store: store.clone(), pipeline: pipeline.clone(), random, clock: shared, metrics: metrics(), packages: None });
         let listener = server::http::listen("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", server::http::address_of(&listener, ""));
         let (stop, stopped) = oneshot::channel();

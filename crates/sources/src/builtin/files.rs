@@ -2,37 +2,26 @@
 //! What a write or a delete replaces is kept first, by digest, so that it can be taken back.
 //! Read `path` (which spellings are accepted), then `workspace` (how they are opened), then the verbs.
 
-mod commitment;
 mod definition;
 mod delete;
-mod diff;
-mod evidence;
 mod list;
-mod outcome;
-mod path;
 mod read;
-mod regular;
-mod snapshot;
-mod staged;
-mod visit;
-mod workers;
-mod workspace;
 mod write;
 
 use crate::builtin::{read_params, source_id, unknown_action};
-use commitment::blocking;
+use crate::workspace::Place;
+use crate::workspace::commitment::blocking;
+use crate::workspace::evidence::{self, Evidence, Found};
+use crate::workspace::staged;
+use crate::workspace::workers::Workers;
 use countersign_core::effect::{Check, Reconciled};
 use countersign_core::source::{CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
-use evidence::{Evidence, Found};
 use serde_json::Value;
-use snapshot::Snapshots;
 use std::path::PathBuf;
 use std::sync::Arc;
-use workers::Workers;
-use workspace::Workspace;
 
-pub use workspace::Spelling;
+pub use crate::workspace::root::Spelling;
 
 /// Where the workspace is, and where replaced content is kept. Neither may lie inside the other.
 #[derive(Clone, Debug)]
@@ -55,24 +44,19 @@ const READING_THREADS: usize = 2;
 /// Writes wait for the disk, and more at once than this get in each other's way.
 const WRITING_THREADS: usize = 8;
 
-/// What the verbs work on.
-struct Place {
-    workspace: Workspace,
-    snapshots: Snapshots,
-}
-
 impl Files {
     /// Opens both folders, makes them (0700) where they are absent, and removes what a crash left half-written.
     pub fn open(config: FilesConfig) -> Result<Self, crate::Error> {
-        workspace::make_folder(&config.root)?;
-        workspace::make_folder(&config.snapshots)?;
-        workspace::check_apart(&config.root, &config.snapshots)?;
-        let place = Place { workspace: Workspace::open(&config.root)?, snapshots: Snapshots::open(&config.snapshots)? };
-        let workers = |name, threads| Workers::start(name, threads).map_err(|error| crate::Error::Threads { message: error.to_string() });
+        Self::on(Arc::new(Place::open(&config.root, &config.snapshots)?))
+    }
+
+    /// The same on folders that are open, for whoever shares them.
+    pub fn on(place: Arc<Place>) -> Result<Self, crate::Error> {
+        let workers = |name, threads| Workers::start("files", name, threads);
         Ok(Self {
             id: source_id("files")?,
             actions: definition::actions()?,
-            place: Arc::new(place),
+            place,
             reading: workers("files-reading", READING_THREADS)?,
             writing: workers("files-writing", WRITING_THREADS)?,
         })

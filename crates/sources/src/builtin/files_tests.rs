@@ -1,8 +1,8 @@
 //! `files` against a real workspace with hostile neighbours.
 
-use super::path::tests::{NOT_ALLOWED, OUTSIDE};
 use super::*;
 use crate::builtin::tests::{call, preview};
+use crate::workspace::path::tests::{NOT_ALLOWED, OUTSIDE};
 use countersign_core::effect::Scope;
 use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_READ_BYTES_MAX, FILE_SNAPSHOT_BYTES_MAX, FILE_WRITE_BYTES_MAX};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
@@ -386,7 +386,7 @@ async fn a_reader_sees_the_old_text_or_the_new_one_and_never_neither() {
 async fn a_write_that_was_given_up_leaves_nothing_behind() {
     let scratch = Scratch::new();
     scratch.put("x", "before");
-    let commitment = commitment::Commitment::new();
+    let commitment = crate::workspace::commitment::Commitment::new("files");
     commitment.abandon();
     let before = picture(&scratch.root());
     for path in ["x", "new/folders/y"] {
@@ -611,7 +611,7 @@ fn what_a_crash_left_is_removed_and_nothing_else() {
 async fn a_folder_removed_under_a_write_fails_it_cleanly() {
     let scratch = Scratch::new();
     scratch.put("a/x", "before");
-    let path = path::WorkspacePath::parse("a/y").unwrap();
+    let path = crate::workspace::path::WorkspacePath::parse("a/y").unwrap();
     let reached = scratch.files.place.workspace.reach(&path, path.folders()).unwrap();
     fs::remove_dir_all(scratch.root().join("a")).unwrap();
     let staged = staged::Staged::create(&reached.folder, ".countersign-t", Mode::RUSR, &path);
@@ -657,7 +657,7 @@ fn only_small_regular_files_of_the_same_disk_are_read_in_place() {
     symlink(scratch.outside(), scratch.root().join("out")).unwrap();
     rustix::fs::mknodat(CWD, scratch.root().join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     let workspace = &scratch.files.place.workspace;
-    let at_hand = |path: &str| workspace.is_at_hand(&super::path::WorkspacePath::parse(path).unwrap());
+    let at_hand = |path: &str| workspace.is_at_hand(&crate::workspace::path::WorkspacePath::parse(path).unwrap());
     // Looked up once, so that the kernel knows the names. Which disk this is, the machine decides: where it is not a local one,
     // nothing is at hand.
     assert_eq!(scratch.content("a/small.txt"), "small");

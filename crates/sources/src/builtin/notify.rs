@@ -1,6 +1,7 @@
 //! `notify`: a message to the people of the org, shown inside the product as plain text.
 
-use crate::builtin::{VERSION, action_id, failed, object_schema, read_params, refused, source_id, unknown_action};
+use crate::builtin::{VERSION, action_id, object_schema, read_params, source_id, unknown_action};
+use crate::words::{failed, refused};
 use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
 use countersign_core::limits::{NOTIFICATION_BODY_CHARS_MAX, NOTIFICATION_TITLE_CHARS_MAX};
 use countersign_core::notification::{Notification, Notifier};
@@ -128,6 +129,7 @@ fn definition() -> Result<Action, crate::Error> {
         preview: Preview::Unsupported,
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::InProcess,
     })
 }

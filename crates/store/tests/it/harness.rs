@@ -3,6 +3,7 @@
 use countersign_core::decision::ModeSource;
 use countersign_core::effect::{Aftermath, Bounds, Purpose, Scope};
 use countersign_core::invocation::{Answer, Beyond, Binding, Deadline, Digests, Intention};
+use countersign_core::jail::Meter;
 use countersign_core::ledger::{
     Approval, Approve, ArchivedDefinition, Begin, BeginAgain, Begun, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse, Hold,
     KeyFate, Ledger, NewReservation, Row,
@@ -243,6 +244,7 @@ impl Tenant {
             bounds: Bounds::default(),
             commands: Vec::new(),
             announced: None,
+            meter: Meter::default(),
             attempts: 0,
             created_at: self.clock.now(),
             started_at: None,
@@ -374,7 +376,7 @@ impl Tenant {
             policy_slice: sha256(NO_MODE_ROWS),
             decision: invocation.decision.clone(),
             approval: approved(invocation),
-            sandbox: Sandbox { profile: "in_process".into() },
+            sandbox: Sandbox::none("in_process".into()),
             outputs: Some(Outputs { digest: sha256("outputs"), bytes: 7, withheld: false }),
             artifacts: Vec::new(),
             evidence: None,

@@ -18,10 +18,30 @@ pub(super) fn check(flags: ServerFlags, environment: &Environment) -> Vec<Findin
         Ok(config) => {
             findings.push(Finding::ok("settings", format!("they read well; a server here listens on {}", config.listen)));
             findings.extend(data_folder(config.data_dir(), config.master_key_file.as_deref()));
+            findings.extend(sandbox(config.allow_plugin_code_execution));
         }
         Err(failure) => findings.push(Finding::broken("settings", failure.message).fix("correct the file or the variable that is named")),
     }
     findings.extend(contexts(environment));
+    findings
+}
+
+/// What the host offers to confine code with. Where none runs, what is missing is only worth a look.
+fn sandbox(runs_code: bool) -> Vec<Finding> {
+    let (probes, profiles) = server::look_at_host();
+    let mut findings: Vec<_> = probes
+        .iter()
+        .map(|probe| {
+            let found = format!("{}: {}; {}", probe.name, probe.value, probe.consequence);
+            if probe.disables.is_empty() { Finding::ok("sandbox", found) } else { Finding::look("sandbox", found) }
+        })
+        .collect();
+    let code = if runs_code { "code of packages runs" } else { "code of packages is not run" };
+    findings.push(match (profiles.is_empty(), runs_code) {
+        (true, true) => Finding::broken("sandbox", "no profile can be had here, and packages are to run"),
+        (true, false) => Finding::look("sandbox", format!("no profile can be had here; {code}")),
+        (false, _) => Finding::ok("sandbox", format!("profiles that can be had: {}; {code}", profiles.join(", "))),
+    });
     findings
 }
 

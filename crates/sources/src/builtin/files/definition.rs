@@ -40,6 +40,7 @@ fn read_text() -> Result<Action, crate::Error> {
         preview: Preview::Unsupported,
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::InProcess,
     })
 }
@@ -84,6 +85,7 @@ fn list() -> Result<Action, crate::Error> {
         preview: Preview::Unsupported,
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::InProcess,
     })
 }
@@ -126,6 +128,7 @@ fn write_text() -> Result<Action, crate::Error> {
         // The difference shows what the file holds now.
         preview_reads: Some(action_id("files.read_text")?),
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::InProcess,
     })
 }
@@ -155,6 +158,7 @@ fn delete() -> Result<Action, crate::Error> {
         // The difference shows what the file holds now.
         preview_reads: Some(action_id("files.read_text")?),
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::InProcess,
     })
 }

@@ -1,13 +1,13 @@
 //! `files.delete`: keeps the content, then removes the name.
 
-use super::Place;
-use super::commitment::Commitment;
-use super::evidence::{Evidence, check_scope};
-use super::outcome::{changed, content_changed, unchanged};
-use super::path::WorkspacePath;
-use super::regular::Regular;
-use super::workspace::sync_folder;
-use crate::builtin::{refused, shown};
+use crate::words::{refused, shown};
+use crate::workspace::Place;
+use crate::workspace::commitment::Commitment;
+use crate::workspace::evidence::{Evidence, check_scope};
+use crate::workspace::outcome::{changed, content_changed, unchanged};
+use crate::workspace::path::WorkspacePath;
+use crate::workspace::regular::Regular;
+use crate::workspace::root::sync_folder;
 use countersign_core::Digest;
 use countersign_core::effect::Scope;
 use countersign_core::source::{Error, Output};
@@ -33,6 +33,7 @@ pub(super) fn prepare(place: &Place, params: &Delete, scope: &Scope, temporary: 
         previous_sha256: Some(digest),
         new_sha256: None,
         mode: Some(file.mode.as_raw_mode()),
+        new_mode: None,
         made_folders: Vec::new(),
     })
 }

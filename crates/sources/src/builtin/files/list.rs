@@ -1,9 +1,9 @@
 //! `files.list`
 
-use super::Place;
-use super::outcome::unchanged;
-use super::path::{WorkspacePath, is_reserved};
-use super::visit::{Descend, Seen, visit};
+use crate::workspace::Place;
+use crate::workspace::outcome::unchanged;
+use crate::workspace::path::{WorkspacePath, is_reserved};
+use crate::workspace::visit::{Descend, Seen, visit};
 use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_LIST_VISITED_MAX};
 use countersign_core::source::{Error, Output};
 use rustix::fs::FileType;

@@ -1,9 +1,9 @@
 //! `files.read_text`
 
-use super::Place;
-use super::path::WorkspacePath;
-use super::regular::Regular;
-use crate::builtin::{refused, shown};
+use crate::words::{refused, shown};
+use crate::workspace::Place;
+use crate::workspace::path::WorkspacePath;
+use crate::workspace::regular::Regular;
 use countersign_core::Digest;
 use countersign_core::limits::FILE_READ_BYTES_MAX;
 use countersign_core::source::{Error, Output};
@@ -27,7 +27,7 @@ pub(super) fn read_text(place: &Place, params: &ReadText) -> Result<Output, Erro
     let path = WorkspacePath::parse(&params.path)?;
     let reached = place.workspace.reach(&path, path.folders())?;
     if !reached.missing.is_empty() {
-        return Err(super::outcome::unchanged(Errno::NOENT, path.as_str()));
+        return Err(crate::workspace::outcome::unchanged(Errno::NOENT, path.as_str()));
     }
     let content = Regular::get(&place.workspace, &reached.folder, &path)?.read(FILE_READ_BYTES_MAX)?;
     let digest = Digest::new(Sha256::digest(&content).into());

@@ -1,25 +1,25 @@
 //! `files.write_text`: staged beside its target, the old content kept, then one rename. The file is old or new, never mixed.
 
-use super::Place;
-use super::commitment::Commitment;
-use super::diff::Diff;
-use super::evidence::{Evidence, check_scope};
-use super::outcome::{changed, content_changed, unchanged};
-use super::path::WorkspacePath;
-use super::regular::Regular;
-use super::staged::Staged;
-use super::workspace::{FOLDER, Reached, open_beneath, sync_folder};
-use crate::builtin::{refused, shown};
+use crate::words::{refused, shown};
+use crate::workspace::Place;
+use crate::workspace::commitment::Commitment;
+use crate::workspace::diff::Diff;
+use crate::workspace::evidence::{Evidence, check_scope};
+use crate::workspace::made::MadeFolders;
+use crate::workspace::outcome::{changed, content_changed, unchanged};
+use crate::workspace::path::WorkspacePath;
+use crate::workspace::regular::Regular;
+use crate::workspace::root::{Reached, sync_folder};
+use crate::workspace::staged::Staged;
 use countersign_core::Digest;
 use countersign_core::effect::Scope;
 use countersign_core::limits::{FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX};
 use countersign_core::source::{Error, Output};
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use std::os::fd::OwnedFd;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,6 +42,7 @@ pub(super) fn prepare(place: &Place, params: &WriteText, scope: &Scope, temporar
         previous_sha256: planned.previous.as_ref().map(|(_, digest)| *digest),
         new_sha256: Some(planned.new),
         mode: planned.previous.as_ref().map(|(file, _)| file.mode.as_raw_mode()),
+        new_mode: None,
         made_folders: path.last_folders(planned.reached.missing.len()),
     })
 }
@@ -152,46 +153,5 @@ impl<'p> Planned<'p> {
             return Err(content_changed(path.as_str()));
         }
         Ok(Self { reached, previous, new: Digest::new(Sha256::digest(&params.text).into()) })
-    }
-}
-
-/// Folders a write had to make, each with the one it was made in. Dropped before the write is in place, they are removed again.
-struct MadeFolders(Vec<(OwnedFd, String)>);
-
-impl MadeFolders {
-    /// Makes what is missing; answers the innermost folder too.
-    fn make(reached: Reached<'_>, path: &WorkspacePath) -> Result<(OwnedFd, Self), Error> {
-        let failed = |errno| unchanged(errno, path.as_str());
-        let mut made = Self(Vec::new());
-        let mut folder = reached.folder;
-        for name in reached.missing {
-            let is_new = match rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(0o755)) {
-                Ok(()) => true,
-                // Someone was faster. If what they made is a folder we use it; if it is a link, opening it refuses.
-                Err(Errno::EXIST) => false,
-                Err(errno) => return Err(failed(errno)),
-            };
-            let inner = open_beneath(&folder, name, FOLDER, Mode::empty());
-            let synced = sync_folder(&folder);
-            if is_new {
-                made.0.push((folder, name.to_owned()));
-            }
-            synced.map_err(failed)?;
-            folder = inner.map_err(failed)?;
-        }
-        Ok((folder, made))
-    }
-
-    fn keep(mut self) {
-        self.0.clear();
-    }
-}
-
-impl Drop for MadeFolders {
-    fn drop(&mut self) {
-        for (outer, name) in self.0.drain(..).rev() {
-            // Fails where something is in it by now, and then it stays, rightly.
-            let _ = rustix::fs::unlinkat(&outer, &name, AtFlags::REMOVEDIR);
-        }
     }
 }

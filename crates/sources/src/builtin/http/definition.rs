@@ -34,6 +34,7 @@ fn get() -> Result<Action, crate::Error> {
         preview: Preview::Unsupported,
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::InProcess,
     })
 }
@@ -67,6 +68,7 @@ fn request() -> Result<Action, crate::Error> {
         preview: Preview::Unsupported,
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
         profile: Profile::InProcess,
     })
 }

@@ -8,7 +8,7 @@ use super::host_rule::{HostRule, Scheme};
 use super::resolver::CheckedResolver;
 use super::target::{Target, address_not_allowed};
 use crate::Error as SetupError;
-use crate::builtin::{failed, patience, refused};
+use crate::words::{failed, patience, refused};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use countersign_core::limits::{HTTP_CONNECT_MS, HTTP_REDIRECTS_MAX, HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX};

@@ -1,6 +1,6 @@
 //! Which headers a caller may set: none that would change where the request ends or how it is framed.
 
-use crate::builtin::{refused, shown};
+use crate::words::{refused, shown};
 use countersign_core::limits::{HTTP_HEADER_VALUE_BYTES_MAX, HTTP_HEADERS_MAX};
 use countersign_core::source::Error;
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};

@@ -3,7 +3,7 @@
 
 use super::address::AddressRule;
 use super::host_rule::HostRule;
-use crate::builtin::{refused, shown};
+use crate::words::{refused, shown};
 use countersign_core::limits::HTTP_URL_BYTES_MAX;
 use countersign_core::source::Error;
 use std::net::IpAddr;

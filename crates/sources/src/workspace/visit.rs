@@ -1,32 +1,32 @@
 //! Walks a folder without following links and without recursion, so that neither loops nor depth can hold it up.
 
-use super::workspace::{FOLDER, open_beneath};
+use super::root::{FOLDER, open_beneath};
 use rustix::fs::{AtFlags, Dir, FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
 /// One entry on the way.
-pub(super) struct Seen<'a> {
+pub(crate) struct Seen<'a> {
     /// The folder that holds it.
-    pub(super) folder: &'a OwnedFd,
-    pub(super) name: &'a CStr,
+    pub(crate) folder: &'a OwnedFd,
+    pub(crate) name: &'a CStr,
     /// Relative to the workspace; `None` if a name in it is not UTF-8.
-    pub(super) path: Option<&'a str>,
-    pub(super) kind: FileType,
-    pub(super) bytes: u64,
+    pub(crate) path: Option<&'a str>,
+    pub(crate) kind: FileType,
+    pub(crate) bytes: u64,
 }
 
 /// Whether the walk goes into a folder it has just shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Descend {
+pub(crate) enum Descend {
     Into,
     Past,
 }
 
 /// Shows every entry below `start` (empty: the root) until `visited_max`; answers how many it has shown.
 /// A folder inside that cannot be read, because it vanished or is a link by now, is passed by.
-pub(super) fn visit(root: &OwnedFd, start: &str, visited_max: usize, mut each: impl FnMut(&Seen<'_>) -> Descend) -> Result<usize, Errno> {
+pub(crate) fn visit(root: &OwnedFd, start: &str, visited_max: usize, mut each: impl FnMut(&Seen<'_>) -> Descend) -> Result<usize, Errno> {
     let mut visited = 0;
     let mut ahead = vec![start.to_owned()];
     while let Some(path) = ahead.pop() {

@@ -2,7 +2,7 @@
 
 use super::outcome::{unchanged, unchanged_io};
 use super::path::{RESERVED_PREFIX, WorkspacePath};
-use super::workspace::open_beneath;
+use super::root::open_beneath;
 use countersign_core::source::{CallContext, Error};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -11,12 +11,12 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 
 /// The reserved name one attempt writes under: an invocation's id is unpredictable, and no two attempts share one.
-pub(super) fn temporary_name(context: &CallContext) -> String {
+pub(crate) fn temporary_name(context: &CallContext) -> String {
     format!("{RESERVED_PREFIX}-{}-{}", context.invocation, context.attempt)
 }
 
 /// A file that is not in place yet; dropped without that, it is removed.
-pub(super) struct Staged<'a> {
+pub(crate) struct Staged<'a> {
     folder: &'a OwnedFd,
     temporary: &'a str,
     path: &'a WorkspacePath,
@@ -25,31 +25,31 @@ pub(super) struct Staged<'a> {
 
 impl<'a> Staged<'a> {
     /// Starts an empty file in `folder`; `path` is what errors are about.
-    pub(super) fn create(folder: &'a OwnedFd, temporary: &'a str, mode: Mode, path: &'a WorkspacePath) -> Result<Self, Error> {
+    pub(crate) fn create(folder: &'a OwnedFd, temporary: &'a str, mode: Mode, path: &'a WorkspacePath) -> Result<Self, Error> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW;
         let file = open_beneath(folder, temporary, flags, mode).map_err(|errno| unchanged(errno, path.as_str()))?;
         Ok(Self { folder, temporary, path, file: file.into() })
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.file.write_all(bytes).map_err(|error| unchanged_io(&error, self.path.as_str()))
     }
 
-    pub(super) fn set_mode(&self, mode: Mode) -> Result<(), Error> {
+    pub(crate) fn set_mode(&self, mode: Mode) -> Result<(), Error> {
         rustix::fs::fchmod(&self.file, mode).map_err(|errno| unchanged(errno, self.path.as_str()))
     }
 
-    pub(super) fn sync(&self) -> Result<(), Error> {
+    pub(crate) fn sync(&self) -> Result<(), Error> {
         rustix::fs::fsync(&self.file).map_err(|errno| unchanged(errno, self.path.as_str()))
     }
 
     /// Takes the place of `name`, whether or not something is there.
-    pub(super) fn replace(self, name: &str) -> Result<(), Errno> {
+    pub(crate) fn replace(self, name: &str) -> Result<(), Errno> {
         rustix::fs::renameat(self.folder, self.temporary, self.folder, name)
     }
 
     /// Becomes `name`; `EXIST` if something is there by now.
-    pub(super) fn appear(self, name: &str) -> Result<(), Errno> {
+    pub(crate) fn appear(self, name: &str) -> Result<(), Errno> {
         match rustix::fs::renameat_with(self.folder, self.temporary, self.folder, name, RenameFlags::NOREPLACE) {
             // Some network file systems cannot; a second name that must not exist says the same.
             Err(Errno::INVAL | Errno::NOSYS) => self.link(name),
@@ -72,7 +72,7 @@ impl Drop for Staged<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builtin::files::workspace::open_folder;
+    use crate::workspace::root::open_folder;
 
     #[test]
     fn every_way_into_place_leaves_one_file_with_one_name() {

@@ -2,8 +2,8 @@
 
 use super::outcome::{not_regular, unchanged, unchanged_io};
 use super::path::WorkspacePath;
-use super::workspace::{Workspace, open_beneath};
-use crate::builtin::{refused, shown};
+use super::root::{Workspace, open_beneath};
+use crate::words::{refused, shown};
 use countersign_core::Digest;
 use countersign_core::limits::FILE_SNAPSHOT_BYTES_MAX;
 use countersign_core::source::Error;
@@ -18,17 +18,17 @@ use std::os::unix::fs::FileExt;
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// An open regular file with one name; its content is read by position, so readings do not disturb each other.
-pub(super) struct Regular {
+pub(crate) struct Regular {
     file: File,
     path: WorkspacePath,
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Permissions without the set-id bits.
-    pub(super) mode: Mode,
+    pub(crate) mode: Mode,
 }
 
 impl Regular {
     /// The file at `path`, whose folder has been reached already; `None` if there is nothing.
-    pub(super) fn find(workspace: &Workspace, folder: &OwnedFd, path: &WorkspacePath) -> Result<Option<Self>, Error> {
+    pub(crate) fn find(workspace: &Workspace, folder: &OwnedFd, path: &WorkspacePath) -> Result<Option<Self>, Error> {
         const TRIES: usize = 32;
         workspace.check_spelling(folder, path.name(), path)?;
         for _ in 0..TRIES {
@@ -66,12 +66,12 @@ impl Regular {
     }
 
     /// The file at `path`, which must be there.
-    pub(super) fn get(workspace: &Workspace, folder: &OwnedFd, path: &WorkspacePath) -> Result<Self, Error> {
+    pub(crate) fn get(workspace: &Workspace, folder: &OwnedFd, path: &WorkspacePath) -> Result<Self, Error> {
         Self::find(workspace, folder, path)?.ok_or_else(|| unchanged(Errno::NOENT, path.as_str()))
     }
 
     /// The whole content, if it is no longer than `bytes_max`.
-    pub(super) fn read(&self, bytes_max: u64) -> Result<Vec<u8>, Error> {
+    pub(crate) fn read(&self, bytes_max: u64) -> Result<Vec<u8>, Error> {
         let mut content = Vec::with_capacity(usize::try_from(self.bytes.min(bytes_max)).unwrap_or(0));
         self.each_chunk(bytes_max, |chunk| {
             content.extend_from_slice(chunk);
@@ -80,7 +80,7 @@ impl Regular {
         Ok(content)
     }
 
-    pub(super) fn digest(&self) -> Result<Digest, Error> {
+    pub(crate) fn digest(&self) -> Result<Digest, Error> {
         let mut hasher = Sha256::new();
         self.each_chunk(FILE_SNAPSHOT_BYTES_MAX, |chunk| {
             hasher.update(chunk);
@@ -90,7 +90,7 @@ impl Regular {
     }
 
     /// Hands out the content from its beginning; fails when it is longer than `bytes_max`, also if it grows meanwhile.
-    pub(super) fn each_chunk(&self, bytes_max: u64, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+    pub(crate) fn each_chunk(&self, bytes_max: u64, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
         self.check_size(self.bytes, bytes_max)?;
         // One byte more than there should be: a small file that did not grow leaves room, and that is its end.
         let mut chunk = vec![0; usize::try_from(self.bytes + 1).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES)];

@@ -11,7 +11,7 @@ const AROUND: usize = 3;
 const LINE_CHARS_MAX: usize = 400;
 
 /// The steps from one text to another, line by line.
-pub(super) struct Diff<'t> {
+pub(crate) struct Diff<'t> {
     steps: Vec<Step<'t>>,
 }
 
@@ -23,7 +23,7 @@ enum Step<'t> {
 }
 
 impl<'t> Diff<'t> {
-    pub(super) fn of(old: &'t str, new: &'t str) -> Self {
+    pub(crate) fn of(old: &'t str, new: &'t str) -> Self {
         let old: Vec<&str> = old.split_inclusive('\n').collect();
         let new: Vec<&str> = new.split_inclusive('\n').collect();
         let before = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
@@ -35,16 +35,16 @@ impl<'t> Diff<'t> {
         Self { steps }
     }
 
-    pub(super) fn added(&self) -> usize {
+    pub(crate) fn added(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step, Step::Add(_))).count()
     }
 
-    pub(super) fn removed(&self) -> usize {
+    pub(crate) fn removed(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step, Step::Remove(_))).count()
     }
 
     /// Adds the counts and the diff's text to a preview.
-    pub(super) fn describe(&self, preview: &mut Value) {
+    pub(crate) fn describe(&self, preview: &mut Value) {
         let full = self.text();
         let cut = cut(&full);
         preview["added_lines"] = json!(self.added());

@@ -6,7 +6,7 @@ use super::outcome::unchanged;
 use super::path::{RESERVED_PREFIX, WorkspacePath};
 use super::visit::{Descend, Seen, visit};
 use crate::Error as SetupError;
-use crate::builtin::{refused, shown};
+use crate::words::{refused, shown};
 use countersign_core::limits::FILE_LEFTOVERS_VISITED_MAX;
 use countersign_core::source::Error;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
@@ -24,7 +24,7 @@ pub enum Spelling {
     CaseInsensitive,
 }
 
-pub(super) struct Workspace {
+pub(crate) struct Workspace {
     root: OwnedFd,
     spelling: Spelling,
     disk: Disk,
@@ -46,13 +46,13 @@ const LOCAL_DISKS: [u32; 7] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x
 const AT_HAND_BYTES_MAX: u64 = 64 * 1024;
 
 /// How far a path exists: the last folder that is there, and the names of those that are not.
-pub(super) struct Reached<'p> {
-    pub(super) folder: OwnedFd,
-    pub(super) missing: Vec<&'p str>,
+pub(crate) struct Reached<'p> {
+    pub(crate) folder: OwnedFd,
+    pub(crate) missing: Vec<&'p str>,
 }
 
 impl Workspace {
-    pub(super) fn open(path: &Path) -> Result<Self, SetupError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, SetupError> {
         let root = open_folder(path)?;
         open_beneath(&root, ".", FOLDER, Mode::empty()).map_err(|errno| SetupError::NoSafeOpen { message: errno.to_string() })?;
         remove_leftovers(&root);
@@ -61,17 +61,17 @@ impl Workspace {
         Ok(Self { root, spelling, disk, commits: Mutex::new(()) })
     }
 
-    pub(super) const fn spelling(&self) -> Spelling {
+    pub(crate) const fn spelling(&self) -> Spelling {
         self.spelling
     }
 
-    pub(super) const fn root(&self) -> &OwnedFd {
+    pub(crate) const fn root(&self) -> &OwnedFd {
         &self.root
     }
 
     /// Whether a read takes microseconds, less than handing it to another thread: a small file on a local disk, in the root's own
     /// file system, whose names the kernel need not look up. Its content may have to come from the disk, as a database page may.
-    pub(super) fn is_at_hand(&self, path: &WorkspacePath) -> bool {
+    pub(crate) fn is_at_hand(&self, path: &WorkspacePath) -> bool {
         if self.disk == Disk::Elsewhere || self.spelling == Spelling::CaseInsensitive {
             return false;
         }
@@ -86,12 +86,12 @@ impl Workspace {
     }
 
     /// Held from the last look at a file to its change, so that of two calls one sees the other's work.
-    pub(super) fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Walks down `names`, folders of `path`, as far as they exist.
-    pub(super) fn reach<'p>(&self, path: &'p WorkspacePath, names: Vec<&'p str>) -> Result<Reached<'p>, Error> {
+    pub(crate) fn reach<'p>(&self, path: &'p WorkspacePath, names: Vec<&'p str>) -> Result<Reached<'p>, Error> {
         let mut folder = self.root.try_clone().map_err(|error| super::outcome::unchanged_io(&error, path.as_str()))?;
         for (position, name) in names.iter().enumerate() {
             self.check_spelling(&folder, name, path)?;
@@ -105,7 +105,7 @@ impl Workspace {
     }
 
     /// Where case does not tell files apart, only the spelling on disk is accepted: one file, one path.
-    pub(super) fn check_spelling(&self, folder: &OwnedFd, name: &str, path: &WorkspacePath) -> Result<(), Error> {
+    pub(crate) fn check_spelling(&self, folder: &OwnedFd, name: &str, path: &WorkspacePath) -> Result<(), Error> {
         match self.spelling {
             Spelling::CaseSensitive => return Ok(()),
             Spelling::CaseInsensitive => {}
@@ -130,7 +130,7 @@ impl Workspace {
     }
 
     #[cfg(test)]
-    pub(super) const fn pretend(&mut self, spelling: Spelling) {
+    pub(crate) const fn pretend(&mut self, spelling: Spelling) {
         self.spelling = spelling;
     }
 }
@@ -139,10 +139,10 @@ impl Workspace {
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 /// How folders are opened: for reading their names and as the place of changes.
-pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+pub(crate) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// SECURITY: the only way a name in the workspace is opened. The kernel refuses links and climbing out, at every name.
-pub(super) fn open_beneath(folder: impl AsFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_beneath(folder: impl AsFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     const TRIES: usize = 32;
     for _ in 0..TRIES {
         match rustix::fs::openat2(&folder, name, flags | OFlags::CLOEXEC, mode, RESOLVE) {
@@ -160,7 +160,7 @@ fn probe_disk(root: &OwnedFd) -> Disk {
 }
 
 /// Makes names that were added to a folder, or taken from it, outlive a power cut.
-pub(super) fn sync_folder(folder: &OwnedFd) -> Result<(), Errno> {
+pub(crate) fn sync_folder(folder: &OwnedFd) -> Result<(), Errno> {
     match rustix::fs::fsync(folder) {
         // File systems without the notion answer so; there is nothing more to ask of them.
         Err(Errno::INVAL) => Ok(()),
@@ -169,11 +169,11 @@ pub(super) fn sync_folder(folder: &OwnedFd) -> Result<(), Errno> {
 }
 
 /// Makes a configured folder, readable by us alone, where there is none.
-pub(super) fn make_folder(path: &Path) -> Result<(), SetupError> {
+pub(crate) fn make_folder(path: &Path) -> Result<(), SetupError> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| folder_error(path, &error))
 }
 
-pub(super) fn check_apart(root: &Path, snapshots: &Path) -> Result<(), SetupError> {
+pub(crate) fn check_apart(root: &Path, snapshots: &Path) -> Result<(), SetupError> {
     let real = |path: &Path| path.canonicalize().map_err(|error| folder_error(path, &error));
     let (root, snapshots) = (real(root)?, real(snapshots)?);
     if root.starts_with(&snapshots) || snapshots.starts_with(&root) {
@@ -183,13 +183,13 @@ pub(super) fn check_apart(root: &Path, snapshots: &Path) -> Result<(), SetupErro
 }
 
 /// Opens a configured folder. Links are followed here: this path is the operator's.
-pub(super) fn open_folder(path: &Path) -> Result<OwnedFd, SetupError> {
+pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, SetupError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| folder_error(path, &errno.into()))
 }
 
 /// Removes files a crash left half-written: regular files under our reserved names, nothing else.
-pub(super) fn remove_leftovers(folder: &OwnedFd) {
+pub(crate) fn remove_leftovers(folder: &OwnedFd) {
     let mut removed = 0_usize;
     let visited = visit(folder, "", FILE_LEFTOVERS_VISITED_MAX, |seen: &Seen<'_>| {
         let is_ours = seen.kind == FileType::RegularFile && seen.name.to_bytes().starts_with(RESERVED_PREFIX.as_bytes());
@@ -220,6 +220,6 @@ fn probe_spelling(root: &OwnedFd) -> Spelling {
     if still_there && !other_spelling_found { Spelling::CaseSensitive } else { Spelling::CaseInsensitive }
 }
 
-fn folder_error(path: &Path, error: &std::io::Error) -> SetupError {
+pub(crate) fn folder_error(path: &Path, error: &std::io::Error) -> SetupError {
     SetupError::Folder { path: path.display().to_string(), message: error.to_string() }
 }

@@ -5,9 +5,9 @@ use super::commitment::Commitment;
 use super::outcome::{changed, content_changed, unchanged};
 use super::path::WorkspacePath;
 use super::regular::Regular;
+use super::root::sync_folder;
 use super::staged::Staged;
-use super::workspace::sync_folder;
-use crate::builtin::{failed, refused, shown};
+use crate::words::{failed, refused, shown};
 use countersign_core::Digest;
 use countersign_core::effect::{Check, Scope};
 use countersign_core::source::{Error, Output};
@@ -15,27 +15,30 @@ use rustix::fs::{AtFlags, Mode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub(super) const READ_BACK: &str = "read_back";
+pub(crate) const READ_BACK: &str = "read_back";
 
 /// A file as it was, and as it is to be. The content itself is in the snapshots, under its digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Evidence {
-    pub(super) path: String,
+pub(crate) struct Evidence {
+    pub(crate) path: String,
     /// `None`: there was no such file.
-    pub(super) previous_sha256: Option<Digest>,
+    pub(crate) previous_sha256: Option<Digest>,
     /// `None`: there is to be none.
-    pub(super) new_sha256: Option<Digest>,
+    pub(crate) new_sha256: Option<Digest>,
     /// Permissions of the file that was there.
-    pub(super) mode: Option<u32>,
+    pub(crate) mode: Option<u32>,
+    /// Permissions of the file that is to be, where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) new_mode: Option<u32>,
     /// Folders that are made for it, the outermost first.
     #[serde(default)]
-    pub(super) made_folders: Vec<String>,
+    pub(crate) made_folders: Vec<String>,
 }
 
 /// What is found where a change was to be made.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// As it was to be.
     New,
     /// As it was.
@@ -45,16 +48,16 @@ pub(super) enum Found {
 }
 
 impl Evidence {
-    pub(super) fn read(value: &Value) -> Result<Self, Error> {
+    pub(crate) fn read(value: &Value) -> Result<Self, Error> {
         Self::deserialize(value).map_err(|_| failed("evidence_unreadable", "what was kept before the change does not read".to_owned()))
     }
 
-    pub(super) fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         json!(self)
     }
 
     /// A write that changes nothing counts as made.
-    pub(super) fn compare(&self, present: Option<Digest>) -> Found {
+    pub(crate) fn compare(&self, present: Option<Digest>) -> Found {
         if present == self.new_sha256 {
             Found::New
         } else if present == self.previous_sha256 {
@@ -66,7 +69,7 @@ impl Evidence {
 }
 
 /// Where a call may act at most is part of every check.
-pub(super) fn check_scope(scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
+pub(crate) fn check_scope(scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
     if scope.permits(path.as_str()) {
         return Ok(());
     }
@@ -74,7 +77,7 @@ pub(super) fn check_scope(scope: &Scope, path: &WorkspacePath) -> Result<(), Err
 }
 
 /// What a path holds now.
-pub(super) fn present(place: &Place, path: &WorkspacePath) -> Result<Option<Digest>, Error> {
+pub(crate) fn present(place: &Place, path: &WorkspacePath) -> Result<Option<Digest>, Error> {
     let reached = place.workspace.reach(path, path.folders())?;
     if !reached.missing.is_empty() {
         return Ok(None);
@@ -83,13 +86,13 @@ pub(super) fn present(place: &Place, path: &WorkspacePath) -> Result<Option<Dige
 }
 
 /// What is there now, beside what was to be. Waits for a change that is under way.
-pub(super) fn look(place: &Place, evidence: &Evidence) -> Result<Found, Error> {
+pub(crate) fn look(place: &Place, evidence: &Evidence) -> Result<Found, Error> {
     let path = WorkspacePath::parse(&evidence.path)?;
     let _alone = place.workspace.one_at_a_time();
     Ok(evidence.compare(present(place, &path)?))
 }
 
-pub(super) fn verify(place: &Place, evidence: &Evidence) -> Result<Vec<Check>, Error> {
+pub(crate) fn verify(place: &Place, evidence: &Evidence) -> Result<Vec<Check>, Error> {
     Ok(vec![match look(place, evidence)? {
         Found::New => Check::passed(READ_BACK),
         Found::Previous => Check::failed(READ_BACK, format!("`{}` is as it was before", shown(&evidence.path))),
@@ -98,7 +101,7 @@ pub(super) fn verify(place: &Place, evidence: &Evidence) -> Result<Vec<Check>, E
 }
 
 /// Puts back what was there, unless somebody has changed it since. A second time finds it done.
-pub(super) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commitment: &Commitment) -> Result<Output, Error> {
+pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commitment: &Commitment) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&evidence.path)?;
     let restored = || {
         let value = json!({ "restored": path.as_str(), "sha256": evidence.previous_sha256 });
@@ -147,7 +150,7 @@ pub(super) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commit
 }
 
 /// Folders the change was made in, where nothing else is in them by now.
-fn remove_made(place: &Place, evidence: &Evidence) {
+pub(crate) fn remove_made(place: &Place, evidence: &Evidence) {
     for made in evidence.made_folders.iter().rev() {
         let Ok(path) = WorkspacePath::parse(made) else { continue };
         if let Ok(reached) = place.workspace.reach(&path, path.folders())

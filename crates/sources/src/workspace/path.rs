@@ -1,19 +1,19 @@
 //! Which spellings of a path are accepted: exactly one per file, so that rules, approvals and receipts name what is touched.
 //! Pure; what lies behind the spelling is the business of `workspace`.
 
-use crate::builtin::{refused, shown};
+use crate::words::{refused, shown};
 use countersign_core::limits::{FILE_DEPTH_MAX, FILE_NAME_BYTES_MAX, FILE_PATH_BYTES_MAX};
 use countersign_core::source::Error;
 
 /// Names that begin like this are ours: files being written, and the probe for the case of names.
-pub(super) const RESERVED_PREFIX: &str = ".countersign";
+pub(crate) const RESERVED_PREFIX: &str = ".countersign";
 
 /// A path relative to the workspace, in its only accepted spelling: legal names, each divided from the next by one `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct WorkspacePath(String);
+pub(crate) struct WorkspacePath(String);
 
 impl WorkspacePath {
-    pub(super) fn parse(text: &str) -> Result<Self, Error> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let outside = |why: &str| Err(refused("path_outside_workspace", format!("`{}` leaves the workspace: {why}", shown(text))));
         let not_allowed = |why: &str| Err(refused("path_not_allowed", format!("`{}` is not an allowed path: {why}", shown(text))));
         if text.is_empty() {
@@ -50,34 +50,34 @@ impl WorkspacePath {
         }
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The names of the folders on the way, outermost first.
-    pub(super) fn folders(&self) -> Vec<&str> {
+    pub(crate) fn folders(&self) -> Vec<&str> {
         let mut names = self.names();
         names.pop();
         names
     }
 
     /// The paths of the innermost `count` folders on the way, outermost first.
-    pub(super) fn last_folders(&self, count: usize) -> Vec<String> {
+    pub(crate) fn last_folders(&self, count: usize) -> Vec<String> {
         let folders = self.folders();
         (folders.len().saturating_sub(count)..folders.len()).map(|last| folders[..=last].join("/")).collect()
     }
 
-    pub(super) fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         self.0.split('/').collect()
     }
 
     /// The last name.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }
 }
 
-pub(super) fn is_reserved(name: &str) -> bool {
+pub(crate) fn is_reserved(name: &str) -> bool {
     // Compared without case, as the file system below may do.
     name.get(..RESERVED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX))
 }
@@ -107,12 +107,12 @@ fn is_hidden(character: char) -> bool {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
     /// Spellings that leave the workspace, or try to.
-    pub(in super::super) const OUTSIDE: &[&str] = &[
+    pub(crate) const OUTSIDE: &[&str] = &[
         "..",
         "../",
         "../x",
@@ -139,7 +139,7 @@ pub(super) mod tests {
     ];
 
     /// Spellings that stay inside but are not the one accepted.
-    pub(in super::super) const NOT_ALLOWED: &[&str] = &[
+    pub(crate) const NOT_ALLOWED: &[&str] = &[
         "",
         ".",
         "./",

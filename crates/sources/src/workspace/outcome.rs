@@ -1,11 +1,11 @@
 //! What the file system's answers mean to a caller. The only place that knows error numbers.
 
-use crate::builtin::{failed, refused, shown};
+use crate::words::{failed, refused, shown};
 use countersign_core::source::Error;
 use rustix::io::Errno;
 
 /// An error about `path` met before anything was changed.
-pub(super) fn unchanged(errno: Errno, path: &str) -> Error {
+pub(crate) fn unchanged(errno: Errno, path: &str) -> Error {
     let path = shown(path);
     match errno {
         Errno::NOENT => failed("file_not_found", format!("`{path}` does not exist")),
@@ -25,20 +25,20 @@ pub(super) fn unchanged(errno: Errno, path: &str) -> Error {
 }
 
 /// The same for the standard library's errors, which carry the number when it came from the system.
-pub(super) fn unchanged_io(error: &std::io::Error, path: &str) -> Error {
+pub(crate) fn unchanged_io(error: &std::io::Error, path: &str) -> Error {
     unchanged(Errno::from_io_error(error).unwrap_or(Errno::IO), path)
 }
 
 /// An error met after the change was made: it stands, but it may not outlive a power cut.
-pub(super) fn changed(errno: Errno, path: &str) -> Error {
+pub(crate) fn changed(errno: Errno, path: &str) -> Error {
     Error::Broken { source_id: "files".to_owned(), message: format!("`{}` was changed, then the disk answered: {errno}", shown(path)) }
 }
 
-pub(super) fn not_regular(path: &str) -> Error {
+pub(crate) fn not_regular(path: &str) -> Error {
     refused("not_a_regular_file", format!("`{}` is not a regular file", shown(path)))
 }
 
-pub(super) fn content_changed(path: &str) -> Error {
+pub(crate) fn content_changed(path: &str) -> Error {
     refused("content_changed", format!("`{}` is not what the call expects: read it again, then decide; nothing was changed", shown(path)))
 }
 

@@ -3,9 +3,9 @@
 use super::outcome::{content_changed, unchanged, unchanged_io};
 use super::path::WorkspacePath;
 use super::regular::Regular;
+use super::root::{open_beneath, open_folder, remove_leftovers, sync_folder};
 use super::staged::Staged;
-use super::workspace::{open_beneath, open_folder, remove_leftovers, sync_folder};
-use crate::builtin::{failed, shown};
+use crate::words::{failed, shown};
 use countersign_core::Digest;
 use countersign_core::limits::FILE_SNAPSHOT_BYTES_MAX;
 use countersign_core::source::Error;
@@ -19,19 +19,19 @@ use std::path::Path;
 /// Bytes of a snapshot in memory at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-pub(super) struct Snapshots {
+pub(crate) struct Snapshots {
     folder: OwnedFd,
 }
 
 impl Snapshots {
-    pub(super) fn open(path: &Path) -> Result<Self, crate::Error> {
+    pub(crate) fn open(path: &Path) -> Result<Self, crate::Error> {
         let folder = open_folder(path)?;
         remove_leftovers(&folder);
         Ok(Self { folder })
     }
 
     /// Keeps what `file` holds, on disk when this returns. The content must still be the one with this digest.
-    pub(super) fn keep(&self, file: &Regular, digest: Digest, path: &WorkspacePath, temporary: &str) -> Result<(), Error> {
+    pub(crate) fn keep(&self, file: &Regular, digest: Digest, path: &WorkspacePath, temporary: &str) -> Result<(), Error> {
         let mut staged = Staged::create(&self.folder, temporary, Mode::RUSR | Mode::WUSR, path)?;
         let mut hasher = Sha256::new();
         file.each_chunk(FILE_SNAPSHOT_BYTES_MAX, |chunk| {
@@ -46,8 +46,19 @@ impl Snapshots {
         sync_folder(&self.folder).map_err(|errno| unchanged(errno, path.as_str()))
     }
 
+    /// Keeps bytes that are nowhere else yet, on disk when this returns, and answers what they are known by.
+    pub(crate) fn keep_bytes(&self, bytes: &[u8], path: &WorkspacePath, temporary: &str) -> Result<Digest, Error> {
+        let digest = Digest::new(Sha256::digest(bytes).into());
+        let mut staged = Staged::create(&self.folder, temporary, Mode::RUSR | Mode::WUSR, path)?;
+        staged.write(bytes)?;
+        staged.sync()?;
+        staged.replace(&digest.to_string()).map_err(|errno| unchanged(errno, path.as_str()))?;
+        sync_folder(&self.folder).map_err(|errno| unchanged(errno, path.as_str()))?;
+        Ok(digest)
+    }
+
     /// Hands out what was kept of `path` under this digest; it must still have it.
-    pub(super) fn copy(&self, digest: Digest, path: &WorkspacePath, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
+    pub(crate) fn copy(&self, digest: Digest, path: &WorkspacePath, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
         let lost = || failed("snapshot_lost", format!("what `{}` held before is not among the snapshots any more", shown(path.as_str())));
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let opened = open_beneath(&self.folder, &digest.to_string(), flags, Mode::empty()).map_err(|_| lost())?;

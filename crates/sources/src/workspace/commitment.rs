@@ -3,7 +3,7 @@
 //! said no. So a call that is given up early never takes effect later.
 
 use super::workers::Workers;
-use crate::builtin::{failed, patience};
+use crate::words::{failed, patience};
 use countersign_core::source::{CallContext, Error};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,11 +13,14 @@ const BEGUN: u8 = 1;
 const ABANDONED: u8 = 2;
 
 /// Either the work begins its visible step or the caller abandons it; never both.
-pub(super) struct Commitment(AtomicU8);
+pub(crate) struct Commitment {
+    state: AtomicU8,
+    source: &'static str,
+}
 
 /// What the caller may conclude when it stops waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum GivenUp {
+pub(crate) enum GivenUp {
     /// The visible step will not happen.
     InTime,
     /// It has begun, and perhaps ended.
@@ -25,32 +28,32 @@ pub(super) enum GivenUp {
 }
 
 impl Commitment {
-    pub(super) const fn new() -> Self {
-        Self(AtomicU8::new(OPEN))
+    pub(crate) const fn new(source: &'static str) -> Self {
+        Self { state: AtomicU8::new(OPEN), source }
     }
 
     /// Asked right before the step that makes the change visible.
-    pub(super) fn begin(&self) -> Result<(), Error> {
-        match self.0.compare_exchange(OPEN, BEGUN, Ordering::SeqCst, Ordering::SeqCst) {
+    pub(crate) fn begin(&self) -> Result<(), Error> {
+        match self.state.compare_exchange(OPEN, BEGUN, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) | Err(BEGUN) => Ok(()),
-            Err(_) => Err(too_slow()),
+            Err(_) => Err(too_slow(self.source)),
         }
     }
 
     fn is_abandoned(&self) -> bool {
-        self.0.load(Ordering::SeqCst) == ABANDONED
+        self.state.load(Ordering::SeqCst) == ABANDONED
     }
 
-    pub(super) fn abandon(&self) -> GivenUp {
-        match self.0.compare_exchange(OPEN, ABANDONED, Ordering::SeqCst, Ordering::SeqCst) {
+    pub(crate) fn abandon(&self) -> GivenUp {
+        match self.state.compare_exchange(OPEN, ABANDONED, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) | Err(ABANDONED) => GivenUp::InTime,
             Err(_) => GivenUp::TooLate,
         }
     }
 }
 
-fn too_slow() -> Error {
-    Error::Busy { source_id: "files".to_owned(), message: "the disk was too slow for the time given".to_owned(), retry_after_ms: None }
+fn too_slow(source: &str) -> Error {
+    Error::Busy { source_id: source.to_owned(), message: "the disk was too slow for the time given".to_owned(), retry_after_ms: None }
 }
 
 /// Abandons when the caller's future is dropped, whatever the reason.
@@ -63,24 +66,26 @@ impl Drop for Waiting {
 }
 
 /// Runs file work where blocking is allowed, and stops waiting a little before the caller does.
-pub(super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     workers: &Workers,
     context: &CallContext,
     work: impl FnOnce(&Commitment) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    let commitment = Arc::new(Commitment::new());
+    let commitment = Arc::new(Commitment::new(workers.source));
     let waiting = Waiting(commitment.clone());
     // Work that was given up while it waited for a thread is not begun.
-    let worked = workers.run(move || if commitment.is_abandoned() { Err(too_slow()) } else { work(&commitment) });
+    let worked = workers.run(move || if commitment.is_abandoned() { Err(too_slow(commitment.source)) } else { work(&commitment) });
     match tokio::time::timeout(patience(context), worked).await {
         Ok(Ok(result)) => result,
         Ok(Err(_stopped)) => match waiting.0.abandon() {
             GivenUp::InTime => Err(failed("file_io_failed", "the file work stopped, by a bug; nothing was changed".to_owned())),
-            GivenUp::TooLate => Err(Error::Broken { source_id: "files".to_owned(), message: "the file work stopped, by a bug".to_owned() }),
+            GivenUp::TooLate => {
+                Err(Error::Broken { source_id: workers.source.to_owned(), message: "the file work stopped, by a bug".to_owned() })
+            }
         },
         Err(_) => match waiting.0.abandon() {
-            GivenUp::InTime => Err(too_slow()),
-            GivenUp::TooLate => Err(Error::TimedOut { source_id: "files".to_owned(), timeout_ms: context.timeout_ms }),
+            GivenUp::InTime => Err(too_slow(workers.source)),
+            GivenUp::TooLate => Err(Error::TimedOut { source_id: workers.source.to_owned(), timeout_ms: context.timeout_ms }),
         },
     }
 }
@@ -92,7 +97,7 @@ mod tests {
     use std::sync::mpsc;
 
     fn workers() -> Workers {
-        Workers::start("test", 1).unwrap()
+        Workers::start("files", "test", 1).unwrap()
     }
 
     #[tokio::test]

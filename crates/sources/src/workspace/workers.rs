@@ -3,7 +3,6 @@
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
@@ -12,8 +11,10 @@ use tokio::sync::oneshot;
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A fixed number of threads over one queue. They end when it is dropped, once the queue is empty.
-pub(super) struct Workers {
+pub(crate) struct Workers {
     queue: Arc<Queue>,
+    /// Whose work it is, as errors name it.
+    pub(crate) source: &'static str,
 }
 
 #[derive(Default)]
@@ -29,22 +30,23 @@ struct Jobs {
 }
 
 impl Workers {
-    pub(super) fn start(name: &str, threads: usize) -> io::Result<Self> {
-        let workers = Self { queue: Arc::default() };
+    pub(crate) fn start(source: &'static str, name: &str, threads: usize) -> Result<Self, crate::Error> {
+        let workers = Self { queue: Arc::default(), source };
         for _ in 0..threads {
             let queue = Arc::clone(&workers.queue);
-            thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let started = thread::Builder::new().name(name.to_owned()).spawn(move || {
                 while let Some(job) = queue.next() {
                     // One that panics answers nobody, and whoever waits is told so; the thread lives on.
                     let _panicked = catch_unwind(AssertUnwindSafe(job));
                 }
-            })?;
+            });
+            started.map_err(|error| crate::Error::Threads { message: error.to_string() })?;
         }
         Ok(workers)
     }
 
     /// Queues the work. The answer is an error when the work panicked.
-    pub(super) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
+    pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move || {
             let _nobody_waits = answer.send(work());
@@ -83,7 +85,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_is_done_and_work_that_panics_costs_only_itself() {
-        let workers = Workers::start("test", 1).unwrap();
+        let workers = Workers::start("test", "test", 1).unwrap();
         let panicked = workers.run(|| -> u32 { panic!("on purpose") });
         assert_eq!(workers.run(|| 2 + 2).await, Ok(4));
         assert!(panicked.await.is_err());
@@ -91,7 +93,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_queued_is_done_before_the_threads_end() {
-        let workers = Workers::start("test", 2).unwrap();
+        let workers = Workers::start("test", "test", 2).unwrap();
         let answers: Vec<_> = (0..100).map(|n| workers.run(move || n)).collect();
         drop(workers);
         for (n, answer) in answers.into_iter().enumerate() {

@@ -1,0 +1,43 @@
+//! Packages on the wire.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// Every file of a package, by its path in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InstallPackageRequest {
+    pub files: BTreeMap<String, PackageFileBody>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PackageFileBody {
+    /// Its bytes, in base64.
+    pub base64: String,
+    #[serde(default)]
+    pub executable: bool,
+}
+
+/// An installed package.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PackageView {
+    pub name: String,
+    pub actions: Vec<PackageActionView>,
+    /// Why it cannot be used, where it cannot.
+    pub error: Option<String>,
+    /// Whether this server runs the code of packages.
+    pub code_allowed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PackageActionView {
+    pub id: String,
+    pub tier: String,
+    pub title: String,
+    /// Digest of the action's folder: other code is another definition.
+    pub package_sha256: Option<String>,
+    /// The isolation its code runs in.
+    pub profile: String,
+}

@@ -1,0 +1,160 @@
+//! Packages: actions whose code others wrote, written here, tried here, and given to the server.
+
+mod example;
+mod trial;
+
+use crate::args::Agreed;
+use crate::client::Client;
+use crate::commands::Setting;
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Column, Record, Table, Terminal};
+use crate::style::{Tone, clean};
+use api::Page;
+use api::package::{InstallPackageRequest, PackageFileBody, PackageView};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Subcommand;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Package {
+    /// Write a working example, with tests, to begin from
+    #[command(before_help = "Examples:\n  countersign package new notes         makes the folder notes/")]
+    New {
+        /// Lower-case letters, digits, _ and -
+        name: String,
+    },
+    /// Hold a package to the rules, without a server
+    #[command(before_help = "Examples:\n  countersign package check notes/")]
+    Check {
+        dir: PathBuf,
+        #[command(flatten)]
+        named: Named,
+    },
+    /// Run a package's tests in the sandbox, on a throw-away server and workspace
+    #[command(before_help = "Examples:\n  countersign package test notes/        every case of notes/tests/*.json")]
+    Test {
+        dir: PathBuf,
+        #[command(flatten)]
+        named: Named,
+    },
+    /// Give a package to the server; its actions count as reviewed by you
+    #[command(before_help = "Examples:\n  countersign package install notes/\n  countersign package install . --name notes")]
+    Install {
+        dir: PathBuf,
+        #[command(flatten)]
+        named: Named,
+    },
+    /// Packages there are
+    List,
+    /// Take a package away: its actions are gone, their receipts stay
+    #[command(before_help = "Examples:\n  countersign package remove notes")]
+    Remove {
+        name: String,
+        #[command(flatten)]
+        agreed: Agreed,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Named {
+    /// What it is called; else the folder's name
+    #[arg(long)]
+    name: Option<String>,
+}
+
+impl Named {
+    fn of(self, dir: &Path) -> Result<String, Failure> {
+        let own = || dir.canonicalize().ok().and_then(|dir| Some(dir.file_name()?.to_str()?.to_owned()));
+        self.name.or_else(own).ok_or_else(|| Failure::usage(format!("`{}` is not a folder", dir.display())))
+    }
+}
+
+const COLUMNS: &[Column] =
+    &[Column::Whole("PACKAGE"), Column::Whole("ACTION"), Column::Whole("TIER"), Column::Whole("PROFILE"), Column::Cut("TITLE")];
+
+impl Package {
+    pub(crate) fn changes_this_machine(&self) -> Option<&'static str> {
+        match self {
+            Self::New { .. } => Some("package new"),
+            Self::Test { .. } => Some("package test"),
+            Self::Check { .. } | Self::Install { .. } | Self::List | Self::Remove { .. } => None,
+        }
+    }
+
+    pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
+        match self {
+            Self::New { name } => example::write(&name, setting.terminal),
+            Self::Check { dir, named } => check(&dir, named, setting.terminal),
+            Self::Test { dir, named } => trial::run(&dir, &named.of(&dir)?, setting.terminal).await,
+            Self::Install { dir, named } => install(&dir, named, &setting.client()?, setting.terminal).await,
+            Self::List => list(&setting.client()?, setting.terminal).await,
+            Self::Remove { name, agreed } => remove(&name, &agreed, &setting.client()?, setting.terminal).await,
+        }
+    }
+}
+
+fn check(dir: &Path, named: Named, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let name = named.of(dir)?;
+    let checked = server::packages::check(&name, dir).map_err(Failure::failed)?;
+    let record = Record::new(&name).with("package", Cell::text(&name).toned(Tone::Strong)).with("actions", Cell::text(checked.join(", ")));
+    terminal.record(&json!({ "package": name, "actions": checked }), &record)?;
+    terminal.next(format!("countersign package test {}", dir.display()));
+    Ok(Exit::Ok)
+}
+
+/// The body that installs a folder.
+fn request(dir: &Path) -> Result<InstallPackageRequest, Failure> {
+    let files = server::packages::read(dir).map_err(Failure::failed)?;
+    let body = |file: server::packages::File| PackageFileBody { base64: STANDARD.encode(&file.bytes), executable: file.executable };
+    Ok(InstallPackageRequest { files: files.into_iter().map(|(path, file)| (path, body(file))).collect() })
+}
+
+async fn install(dir: &Path, named: Named, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let name = named.of(dir)?;
+    let answer = client.put::<PackageView>(&["packages", &name], &request(dir)?).await?;
+    let actions: Vec<_> = answer.read.actions.iter().map(|action| format!("{} ({})", action.id, action.tier)).collect();
+    let record = Record::new(&name)
+        .with("package", Cell::text(&answer.read.name).toned(Tone::Strong))
+        .with("actions", Cell::text(actions.join(", ")))
+        .with("code runs", Cell::text(if answer.read.code_allowed { "yes" } else { "no: set `allow_plugin_code_execution = true`" }));
+    terminal.record(&answer.raw, &record)?;
+    if let Some(action) = answer.read.actions.first() {
+        terminal.next(format!("countersign action show {}", action.id));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.get::<Page<PackageView>>(&["packages"], &[]).await?;
+    let mut table = Table::new(COLUMNS, "no packages: countersign package new NAME");
+    for package in &answer.read.items {
+        if let Some(error) = &package.error {
+            table.row([
+                Cell::text(&package.name),
+                Cell::text("–"),
+                Cell::text("–"),
+                Cell::text("–"),
+                Cell::text(error).toned(Tone::Danger),
+            ]);
+        }
+        for action in &package.actions {
+            let texts = [&package.name, &action.id, &action.tier, &action.profile, &action.title];
+            table.row(texts.map(|text| Cell::text(text)));
+        }
+    }
+    terminal.list(&answer.raw, &table)?;
+    Ok(Exit::Ok)
+}
+
+async fn remove(name: &str, agreed: &Agreed, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    terminal.consent(&format!("remove package `{}`?", clean::line(name)), agreed.consent(client)).await?;
+    client.delete::<Value>(&["packages", name]).await?;
+    // The server answers with nothing.
+    if terminal.is_document() {
+        terminal.document(&json!({ "name": name, "removed": true }))?;
+    }
+    terminal.note(format!("{} `{}`", Tone::Ok.paint("✓ removed"), clean::line(name)));
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,42 @@
+//! A package that works, to begin from.
+
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Record, Terminal};
+use crate::style::Tone;
+use countersign_core::SourceId;
+use serde_json::json;
+use std::path::Path;
+
+macro_rules! files {
+    ($($path:literal),* $(,)?) => { &[$(($path, include_str!(concat!("example/", $path)))),*] };
+}
+
+const FILES: &[(&str, &str)] = files![
+    "actions/append_line/action.json",
+    "actions/append_line/execute.js",
+    "actions/append_line/verify.js",
+    "actions/append_line/rollback.js",
+    "tests/appends.json",
+    "tests/stays_inside.json",
+];
+
+pub(super) fn write(name: &str, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    if SourceId::parse(name).is_err() {
+        return Err(Failure::usage(format!("`{name}` is not a package's name"))
+            .hint("a lower-case letter, then lower-case letters, digits, _ or -, 32 at most"));
+    }
+    let folder = Path::new(name);
+    if folder.exists() {
+        return Err(Failure::usage(format!("`{name}` is there already")));
+    }
+    for (path, text) in FILES {
+        let target = folder.join(path);
+        let written = target.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&target, text));
+        written.map_err(|error| Failure::failed(format!("`{}` cannot be written: {error}", target.display())))?;
+    }
+    let paths: Vec<_> = FILES.iter().map(|(path, _)| *path).collect();
+    let record = Record::new(name).with("package", Cell::text(name).toned(Tone::Strong)).with("files", Cell::text(paths.join("\n")));
+    terminal.record(&json!({ "package": name, "files": paths }), &record)?;
+    terminal.next(format!("countersign package test {name}"));
+    Ok(Exit::Ok)
+}

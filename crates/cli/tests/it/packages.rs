@@ -1,0 +1,346 @@
+//! Packages through the real binary: what they do, what they cannot do, and what is left of one that misbehaves.
+
+use crate::countersign::{Ran, Server, User};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const CODE: (&str, &str) = ("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true");
+
+/// Writes a package of one action to the user's folder.
+pub(crate) fn write_package(folder: &Path, name: &str, action: &str, tier: &str, scripts: &[(&str, &str)], more: &Value) {
+    let at = folder.join(name).join("actions").join(action);
+    std::fs::create_dir_all(&at).unwrap();
+    let mut manifest = json!({
+        "name": action, "riskTier": tier, "inputSchema": {}, "outputSchema": {},
+        "permissions": { "commands": [], "filesystem": "workspace" },
+        "verification": { "required": scripts.iter().any(|(name, _)| name.starts_with("verify")), "commands": [] },
+        "rollback": { "required": true }, "timeoutMs": 20_000
+    });
+    for (key, value) in more.as_object().unwrap() {
+        manifest[key] = value.clone();
+    }
+    std::fs::write(at.join("action.json"), manifest.to_string()).unwrap();
+    for (script, text) in scripts {
+        std::fs::write(at.join(script), text).unwrap();
+    }
+}
+
+fn tree(folder: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut ahead = vec![folder.to_owned()];
+    while let Some(at) = ahead.pop() {
+        for entry in std::fs::read_dir(&at).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+            if path.is_dir() {
+                ahead.push(path);
+                found.insert(name, "(folder)".to_owned());
+            } else {
+                found.insert(name, std::fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+const FINE: &str = r#"console.log(JSON.stringify({ ok: true, checks: [] }));"#;
+
+/// Replaces one file, makes another in a new folder, deletes a third.
+const THREE: &str = r#"
+const fs = require("fs");
+fs.writeFileSync("/stage/a.txt", fs.readFileSync("/workspace/a.txt", "utf8") + "more\n");
+fs.mkdirSync("/stage/deep/er", { recursive: true });
+fs.writeFileSync("/stage/deep/er/b.txt", "new\n");
+console.log(JSON.stringify({ output: { done: true }, deletes: ["c.txt"] }));
+"#;
+
+fn invoke(user: &User, action: &str, params: &[&str]) -> Ran {
+    let mut arguments = vec!["action", "invoke", action, "--json"];
+    arguments.extend(params);
+    user.run(&arguments)
+}
+
+fn three(server: &Server) {
+    std::fs::write(server.workspace().join("a.txt"), "one\n").unwrap();
+    std::fs::write(server.workspace().join("c.txt"), "gone\n").unwrap();
+}
+
+fn before() -> BTreeMap<String, String> {
+    [("a.txt", "one\n"), ("c.txt", "gone\n")].map(|(path, text)| (path.to_owned(), text.to_owned())).into()
+}
+
+fn after() -> BTreeMap<String, String> {
+    let after = [("a.txt", "one\nmore\n"), ("deep", "(folder)"), ("deep/er", "(folder)"), ("deep/er/b.txt", "new\n")];
+    after.map(|(path, text)| (path.to_owned(), text.to_owned())).into()
+}
+
+#[test]
+fn what_a_package_staged_is_what_happens_and_it_is_taken_back_whole() {
+    let server = Server::start_with(&[CODE]);
+    let owner = server.owner();
+    three(&server);
+    write_package(owner.folder(), "kit", "three", "R2", &[("execute.js", THREE), ("verify.js", FINE), ("rollback.js", FINE)], &json!({}));
+    owner.run(&["package", "install", "kit"]).ok();
+    let listed = owner.run(&["package", "list", "--json"]).ok().json();
+    assert_eq!(listed["items"][0]["actions"][0]["id"], "kit.three");
+    // A dry run changes nothing, and shows what would change.
+    let rehearsed = owner.run(&["action", "invoke", "kit.three", "--dry-run", "--json"]).ok().json();
+    assert_eq!(tree(&server.workspace()), before());
+    let changes = rehearsed["result"]["changes"].as_array().unwrap();
+    assert_eq!(
+        changes.iter().map(|change| change["change"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["would_change", "would_create", "would_delete"]
+    );
+    assert!(changes[0]["diff"].as_str().unwrap().contains("+more"), "{rehearsed:#}");
+    // Of itself a write waits for a person.
+    owner.run(&["mode", "set", "kit.three", "allow"]).ok();
+    let done = invoke(&owner, "kit.three", &[]).ok().json();
+    assert_eq!((&done["invocation"]["status"], &done["result"]), (&json!("succeeded"), &json!({ "done": true })), "{done:#}");
+    assert_eq!(tree(&server.workspace()), after());
+    let id = done["invocation"]["id"].as_str().unwrap();
+    let shown = owner.run(&["show", id]).ok().stdout;
+    assert!(shown.contains("read_back ✓") && shown.contains("verify ✓"), "{shown}");
+    owner.run(&["invocation", "revert", id, "--yes"]).ok();
+    assert_eq!(tree(&server.workspace()), before());
+    owner.run(&["receipt", "verify"]).ok();
+    owner.run(&["package", "remove", "kit", "--yes"]).ok();
+    assert_eq!(invoke(&owner, "kit.three", &[]).error()["code"], "unknown_action");
+}
+
+#[test]
+fn a_package_in_python_does_the_same() {
+    let server = Server::start_with(&[CODE]);
+    let owner = server.owner();
+    let script = "import json, sys\nasked = json.load(sys.stdin)\nopen('/stage/py.txt', 'w').write(asked['input']['text'])\nprint(json.dumps({'output': {'ok': True}}))\n";
+    let verify = "import json\nprint(json.dumps({'ok': open('/workspace/py.txt').read() == 'hello', 'checks': []}))\n";
+    write_package(owner.folder(), "kit", "say", "R2", &[("execute.py", script), ("verify.py", verify)], &json!({}));
+    owner.run(&["package", "install", "kit"]).ok();
+    owner.run(&["mode", "set", "kit.say", "allow"]).ok();
+    invoke(&owner, "kit.say", &["text=hello"]).ok();
+    assert_eq!(std::fs::read_to_string(server.workspace().join("py.txt")).unwrap(), "hello");
+}
+
+#[test]
+fn what_fails_its_verification_is_repaired_once_or_else_taken_back() {
+    let server = Server::start_with(&[CODE]);
+    let owner = server.owner();
+    three(&server);
+    // It does it right only once it is told what was wrong.
+    let learning = r#"
+const fs = require("fs");
+const { failedChecks } = JSON.parse(fs.readFileSync(0, "utf8"));
+fs.writeFileSync("/stage/a.txt", failedChecks.length ? "right" : "wrong");
+console.log(JSON.stringify({ output: { told: failedChecks.length } }));
+"#;
+    let strict = r#"
+const ok = require("fs").readFileSync("/workspace/a.txt", "utf8") === "right";
+console.log(JSON.stringify({ ok, checks: [{ name: "content", ok }] }));
+"#;
+    let never = r#"console.log(JSON.stringify({ ok: false, checks: [{ name: "mood", ok: false, detail: "not today" }] }));"#;
+    write_package(owner.folder(), "kit", "learn", "R2", &[("execute.js", learning), ("verify.js", strict)], &json!({}));
+    write_package(owner.folder(), "kit", "never", "R2", &[("execute.js", THREE), ("verify.js", never)], &json!({}));
+    owner.run(&["package", "install", "kit"]).ok();
+    owner.run(&["mode", "set", "kit.learn", "allow"]).ok();
+    owner.run(&["mode", "set", "kit.never", "allow"]).ok();
+    invoke(&owner, "kit.never", &[]);
+    let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
+    assert_eq!(listed["items"][0]["status"], "reverted", "{listed:#}");
+    assert_eq!(tree(&server.workspace()), before());
+    let learnt = invoke(&owner, "kit.learn", &[]).ok().json();
+    assert_eq!(learnt["invocation"]["status"], "succeeded", "{learnt:#}");
+    assert_eq!(std::fs::read_to_string(server.workspace().join("a.txt")).unwrap(), "right");
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+const HOSTILE: &str = r#"
+const fs = require("fs");
+const { input } = JSON.parse(fs.readFileSync(0, "utf8"));
+const answer = (output) => console.log(JSON.stringify({ output }));
+const ways = {
+  fine: () => answer({ ok: true }),
+  hangs: () => { for (;;) {} },
+  sleeps: () => setInterval(() => {}, 1000),
+  ignores_term: () => { process.on("SIGTERM", () => {}); process.kill(process.pid, "SIGTERM"); setInterval(() => {}, 1000); },
+  is_killed: () => process.kill(process.pid, "SIGKILL"),
+  forks: () => {
+    const { spawn } = require("child_process");
+    for (let n = 0; n < 10000; n++) spawn("/proc/self/exe", ["-e", "setInterval(() => {}, 1000)"]).on("error", () => {});
+    setInterval(() => {}, 1000);
+  },
+  eats_memory: () => { const held = []; for (;;) held.push(Buffer.alloc(16 << 20, 1)); },
+  fills_the_stage: () => { const file = fs.openSync("/stage/big", "w"); const chunk = Buffer.alloc(1 << 20, 1); for (let n = 0; n < 10240; n++) fs.writeSync(file, chunk); answer({}); },
+  floods: () => { const chunk = "x".repeat(1 << 20); for (let n = 0; n < 1024; n++) fs.writeSync(1, chunk); },
+  closes_stdout: () => fs.closeSync(1),
+  says_nonsense: () => console.log("{not json"),
+  says_it_twice: () => console.log('{"output": {}, "output": {"ok": true}}'),
+  says_too_deep: () => console.log("[".repeat(100) + "]".repeat(100)),
+  breaks_its_schema: () => answer({ ok: "perhaps" }),
+  throws: () => { throw new Error("on purpose"); },
+  stages_a_link: () => { fs.symlinkSync("/etc/passwd", "/stage/a.txt"); answer({ ok: true }); },
+  stages_an_odd_name: () => { fs.writeFileSync("/stage/a\u202etxt", "x"); answer({ ok: true }); },
+  stages_our_names: () => { fs.writeFileSync("/stage/.countersign-x", "x"); answer({ ok: true }); },
+  stages_git: () => { fs.mkdirSync("/stage/secret"); fs.writeFileSync("/stage/secret/x", "x"); answer({ ok: true }); },
+  climbs_in_deletes: () => console.log(JSON.stringify({ output: { ok: true }, deletes: ["../countersign.db"] })),
+  names_the_root_in_deletes: () => console.log(JSON.stringify({ output: { ok: true }, deletes: ["/etc/passwd"] })),
+  writes_outside: () => { fs.writeFileSync("/workspace/a.txt", "x"); answer({ ok: true }); },
+  reads_outside: () => { fs.readFileSync("/etc/shadow"); answer({ ok: true }); },
+  reads_the_key: () => { fs.readFileSync("/workspace/../master.key"); answer({ ok: true }); },
+  calls_out: () => { const socket = require("net").connect(80, "127.0.0.1"); socket.on("error", () => process.exit(1)); socket.on("connect", () => answer({ ok: true })); },
+};
+ways[input.how]();
+"#;
+
+#[test]
+fn whatever_a_package_does_the_server_stays_healthy_and_nothing_is_changed() {
+    let server = Server::start_with(&[CODE, ("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "1000")]);
+    let owner = server.owner();
+    three(&server);
+    let schema =
+        json!({ "outputSchema": { "type": "object", "properties": { "ok": { "type": "boolean" } } }, "timeoutMs": 4_000, "memoryMb": 256 });
+    write_package(owner.folder(), "kit", "hostile", "R2", &[("execute.js", HOSTILE), ("verify.js", FINE)], &schema);
+    owner.run(&["package", "install", "kit"]).ok();
+    owner.run(&["mode", "set", "kit.hostile", "allow"]).ok();
+    for (how, code) in [
+        ("hangs", "package_timed_out"),
+        ("sleeps", "package_timed_out"),
+        ("ignores_term", "package_timed_out"),
+        ("is_killed", "package_killed"),
+        ("forks", ""),
+        ("eats_memory", ""),
+        ("fills_the_stage", "package_failed"),
+        ("floods", ""),
+        ("closes_stdout", "package_bad_output"),
+        ("says_nonsense", "package_bad_output"),
+        ("says_it_twice", "package_bad_output"),
+        ("says_too_deep", "package_bad_output"),
+        ("breaks_its_schema", "result_schema_mismatch"),
+        ("throws", "package_failed"),
+        ("stages_a_link", "package_stage_refused"),
+        ("stages_an_odd_name", "package_stage_refused"),
+        ("stages_our_names", "path_not_allowed"),
+        ("climbs_in_deletes", "path_outside_workspace"),
+        ("names_the_root_in_deletes", "path_outside_workspace"),
+        ("writes_outside", "package_failed"),
+        ("reads_outside", "package_failed"),
+        ("reads_the_key", "package_failed"),
+        ("calls_out", "package_failed"),
+    ] {
+        let refused = invoke(&owner, "kit.hostile", &[&format!("how={how}")]);
+        assert_ne!(refused.code, 0, "{how}: {refused:?}");
+        let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
+        let last = &listed["items"][0];
+        assert!(last["status"] == "failed" || last["status"] == "reverted", "{how}: {last:#}");
+        let failed_with = last["error"]["code"].as_str().unwrap();
+        assert!(code.is_empty() || failed_with == code, "{how}: {last:#}");
+        assert_eq!(tree(&server.workspace()), before(), "{how}");
+    }
+    let scoped = owner.run(&["action", "invoke", "kit.hostile", "how=stages_git", "--except", "secret", "--json"]);
+    assert!(scoped.code != 0 && scoped.stderr.contains("outside the scope"), "{scoped:?}");
+    invoke(&owner, "kit.hostile", &["how=fine"]).ok();
+    owner.run(&["receipt", "verify"]).ok();
+    owner.run(&["doctor"]);
+}
+
+#[test]
+fn a_package_at_r3_runs_for_nobody_but_a_person_and_the_receipt_says_in_what() {
+    let server = Server::start_with(&[CODE]);
+    let owner = server.owner();
+    three(&server);
+    write_package(owner.folder(), "kit", "three", "R3", &[("execute.js", THREE), ("verify.js", FINE)], &json!({}));
+    owner.run(&["package", "install", "kit"]).ok();
+    owner.run(&["mode", "set", "kit.three", "allow"]).ok();
+    let rehearsed = owner.run(&["action", "invoke", "kit.three", "--dry-run", "--json"]);
+    assert_eq!(rehearsed.error()["code"], "dry_run_unsupported", "{rehearsed:?}");
+    let refused = owner.run(&["grant", "give", "kit.three", "--org", "--json"]);
+    assert_eq!(refused.error()["code"], "not_grantable", "{refused:?}");
+    owner.run(&["grant", "give", "kit.*", "--org", "--yes"]).ok();
+    let waiting = owner.start_waiting(&["action", "invoke", "kit.three"]);
+    let id = waiting.id.clone();
+    let shown = owner.run(&["show", &id, "--json"]).ok().json();
+    assert_eq!(shown["decision"]["tightened"], json!(["a package's R3 or R4 action never runs without a person"]), "{shown:#}");
+    assert_eq!(tree(&server.workspace()), before());
+    owner.run(&["approve", &id, "--yes"]).ok();
+    assert_eq!(waiting.end().code, 0);
+    assert_eq!(tree(&server.workspace()), after());
+    let shown = owner.run(&["show", &id, "--json"]).ok().json();
+    let receipt = owner.run(&["receipt", "show", shown["receipt"]["id"].as_str().unwrap(), "--json"]).ok().stdout;
+    for fact in ["landlock_abi", "seccomp_sha256", "namespaces", "cgroup_backend", "degraded", "cpu_ms"] {
+        assert!(receipt.contains(&format!("\"{fact}\"")), "{fact} is missing: {receipt}");
+    }
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
+fn code_runs_only_where_an_operator_said_so() {
+    let server = Server::start();
+    let owner = server.owner();
+    write_package(owner.folder(), "kit", "three", "R2", &[("execute.js", THREE), ("verify.js", FINE)], &json!({}));
+    owner.run(&["package", "install", "kit"]).ok();
+    owner.run(&["mode", "set", "kit.three", "allow"]).ok();
+    invoke(&owner, "kit.three", &[]);
+    let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
+    assert_eq!(listed["items"][0]["error"]["code"], "package_code_disabled", "{listed:#}");
+}
+
+#[test]
+fn a_package_that_breaks_a_rule_is_not_installed_and_the_rule_is_named() {
+    let server = Server::start_with(&[CODE]);
+    let owner = server.owner();
+    let one: &[(&str, &str)] = &[("execute.js", THREE), ("verify.js", FINE)];
+    write_package(owner.folder(), "files", "three", "R2", one, &json!({}));
+    write_package(owner.folder(), "unverified", "three", "R2", &[("execute.js", THREE)], &json!({}));
+    write_package(owner.folder(), "kept", "three", "R2", one, &json!({ "rollback": { "required": false } }));
+    write_package(owner.folder(), "misspelt", "three", "R2", one, &json!({ "permisions": {} }));
+    write_package(owner.folder(), "twice", "three", "R2", &[("execute.js", ""), ("execute.py", ""), ("verify.js", FINE)], &json!({}));
+    write_package(owner.folder(), "schemaless", "three", "R2", one, &json!({ "inputSchema": { "type": "nothing" } }));
+    std::fs::create_dir_all(owner.folder().join("empty")).unwrap();
+    for (name, why) in [
+        ("files", "the name of a source of ours"),
+        ("unverified", "verification.required"),
+        ("kept", "rollback.required"),
+        ("misspelt", "permisions"),
+        ("twice", "more than one `execute`"),
+        ("schemaless", "does not compile"),
+        ("empty", "no `actions/<name>/action.json`"),
+    ] {
+        let refused = owner.run(&["package", "install", name]);
+        assert!(refused.code != 0 && refused.stderr.contains(why), "{name}: {refused:?}");
+        let checked = owner.run(&["package", "check", name]);
+        assert!(checked.code != 0 && checked.stderr.contains(why), "{name}: {checked:?}");
+    }
+    assert_eq!(owner.run(&["package", "list", "--json"]).ok().json()["items"], json!([]));
+}
+
+#[test]
+fn an_edited_script_is_drift_and_waits_for_a_person() {
+    let server = Server::start_with(&[CODE]);
+    let owner = server.owner();
+    three(&server);
+    write_package(owner.folder(), "kit", "three", "R2", &[("execute.js", THREE), ("verify.js", FINE)], &json!({}));
+    owner.run(&["package", "install", "kit"]).ok();
+    owner.run(&["mode", "set", "kit.three", "allow"]).ok();
+    let script = server.data().join("packages/kit/actions/three/execute.js");
+    std::fs::write(&script, format!("{THREE}\n// edited\n")).unwrap();
+    let waiting = owner.start_waiting(&["action", "invoke", "kit.three"]);
+    let shown = owner.run(&["show", &waiting.id, "--json"]).ok().json();
+    assert_eq!(shown["decision"]["tightened"], json!(["the definition changed since it was reviewed (textual)"]), "{shown:#}");
+    assert_eq!(tree(&server.workspace()), before());
+    owner.run(&["deny", &waiting.id]).ok();
+    waiting.end();
+}
+
+#[test]
+fn the_example_passes_its_own_tests_and_a_broken_one_does_not() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["package", "new", "notes"]).ok();
+    owner.run(&["package", "new", "notes"]).exits(2);
+    owner.run(&["package", "check", "notes"]).ok();
+    owner.run(&["package", "test", "notes"]).ok();
+    let script = owner.folder().join("notes/actions/append_line/execute.js");
+    let broken = std::fs::read_to_string(&script).unwrap().replace("input.line", "\"nothing\"");
+    std::fs::write(&script, broken).unwrap();
+    let failed = owner.run(&["package", "test", "notes"]);
+    assert!(failed.code != 0 && failed.stdout.contains("tests/appends.json") && failed.stdout.contains("failed"), "{failed:?}");
+}

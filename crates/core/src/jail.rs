@@ -1,0 +1,133 @@
+//! Where a program nobody trusts runs: bounded, unable to reach anything it was not given, and unable to change anything but a stage
+//! that is read once it is dead. A port: whoever runs code of others sees this and not how it is done.
+
+use crate::Future;
+use crate::action::Profile;
+use crate::effect::Progress;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Confines programs.
+pub trait Jail: Send + Sync {
+    /// Runs one program to its end. Dropping the future ends it, with everything it started.
+    fn confine(&self, what: Confinement) -> Future<'_, Result<Confined, Error>>;
+}
+
+/// One run of one program.
+#[derive(Clone, Debug)]
+pub struct Confinement {
+    /// `InProcess` is no confinement, and is refused.
+    pub profile: Profile,
+    /// The very file whose bytes have this digest.
+    pub program: PathBuf,
+    pub program_sha256: [u8; 32],
+    pub args: Vec<String>,
+    /// The whole environment.
+    pub env: Vec<(String, String)>,
+    /// Paths of the host, and where the program sees them, read-only.
+    pub read_only: Vec<(PathBuf, PathBuf)>,
+    /// Files the program finds, read-only, by their absolute path in the jail.
+    pub inputs: Vec<Input>,
+    pub stdin: Vec<u8>,
+    /// From start to end; then everything is killed.
+    pub wall_ms: u64,
+    /// What the program and its stage may hold together; then it is killed.
+    pub memory_bytes: u64,
+    /// What the files on the stage may hold together, and how many there may be.
+    pub stage_bytes_max: u64,
+    pub stage_files_max: u64,
+    /// Told each line of the log as it arrives.
+    pub progress: Option<Progress>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Input {
+    pub path: PathBuf,
+    pub bytes: Arc<[u8]>,
+}
+
+/// A run that took place, however it ended. Every process of it is dead.
+#[derive(Clone, Debug)]
+pub struct Confined {
+    pub ended: Ended,
+    pub stdout: Vec<u8>,
+    /// There was more on stdout than is kept.
+    pub is_cut: bool,
+    /// What it wrote to stderr, as text that steers no terminal.
+    pub log: String,
+    pub cpu_ms: u64,
+    /// Under what isolation it ran, as a receipt says it.
+    pub facts: Value,
+    /// What it left on its stage: whole, or why none of it is taken.
+    pub staged: Result<Vec<StagedFile>, String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Exited(i32),
+    Signalled(i32),
+    TimedOut,
+    OutOfMemory,
+    /// It printed far more than is kept.
+    Flooded,
+    Cancelled,
+}
+
+/// A file on the stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagedFile {
+    /// Relative to the stage.
+    pub path: String,
+    pub bytes: Vec<u8>,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// What running code has cost so far, and under what isolation: told by who runs it, read by who records it. Clones are one meter.
+#[derive(Clone, Debug, Default)]
+pub struct Meter(Arc<Mutex<Metered>>);
+
+#[derive(Clone, Debug, Default)]
+struct Metered {
+    cpu_ms: Option<u64>,
+    facts: Option<Value>,
+}
+
+impl Meter {
+    pub fn add(&self, confined: &Confined) {
+        let mut metered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        metered.cpu_ms = Some(metered.cpu_ms.unwrap_or(0).saturating_add(confined.cpu_ms));
+        metered.facts = Some(confined.facts.clone());
+    }
+
+    /// `None` where nothing ran outside the server.
+    pub fn cpu_ms(&self) -> Option<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).cpu_ms
+    }
+
+    /// Of the latest run.
+    pub fn facts(&self) -> Option<Value> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).facts.clone()
+    }
+}
+
+/// It is no part of what is stored: two rows that differ in nothing else are alike.
+impl PartialEq for Meter {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// Why nothing ran.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The host cannot confine as the profile demands. Nothing weaker is taken instead.
+    #[error("{message}")]
+    Unavailable { message: String },
+    /// The program is not there, or not the one that was expected.
+    #[error("{message}")]
+    Refused { message: String },
+    #[error("{message}; nothing ran, retrying is safe")]
+    Busy { message: String },
+}

@@ -1,0 +1,118 @@
+//! Packages: actions whose code others wrote. Whoever installs one has looked at it: that is the review of each of its actions.
+
+use super::body::Large;
+use super::caller::Caller;
+use super::problem::Refusal;
+use crate::App;
+use api::package::{InstallPackageRequest, PackageActionView, PackageView};
+use api::{Code, Page, Problem};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use countersign_core::Action;
+use countersign_core::ledger::Wording;
+use countersign_core::principal::Permission;
+use sources::package::{PackageFile, PackageFiles, Packages, Refused};
+use std::sync::Arc;
+
+/// Installed packages, with their actions or why they cannot be used.
+#[utoipa::path(operation_id = "packages_list", get, path = "/api/v1/packages", tag = "packages",
+    responses((status = 200, body = Page<PackageView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<PackageView>>, Refusal> {
+    caller.must(Permission::Read)?;
+    let packages = shelf(&app)?;
+    let listed = blocking({
+        let packages = Arc::clone(&packages);
+        move || packages.list()
+    })
+    .await?;
+    let items = listed.into_iter().map(|installed| match installed.actions {
+        Ok(actions) => view(&packages, installed.name.as_str(), &actions, None),
+        Err(why) => view(&packages, installed.name.as_str(), &[], Some(why)),
+    });
+    Ok(Json(Page { items: items.collect(), next: None }))
+}
+
+/// Installs a package, or another version of it. Each of its actions counts as reviewed by whoever installs it.
+#[utoipa::path(operation_id = "packages_install", put, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)), request_body = InstallPackageRequest,
+    responses((status = 200, body = PackageView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn install(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Large(body): Large<InstallPackageRequest>,
+) -> Result<Json<PackageView>, Refusal> {
+    caller.must(Permission::ManagePolicy)?;
+    let packages = shelf(&app)?;
+    let files = files_of(body)?;
+    for action in packages.check(&name, &files).map_err(refusal)? {
+        check_schemas(&action)?;
+    }
+    let actions = blocking({
+        let (packages, name) = (Arc::clone(&packages), name.clone());
+        move || packages.install(&name, &files)
+    })
+    .await?
+    .map_err(refusal)?;
+    for action in &actions {
+        app.pipeline().review(&caller.principal, &action.id, None, Wording::Reviewed).await?;
+    }
+    Ok(Json(view(&packages, &name, &actions, None)))
+}
+
+/// Removes a package. What its actions did stays, with its receipts.
+#[utoipa::path(operation_id = "packages_remove", delete, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)),
+    responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<StatusCode, Refusal> {
+    caller.must(Permission::ManagePolicy)?;
+    let packages = shelf(&app)?;
+    let wanted = name.clone();
+    let removed = blocking(move || packages.remove(&wanted)).await?.map_err(refusal)?;
+    if removed { Ok(StatusCode::NO_CONTENT) } else { Err(Refusal::not_found("package", &name)) }
+}
+
+fn shelf(app: &App) -> Result<Arc<Packages>, Refusal> {
+    app.packages().map(Arc::clone).ok_or_else(|| Refusal::new(Code::PackageInvalid, "this server takes no packages"))
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::new(Code::Internal, "the packages could not be looked at"))
+}
+
+fn files_of(body: InstallPackageRequest) -> Result<PackageFiles, Refusal> {
+    let mut files = PackageFiles::new();
+    for (path, file) in body.files {
+        let bytes = STANDARD.decode(&file.base64).map_err(|_| Refusal::new(Code::InvalidRequest, format!("`{path}` is not in base64")))?;
+        files.insert(path, PackageFile { bytes: bytes.into(), is_executable: file.executable });
+    }
+    Ok(files)
+}
+
+/// A schema nothing can be held against would make every call fail.
+fn check_schemas(action: &Action) -> Result<(), Refusal> {
+    for (what, schema) in [("inputSchema", &action.params_schema), ("outputSchema", &action.result_schema)] {
+        pipeline::check_condition(schema)
+            .map_err(|why| Refusal::new(Code::PackageInvalid, format!("the `{what}` of `{}` does not compile: {why}", action.id)))?;
+    }
+    Ok(())
+}
+
+fn refusal(refused: Refused) -> Refusal {
+    match refused {
+        Refused::Invalid { .. } => Refusal::new(Code::PackageInvalid, refused.to_string()),
+        Refused::Disk { .. } => Refusal::new(Code::StoreUnavailable, refused.to_string()),
+    }
+}
+
+fn view(packages: &Packages, name: &str, actions: &[Arc<Action>], error: Option<String>) -> PackageView {
+    let actions = actions.iter().map(|action| PackageActionView {
+        id: action.id.to_string(),
+        tier: action.tier.to_string(),
+        title: action.title.clone(),
+        package_sha256: action.package_sha256.map(|digest| digest.to_string()),
+        profile: action.profile.as_str().to_owned(),
+    });
+    PackageView { name: name.to_owned(), actions: actions.collect(), error, code_allowed: packages.may_run_code() }
+}

@@ -1,0 +1,139 @@
+//! The port `core::jail` over the sandbox: specs in, outcomes out, and a bound on how many run at once.
+
+use countersign_core::Future;
+use countersign_core::action::Profile;
+use countersign_core::jail::{Confined, Confinement, Ended, Error, Jail, StagedFile};
+use countersign_core::limits::PACKAGE_RESULT_BYTES_MAX;
+use sandbox::stage::Kind;
+use sandbox::{Bind, Input, Limits, OnLog, Options, Outcome, Probes, Program, Sandbox, Spec, StageSpec};
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// The process itself, under whatever name it was started.
+const HELPER: &str = "/proc/self/exe";
+/// Programs at once; the next waits for one of them.
+const AT_ONCE: usize = 4;
+
+/// Where package code and commands run.
+pub(crate) struct SandboxJail {
+    sandbox: Result<Sandbox, String>,
+    at_once: Semaphore,
+}
+
+impl SandboxJail {
+    /// Looks at what the host offers. What it does not offer is said when something is to run.
+    pub(crate) fn open() -> Self {
+        let helper = Path::new(HELPER);
+        let sandbox = Sandbox::new(Probes::now(helper), helper, Options::default()).map_err(|error| error.to_string());
+        Self { sandbox, at_once: Semaphore::new(AT_ONCE) }
+    }
+
+    /// A server that runs no code of others needs no sandbox.
+    pub(crate) fn closed() -> Self {
+        let why = "this server runs no code: set `allow_plugin_code_execution = true` to let it".to_owned();
+        Self { sandbox: Err(why), at_once: Semaphore::new(AT_ONCE) }
+    }
+
+    async fn run(&self, what: Confinement) -> Result<Confined, Error> {
+        let sandbox = self.sandbox.as_ref().map_err(|why| Error::Unavailable { message: why.clone() })?;
+        let _turn = self.at_once.acquire().await.map_err(|_| Error::Busy { message: "the server is stopping".to_owned() })?;
+        let on_log = what.progress.clone().map(|progress| Box::new(move |line: &str| progress.tell(line)) as OnLog);
+        let outcome = sandbox.run(spec(what)?, on_log).await.map_err(|error| {
+            let message = error.to_string();
+            match error {
+                sandbox::Error::Unavailable { .. } | sandbox::Error::Immortal { .. } => Error::Unavailable { message },
+                sandbox::Error::Refused { .. } | sandbox::Error::OtherProgram { .. } => Error::Refused { message },
+                sandbox::Error::Host { .. } => Error::Busy { message },
+            }
+        })?;
+        // Reading the stage is reading memory, but up to its whole size.
+        let confined = tokio::task::spawn_blocking(move || confined(outcome)).await;
+        confined.map_err(|error| Error::Busy { message: format!("the stage could not be read: {error}") })
+    }
+}
+
+impl Jail for SandboxJail {
+    fn confine(&self, what: Confinement) -> Future<'_, Result<Confined, Error>> {
+        Box::pin(self.run(what))
+    }
+}
+
+fn spec(what: Confinement) -> Result<Spec, Error> {
+    let profile = match what.profile {
+        Profile::Default => sandbox::Profile::Default,
+        Profile::HighIsolation => sandbox::Profile::HighIsolation,
+        Profile::InProcess => return Err(Error::Refused { message: "`in_process` is no confinement".to_owned() }),
+    };
+    let wall = Duration::from_millis(what.wall_ms);
+    Ok(Spec {
+        args: what.args,
+        env: what.env,
+        read_only: what.read_only.into_iter().map(|(host, jail)| Bind { host, jail }).collect(),
+        inputs: what.inputs.into_iter().map(|input| Input { path: input.path, bytes: input.bytes.to_vec() }).collect(),
+        stage: StageSpec { bytes_max: what.stage_bytes_max, files_max: what.stage_files_max, initial: Vec::new() },
+        stdin: what.stdin,
+        limits: Limits {
+            memory_bytes: what.memory_bytes,
+            cpu: wall.max(Duration::from_secs(1)),
+            wall,
+            file_bytes: what.stage_bytes_max,
+            result_bytes: PACKAGE_RESULT_BYTES_MAX,
+            ..Limits::default()
+        },
+        ..Spec::new(profile, Program { path: what.program, sha256: what.program_sha256 })
+    })
+}
+
+fn confined(outcome: Outcome) -> Confined {
+    let ended = match outcome.ended {
+        sandbox::Ended::Exited(code) => Ended::Exited(code),
+        sandbox::Ended::Signalled(signal) => Ended::Signalled(signal),
+        sandbox::Ended::TimedOut => Ended::TimedOut,
+        sandbox::Ended::OutOfMemory => Ended::OutOfMemory,
+        sandbox::Ended::Flooded => Ended::Flooded,
+        sandbox::Ended::Cancelled => Ended::Cancelled,
+    };
+    Confined {
+        ended,
+        is_cut: outcome.result.truncated,
+        stdout: outcome.result.kept,
+        log: outcome.log.kept,
+        cpu_ms: outcome.cost.cpu_ms,
+        facts: serde_json::to_value(&outcome.facts).unwrap_or_default(),
+        staged: staged(&outcome.stage).map_err(|error| error.to_string()),
+    }
+}
+
+fn staged(stage: &sandbox::stage::Stage) -> Result<Vec<StagedFile>, sandbox::stage::Error> {
+    let mut files = Vec::new();
+    for entry in stage.walk()? {
+        if let Kind::File { .. } = entry.kind {
+            files.push(StagedFile { bytes: stage.read(&entry.path)?, path: entry.path, mode: entry.mode });
+        }
+    }
+    Ok(files)
+}
+
+/// One thing the sandbox rests on, as the host has it.
+pub struct HostProbe {
+    pub name: &'static str,
+    pub value: String,
+    pub consequence: String,
+    /// The profiles that cannot be had because of it.
+    pub disables: Vec<&'static str>,
+}
+
+/// What this host offers to confine programs with: every probe, and the profiles that can be had.
+pub fn look_at_host() -> (Vec<HostProbe>, Vec<&'static str>) {
+    let probes = Probes::now(Path::new(HELPER)).probes;
+    let can_be_had = |profile: &sandbox::Profile| probes.iter().all(|probe| !probe.disables.contains(profile));
+    let profiles = sandbox::Profile::ALL.into_iter().filter(can_be_had).map(sandbox::Profile::name).collect();
+    let probes = probes.iter().map(|probe| HostProbe {
+        name: probe.name,
+        value: probe.value.clone(),
+        consequence: probe.consequence.clone(),
+        disables: probe.disables.iter().map(|profile| profile.name()).collect(),
+    });
+    (probes.collect(), profiles)
+}

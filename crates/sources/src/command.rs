@@ -1,0 +1,206 @@
+//! Commands that verify: split once into words, held against an operator's list word by word, and run in the jail with the workspace
+//! read-only. There is no shell, and a command that begins like an allowed one is not an allowed one.
+
+use crate::program::{PLACES, Programs, libraries};
+use crate::words::{patience, shown};
+use crate::workspace::path::WorkspacePath;
+use countersign_core::Future;
+use countersign_core::action::Profile;
+use countersign_core::checks::Commands;
+use countersign_core::effect::{Check, Scope};
+use countersign_core::jail::{Confinement, Ended, Jail};
+use countersign_core::limits::{PACKAGE_LOG_CHARS_MAX, PACKAGE_MEMORY_MB_DEFAULT};
+use countersign_core::source::CallContext;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What a shell would take for more than a word.
+const META: &[char] =
+    &[';', '|', '&', '$', '<', '>', '`', '"', '\'', '\\', '(', ')', '{', '}', '[', ']', '*', '?', '!', '~', '#', '\n', '\r', '\t', '\0'];
+const WORKSPACE: &str = "/workspace";
+/// Commands have nothing to write; some make a file for themselves all the same.
+const STAGE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// One command an operator allows: words, some of them `{file}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedCommand(Vec<Word>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Word {
+    Literal(String),
+    /// A file of the workspace, inside the call's scope.
+    File,
+}
+
+impl FromStr for AllowedCommand {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let word = |word: &str| match word {
+            "{file}" => Ok(Word::File),
+            word if word.contains(META) => Err(format!("`{word}` holds what a shell would take apart; there is no shell")),
+            word => Ok(Word::Literal(word.to_owned())),
+        };
+        let words = text.split_whitespace().map(word).collect::<Result<Vec<_>, _>>()?;
+        match words.first() {
+            Some(Word::Literal(program)) if !program.contains('/') => Ok(Self(words)),
+            Some(_) => Err(format!("it must begin with the name of a program in {}", PLACES.join(", "))),
+            None => Err("it is empty".to_owned()),
+        }
+    }
+}
+
+/// Runs what is on the list.
+pub struct CommandRunner {
+    allowed: Vec<AllowedCommand>,
+    jail: Arc<dyn Jail>,
+    workspace: PathBuf,
+    programs: Programs,
+}
+
+impl CommandRunner {
+    pub fn new(allowed: Vec<AllowedCommand>, jail: Arc<dyn Jail>, workspace: PathBuf) -> Self {
+        Self { allowed, jail, workspace, programs: Programs::default() }
+    }
+
+    /// The words to run, program first, where the list has them.
+    fn argv(&self, command: &str, scope: &Scope) -> Result<Vec<String>, String> {
+        if command.contains(META) {
+            return Err("it holds what a shell would take apart, and there is no shell".to_owned());
+        }
+        let words: Vec<_> = command.split(' ').filter(|word| !word.is_empty()).collect();
+        let mut why = "it is not on the allowlist".to_owned();
+        for AllowedCommand(allowed) in &self.allowed {
+            if allowed.len() != words.len() {
+                continue;
+            }
+            match allowed.iter().zip(&words).map(|(allowed, word)| fit(allowed, word, scope)).collect::<Result<Option<Vec<_>>, _>>() {
+                Ok(Some(argv)) => return Ok(argv),
+                Ok(None) => {}
+                Err(reason) => why = reason,
+            }
+        }
+        Err(why)
+    }
+
+    async fn check(&self, context: &CallContext, command: &str) -> Check {
+        match self.attempt(context, command).await {
+            Ok(()) => Check::passed(command),
+            Err(why) => Check::failed(command, why),
+        }
+    }
+
+    async fn attempt(&self, context: &CallContext, command: &str) -> Result<(), String> {
+        let mut argv = self.argv(command, &context.scope)?;
+        let name = argv.remove(0);
+        let program = self.programs.find(&name).await.ok_or_else(|| format!("there is no program `{name}` in {}", PLACES.join(", ")))?;
+        let mut read_only = libraries(&program.path);
+        read_only.push((self.workspace.clone(), WORKSPACE.into()));
+        let confinement = Confinement {
+            profile: Profile::Default,
+            program: program.path,
+            program_sha256: program.sha256,
+            args: argv,
+            env: vec![("LANG".to_owned(), "C.UTF-8".to_owned())],
+            read_only,
+            inputs: Vec::new(),
+            stdin: Vec::new(),
+            wall_ms: u64::try_from(patience(context).as_millis()).unwrap_or(context.timeout_ms).max(1),
+            memory_bytes: PACKAGE_MEMORY_MB_DEFAULT * 1024 * 1024,
+            stage_bytes_max: STAGE_BYTES,
+            stage_files_max: 64,
+            progress: context.progress.clone(),
+        };
+        let confined = self.jail.confine(confinement).await.map_err(|error| error.to_string())?;
+        context.meter.add(&confined);
+        match confined.ended {
+            Ended::Exited(0) => Ok(()),
+            ended => {
+                let last = confined.log.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+                let last: String = last.chars().take(PACKAGE_LOG_CHARS_MAX).collect();
+                Err(format!("it ended as {ended:?}, saying `{}`", shown(&last)))
+            }
+        }
+    }
+}
+
+/// `None`: it is another command. An error: it is this one, with a word it may not have.
+fn fit(allowed: &Word, word: &str, scope: &Scope) -> Result<Option<String>, String> {
+    match allowed {
+        Word::Literal(literal) => Ok((literal == word).then(|| word.to_owned())),
+        Word::File if word.starts_with('-') => Err(format!("`{}` is an option where a file belongs", shown(word))),
+        Word::File => {
+            let path = WorkspacePath::parse(word).map_err(|error| error.to_string())?;
+            if !scope.permits(path.as_str()) {
+                return Err(format!("`{}` lies outside the scope of the call", shown(word)));
+            }
+            Ok(Some(format!("{WORKSPACE}/{}", path.as_str())))
+        }
+    }
+}
+
+impl Commands for CommandRunner {
+    fn refusal(&self, command: &str, scope: &Scope) -> Option<String> {
+        self.argv(command, scope).err()
+    }
+
+    fn run<'a>(&'a self, context: &'a CallContext, command: &'a str) -> Future<'a, Check> {
+        Box::pin(self.check(context, command))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countersign_core::jail::{Confined, Error};
+
+    struct NoJail;
+
+    impl Jail for NoJail {
+        fn confine(&self, _what: Confinement) -> Future<'_, Result<Confined, Error>> {
+            Box::pin(std::future::ready(Err(Error::Unavailable { message: "there is none in this test".to_owned() })))
+        }
+    }
+
+    fn runner(allowed: &[&str]) -> CommandRunner {
+        let allowed = allowed.iter().map(|text| text.parse().unwrap()).collect();
+        CommandRunner::new(allowed, Arc::new(NoJail), "/nowhere".into())
+    }
+
+    #[test]
+    fn a_command_fits_word_by_word_or_not_at_all() {
+        let runner = runner(&["node --check {file}", "true"]);
+        let scope = Scope { forbidden_files: vec!["secret".to_owned()], ..Scope::default() };
+        assert_eq!(runner.argv("node --check src/a.js", &scope), Ok(vec!["node".into(), "--check".into(), "/workspace/src/a.js".into()]));
+        assert_eq!(runner.argv("true", &scope), Ok(vec!["true".into()]));
+        for refused in [
+            "",
+            "node",
+            "node --check",
+            "node --check a.js b.js",
+            "node --eval a.js",
+            "node --check --eval=1",
+            "node --check -e",
+            "node --check ../a.js",
+            "node --check /etc/passwd",
+            "node --check secret/a.js",
+            "node --check a.js; true",
+            "true; true",
+            "true && true",
+            "true $(id)",
+            "true\nfalse",
+            "/bin/true",
+            "True",
+        ] {
+            assert!(runner.refusal(refused, &scope).is_some(), "`{refused}` was let through");
+        }
+    }
+
+    #[test]
+    fn a_template_is_a_program_by_name_and_plain_words() {
+        for bad in ["", "  ", "{file}", "/bin/true", "sh -c 'true'", "true ; true", "cat {other}"] {
+            assert!(bad.parse::<AllowedCommand>().is_err(), "`{bad}` was taken");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The changes of one call, written down before the first of them: enough to make them, to finish them after a crash, and to take
+//! them back. What the files hold is among the snapshots, by digest, before and after.
+
+use super::plan::result_path;
+use crate::words::{failed, shown};
+use crate::workspace::Place;
+use crate::workspace::commitment::Commitment;
+use crate::workspace::evidence::{self, Evidence, Found};
+use crate::workspace::made::MadeFolders;
+use crate::workspace::outcome::{changed, content_changed, unchanged};
+use crate::workspace::path::WorkspacePath;
+use crate::workspace::root::sync_folder;
+use crate::workspace::staged::Staged;
+use countersign_core::Digest;
+use countersign_core::effect::Check;
+use countersign_core::fault::Faults;
+use countersign_core::source::{Error, Output};
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::os::fd::OwnedFd;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Journal {
+    pub(super) files: Vec<Evidence>,
+    /// What the script answered.
+    pub(super) result_sha256: Digest,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Made,
+    NotMade,
+    /// Some are made, and the others can still be.
+    Half,
+    /// Somebody else changed one of the files.
+    Other,
+}
+
+/// What a step needs besides the journal.
+pub(super) struct Desk<'a> {
+    pub(super) place: &'a Place,
+    pub(super) temporary: &'a str,
+    pub(super) commitment: &'a Commitment,
+    pub(super) faults: &'a Faults,
+}
+
+impl Journal {
+    pub(super) fn read(value: &Value) -> Result<Self, Error> {
+        Self::deserialize(value).map_err(|_| failed("evidence_unreadable", "what was kept before the change does not read".to_owned()))
+    }
+
+    pub(super) fn to_value(&self) -> Value {
+        json!(self)
+    }
+
+    pub(super) fn output(&self, place: &Place) -> Result<Output, Error> {
+        let mut text = Vec::new();
+        place.snapshots.copy(self.result_sha256, &result_path()?, |chunk| {
+            text.extend_from_slice(chunk);
+            Ok(())
+        })?;
+        let value = serde_json::from_slice(&text).map_err(|_| failed("snapshot_lost", "the kept result does not read".to_owned()))?;
+        Ok(Output { value, quality_thousandths: 0, evidence: Some(self.to_value()) })
+    }
+
+    /// Makes the changes that are not made yet, one file after the other. Either all of them stand when this returns, or none.
+    pub(super) fn commit(&self, desk: &Desk<'_>) -> Result<(), Error> {
+        let mut steps = Vec::new();
+        for (position, file) in self.files.iter().enumerate() {
+            steps.push(Step::new(desk.place, file, format!("{}-{position}", desk.temporary))?);
+        }
+        let mut ready = steps.iter().map(|step| step.stage(desk.place)).collect::<Result<Vec<_>, _>>()?;
+        let mut made = Vec::new();
+        let stopped = {
+            let _alone = desk.place.workspace.one_at_a_time();
+            let mut ahead = Vec::new();
+            for (position, step) in steps.iter().enumerate() {
+                match step.file.compare(evidence::present(desk.place, &step.path)?) {
+                    Found::New => {}
+                    Found::Previous => ahead.push(position),
+                    Found::Other => return Err(content_changed(&step.file.path)),
+                }
+            }
+            desk.commitment.begin()?;
+            let mut stopped = None;
+            for position in ahead {
+                let (step, staged) = (&steps[position], ready[position].take());
+                if let Err(errno) = step.make(staged) {
+                    stopped =
+                        Some(if errno == Errno::EXIST { content_changed(&step.file.path) } else { unchanged(errno, &step.file.path) });
+                    break;
+                }
+                made.push(step.file);
+                desk.faults.point("package.committed_one");
+            }
+            stopped
+        };
+        drop(ready);
+        if let Some(error) = stopped {
+            let undone =
+                made.iter().rev().try_for_each(|file| evidence::revert(desk.place, file, desk.temporary, desk.commitment).map(drop));
+            return Err(undone.err().map_or(error, |failure| broken(&failure)));
+        }
+        for step in steps {
+            step.settle()?;
+        }
+        Ok(())
+    }
+
+    /// Puts back what was there, in reverse order, unless somebody changed any of it since. A second time finds it done.
+    pub(super) fn revert(&self, desk: &Desk<'_>) -> Result<Output, Error> {
+        if let Some(other) = self.first(desk.place, Found::Other)? {
+            return Err(content_changed(&other.path));
+        }
+        for file in self.files.iter().rev() {
+            evidence::revert(desk.place, file, desk.temporary, desk.commitment)?;
+            desk.faults.point("package.reverted_one");
+        }
+        for file in &self.files {
+            evidence::remove_made(desk.place, file);
+        }
+        let restored: Vec<_> = self.files.iter().map(|file| json!({ "path": file.path, "sha256": file.previous_sha256 })).collect();
+        Ok(Output { value: json!({ "restored": restored }), quality_thousandths: 1_000, evidence: None })
+    }
+
+    pub(super) fn standing(&self, place: &Place) -> Result<Standing, Error> {
+        let found = self.files.iter().map(|file| evidence::look(place, file)).collect::<Result<Vec<_>, _>>()?;
+        let any = |what| found.contains(&what);
+        Ok(match (any(Found::New), any(Found::Previous), any(Found::Other)) {
+            (_, _, true) => Standing::Other,
+            (true, true, false) => Standing::Half,
+            (false, true, false) => Standing::NotMade,
+            // Nothing to change is a change that is made.
+            (_, false, false) => Standing::Made,
+        })
+    }
+
+    pub(super) fn read_back(&self, place: &Place, name: &str) -> Result<Check, Error> {
+        for (found, why) in [(Found::Previous, "is as it was before"), (Found::Other, "does not hold what was written")] {
+            if let Some(file) = self.first(place, found)? {
+                return Ok(Check::failed(name, format!("`{}` {why}", shown(&file.path))));
+            }
+        }
+        Ok(Check::passed(name))
+    }
+
+    fn first(&self, place: &Place, what: Found) -> Result<Option<&Evidence>, Error> {
+        for file in &self.files {
+            if evidence::look(place, file)? == what {
+                return Ok(Some(file));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// One file on its way.
+struct Step<'j> {
+    file: &'j Evidence,
+    path: WorkspacePath,
+    folder: OwnedFd,
+    made: MadeFolders,
+    temporary: String,
+}
+
+impl<'j> Step<'j> {
+    fn new(place: &Place, file: &'j Evidence, temporary: String) -> Result<Self, Error> {
+        let path = WorkspacePath::parse(&file.path)?;
+        let reached = place.workspace.reach(&path, path.folders())?;
+        if file.new_sha256.is_none() && !reached.missing.is_empty() {
+            return Err(content_changed(&file.path));
+        }
+        let (folder, made) = MadeFolders::make(reached, &path)?;
+        Ok(Self { file, path, folder, made, temporary })
+    }
+
+    /// The new content beside its target, on disk.
+    fn stage<'s>(&'s self, place: &Place) -> Result<Option<Staged<'s>>, Error> {
+        let Some(digest) = self.file.new_sha256 else {
+            return Ok(None);
+        };
+        let mode = Mode::from_raw_mode(self.file.mode.or(self.file.new_mode).unwrap_or(0o644));
+        let mut staged = Staged::create(&self.folder, &self.temporary, mode, &self.path)?;
+        place.snapshots.copy(digest, &self.path, |chunk| staged.write(chunk))?;
+        staged.set_mode(mode)?;
+        staged.sync()?;
+        Ok(Some(staged))
+    }
+
+    fn make(&self, staged: Option<Staged<'_>>) -> Result<(), Errno> {
+        match (staged, self.file.previous_sha256) {
+            (Some(staged), None) => staged.appear(self.path.name()),
+            (Some(staged), Some(_)) => staged.replace(self.path.name()),
+            (None, _) => rustix::fs::unlinkat(&self.folder, self.path.name(), AtFlags::empty()),
+        }
+    }
+
+    fn settle(self) -> Result<(), Error> {
+        self.made.keep();
+        sync_folder(&self.folder).map_err(|errno| changed(errno, &self.file.path))
+    }
+}
+
+fn broken(error: &Error) -> Error {
+    Error::Broken { source_id: "packages".to_owned(), message: format!("some files were changed and could not be put back: {error}") }
+}

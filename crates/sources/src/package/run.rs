@@ -1,0 +1,185 @@
+//! Runs one script of a package in the jail: JSON in on stdin, JSON out on stdout, and whatever it wrote to its stage.
+
+use super::loaded::LoadedAction;
+use super::manifest::Filesystem;
+use crate::program::{PLACES, Program, Programs, libraries};
+use crate::words::{failed, refused, shown};
+use countersign_core::action::Profile;
+use countersign_core::jail::{self, Confined, Confinement, Ended, Input, Jail, StagedFile};
+use countersign_core::json::parse_strict;
+use countersign_core::limits::{PACKAGE_LOG_CHARS_MAX, PACKAGE_STAGE_BYTES_MAX};
+use countersign_core::source::{CallContext, Error};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Files and folders the stage may hold.
+const STAGE_FILES_MAX: u64 = 1_024;
+/// Where the jail shows the action's own files, and the workspace.
+const CODE: &str = "/package";
+const WORKSPACE: &str = "/workspace";
+
+/// What a script is for; also the name of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Script {
+    Execute,
+    Verify,
+    Rollback,
+}
+
+impl Script {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Execute => "execute",
+            Self::Verify => "verify",
+            Self::Rollback => "rollback",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Language {
+    JavaScript,
+    Python,
+}
+
+impl Language {
+    const fn command(self) -> &'static str {
+        match self {
+            Self::JavaScript => "node",
+            Self::Python => "python3",
+        }
+    }
+
+    /// What stands before the script. Neither reads an environment, a user's folder or installed modules.
+    fn args(self, memory_bytes: u64) -> Vec<String> {
+        match self {
+            Self::JavaScript => vec![format!("--max-old-space-size={}", (memory_bytes >> 20).max(32) * 3 / 4), "--no-addons".to_owned()],
+            Self::Python => ["-I", "-S", "-B"].map(str::to_owned).to_vec(),
+        }
+    }
+
+    fn missing(self) -> Error {
+        let message = format!("there is no `{}` in {}: install it, and start again", self.command(), PLACES.join(", "));
+        refused("package_interpreter_missing", message)
+    }
+}
+
+/// Where scripts run.
+#[derive(Clone)]
+pub(super) struct Runner {
+    pub(super) jail: Arc<dyn Jail>,
+    pub(super) programs: Programs,
+    pub(super) workspace: PathBuf,
+}
+
+/// A script that ended well.
+pub(super) struct Ran {
+    pub(super) result: Value,
+    pub(super) staged: Vec<StagedFile>,
+}
+
+impl Runner {
+    pub(super) async fn run(&self, context: &CallContext, action: &LoadedAction, script: Script, input: &Value) -> Result<Ran, Error> {
+        let confinement = self.confinement(context, action, script, input).await?;
+        let confined = self.confine(context, &action.action.id.to_string(), confinement).await?;
+        if confined.is_cut {
+            return Err(bad_output(action, script, "its result is too long"));
+        }
+        let result = parse_strict(&confined.stdout)
+            .map_err(|error| bad_output(action, script, &format!("its result is not JSON we take, {error}")))?;
+        let staged = confined.staged.map_err(|why| refused("package_stage_refused", why))?;
+        Ok(Ran { result, staged })
+    }
+
+    async fn confinement(&self, context: &CallContext, action: &LoadedAction, script: Script, input: &Value) -> Result<Confinement, Error> {
+        let (file, found) = action
+            .script(script)
+            .ok_or_else(|| refused("package_invalid", format!("`{}` has no `{}`", action.action.id, script.name())))?;
+        let memory_bytes = action.manifest.memory_bytes();
+        let language = match Path::new(file).extension().and_then(|extension| extension.to_str()) {
+            Some("js") => Some(Language::JavaScript),
+            Some("py") => Some(Language::Python),
+            Some(_) | None => None,
+        };
+        let (program, args) = match language {
+            Some(language) => {
+                let program = self.programs.find(language.command()).await.ok_or_else(|| language.missing())?;
+                let mut args = language.args(memory_bytes);
+                args.push(format!("{CODE}/{file}"));
+                (program, args)
+            }
+            None => {
+                let sha256 = *action.sha256_of(found).as_bytes();
+                (Program { path: action.folder.join(file), sha256 }, Vec::new())
+            }
+        };
+        let mut confinement = self.bare(action.manifest.profile(), program, args, memory_bytes, wall_ms(context));
+        if action.manifest.permissions.filesystem == Filesystem::Workspace {
+            confinement.read_only.push((self.workspace.clone(), WORKSPACE.into()));
+        }
+        confinement.inputs =
+            action.files.iter().map(|(path, file)| Input { path: Path::new(CODE).join(path), bytes: Arc::clone(&file.bytes) }).collect();
+        confinement.stdin = input.to_string().into_bytes();
+        confinement.progress = context.progress.clone();
+        Ok(confinement)
+    }
+
+    /// A program with the system's libraries and an empty stage.
+    fn bare(&self, profile: Profile, program: Program, args: Vec<String>, memory_bytes: u64, wall_ms: u64) -> Confinement {
+        Confinement {
+            profile,
+            read_only: libraries(&program.path),
+            program: program.path,
+            program_sha256: program.sha256,
+            args,
+            env: [("LANG", "C.UTF-8"), ("TZ", "UTC")].map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
+            inputs: Vec::new(),
+            stdin: Vec::new(),
+            wall_ms,
+            memory_bytes,
+            stage_bytes_max: PACKAGE_STAGE_BYTES_MAX,
+            stage_files_max: STAGE_FILES_MAX,
+            progress: None,
+        }
+    }
+
+    /// Runs it; anything but a good end is an error. Nothing has happened in either case: the stage is all it could write to.
+    async fn confine(&self, context: &CallContext, name: &str, confinement: Confinement) -> Result<Confined, Error> {
+        let confined = self.jail.confine(confinement).await.map_err(|error| match error {
+            jail::Error::Unavailable { message } => refused("sandbox_unavailable", message),
+            jail::Error::Refused { message } => refused("package_refused", message),
+            jail::Error::Busy { message } => {
+                Error::Busy { source_id: name.split('.').next().unwrap_or(name).to_owned(), message, retry_after_ms: None }
+            }
+        })?;
+        context.meter.add(&confined);
+        let (code, why) = match confined.ended {
+            Ended::Exited(0) => return Ok(confined),
+            Ended::Exited(code) => ("package_failed", format!("ended with code {code}")),
+            Ended::Signalled(signal) => ("package_killed", format!("was ended by signal {signal}")),
+            Ended::TimedOut => ("package_timed_out", "did not end in time, and was ended".to_owned()),
+            Ended::OutOfMemory => ("package_out_of_memory", "took more memory than it may, and was ended".to_owned()),
+            Ended::Flooded => ("package_flooded", "printed far more than is kept, and was ended".to_owned()),
+            Ended::Cancelled => ("package_killed", "was called off".to_owned()),
+        };
+        Err(failed(code, format!("`{name}` {why}{}; nothing was changed", last_words(&confined.log))))
+    }
+}
+
+/// A little less than the caller waits: what comes after the script needs time too.
+fn wall_ms(context: &CallContext) -> u64 {
+    context.timeout_ms.saturating_sub((context.timeout_ms / 5).min(1_000)).max(1)
+}
+
+fn bad_output(action: &LoadedAction, script: Script, why: &str) -> Error {
+    failed("package_bad_output", format!("`{}` of `{}`: {why}; nothing was changed", script.name(), action.action.id))
+}
+
+/// The last line it wrote to its log, which most often says what went wrong.
+fn last_words(log: &str) -> String {
+    match log.lines().rev().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("Node.js v")) {
+        Some(line) => format!(", saying `{}`", shown(&line.chars().take(PACKAGE_LOG_CHARS_MAX).collect::<String>())),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,219 @@
+//! The packages there are, as folders on disk. One is put there whole, replaced whole, and removed whole.
+
+use super::folder::{self, PackageFiles};
+use super::loaded::{LoadedAction, actions_of};
+use super::run::Runner;
+use super::source::PackageSource;
+use crate::program::Programs;
+use crate::workspace::Place;
+use crate::workspace::root::{folder_error, make_folder};
+use crate::workspace::workers::Workers;
+use countersign_core::checks::Commands;
+use countersign_core::fault::Faults;
+use countersign_core::jail::Jail;
+use countersign_core::limits::{PACKAGE_BYTES_MAX, PACKAGE_FILES_MAX, PACKAGES_MAX};
+use countersign_core::source::{Shelf, Source};
+use countersign_core::{Action, Digest, SourceId};
+use parking_lot::{Mutex, RwLock};
+use rustix::fs::{CWD, RenameFlags};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Scripts take their time in the jail; what is done here is hashing and renaming.
+const THREADS: usize = 4;
+
+/// What packages need of the server.
+pub struct PackagesConfig {
+    pub folder: PathBuf,
+    pub place: Arc<Place>,
+    pub jail: Arc<dyn Jail>,
+    pub commands: Arc<dyn Commands>,
+    /// Without it packages are listed, and none of their code is run.
+    pub may_run_code: bool,
+    /// Names that are not theirs to take.
+    pub taken: Vec<SourceId>,
+    pub faults: Faults,
+}
+
+/// What all packages share.
+pub(super) struct Shared {
+    pub(super) place: Arc<Place>,
+    pub(super) runner: Runner,
+    pub(super) commands: Arc<dyn Commands>,
+    pub(super) workers: Workers,
+    pub(super) may_run_code: bool,
+    pub(super) faults: Faults,
+}
+
+/// All installed packages.
+pub struct Packages {
+    folder: PathBuf,
+    taken: Vec<SourceId>,
+    shared: Arc<Shared>,
+    sources: RwLock<BTreeMap<SourceId, Arc<PackageSource>>>,
+    /// One change at a time.
+    changing: Mutex<()>,
+}
+
+/// A package as it is now.
+pub struct Installed {
+    pub name: SourceId,
+    /// Its actions, or why it cannot be used.
+    pub actions: Result<Vec<Arc<Action>>, String>,
+}
+
+/// Why a package is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("package `{name}` is refused: {why}")]
+    Invalid { name: String, why: String },
+    #[error("package `{name}` could not be written: {why}; nothing was changed")]
+    Disk { name: String, why: String },
+}
+
+impl Packages {
+    /// Opens the folder, finishes what a crash interrupted, and reads what is there.
+    pub fn open(config: PackagesConfig) -> Result<Self, crate::Error> {
+        let PackagesConfig { folder, place, jail, commands, may_run_code, taken, faults } = config;
+        make_folder(&folder)?;
+        if may_run_code {
+            show_workspace(&place)?;
+        }
+        let workers = Workers::start("packages", "packages", THREADS)?;
+        let runner = Runner { jail, programs: Programs::default(), workspace: place.folder.clone() };
+        let shared = Arc::new(Shared { place, runner, commands, workers, may_run_code, faults });
+        let packages = Self { folder, taken, shared, sources: RwLock::default(), changing: Mutex::default() };
+        packages.read_folder()?;
+        Ok(packages)
+    }
+
+    fn read_folder(&self) -> Result<(), crate::Error> {
+        let failed = |error: std::io::Error| folder_error(&self.folder, &error);
+        for entry in fs::read_dir(&self.folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with('.') {
+                // Half of an installation, or the rest of a removal.
+                let _ = fs::remove_dir_all(entry.path());
+                continue;
+            }
+            match SourceId::parse(&name) {
+                Ok(id) if !self.taken.contains(&id) => self.take(id),
+                Ok(_) | Err(_) => tracing::warn!(name, "a folder among the packages has a name no package may have, and is left out"),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&self, id: SourceId) {
+        let source = PackageSource::open(id.clone(), self.folder.join(id.as_str()), Arc::clone(&self.shared));
+        self.sources.write().insert(id, Arc::new(source));
+    }
+
+    /// The actions these files would make, or why they make none. Changes nothing.
+    pub fn check(&self, name: &str, files: &PackageFiles) -> Result<Vec<Arc<Action>>, Refused> {
+        let taken: Vec<_> = self.taken.iter().map(SourceId::as_str).collect();
+        Self::check_files(name, files, &taken)
+    }
+
+    /// The same without any that are installed.
+    pub fn check_files(name: &str, files: &PackageFiles, taken: &[&str]) -> Result<Vec<Arc<Action>>, Refused> {
+        let invalid = |why: String| Refused::Invalid { name: crate::words::shown(name), why };
+        let id = SourceId::parse(name)
+            .map_err(|_| invalid("a name is a lower-case letter, then lower-case letters, digits, `_` or `-`, 32 at most".to_owned()))?;
+        if taken.contains(&id.as_str()) {
+            return Err(invalid("that is the name of a source of ours, and no package may stand in for it".to_owned()));
+        }
+        if files.len() > PACKAGE_FILES_MAX {
+            return Err(invalid(format!("it has more than {PACKAGE_FILES_MAX} files")));
+        }
+        if files.values().map(|file| file.bytes.len()).sum::<usize>() > PACKAGE_BYTES_MAX {
+            return Err(invalid(format!("its files hold more than {PACKAGE_BYTES_MAX} bytes together")));
+        }
+        let actions = actions_of(name, Path::new(name), files).map_err(invalid)?;
+        Ok(actions.iter().map(|action: &Arc<LoadedAction>| Arc::clone(&action.action)).collect())
+    }
+
+    /// Puts a package in place, or another version of it. Either the old or the new one is there, whatever happens.
+    pub fn install(&self, name: &str, files: &PackageFiles) -> Result<Vec<Arc<Action>>, Refused> {
+        let actions = self.check(name, files)?;
+        let id = SourceId::parse(name).map_err(|error| Refused::Invalid { name: name.to_owned(), why: error.to_string() })?;
+        let _alone = self.changing.lock();
+        if !self.sources.read().contains_key(&id) && self.sources.read().len() >= PACKAGES_MAX {
+            return Err(Refused::Invalid { name: name.to_owned(), why: format!("there are {PACKAGES_MAX} packages already") });
+        }
+        self.put(name, files).map_err(|error| Refused::Disk { name: name.to_owned(), why: error.to_string() })?;
+        self.take(id);
+        Ok(actions)
+    }
+
+    fn put(&self, name: &str, files: &PackageFiles) -> std::io::Result<()> {
+        let (new, target) = (self.folder.join(format!(".new-{name}")), self.folder.join(name));
+        let _leftover = fs::remove_dir_all(&new);
+        folder::write(&new, files)?;
+        if target.exists() {
+            rustix::fs::renameat_with(CWD, &new, CWD, &target, RenameFlags::EXCHANGE)?;
+            fs::remove_dir_all(&new)?;
+        } else {
+            fs::rename(&new, &target)?;
+        }
+        fs::File::open(&self.folder)?.sync_all()
+    }
+
+    /// Whether there was one.
+    pub fn remove(&self, name: &str) -> Result<bool, Refused> {
+        let Ok(id) = SourceId::parse(name) else {
+            return Ok(false);
+        };
+        let _alone = self.changing.lock();
+        if self.sources.write().remove(&id).is_none() {
+            return Ok(false);
+        }
+        let gone = self.folder.join(format!(".gone-{name}"));
+        let _leftover = fs::remove_dir_all(&gone);
+        let removed = fs::rename(self.folder.join(name), &gone).and_then(|()| fs::remove_dir_all(&gone));
+        removed.map_err(|error| Refused::Disk { name: name.to_owned(), why: error.to_string() })?;
+        Ok(true)
+    }
+
+    pub fn may_run_code(&self) -> bool {
+        self.shared.may_run_code
+    }
+
+    pub fn list(&self) -> Vec<Installed> {
+        let sources = self.sources.read().clone();
+        let listed = sources.into_iter().map(|(name, source)| {
+            let actions = source.current().map(|loaded| loaded.actions.iter().map(|action| Arc::clone(&action.action)).collect());
+            Installed { name, actions }
+        });
+        listed.collect()
+    }
+
+    /// Covers all files of a package.
+    pub fn digest(files: &PackageFiles) -> Digest {
+        folder::digest(files, "")
+    }
+
+    /// The files of a folder on disk, as they would be installed.
+    pub fn read(folder: &Path) -> Result<PackageFiles, String> {
+        folder::read(folder).map(|(files, _)| files)
+    }
+}
+
+/// Code runs under a uid of its own where we are root: it must be able to read what it is shown. The folder around it stays private.
+fn show_workspace(place: &Place) -> Result<(), crate::Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let shown = fs::set_permissions(&place.folder, fs::Permissions::from_mode(0o755));
+    shown.map_err(|error| folder_error(&place.folder, &error))
+}
+
+impl Shelf for Packages {
+    fn sources(&self) -> Vec<Arc<dyn Source>> {
+        self.sources.read().values().map(|source| Arc::clone(source) as Arc<dyn Source>).collect()
+    }
+}

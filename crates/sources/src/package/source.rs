@@ -1,0 +1,283 @@
+//! One installed package as a source. Its code runs while a call is prepared, in the jail, where it can change nothing: what it left on
+//! its stage is the effect, and we make it.
+
+use super::folder;
+use super::journal::{Desk, Journal, Standing};
+use super::loaded::{Loaded, LoadedAction, READ_BACK, VERIFY_SCRIPT};
+use super::plan::{Answer, Plan};
+use super::run::{Runner, Script};
+use super::shelf::Shared;
+use crate::words::{failed, refused};
+use crate::workspace::commitment::blocking;
+use crate::workspace::staged::temporary_name;
+use countersign_core::effect::{Check, Reconciled};
+use countersign_core::limits::PACKAGE_CHECKS_MAX;
+use countersign_core::source::{CallContext, Error, Output, Source};
+use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
+use parking_lot::RwLock;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub(super) struct PackageSource {
+    id: SourceId,
+    folder: PathBuf,
+    shared: Arc<Shared>,
+    /// As it was read last; the reason where it cannot be.
+    loaded: RwLock<Result<Arc<Loaded>, String>>,
+}
+
+/// What `verify` prints.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Verdict {
+    ok: bool,
+    #[serde(default)]
+    checks: Vec<Check>,
+}
+
+impl PackageSource {
+    pub(super) fn open(id: SourceId, folder: PathBuf, shared: Arc<Shared>) -> Self {
+        let loaded = Loaded::read(id.as_str(), &folder).map(Arc::new);
+        Self { id, folder, shared, loaded: RwLock::new(loaded) }
+    }
+
+    /// The package as it is on disk now. Read again only where something of it changed.
+    pub(super) fn current(&self) -> Result<Arc<Loaded>, String> {
+        let stamp = folder::stamp(&self.folder)?;
+        if let Ok(loaded) = &*self.loaded.read()
+            && loaded.stamp == stamp
+        {
+            return Ok(Arc::clone(loaded));
+        }
+        let loaded = Loaded::read(self.id.as_str(), &self.folder).map(Arc::new);
+        self.loaded.write().clone_from(&loaded);
+        loaded
+    }
+
+    /// The action whose code was decided about, and no other.
+    fn action(&self, context: &CallContext, id: &ActionId) -> Result<Arc<LoadedAction>, Error> {
+        let loaded = self.loaded.read().clone().map_err(|why| invalid(&self.id, &why))?;
+        let action = loaded.actions.iter().find(|action| action.action.id == *id).map(Arc::clone);
+        let action = action.ok_or_else(|| refused("unknown_action", format!("there is no action `{id}`")))?;
+        if context.code != Some(action.digest) {
+            return Err(refused("package_changed", format!("the code of `{id}` is not the one that was decided about; nothing ran")));
+        }
+        Ok(action)
+    }
+
+    /// The same where code is to run.
+    fn runnable(&self, context: &CallContext, id: &ActionId) -> Result<Arc<LoadedAction>, Error> {
+        if !self.shared.may_run_code {
+            let message =
+                format!("`{id}` runs code of a package, and this server does not: set `allow_plugin_code_execution = true` to let it");
+            return Err(refused("package_code_disabled", message));
+        }
+        let action = self.action(context, id)?;
+        if action.manifest.hosts.is_empty() {
+            return Ok(action);
+        }
+        Err(refused("package_network_not_allowed", format!("`{id}` asks for the network, and packages are given none")))
+    }
+
+    fn runner(&self) -> &Runner {
+        &self.shared.runner
+    }
+
+    /// Runs the script and holds what it left against where it may write.
+    async fn plan(&self, context: &CallContext, action: &LoadedAction, params: &Value, dry_run: bool) -> Result<Plan, Error> {
+        let input = json!({ "input": params, "failedChecks": context.failed_checks, "dryRun": dry_run });
+        let ran = self.runner().run(context, action, Script::Execute, &input).await?;
+        let answer = Answer::read(ran.result)?;
+        let (shared, scope, may_write) = (Arc::clone(&self.shared), context.scope.clone(), action.manifest.is_write());
+        blocking(&self.shared.workers, context, move |_| Plan::new(&shared.place, ran.staged, answer, &scope, may_write)).await
+    }
+
+    async fn keep(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Option<Value>, Error> {
+        let action = self.runnable(context, id)?;
+        let plan = self.plan(context, &action, params, false).await?;
+        let (shared, temporary) = (Arc::clone(&self.shared), temporary_name(context));
+        let journal = blocking(&self.shared.workers, context, move |_| plan.keep(&shared.place, &temporary)).await?;
+        Ok(Some(journal.to_value()))
+    }
+
+    async fn perform(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Output, Error> {
+        let action = self.runnable(context, id)?;
+        let Some(prepared) = &context.prepared else {
+            // A read: nothing was announced, so nothing may change.
+            if action.manifest.is_write() {
+                return Err(refused("evidence_missing", format!("`{id}` was not prepared")));
+            }
+            return Ok(Output::new(self.plan(context, &action, params, false).await?.into_output()));
+        };
+        let (journal, shared, temporary) = (Journal::read(prepared)?, Arc::clone(&self.shared), temporary_name(context));
+        blocking(&self.shared.workers, context, move |commitment| {
+            let desk = Desk { place: &shared.place, temporary: &temporary, commitment, faults: &shared.faults };
+            journal.commit(&desk)?;
+            journal.output(&shared.place)
+        })
+        .await
+    }
+
+    async fn foresee(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Output, Error> {
+        let action = self.runnable(context, id)?;
+        let plan = self.plan(context, &action, params, true).await?;
+        let value = blocking(&self.shared.workers, context, move |_| plan.describe()).await?;
+        Ok(Output::new(value))
+    }
+
+    async fn look_back(&self, context: &CallContext, id: &ActionId, params: &Value, output: &Output) -> Result<Vec<Check>, Error> {
+        let action = self.runnable(context, id)?;
+        let mut checks = Vec::new();
+        if action.manifest.is_write()
+            && let Some(evidence) = output.evidence.as_ref().or(context.prepared.as_ref())
+        {
+            let (journal, shared) = (Journal::read(evidence)?, Arc::clone(&self.shared));
+            checks.push(blocking(&self.shared.workers, context, move |_| journal.read_back(&shared.place, READ_BACK)).await?);
+        }
+        if action.script(Script::Verify).is_some() {
+            checks.extend(self.verdict(context, &action, params, output).await);
+        }
+        for command in &action.manifest.verification.commands {
+            checks.push(self.shared.commands.run(context, command).await);
+        }
+        Ok(checks)
+    }
+
+    /// What the package's own script says. No verdict is no success.
+    async fn verdict(&self, context: &CallContext, action: &LoadedAction, params: &Value, output: &Output) -> Vec<Check> {
+        let input = json!({ "input": params, "output": output.value });
+        let ran = match self.runner().run(context, action, Script::Verify, &input).await {
+            Ok(ran) => ran,
+            Err(error) => return vec![Check::failed(VERIFY_SCRIPT, error.to_string())],
+        };
+        let verdict = match Verdict::deserialize(ran.result) {
+            Ok(verdict) if verdict.checks.len() <= PACKAGE_CHECKS_MAX => verdict,
+            Ok(_) => return vec![Check::failed(VERIFY_SCRIPT, format!("it reports more than {PACKAGE_CHECKS_MAX} checks"))],
+            Err(error) => return vec![Check::failed(VERIFY_SCRIPT, format!("its verdict does not read: {error}"))],
+        };
+        let is_ok = verdict.ok && verdict.checks.iter().all(|check| check.ok);
+        let own = if is_ok { Check::passed(VERIFY_SCRIPT) } else { Check::failed(VERIFY_SCRIPT, "it says no") };
+        // Its own names must not pose as ours.
+        let reported = verdict.checks.into_iter().map(|check| Check { name: format!("{VERIFY_SCRIPT}/{}", check.name), ..check });
+        reported.chain([own]).collect()
+    }
+
+    /// The package's own script first, for whatever it wants to say; then we put every file back, from what was kept.
+    async fn put_back(&self, context: &CallContext, id: &ActionId, evidence: &Value) -> Result<Output, Error> {
+        let journal = Journal::read(evidence)?;
+        let said = self.say_rollback(context, id, &journal).await;
+        let (shared, temporary) = (Arc::clone(&self.shared), temporary_name(context));
+        let mut output = blocking(&self.shared.workers, context, move |commitment| {
+            journal.revert(&Desk { place: &shared.place, temporary: &temporary, commitment, faults: &shared.faults })
+        })
+        .await?;
+        if let Some(ok) = said {
+            output.value["script_ok"] = json!(ok);
+        }
+        Ok(output)
+    }
+
+    async fn say_rollback(&self, context: &CallContext, id: &ActionId, journal: &Journal) -> Option<bool> {
+        let action = self.runnable(context, id).ok()?;
+        action.script(Script::Rollback)?;
+        let changes = journal
+            .files
+            .iter()
+            .map(|file| json!({ "path": file.path, "previousSha256": file.previous_sha256, "newSha256": file.new_sha256 }));
+        let input = json!({ "changes": changes.collect::<Vec<_>>() });
+        // Half of the time is ours: putting back must not wait for a script that hangs.
+        let hurried = CallContext { timeout_ms: (context.timeout_ms / 2).max(1), ..context.clone() };
+        let ran = self.runner().run(&hurried, &action, Script::Rollback, &input).await;
+        if let Err(error) = &ran {
+            tracing::warn!(action = %id, code = error.code(), "the rollback script of a package failed; the files are put back all the same");
+        }
+        Some(ran.is_ok())
+    }
+
+    /// The disk tells. What is half-made is finished, or else taken back.
+    async fn find_out(&self, context: &CallContext) -> Result<Reconciled, Error> {
+        let Some(prepared) = &context.prepared else {
+            return Ok(Reconciled::Unknown);
+        };
+        let (journal, shared, temporary) = (Journal::read(prepared)?, Arc::clone(&self.shared), temporary_name(context));
+        blocking(&self.shared.workers, context, move |commitment| {
+            let desk = Desk { place: &shared.place, temporary: &temporary, commitment, faults: &shared.faults };
+            Ok(match journal.standing(&shared.place)? {
+                Standing::Made => Reconciled::Happened(journal.output(&shared.place)?),
+                Standing::NotMade => {
+                    journal.revert(&desk)?;
+                    Reconciled::DidNot
+                }
+                Standing::Half if journal.commit(&desk).is_ok() => Reconciled::Happened(journal.output(&shared.place)?),
+                Standing::Half if journal.revert(&desk).is_ok() => Reconciled::DidNot,
+                Standing::Half | Standing::Other => Reconciled::Unknown,
+            })
+        })
+        .await
+    }
+}
+
+fn invalid(id: &SourceId, why: &str) -> Error {
+    failed("package_invalid", format!("package `{id}` cannot be used: {why}"))
+}
+
+impl Source for PackageSource {
+    fn id(&self) -> &SourceId {
+        &self.id
+    }
+
+    fn title(&self) -> &str {
+        self.id.as_str()
+    }
+
+    fn guide(&self) -> Option<&str> {
+        None
+    }
+
+    fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
+        let listed = self.current().map(|loaded| loaded.actions.iter().map(|action| Arc::clone(&action.action)).collect());
+        Box::pin(std::future::ready(listed.map_err(|why| invalid(&self.id, &why))))
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        context: &'a CallContext,
+        action: &'a ActionId,
+        params: &'a Value,
+    ) -> Future<'a, Result<Option<Value>, Error>> {
+        Box::pin(self.keep(context, action, params))
+    }
+
+    fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(self.perform(context, action, params))
+    }
+
+    fn preview<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(self.foresee(context, action, params))
+    }
+
+    fn verify<'a>(
+        &'a self,
+        context: &'a CallContext,
+        action: &'a ActionId,
+        params: &'a Value,
+        output: &'a Output,
+    ) -> Future<'a, Result<Vec<Check>, Error>> {
+        Box::pin(self.look_back(context, action, params, output))
+    }
+
+    fn revert<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(self.put_back(context, action, evidence))
+    }
+
+    fn reconcile<'a>(
+        &'a self,
+        context: &'a CallContext,
+        _action: &'a ActionId,
+        _params: &'a Value,
+    ) -> Future<'a, Result<Reconciled, Error>> {
+        Box::pin(self.find_out(context))
+    }
+}

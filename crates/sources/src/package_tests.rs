@@ -1,0 +1,199 @@
+//! What holds for packages, with a jail that does as it is told instead of running anything.
+
+use super::*;
+use crate::builtin::tests::context;
+use crate::workspace::Place;
+use countersign_core::checks::Commands;
+use countersign_core::effect::{Check, Reconciled, Scope};
+use countersign_core::fault::Faults;
+use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile};
+use countersign_core::source::{CallContext, Shelf, Source};
+use countersign_core::{ActionId, Future};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Answers what it was given, and remembers what it was asked.
+#[derive(Default)]
+struct Puppet {
+    stdout: Mutex<String>,
+    staged: Mutex<Vec<StagedFile>>,
+    asked: Mutex<Vec<Confinement>>,
+}
+
+impl Jail for Puppet {
+    fn confine(&self, what: Confinement) -> Future<'_, Result<Confined, JailError>> {
+        self.asked.lock().push(what);
+        let confined = Confined {
+            ended: Ended::Exited(0),
+            stdout: self.stdout.lock().clone().into_bytes(),
+            is_cut: false,
+            log: String::new(),
+            cpu_ms: 5,
+            facts: json!({}),
+            staged: Ok(self.staged.lock().clone()),
+        };
+        Box::pin(std::future::ready(Ok(confined)))
+    }
+}
+
+struct NoCommands;
+
+impl Commands for NoCommands {
+    fn refusal(&self, _command: &str, _scope: &Scope) -> Option<String> {
+        Some("none is allowed".to_owned())
+    }
+
+    fn run<'a>(&'a self, _context: &'a CallContext, command: &'a str) -> Future<'a, Check> {
+        Box::pin(std::future::ready(Check::failed(command, "none is allowed")))
+    }
+}
+
+struct Bench {
+    folder: tempfile::TempDir,
+    puppet: Arc<Puppet>,
+    packages: Packages,
+}
+
+fn files(tier: &str) -> PackageFiles {
+    let manifest = json!({
+        "name": "act", "riskTier": tier, "permissions": { "filesystem": "workspace" },
+        "verification": { "required": true }, "rollback": { "required": true }
+    });
+    let file = |text: &str| PackageFile { bytes: text.as_bytes().into(), is_executable: false };
+    [("action.json", manifest.to_string().as_str()), ("execute.py", "pass"), ("verify.py", "pass")]
+        .map(|(name, text)| (format!("actions/act/{name}"), file(text)))
+        .into()
+}
+
+fn bench(tier: &str) -> Bench {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::open(&folder.path().join("workspace"), &folder.path().join("snapshots")).unwrap();
+    let puppet = Arc::new(Puppet::default());
+    let packages = Packages::open(PackagesConfig {
+        folder: folder.path().join("packages"),
+        place: Arc::new(place),
+        jail: Arc::clone(&puppet) as Arc<dyn Jail>,
+        commands: Arc::new(NoCommands),
+        may_run_code: true,
+        taken: Vec::new(),
+        faults: Faults::default(),
+    })
+    .unwrap();
+    packages.install("kit", &files(tier)).unwrap();
+    Bench { folder, puppet, packages }
+}
+
+impl Bench {
+    fn source(&self) -> Arc<dyn Source> {
+        self.packages.sources().remove(0)
+    }
+
+    async fn context(&self) -> CallContext {
+        let listed = self.source().list(&context().org).await.unwrap();
+        CallContext { code: listed[0].package_sha256, ..context() }
+    }
+
+    /// What the next run leaves on its stage, and prints.
+    fn will_leave(&self, staged: &[(&str, &str)], answer: Value) {
+        let file = |(path, text): &(&str, &str)| StagedFile { path: (*path).to_owned(), bytes: text.as_bytes().to_vec(), mode: 0o644 };
+        *self.puppet.staged.lock() = staged.iter().map(file).collect();
+        *self.puppet.stdout.lock() = answer.to_string();
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        std::fs::write(self.folder.path().join("workspace").join(path), text).unwrap();
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(self.folder.path().join("workspace").join(path)).ok()
+    }
+}
+
+fn act() -> ActionId {
+    ActionId::parse("kit.act").unwrap()
+}
+
+#[tokio::test]
+async fn a_change_is_whole_or_not_at_all_and_what_a_crash_left_half_is_finished() {
+    let bench = bench("R2");
+    bench.write("a", "old");
+    bench.write("c", "old");
+    bench.will_leave(&[("a", "new"), ("b", "new")], json!({ "output": { "n": 1 }, "deletes": ["c"] }));
+    let mut context = bench.context().await;
+    let source = bench.source();
+    context.prepared = source.prepare(&context, &act(), &json!({})).await.unwrap();
+    assert_eq!((bench.read("a"), bench.read("b")), (Some("old".to_owned()), None), "preparing changed something");
+    assert_eq!(source.reconcile(&context, &act(), &json!({})).await.unwrap(), Reconciled::DidNot);
+    // Half of it is there: the rest is made.
+    bench.write("a", "new");
+    let Reconciled::Happened(output) = source.reconcile(&context, &act(), &json!({})).await.unwrap() else { panic!("it was half-made") };
+    assert_eq!(output.value, json!({ "n": 1 }));
+    let held = || (bench.read("a"), bench.read("b"), bench.read("c"));
+    assert_eq!(held(), (Some("new".to_owned()), Some("new".to_owned()), None));
+    let evidence = context.prepared.clone().unwrap();
+    source.revert(&context, &act(), &evidence).await.unwrap();
+    source.revert(&context, &act(), &evidence).await.unwrap();
+    assert_eq!(held(), (Some("old".to_owned()), None, Some("old".to_owned())));
+    // Somebody else's work is not overwritten, nor any of it half.
+    bench.write("c", "theirs");
+    assert_eq!(source.call(&context, &act(), &json!({})).await.unwrap_err().code(), "content_changed");
+    assert_eq!(held(), (Some("old".to_owned()), None, Some("theirs".to_owned())));
+    assert_eq!(source.reconcile(&context, &act(), &json!({})).await.unwrap(), Reconciled::Unknown);
+}
+
+#[tokio::test]
+async fn what_lies_outside_or_is_not_allowed_is_refused_before_anything_is_kept() {
+    let bench = bench("R2");
+    let source = bench.source();
+    for (staged, deletes, code) in [
+        (&[("../x", "x")][..], json!([]), "path_outside_workspace"),
+        (&[("/x", "x")], json!([]), "path_outside_workspace"),
+        (&[(".countersign-x", "x")], json!([]), "path_not_allowed"),
+        (&[("secret/x", "x")], json!([]), "outside_scope"),
+        (&[], json!(["nothing"]), "file_not_found"),
+        (&[("x", "x")], json!(["x"]), "package_stage_refused"),
+        (&[], json!("x"), "package_bad_output"),
+    ] {
+        bench.will_leave(staged, json!({ "output": {}, "deletes": deletes }));
+        let scope = Scope { forbidden_files: vec!["secret".to_owned()], ..Scope::default() };
+        let context = CallContext { scope, ..bench.context().await };
+        let error = source.prepare(&context, &act(), &json!({})).await.unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+    }
+    assert_eq!(std::fs::read_dir(bench.folder.path().join("snapshots")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_read_may_not_write_and_other_code_is_not_run() {
+    let bench = bench("R1");
+    let source = bench.source();
+    bench.will_leave(&[("x", "x")], json!({ "output": {} }));
+    let context = bench.context().await;
+    assert_eq!(source.call(&context, &act(), &json!({})).await.unwrap_err().code(), "package_may_not_write");
+    bench.will_leave(&[], json!({ "output": { "seen": 1 } }));
+    assert_eq!(source.call(&context, &act(), &json!({ "key": "value" })).await.unwrap().value, json!({ "seen": 1 }));
+    assert_eq!(context.meter.cpu_ms(), Some(10));
+    let asked = bench.puppet.asked.lock().last().cloned().unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&asked.stdin).unwrap()["input"], json!({ "key": "value" }));
+    assert!(asked.inputs.iter().any(|input| input.path.ends_with("package/execute.py")), "{asked:?}");
+    let other = CallContext { code: None, ..context };
+    assert_eq!(source.call(&other, &act(), &json!({})).await.unwrap_err().code(), "package_changed");
+}
+
+#[tokio::test]
+async fn a_package_is_replaced_whole_and_its_digest_tells() {
+    let bench = bench("R2");
+    let before = bench.context().await.code;
+    let mut files = files("R2");
+    files.insert("actions/act/more.txt".to_owned(), PackageFile { bytes: b"x".as_slice().into(), is_executable: false });
+    bench.packages.install("kit", &files).unwrap();
+    assert_ne!(bench.context().await.code, before);
+    assert!(matches!(bench.packages.install("../kit", &files), Err(Refused::Invalid { .. })));
+    files.insert("../outside".to_owned(), PackageFile { bytes: b"x".as_slice().into(), is_executable: false });
+    assert!(matches!(bench.packages.install("kit", &files), Err(Refused::Invalid { .. })));
+    assert_eq!(bench.packages.remove("kit"), Ok(true));
+    assert_eq!(bench.packages.remove("kit"), Ok(false));
+    assert!(bench.packages.sources().is_empty());
+    assert_eq!(std::fs::read_dir(bench.folder.path().join("packages")).unwrap().count(), 0);
+}
