@@ -132,7 +132,13 @@ impl Sampled {
             },
             band: Band::Green,
         };
-        let facts = policy::Facts { tier: invocation.tier, drift: Drift::None, asks: policy::asking(&verdicts), stopped: None };
+        let facts = policy::Facts {
+            tier: invocation.tier,
+            profile: Profile::InProcess,
+            drift: Drift::None,
+            asks: policy::asking(&verdicts),
+            stopped: None,
+        };
         let decision = policy::decide(&facts, &rules);
         anyhow::ensure!(decision.mode == expected, "the sampled call is decided otherwise: `{}`", decision.mode);
         black_box((decision, policy::digest::policy_slice(&rules)));
@@ -203,6 +209,7 @@ fn action_of(invocation: &Invocation) -> Action {
         preview_reads: None,
         profile: Profile::InProcess,
         exempt_from_redaction: Vec::new(),
+        package_sha256: None,
     }
 }
 

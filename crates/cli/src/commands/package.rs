@@ -141,7 +141,7 @@ async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure>
         }
         for action in &package.actions {
             let texts = [&package.name, &action.id, &action.tier, &action.profile, &action.title];
-            table.row(texts.map(|text| Cell::text(text)));
+            table.row(texts.map(Cell::text));
         }
     }
     terminal.list(&answer.raw, &table)?;

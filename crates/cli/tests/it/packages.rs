@@ -272,6 +272,34 @@ fn a_package_at_r3_runs_for_nobody_but_a_person_and_the_receipt_says_in_what() {
 }
 
 #[test]
+fn a_declared_command_verifies_only_if_the_operator_allows_it_word_by_word() {
+    let script = r#"
+const fs = require("fs");
+const { input } = JSON.parse(fs.readFileSync(0, "utf8"));
+fs.writeFileSync("/stage/out.js", input.text);
+console.log(JSON.stringify({ output: {} }));
+"#;
+    let command = "node --check out.js";
+    let more = json!({ "permissions": { "commands": [command], "filesystem": "workspace" }, "verification": { "required": true, "commands": [command] } });
+    for (allowed, text, ends) in [
+        ("node --check {file}", "let fine = 1;", "succeeded"),
+        ("node --check {file}", "let not fine", "reverted"),
+        ("node --check other.js", "let fine = 1;", "reverted"),
+    ] {
+        let server = Server::start_with(&[CODE, ("COUNTERSIGN_COMMAND_ALLOWLIST", allowed)]);
+        let owner = server.owner();
+        write_package(owner.folder(), "kit", "out", "R2", &[("execute.js", script)], &more);
+        owner.run(&["package", "install", "kit"]).ok();
+        owner.run(&["mode", "set", "kit.out", "allow"]).ok();
+        invoke(&owner, "kit.out", &[&format!("text={text}")]);
+        let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
+        assert_eq!(listed["items"][0]["status"], ends, "{allowed}: {listed:#}");
+        assert_eq!(server.workspace().join("out.js").exists(), ends == "succeeded", "{allowed}");
+        owner.run(&["receipt", "verify"]).ok();
+    }
+}
+
+#[test]
 fn code_runs_only_where_an_operator_said_so() {
     let server = Server::start();
     let owner = server.owner();
