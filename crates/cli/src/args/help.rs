@@ -11,7 +11,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Actions", &["action", "invocation", "package", "explain"]),
     ("Permission", &["mode", "grant", "policy", "consent", "quarantine", "canary"]),
     ("Receipts", &["receipt", "key"]),
-    ("Operate", &["kill-switch", "backup", "restore", "openapi", "help"]),
+    ("Operate", &["kill-switch", "breaker", "backup", "restore", "openapi", "help"]),
 ];
 
 const EXAMPLES: &str = "\

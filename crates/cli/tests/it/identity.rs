@@ -203,8 +203,8 @@ fn every_change_of_a_mode_can_be_looked_at() {
     let told: Vec<_> = all.iter().map(|row| row[..5].join(" ")).collect();
     assert_eq!(
         told,
-        ["3 files.write_text unset open org", "2 files.delete deny locked org", "1 files.write_text allow open org"],
-        "newest first"
+        ["4 files.write_text unset open org", "3 files.delete deny locked org", "2 files.write_text allow open org"],
+        "newest first; the first `allow` also pinned the definition"
     );
     assert!(all.iter().all(|row| row[5].starts_with("user:usr_")), "{all:?}");
     assert_eq!(rows(&["files.write_text"]), [all[0].clone(), all[2].clone()]);

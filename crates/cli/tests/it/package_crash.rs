@@ -51,6 +51,9 @@ async fn crash_at(point: &str, ok: bool) {
     let owner = Client::new(token);
     let set = owner.send(&process.url, reqwest::Method::PUT, "modes/kit.two", json!({ "mode": "allow" })).await;
     assert_eq!(set.unwrap().0, 200);
+    // Put there by hand, not installed: somebody has to have read it.
+    let read = owner.send(&process.url, reqwest::Method::POST, "reviews/kit.two", json!({})).await;
+    assert_eq!(read.unwrap().0, 200);
     process.kill();
     let process = serve(&data, Some(point));
     let (_, session) = owner.send(&process.url, reqwest::Method::POST, "sessions", json!({})).await.unwrap();

@@ -110,6 +110,7 @@ async fn what_cannot_be_taken_back_is_said_to_stand(kind: Kind) {
         action.reversibility = Reversibility::NotReversible;
         action.repeatability = Repeatability::NotRepeatable;
     });
+    server.owner.review("fake.write").await;
     let agent = server.agent().await;
     server.source.will_check(Ok(wrong()));
     agent.invoke("fake.write", json!({})).await.problem(502, "source_failed");
