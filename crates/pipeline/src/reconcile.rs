@@ -90,7 +90,7 @@ impl Pipeline {
                 if done.invocation.purpose == Purpose::Repair && is_restored {
                     done.invocation.aftermath.rollback = Some(Remedy { attempted: true, ok: true });
                 }
-                Ok(Some(Verified::new(done, Some(not_happened()))))
+                Ok(Some(Verified::looked(done, Some(not_happened()))))
             }
             Ok(Reconciled::Unknown) => Ok(None),
             Err(error) => {
@@ -108,13 +108,13 @@ impl Pipeline {
         match restored {
             Ok(_) => {
                 done.invocation.aftermath.rollback = Some(Remedy { attempted: true, ok: true });
-                Some(Verified::new(done, Some(failure)))
+                Some(Verified::looked(done, Some(failure)))
             }
             Err(error) if error.is_transient() => None,
             Err(error) => {
                 tracing::error!(invocation = %done.invocation.id, %error, "an effect that failed its checks could not be taken back");
                 done.invocation.aftermath.rollback = Some(Remedy { attempted: true, ok: false });
-                Some(Verified::new(done, Some(failure)))
+                Some(Verified::looked(done, Some(failure)))
             }
         }
     }
@@ -125,7 +125,7 @@ impl Pipeline {
             Err(error) if error.is_transient() => None,
             answer => {
                 done.answer = answer;
-                Some(Verified::new(done, None))
+                Some(Verified::looked(done, None))
             }
         }
     }

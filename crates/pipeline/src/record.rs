@@ -488,12 +488,20 @@ fn status_after(is_well: bool, aftermath: &Aftermath) -> Status {
 /// A failure the source vouches for had no effect, and one that was taken back has none left; a result that does not fit means one
 /// may have happened.
 const fn key_fate(invocation: &Invocation) -> KeyFate {
-    match invocation.status {
-        Status::Succeeded => KeyFate::Answers,
-        Status::Reverted => KeyFate::Freed,
-        _ if invocation.result.is_some() => KeyFate::Answers,
-        _ => KeyFate::Freed,
-    }
+    let is_answered = match invocation.status {
+        Status::Succeeded => true,
+        Status::Reverted => false,
+        Status::Failed
+        | Status::Pending
+        | Status::Approved
+        | Status::Running
+        | Status::Denied
+        | Status::Quarantined
+        | Status::Expired
+        | Status::Cancelled
+        | Status::InDoubt => invocation.result.is_some(),
+    };
+    if is_answered { KeyFate::Answers } else { KeyFate::Freed }
 }
 
 /// What stands where a dangerous answer stood.

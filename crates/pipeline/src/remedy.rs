@@ -17,7 +17,7 @@ const NOT_TRIED: Remedy = Remedy { attempted: false, ok: false };
 impl Pipeline {
     pub(crate) async fn remedy(&self, mut done: Done, failure: Failure) -> Result<Looked, Error> {
         if !has_effect(&done) {
-            return Ok(Verified::new(done, Some(failure)));
+            return Ok(Verified::looked(done, Some(failure)));
         }
         if !may_repair(&done) {
             return self.take_back(done, failure).await;
@@ -27,12 +27,12 @@ impl Pipeline {
         if is_reversible(&done) && !self.roll_back(&mut done).await? {
             done.invocation.aftermath.rollback = Some(FAILED);
             done.invocation.aftermath.repair = Some(NOT_TRIED);
-            return Ok(Verified::new(done, Some(failure)));
+            return Ok(Verified::looked(done, Some(failure)));
         }
         self.fault("remedy.rolled_back");
         if !self.try_again(&mut done, &failed).await? {
             done.invocation.aftermath.repair = Some(NOT_TRIED);
-            return Ok(if is_reversible(&done) { reverted(done, failure) } else { Verified::new(done, Some(failure)) });
+            return Ok(if is_reversible(&done) { reverted(done, failure) } else { Verified::looked(done, Some(failure)) });
         }
         self.fault("remedy.repaired");
         if let Err(error) = &done.answer
@@ -45,7 +45,7 @@ impl Pipeline {
         let Some(checks) = self.check(&done).await else {
             // The repair itself failed, and the source vouches that it left nothing.
             done.invocation.aftermath.repair = Some(FAILED);
-            return Ok(if is_reversible(&done) { reverted(done, failure) } else { Verified::new(done, Some(failure)) });
+            return Ok(if is_reversible(&done) { reverted(done, failure) } else { Verified::looked(done, Some(failure)) });
         };
         self.fault("remedy.checked");
         let still = failure_of(&checks);
@@ -53,7 +53,7 @@ impl Pipeline {
         match still {
             None => {
                 done.invocation.aftermath.repair = Some(DONE);
-                Ok(Verified::new(done, None))
+                Ok(Verified::looked(done, None))
             }
             Some(failure) => {
                 done.invocation.aftermath.repair = Some(FAILED);
@@ -66,7 +66,7 @@ impl Pipeline {
     pub(crate) async fn take_back(&self, mut done: Done, failure: Failure) -> Result<Looked, Error> {
         if !is_reversible(&done) {
             done.invocation.aftermath.rollback = Some(NOT_TRIED);
-            return Ok(Verified::new(done, Some(failure)));
+            return Ok(Verified::looked(done, Some(failure)));
         }
         let is_restored = self.roll_back(&mut done).await?;
         self.fault("remedy.taken_back");
@@ -74,7 +74,7 @@ impl Pipeline {
             return Ok(reverted(done, failure));
         }
         done.invocation.aftermath.rollback = Some(FAILED);
-        Ok(Verified::new(done, Some(failure)))
+        Ok(Verified::looked(done, Some(failure)))
     }
 
     /// Announces that the effect is taken back, and takes it back. Whether everything is seen to be as it was.
@@ -131,7 +131,7 @@ impl Pipeline {
 
 fn reverted(mut done: Done, failure: Failure) -> Looked {
     done.invocation.aftermath.rollback = Some(DONE);
-    Verified::new(done, Some(failure))
+    Verified::looked(done, Some(failure))
 }
 
 /// A read that fails its checks has nothing to repair.

@@ -22,7 +22,7 @@ pub(crate) struct Verified {
 }
 
 impl Verified {
-    pub(crate) fn new(done: Done, failure: Option<Failure>) -> Looked {
+    pub(crate) fn looked(done: Done, failure: Option<Failure>) -> Looked {
         Looked::Verified(Box::new(Self { done, failure }))
     }
 }
@@ -33,13 +33,13 @@ impl Pipeline {
     pub(crate) async fn verify(&self, mut done: Done) -> Result<Looked, Error> {
         let _timed = self.timed(Stage::Verify);
         let Some(checks) = self.check(&done).await else {
-            return Ok(Verified::new(done, None));
+            return Ok(Verified::looked(done, None));
         };
         self.fault("verify.checked");
         let failure = failure_of(&checks);
         done.invocation.aftermath.checks = Some(checks);
         match failure {
-            None => Ok(Verified::new(done, None)),
+            None => Ok(Verified::looked(done, None)),
             Some(failure) => self.remedy(done, failure).await,
         }
     }

@@ -114,14 +114,12 @@ impl CommandRunner {
         };
         let confined = self.jail.confine(confinement).await.map_err(|error| error.to_string())?;
         context.meter.add(&confined);
-        match confined.ended {
-            Ended::Exited(0) => Ok(()),
-            ended => {
-                let last = confined.log.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-                let last: String = last.chars().take(PACKAGE_LOG_CHARS_MAX).collect();
-                Err(format!("it ended as {ended:?}, saying `{}`", shown(&last)))
-            }
+        if confined.ended == Ended::Exited(0) {
+            return Ok(());
         }
+        let last = confined.log.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        let last: String = last.chars().take(PACKAGE_LOG_CHARS_MAX).collect();
+        Err(format!("it ended as {:?}, saying `{}`", confined.ended, shown(&last)))
     }
 }
 

@@ -189,7 +189,7 @@ async fn what_a_plan_says_of_its_risk_only_raises_it(kind: Kind) {
     let denied = agent.client.post(PLANS, unsaid).await.ok();
     assert_eq!((&denied["status"], &denied["riskTier"]), (&json!("rejected"), &json!("R4")));
     // What was approved as R3 runs as R3.
-    server.owner.approve(&raised.body["feedback"]["invocationId"].as_str().unwrap()).await.ok();
+    server.owner.approve(raised.body["feedback"]["invocationId"].as_str().unwrap()).await.ok();
     server.verify().await;
 }
 

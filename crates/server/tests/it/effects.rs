@@ -46,8 +46,9 @@ fn wrong() -> Vec<Check> {
 
 /// The one whose entry stands last in the log, or the only one there is. The test's clock stands still, so ids do not order them.
 async fn last(server: &TestServer) -> Value {
-    let ids = server.log().await.into_iter().filter_map(|(_, body)| body["invocation_id"].as_str().map(str::to_owned));
-    server.shown(&ids.last().unwrap()).await
+    let log = server.log().await;
+    let id = log.iter().rev().find_map(|(_, body)| body["invocation_id"].as_str()).unwrap();
+    server.shown(id).await
 }
 
 async fn an_effect_that_passes_its_checks_says_so(kind: Kind) {

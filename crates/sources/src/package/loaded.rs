@@ -137,12 +137,9 @@ fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> 
 
 /// Params are an object, whatever else the schema says.
 fn object(schema: &Value) -> Value {
-    match schema {
-        Value::Object(keywords) if !keywords.contains_key("type") => {
-            let mut keywords = keywords.clone();
-            keywords.insert("type".to_owned(), json!("object"));
-            Value::Object(keywords)
-        }
-        schema => schema.clone(),
+    let mut schema = schema.clone();
+    if let Some(keywords) = schema.as_object_mut() {
+        keywords.entry("type").or_insert_with(|| json!("object"));
     }
+    schema
 }
