@@ -88,6 +88,8 @@ fn spec(what: Confinement) -> Result<Spec, Error> {
 fn confined(outcome: Outcome) -> Confined {
     let ended = match outcome.ended {
         sandbox::Ended::Exited(code) => Ended::Exited(code),
+        // The kernel ends what has used up its processor time: it did not end in the time it had.
+        sandbox::Ended::Signalled(signal) if signal == rustix::process::Signal::XCPU.as_raw() => Ended::TimedOut,
         sandbox::Ended::Signalled(signal) => Ended::Signalled(signal),
         sandbox::Ended::TimedOut => Ended::TimedOut,
         sandbox::Ended::OutOfMemory => Ended::OutOfMemory,
