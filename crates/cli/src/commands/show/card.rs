@@ -92,7 +92,8 @@ impl Card<'_> {
         ));
         if let Some(action) = self.action {
             facts.push(("REVERSIBLE", reversible(&action.reversibility, action.reversible_seconds)));
-            if self.is_pending() {
+            // What is taken back is what was kept: there is nothing to rehearse.
+            if self.is_pending() && invocation.reverses.is_none() {
                 facts.push(("WHAT WOULD CHANGE", preview(action)));
             }
         }
