@@ -40,16 +40,6 @@ pub enum Purpose {
     Rollback,
 }
 
-impl Purpose {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Effect => "effect",
-            Self::Repair => "repair",
-            Self::Rollback => "rollback",
-        }
-    }
-}
-
 /// A repair or a rollback, and whether it did what it was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
