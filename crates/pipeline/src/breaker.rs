@@ -3,37 +3,36 @@
 
 use crate::decide::Cleared;
 use crate::{Error, Pipeline};
-use countersign_core::OrgId;
 use countersign_core::breaker::{BreakerKey, BreakerState};
 use countersign_core::limits::{BREAKER_PROBE_SECONDS, CALL_TIMEOUT_MS};
 use countersign_core::source::{self, Output};
 
-/// What a call is counted under, and whether anything is known of it.
-pub(crate) struct Counted {
-    org: OrgId,
-    key: BreakerKey,
-    is_known: bool,
+/// Whether the target of a call has failed since it last worked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Works,
+    HasFailed,
 }
 
 impl Pipeline {
-    /// How the call is counted, or why it is not made.
-    pub(crate) async fn breaker(&self, cleared: &Cleared) -> Result<Result<Counted, source::Error>, Error> {
-        let resolved = &cleared.gated().validated.resolved;
-        let request = &resolved.admitted.request;
-        let target = resolved.source.target(&resolved.action().id, &request.params);
-        let key = BreakerKey::new(&resolved.action().id, target.as_deref(), request.bounds.breaker_label.as_deref());
-        let org = resolved.admitted.session.org.clone();
-        let known = self.ledger().list_breakers(&org).await?;
-        let Some(known) = known.iter().find(|known| known.key == key.as_str()) else {
-            return Ok(Ok(Counted { org, key, is_known: false }));
+    /// What is known of the call's target, or why it is not asked.
+    pub(crate) async fn breaker(&self, cleared: &Cleared) -> Result<Result<Target, source::Error>, Error> {
+        let org = &cleared.gated().validated.resolved.admitted.session.org;
+        let failing = self.ledger().list_breakers(org).await?;
+        // Nearly always nothing fails: then nobody asks what the call is counted under.
+        if failing.is_empty() {
+            return Ok(Ok(Target::Works));
+        }
+        let key = key_of(cleared);
+        let Some(known) = failing.iter().find(|known| known.key == key.as_str()) else {
+            return Ok(Ok(Target::Works));
         };
-        let counted = Counted { org, key, is_known: true };
         if known.state == BreakerState::Closed || cleared.approval().is_some() {
-            return Ok(Ok(counted));
+            return Ok(Ok(Target::HasFailed));
         }
         let now = self.ledger().now().await?;
-        if known.until <= now && self.ledger().claim_probe(&counted.org, &counted.key, BREAKER_PROBE_SECONDS).await? {
-            return Ok(Ok(counted));
+        if known.until <= now && self.ledger().claim_probe(org, &key, BREAKER_PROBE_SECONDS).await? {
+            return Ok(Ok(Target::HasFailed));
         }
         let message = format!(
             "`{}` has failed {} times in a row, last with `{}`; nothing was sent, one call is let through at {}",
@@ -43,17 +42,25 @@ impl Pipeline {
     }
 
     /// Counts how it went. A store that is away counts nothing, and keeps nobody from their answer.
-    pub(crate) async fn count_outcome(&self, counted: Counted, answer: &Result<Output, source::Error>) {
-        let Counted { org, key, is_known } = counted;
-        let noted = match answer {
-            Err(error) if is_the_targets_fault(error) => self.ledger().break_once(&org, &key, error.code()).await,
-            Ok(_) | Err(_) if is_known => self.ledger().close_breaker(&org, &key).await,
-            Ok(_) | Err(_) => Ok(()),
+    pub(crate) async fn count_outcome(&self, cleared: &Cleared, target: Target, answer: &Result<Output, source::Error>) {
+        let org = &cleared.gated().validated.resolved.admitted.session.org;
+        let noted = match (answer, target) {
+            (Err(error), _) if is_the_targets_fault(error) => self.ledger().break_once(org, &key_of(cleared), error.code()).await,
+            (_, Target::HasFailed) => self.ledger().close_breaker(org, &key_of(cleared)).await,
+            (_, Target::Works) => Ok(()),
         };
         if let Err(error) = noted {
-            tracing::warn!(%key, %error, "how a target fares could not be noted");
+            tracing::warn!(key = %key_of(cleared), %error, "how a target fares could not be noted");
         }
     }
+}
+
+/// What a call is counted under.
+fn key_of(cleared: &Cleared) -> BreakerKey {
+    let resolved = &cleared.gated().validated.resolved;
+    let request = &resolved.admitted.request;
+    let target = resolved.source.target(&resolved.action().id, &request.params);
+    BreakerKey::new(&resolved.action().id, target.as_deref(), request.bounds.breaker_label.as_deref())
 }
 
 /// A target that looks at the call and says no works.

@@ -73,8 +73,8 @@ impl Pipeline {
         invocation.grant = cleared.grant().cloned();
         let profile = cleared.gated().validated.resolved.action().profile.as_str().to_owned();
         invocation.announced = Some(Announced { policy_slice: cleared.policy_slice(), profile });
-        let counted = match self.breaker(&cleared).await? {
-            Ok(counted) => counted,
+        let target = match self.breaker(&cleared).await? {
+            Ok(target) => target,
             Err(open) => {
                 invocation.attempts = 0;
                 let walking = Walking::begin(self, &invocation.id);
@@ -95,7 +95,7 @@ impl Pipeline {
         self.fault("execute.intended");
         let walking = Walking::begin(self, &invocation.id);
         let answer = self.attempt(&cleared, &mut invocation, &row, ready).await?;
-        self.count_outcome(counted, &answer).await;
+        self.count_outcome(&cleared, target, &answer).await;
         self.fault("execute.effected");
         let answer = self.look_again(Subject::of(cleared.gated(), &invocation), answer).await;
         invocation.ended_at = Some(self.now());
