@@ -90,6 +90,8 @@ prefixed_id! {
     TokenId = "tok_";
     /// One request to perform one action.
     InvocationId = "inv_";
+    /// Several of them, asked for together.
+    BatchId = "bat_";
     /// One person's answer to one pending invocation.
     ApprovalId = "apr_";
     /// The signed record before an effect.

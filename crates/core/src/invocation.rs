@@ -1,5 +1,6 @@
 //! One request to perform one action, with its life.
 
+use crate::batch::PartOf;
 use crate::decision::{Decision, GateVerdict};
 use crate::effect::{Aftermath, Bounds, Purpose, Scope};
 use crate::grant::GrantScope;
@@ -281,6 +282,9 @@ pub struct Invocation {
     /// The invocation whose effect this one takes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<InvocationId>,
+    /// The batch it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<PartOf>,
     /// Where the caller wants it to act at most.
     #[serde(default, skip_serializing_if = "Scope::is_unbounded")]
     pub scope: Scope,

@@ -1,6 +1,7 @@
 //! What the pipeline asks of the store. Every method is one transaction: it happens whole, durably, or not at all.
 //! Entries given here are signed and chained inside that transaction; the caller never sees a key or a position first.
 
+use crate::batch::BatchStatus;
 use crate::breaker::{Breaker, BreakerKey};
 use crate::decision::{Drift, Lock, Mode};
 use crate::grant::GrantTerms;
@@ -10,8 +11,8 @@ use crate::principal::Standing;
 use crate::quarantine::{Caught, Holds, Quarantine, QuarantineState};
 use crate::switch::Switch;
 use crate::{
-    ActionId, ApprovalId, AutomationId, Digest, EventId, Future, Grant, GrantId, IntentId, Invocation, InvocationId, OrgId, Principal,
-    PrincipalId, ReceiptId, Session, SessionId, Space, SpaceId, Status, Timestamp, UserId,
+    ActionId, ApprovalId, AutomationId, Batch, BatchId, Digest, EventId, Future, Grant, GrantId, IntentId, Invocation, InvocationId, OrgId,
+    Principal, PrincipalId, ReceiptId, Session, SessionId, Space, SpaceId, Status, Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -291,6 +292,31 @@ pub enum Approved {
     Missing,
 }
 
+/// A batch that was just asked for.
+#[derive(Clone, Debug)]
+pub struct NewBatch {
+    pub batch: Batch,
+    /// What its parts ask for, until it ends.
+    pub sealed_parts: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenedBatch {
+    New(Batch),
+    /// The one that has the key.
+    Earlier(Batch),
+}
+
+/// How a batch ended.
+#[derive(Clone, Debug)]
+pub struct EndBatch {
+    pub batch: Batch,
+    pub id: ReceiptId,
+    /// Canonical JSON.
+    pub body: String,
+    pub event: EventDraft,
+}
+
 /// The rows of the mode cascade for one action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModeRows {
@@ -459,6 +485,18 @@ pub trait Ledger: Send + Sync {
     fn close_breaker<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey) -> Future<'a, Result<(), Error>>;
     /// Lets one call through to a target whose time has passed; whether it is this one.
     fn claim_probe<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, lease_seconds: u64) -> Future<'a, Result<bool, Error>>;
+
+    /// Keeps a new batch, unless there is one of the same session under its key.
+    fn open_batch(&self, batch: NewBatch) -> Future<'_, Result<OpenedBatch, Error>>;
+    fn find_batch<'a>(&'a self, org: &'a OrgId, batch: &'a BatchId) -> Future<'a, Result<Option<Batch>, Error>>;
+    /// What its parts ask for; `None` once it has ended.
+    fn find_sealed_parts<'a>(&'a self, org: &'a OrgId, batch: &'a BatchId) -> Future<'a, Result<Option<Vec<u8>>, Error>>;
+    /// At most 100 batches in this status, oldest first.
+    fn list_batches_in_status<'a>(&'a self, org: &'a OrgId, status: BatchStatus) -> Future<'a, Result<Vec<Batch>, Error>>;
+    /// Saves how far it has come. `None`: somebody else has saved it since it was read, and nothing was written.
+    fn save_batch(&self, batch: Batch) -> Future<'_, Result<Option<Batch>, Error>>;
+    /// Saves how it ended, with its receipt and its event. `None` as above.
+    fn end_batch(&self, end: EndBatch) -> Future<'_, Result<Option<Batch>, Error>>;
 
     fn hold(&self, hold: Hold) -> Future<'_, Result<Held, Error>>;
     fn approve(&self, approve: Approve) -> Future<'_, Result<Approved, Error>>;

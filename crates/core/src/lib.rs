@@ -3,6 +3,7 @@
 //! Start with `invocation`, then `decision`, then the ports `source` and `ledger`.
 
 pub mod action;
+pub mod batch;
 pub mod breaker;
 pub mod checks;
 pub mod consent;
@@ -30,12 +31,13 @@ pub mod switch;
 pub mod time;
 
 pub use action::{Action, ActionId, SourceId, Tier};
+pub use batch::Batch;
 pub use decision::{Decision, Mode};
 pub use digest::Digest;
 pub use grant::Grant;
 pub use id::{
-    ApprovalId, AutomationId, CanaryId, ConsentId, EventId, GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId, ReceiptId,
-    SessionId, SpaceId, TokenId, UserId,
+    ApprovalId, AutomationId, BatchId, CanaryId, ConsentId, EventId, GrantId, IntentId, InvocationId, LogId, NotificationId, OrgId,
+    ReceiptId, SessionId, SpaceId, TokenId, UserId,
 };
 pub use invocation::{Invocation, Status};
 pub use principal::{Principal, PrincipalId};

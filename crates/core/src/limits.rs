@@ -18,6 +18,8 @@ pub const GRANT_CONDITION_BYTES_MAX: usize = 16 * 1024;
 pub const GRANT_REQUESTS_PER_SESSION_MAX: usize = 10;
 /// Times a call is decided again because a rule changed meanwhile; then it is refused with `store_unavailable`, and retrying is safe.
 pub const DECISIONS_MAX: u32 = 20;
+/// Calls in one batch; more are refused with `invalid_batch`.
+pub const BATCH_PARTS_MAX: usize = 50;
 /// Invocations answered with one request; more are refused with `invalid_request`.
 pub const BULK_ANSWERS_MAX: usize = 100;
 /// The longest a link that answers one invocation may live; it also ends with the invocation.

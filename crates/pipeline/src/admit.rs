@@ -1,11 +1,13 @@
 //! Stage 1: may this principal invoke in this session now? Asked before anything about the call itself is looked at.
 
+use crate::batch::Compensation;
 use crate::stage::Stage;
 use crate::{Error, Pipeline, Request};
+use countersign_core::batch::PartOf;
 use countersign_core::invocation::Intention;
 use countersign_core::limiter::Admission;
 use countersign_core::principal::Permission;
-use countersign_core::{Digest, Invocation, InvocationId, Principal, PrincipalId, Session, Space, Timestamp};
+use countersign_core::{Digest, Invocation, InvocationId, Principal, PrincipalId, Session, SessionId, Space, Timestamp};
 use policy::scan::Label;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -25,12 +27,16 @@ pub(crate) struct Admitted {
     pub(crate) released_from: Option<InvocationId>,
     /// An approver has changed the params: nobody has released these.
     pub(crate) is_edited: bool,
+    /// The batch it is a part of.
+    pub(crate) part: Option<PartOf>,
+    /// Leave of that batch to take back what another part did.
+    pub(crate) undoing: Option<Compensation>,
 }
 
 impl Pipeline {
     pub(crate) async fn admit(&self, request: Request) -> Result<Admitted, Error> {
         let _timed = self.timed(Stage::Admit);
-        let session = self.session_of(&request).await?;
+        let session = self.session_for(&request.principal, &request.session, request.intention).await?;
         match self.inner.limiter.admit(&session.id).await {
             Admission::Admitted => {}
             Admission::Refused { retry_after_ms } => return Err(Error::RateLimited { session: session.id, retry_after_ms }),
@@ -39,13 +45,31 @@ impl Pipeline {
         let space = self.space_of(&session).await?;
         let created_at = self.now();
         let id = InvocationId::new(created_at, self.random_bytes());
-        Ok(Admitted { id, created_at, session, space, rules_version, request, raw: None, released_from: None, is_edited: false })
+        let (part, undoing) = (None, None);
+        Ok(Admitted {
+            id,
+            created_at,
+            session,
+            space,
+            rules_version,
+            request,
+            raw: None,
+            released_from: None,
+            is_edited: false,
+            part,
+            undoing,
+        })
     }
 
     /// The same call, to be decided by the rules as they are now. It was counted when it came in.
     pub(crate) async fn admit_again(&self, admitted: Admitted) -> Result<Admitted, Error> {
         let rules_version = self.ledger().rules_version(&admitted.session.org).await?;
-        let session = self.session_of(&admitted.request).await?;
+        let request = &admitted.request;
+        // What a batch did in a session can be taken back after it.
+        let session = match &admitted.undoing {
+            Some(_) => admitted.session.clone(),
+            None => self.session_for(&request.principal, &request.session, request.intention).await?,
+        };
         let space = self.space_of(&session).await?;
         Ok(Admitted { rules_version, session, space, ..admitted })
     }
@@ -56,8 +80,7 @@ impl Pipeline {
         self.ledger().find_space(&session.org, &session.space).await?.ok_or_else(missing)
     }
 
-    async fn session_of(&self, request: &Request) -> Result<Session, Error> {
-        let (principal, id) = (&request.principal, &request.session);
+    pub(crate) async fn session_for(&self, principal: &Principal, id: &SessionId, intention: Intention) -> Result<Session, Error> {
         if principal.session.as_ref().is_some_and(|own| own != id) {
             return Err(Error::NotYourSession { session: id.clone() });
         }
@@ -65,7 +88,7 @@ impl Pipeline {
             return Err(Error::UnknownSession { session: id.clone() });
         };
         // What was done in it can be taken back after it.
-        let is_undoing = request.intention == Intention::Revert && may_undo(principal);
+        let is_undoing = intention == Intention::Revert && may_undo(principal);
         if session.ended_at.is_some() && !is_undoing {
             return Err(Error::SessionEnded { session: session.id });
         }
@@ -89,6 +112,8 @@ impl Admitted {
             raw: Some(held.digests.raw),
             released_from: held.released_from.clone(),
             is_edited: held.edit.is_some(),
+            part: held.batch.clone(),
+            undoing: None,
             request: Request {
                 principal,
                 session: held.session.clone(),
@@ -111,9 +136,13 @@ impl Admitted {
 }
 
 pub(crate) fn labels_of(held: &Invocation) -> BTreeMap<String, Label> {
+    labels_from(&held.provenance)
+}
+
+pub(crate) fn labels_from(provenance: &BTreeMap<String, String>) -> BTreeMap<String, Label> {
     let read = |label: &String| serde_json::from_value(Value::String(label.clone())).ok();
     // A label that is not known is the least trusted there is.
-    held.provenance.iter().map(|(pointer, label)| (pointer.clone(), read(label).unwrap_or(Label::Web))).collect()
+    provenance.iter().map(|(pointer, label)| (pointer.clone(), read(label).unwrap_or(Label::Web))).collect()
 }
 
 /// Who and where a held call comes from, as that is now.

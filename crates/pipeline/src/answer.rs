@@ -6,6 +6,7 @@ use crate::drift::drift_from;
 use crate::record::{Ending, conflict_with};
 use crate::{Conflict, Error, Outcome, ParamError, Pipeline};
 use countersign_core::action::Class;
+use countersign_core::batch::BatchMode;
 use countersign_core::decision::Drift;
 use countersign_core::grant::GrantScope;
 use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Failure, GrantOffer};
@@ -101,11 +102,28 @@ impl Pipeline {
         let waited = approval.answer.at.millis_since(approved.created_at);
         metrics::histogram!("countersign_approval_seconds").record(waited as f64 / 1_000.0);
         self.inner.waiters.wake(id);
-        match self.resume(Invocation::clone(&approved)).await {
+        if approved.batch.as_ref().is_some_and(|part| part.mode == BatchMode::AllOrNothing) {
+            return self.approve_part(*approved).await;
+        }
+        let resumed = self.resume(Invocation::clone(&approved)).await;
+        self.advance_of(&approved).await;
+        match resumed {
             // The answer is kept; the sweep takes the call up once the store is back.
             Err(Error::Store(_)) => Ok(Outcome::Pending(approved)),
             settled => settled,
         }
+    }
+
+    /// It runs with the others of its batch, once every one of them may.
+    async fn approve_part(&self, approved: Invocation) -> Result<Outcome, Error> {
+        self.advance_of(&approved).await;
+        let now = self.ledger().find_invocation(&approved.org, &approved.id).await?;
+        let now = Box::new(now.unwrap_or(approved));
+        Ok(match now.status {
+            Status::InDoubt => Outcome::InDoubt(now),
+            status if status.is_final() => Outcome::Ended { result: now.result.clone(), invocation: now },
+            _ => Outcome::Pending(now),
+        })
     }
 
     /// Says no. The reason reaches whoever asked.
@@ -129,7 +147,9 @@ impl Pipeline {
         };
         let failure = Failure { code: "denied_by_person".into(), message };
         let ending = Ending::unexecuted(pending, Status::Denied, Some(DeniedBy::Person), failure, Row::From(Status::Pending));
-        self.record_ending(ending.answered(approval)).await
+        let denied = self.record_ending(ending.answered(approval)).await?;
+        self.advance_of(&denied).await;
+        Ok(denied)
     }
 
     /// Ends what nobody answered in time. Does nothing if someone did after all.

@@ -48,6 +48,10 @@ impl Pipeline {
             | Error::QuarantineSettled { .. }
             | Error::DryRunUnsupported { .. }
             | Error::SourceUnavailable { .. }
+            | Error::InvalidBatch { .. }
+            | Error::BatchKeyTaken { .. }
+            | Error::BatchTaken { .. }
+            | Error::NeedsPersonNow { .. }
             | Error::Store(ledger::Error::Corrupt { .. })
             | Error::Unrecorded { .. }
             | Error::Internal { .. } => {}

@@ -1,6 +1,7 @@
 //! Stage 5: run now, ask a person, or refuse. The only place, with `hold`, that clears a call to run.
 
 use crate::admit::Admitted;
+use crate::batch::Compensation;
 use crate::gate::Gated;
 use crate::grant::Fitting;
 use crate::hold::Redeemed;
@@ -25,8 +26,9 @@ pub(crate) enum Decided {
 
 /// An invocation that policy, or a person, has cleared to run. `execute` accepts nothing else.
 ///
-/// Fields are private to this file. `decide` builds one on `allow` or with a grant that `grant.rs` found to fit; `hold::resume`
-/// builds one by handing in a `Redeemed` approval, which only `hold.rs` can make. There is no other way that compiles.
+/// Fields are private to this file. `decide` builds one on `allow`, with a grant that `grant.rs` found to fit, or with a
+/// `Compensation`, which only `batch` can make; `hold::resume` builds one by handing in a `Redeemed` approval, which only `hold.rs`
+/// can make. There is no other way that compiles.
 pub(crate) struct Cleared {
     gated: Gated,
     decision: Decision,
@@ -38,6 +40,7 @@ pub(crate) struct Cleared {
 enum Clearance {
     Policy,
     Grant(Fitting),
+    Batch,
     Person(Redeemed),
 }
 
@@ -72,6 +75,11 @@ impl Cleared {
         Self { gated, decision, policy_slice, by: Clearance::Grant(grant) }
     }
 
+    fn by_batch(gated: Gated, decision: Decision, policy_slice: Digest, leave: &Compensation) -> Self {
+        tracing::debug!(batch = %leave.batch(), "a part is taken back by leave of its batch");
+        Self { gated, decision, policy_slice, by: Clearance::Batch }
+    }
+
     pub(crate) fn by_person(gated: Gated, decision: Decision, policy_slice: Digest, approval: Redeemed) -> Self {
         Self { gated, decision, policy_slice, by: Clearance::Person(approval) }
     }
@@ -91,14 +99,14 @@ impl Cleared {
     pub(crate) const fn approval(&self) -> Option<&Redeemed> {
         match &self.by {
             Clearance::Person(redeemed) => Some(redeemed),
-            Clearance::Policy | Clearance::Grant(_) => None,
+            Clearance::Policy | Clearance::Grant(_) | Clearance::Batch => None,
         }
     }
 
     pub(crate) const fn grant(&self) -> Option<&GrantId> {
         match &self.by {
             Clearance::Grant(fitting) => Some(fitting.id()),
-            Clearance::Policy | Clearance::Person(_) => None,
+            Clearance::Policy | Clearance::Batch | Clearance::Person(_) => None,
         }
     }
 
@@ -118,6 +126,7 @@ impl Pipeline {
         {
             return Ok(Decided::Denied(Box::new(Denied { gated, decision, policy_slice, failure })));
         }
+        let leave = gated.validated.resolved.admitted.undoing.clone();
         Ok(match (decision.mode, intention) {
             (Mode::Deny, _) => {
                 let failure = denial_of(&gated, &decision);
@@ -125,6 +134,9 @@ impl Pipeline {
             }
             (Mode::Allow | Mode::RequireApproval, Intention::DryRun) => {
                 Decided::Preview(Box::new(PreviewOnly { gated, decision, policy_slice }))
+            }
+            (Mode::RequireApproval, Intention::Revert) if let Some(leave) = leave => {
+                Decided::Cleared(Cleared::by_batch(gated, decision, policy_slice, &leave))
             }
             (Mode::RequireApproval, Intention::Effect | Intention::Revert) => match self.fitting_grant(&gated, is_grantable).await? {
                 Some(grant) => Decided::Cleared(Cleared::by_grant(gated, decision, policy_slice, grant)),

@@ -1,7 +1,7 @@
 //! Why the pipeline could not do its work. A denial is not here: it is an outcome, with a receipt.
 
 use countersign_core::quarantine::QuarantineState;
-use countersign_core::{InvocationId, SessionId, Status, ledger};
+use countersign_core::{BatchId, InvocationId, SessionId, Status, ledger};
 
 /// What is wrong with one param, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +106,16 @@ pub enum Error {
     Conflict { invocation: InvocationId, conflict: Conflict },
     #[error("action `{action}` cannot say what it would change, so it has no dry run")]
     DryRunUnsupported { action: String },
+    #[error("the batch cannot be: {}{why}", part.map(|part| format!("part {}: ", part + 1)).unwrap_or_default())]
+    InvalidBatch { part: Option<usize>, why: String },
+    #[error("the idempotency key was used for `{batch}` with other parts")]
+    BatchKeyTaken { batch: BatchId },
+    /// Another server has taken it up.
+    #[error("batch `{batch}` is being run by another server; read it again later")]
+    BatchTaken { batch: BatchId },
+    /// Of a part that nobody had to be asked about when its batch began.
+    #[error("it needs a person's approval now, and did not when `{batch}` was asked for")]
+    NeedsPersonNow { batch: BatchId },
     #[error("{message}")]
     SourceUnavailable { message: String },
     #[error(transparent)]

@@ -354,6 +354,8 @@ impl Pipeline {
             intent_id: id.clone(),
             invocation_id: invocation.id.clone(),
             attempt: invocation.attempts,
+            batch: invocation.batch.as_ref().map(|part| part.batch.clone()),
+            reverses: invocation.reverses.clone(),
             principal: invocation.principal.clone(),
             space: invocation.space.clone(),
             action: invocation.action.clone(),

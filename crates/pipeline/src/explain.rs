@@ -136,8 +136,19 @@ impl Pipeline {
         };
         let created_at = self.now();
         let id = InvocationId::new(created_at, self.random_bytes());
-        let admitted =
-            Admitted { id, created_at, session, space, rules_version, request, raw: None, released_from: None, is_edited: false };
+        let admitted = Admitted {
+            id,
+            created_at,
+            session,
+            space,
+            rules_version,
+            request,
+            raw: None,
+            released_from: None,
+            is_edited: false,
+            part: None,
+            undoing: None,
+        };
         Ok(Resolved { admitted, source, definition, drift })
     }
 }

@@ -76,6 +76,7 @@ impl Gated {
             purpose: Purpose::Effect,
             aftermath: Aftermath::default(),
             reverses: request.reverses.clone(),
+            batch: resolved.admitted.part.clone(),
             scope: request.scope.clone(),
             bounds: request.bounds.clone(),
             commands: request.commands.clone(),

@@ -15,6 +15,7 @@ mod verify;
 mod remedy;
 mod record;
 
+mod batch;
 mod answer;
 mod conflict;
 mod drift;
@@ -36,6 +37,7 @@ mod stage;
 mod error;
 
 pub use answer::{BeyondAsked, GrantFor, Yes};
+pub use batch::BatchRequest;
 pub use catalogue::{Catalogue, Listed, SourceListing, check_condition};
 pub use conflict::count_conflict;
 pub use decide::Standing;
@@ -75,9 +77,13 @@ impl Pipeline {
         self.survive(Box::pin(async move { pipeline.walk(request).await })).await
     }
 
-    /// A rule may change between the decision and the intent: then the call is decided again, by the new rules.
     async fn walk(&self, request: Request) -> Result<Outcome, Error> {
-        let mut admitted = self.admit(request).await?;
+        let admitted = self.admit(request).await?;
+        self.walk_from(admitted).await
+    }
+
+    /// A rule may change between the decision and the intent: then the call is decided again, by the new rules.
+    async fn walk_from(&self, mut admitted: Admitted) -> Result<Outcome, Error> {
         for _ in 0..DECISIONS_MAX {
             match self.walk_once(admitted).await? {
                 Walked::Outcome(outcome) => return Ok(outcome),
@@ -92,22 +98,33 @@ impl Pipeline {
     }
 
     async fn walk_once(&self, admitted: Admitted) -> Result<Walked, Error> {
+        match self.reach(admitted).await? {
+            Reached::Stopped(walked) => Ok(walked),
+            Reached::Fresh(Decided::Denied(denied)) => self.record_refusal(denied, Status::Denied, None).await,
+            Reached::Fresh(Decided::Pending(pending)) => self.hold(pending).await,
+            Reached::Fresh(Decided::Preview(preview)) => self.dry_run(preview).await,
+            Reached::Fresh(Decided::Cleared(cleared)) => self.perform(cleared).await,
+        }
+    }
+
+    /// As far as the decision: nothing is performed, and nobody is asked.
+    async fn reach(&self, admitted: Admitted) -> Result<Reached, Error> {
         let resolved = self.resolve(admitted).await?;
         let validated = self.validate(resolved).await?;
         let gated = match self.gate(validated, None).await? {
             Gates::Passed(gated) => gated,
-            Gates::Denied(gated, failure) => return self.record_refusal(self.refuse(*gated, failure).await?, Status::Denied, None).await,
-            Gates::Quarantined(gated, caught) => return self.quarantine(*gated, caught).await,
+            Gates::Denied(gated, failure) => {
+                let refused = self.refuse(*gated, failure).await?;
+                return self.record_refusal(refused, Status::Denied, None).await.map(Reached::Stopped);
+            }
+            Gates::Quarantined(gated, caught) => return self.quarantine(*gated, caught).await.map(Reached::Stopped),
         };
         let decided = self.decide(gated).await?;
         // A denied call is always fresh: an earlier success never answers for it.
-        match self.replay(decided).await? {
-            Replay::Earlier(outcome) => Ok(Walked::Outcome(outcome)),
-            Replay::Fresh(Decided::Denied(denied)) => self.record_refusal(denied, Status::Denied, None).await,
-            Replay::Fresh(Decided::Pending(pending)) => self.hold(pending).await,
-            Replay::Fresh(Decided::Preview(preview)) => self.dry_run(preview).await,
-            Replay::Fresh(Decided::Cleared(cleared)) => self.perform(cleared).await,
-        }
+        Ok(match self.replay(decided).await? {
+            Replay::Earlier(outcome) => Reached::Stopped(Walked::Outcome(outcome)),
+            Replay::Fresh(decided) => Reached::Fresh(decided),
+        })
     }
 
     /// The rest of the walk; `hold::resume` enters here after a person's answer.
@@ -121,6 +138,14 @@ impl Pipeline {
         };
         outcome.map(Walked::Outcome)
     }
+}
+
+/// What came of the stages before anything is done.
+#[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
+enum Reached {
+    /// It goes no further: a gate said no, or it was answered before.
+    Stopped(Walked),
+    Fresh(Decided),
 }
 
 /// How far a walk got.

@@ -409,6 +409,7 @@ fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
         receipt_id: id.clone(),
         invocation_id: invocation.id.clone(),
         attempts: invocation.attempts,
+        batch: invocation.batch.as_ref().map(|part| part.batch.clone()),
         status: invocation.status,
         error: invocation.failure.as_ref().map(|failure| failure.code.clone()),
         denied_by: invocation.denied_by,

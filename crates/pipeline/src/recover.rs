@@ -1,6 +1,7 @@
 //! What a crash, a restart or the clock leaves behind: expired, stale or interrupted invocations, brought to an honest state.
 
 use crate::{Error, Pipeline};
+use countersign_core::batch::BatchMode;
 use countersign_core::invocation::{Deadline, Failure};
 use countersign_core::ledger::Finished;
 use countersign_core::limits::RUNNING_SECONDS_MAX;
@@ -74,10 +75,13 @@ impl Pipeline {
                 let since = approved.answer.as_ref().map_or(approved.created_at, |answer| answer.at);
                 // While a kill switch is on it waits with its clock stopped.
                 let is_stopped = matches!(approved.deadline, Some(Deadline::Stopped { .. }));
-                if !is_stopped && (which == Which::All || since.plus_seconds(APPROVED_SECONDS) <= now) {
+                // A part of a batch that is all or nothing is started by its batch.
+                let is_part = approved.batch.as_ref().is_some_and(|part| part.mode == BatchMode::AllOrNothing);
+                if !is_stopped && !is_part && (which == Which::All || since.plus_seconds(APPROVED_SECONDS) <= now) {
                     self.take_up(approved);
                 }
             }
+            self.settle_batches(&org, which == Which::All).await?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use countersign_core::keyring::Keyring;
 use countersign_core::ledger::Ledger;
 use countersign_core::limiter::RateLimiter;
 use countersign_core::source::{Shelf, Source};
-use countersign_core::{Clock, Invocation, InvocationId, Principal, Random, SessionId, Timestamp, limits, random_bytes};
+use countersign_core::{BatchId, Clock, Invocation, InvocationId, Principal, Random, SessionId, Timestamp, limits, random_bytes};
 use parking_lot::Mutex;
 use policy::scan::Label;
 use serde_json::Value;
@@ -126,12 +126,15 @@ pub(crate) struct Inner {
     pub(crate) commands: Option<Arc<dyn Commands>>,
     pub(crate) faults: Faults,
     pub(crate) stages: Stages,
-    pub(crate) waiters: Waiters,
+    pub(crate) waiters: Waiters<InvocationId>,
+    pub(crate) batch_waiters: Waiters<BatchId>,
     pub(crate) tasks: TaskTracker,
     /// Set when the server stops: nobody is kept waiting then.
     pub(crate) closing: CancellationToken,
     /// Invocations this process is walking right now: recovery leaves them alone.
     pub(crate) walking: Mutex<HashSet<InvocationId>>,
+    /// Batches this process is running right now.
+    pub(crate) batches: Mutex<HashSet<BatchId>>,
     /// How many more questions each source may be asked now.
     pub(crate) slots: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
@@ -152,9 +155,11 @@ impl Pipeline {
             faults,
             stages: Stages::new(),
             waiters: Waiters::default(),
+            batch_waiters: Waiters::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             walking: Mutex::default(),
+            batches: Mutex::default(),
             slots: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }

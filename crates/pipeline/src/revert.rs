@@ -22,24 +22,7 @@ impl Pipeline {
     ) -> Result<Outcome, Error> {
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
         let reversed = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
-        let request = Request {
-            principal: principal.clone(),
-            session: reversed.session.clone(),
-            action: reversed.action.to_string(),
-            params: json!({ "reverses": id }),
-            idempotency_key: Some(format!("{REVERT_KEY}{id}")),
-            approval_ref: None,
-            intention: Intention::Revert,
-            reverses: Some(id.clone()),
-            scope: Scope::default(),
-            bounds: reversed.bounds.clone(),
-            commands: Vec::new(),
-            reason,
-            claimed: None,
-            provenance: BTreeMap::new(),
-            trace_id,
-        };
-        self.invoke(request).await
+        self.invoke(undoing(principal, &reversed, reason, trace_id)).await
     }
 
     /// Whether there is an effect, and a way back from it.
@@ -65,6 +48,27 @@ impl Pipeline {
             return Ok(());
         };
         Err(Error::NotRevertible { invocation: id.clone(), why })
+    }
+}
+
+/// The call that takes an effect back.
+pub(crate) fn undoing(principal: &Principal, reversed: &Invocation, reason: Option<String>, trace_id: String) -> Request {
+    Request {
+        principal: principal.clone(),
+        session: reversed.session.clone(),
+        action: reversed.action.to_string(),
+        params: json!({ "reverses": reversed.id }),
+        idempotency_key: Some(format!("{REVERT_KEY}{}", reversed.id)),
+        approval_ref: None,
+        intention: Intention::Revert,
+        reverses: Some(reversed.id.clone()),
+        scope: Scope::default(),
+        bounds: reversed.bounds.clone(),
+        commands: Vec::new(),
+        reason,
+        claimed: None,
+        provenance: BTreeMap::new(),
+        trace_id,
     }
 }
 

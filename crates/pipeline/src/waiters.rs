@@ -1,17 +1,29 @@
-//! Whoever waits for an invocation to change is woken at once, not by polling.
+//! Whoever waits for an invocation, or a batch, to change is woken at once, not by polling.
 
 use crate::{Error, Pipeline};
 use countersign_core::{Invocation, InvocationId, OrgId, Status};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Who waits for what, in this process.
-#[derive(Clone, Default)]
-pub(crate) struct Waiters {
-    waiting: Arc<Mutex<HashMap<InvocationId, Waiting>>>,
+pub(crate) struct Waiters<K> {
+    waiting: Arc<Mutex<HashMap<K, Waiting>>>,
+}
+
+impl<K> Clone for Waiters<K> {
+    fn clone(&self) -> Self {
+        Self { waiting: Arc::clone(&self.waiting) }
+    }
+}
+
+impl<K> Default for Waiters<K> {
+    fn default() -> Self {
+        Self { waiting: Arc::default() }
+    }
 }
 
 struct Waiting {
@@ -20,43 +32,43 @@ struct Waiting {
 }
 
 /// A place in the queue; leaving it is dropping it.
-pub(crate) struct Waiter {
-    waiters: Waiters,
-    invocation: InvocationId,
+pub(crate) struct Waiter<K: Eq + Hash> {
+    waiters: Waiters<K>,
+    awaited: K,
     notify: Arc<Notify>,
 }
 
-impl Waiters {
+impl<K: Clone + Eq + Hash> Waiters<K> {
     /// Call before reading the row, so that a change in between is not missed.
-    pub(crate) fn join(&self, invocation: &InvocationId) -> Waiter {
+    pub(crate) fn join(&self, awaited: &K) -> Waiter<K> {
         let mut waiting = self.waiting.lock();
-        let entry = waiting.entry(invocation.clone()).or_insert_with(|| Waiting { notify: Arc::default(), count: 0 });
+        let entry = waiting.entry(awaited.clone()).or_insert_with(|| Waiting { notify: Arc::default(), count: 0 });
         entry.count += 1;
-        Waiter { waiters: self.clone(), invocation: invocation.clone(), notify: Arc::clone(&entry.notify) }
+        Waiter { waiters: self.clone(), awaited: awaited.clone(), notify: Arc::clone(&entry.notify) }
     }
 
-    /// Wakes everyone who waits for this invocation. Call after the change is durable.
-    pub(crate) fn wake(&self, invocation: &InvocationId) {
-        if let Some(waiting) = self.waiting.lock().get(invocation) {
+    /// Wakes everyone who waits for this. Call after the change is durable.
+    pub(crate) fn wake(&self, awaited: &K) {
+        if let Some(waiting) = self.waiting.lock().get(awaited) {
             waiting.notify.notify_waiters();
         }
     }
 }
 
-impl Waiter {
+impl<K: Eq + Hash> Waiter<K> {
     /// Resolves at the next change after this future was first created.
     pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.notify.notified()
     }
 }
 
-impl Drop for Waiter {
+impl<K: Eq + Hash> Drop for Waiter<K> {
     fn drop(&mut self) {
         let mut waiting = self.waiters.waiting.lock();
-        if let Some(entry) = waiting.get_mut(&self.invocation) {
+        if let Some(entry) = waiting.get_mut(&self.awaited) {
             entry.count -= 1;
             if entry.count == 0 {
-                waiting.remove(&self.invocation);
+                waiting.remove(&self.awaited);
             }
         }
     }

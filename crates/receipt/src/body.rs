@@ -3,6 +3,10 @@
 //! what was signed before it still reads.
 //! Fields stand in canonical order, so that writing one in canonical form has nothing to sort.
 
+mod batch;
+
+pub use batch::{BatchBody, PartBody, UndoneBody};
+
 use crate::{Error, key::PublicKey};
 use countersign_core::decision::{Drift, Gate, Lock, Verdict};
 pub use countersign_core::effect::Remedy;
@@ -15,8 +19,8 @@ use countersign_core::quarantine::QuarantineState;
 use countersign_core::session::{Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, CanaryId, ConsentId, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SessionId,
-    SpaceId, Status, Tier, Timestamp, UserId, json,
+    ActionId, Band, BatchId, CanaryId, ConsentId, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId,
+    SessionId, SpaceId, Status, Tier, Timestamp, UserId, json,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -232,6 +236,9 @@ pub struct IntentBody {
     pub approval: Option<ApprovalBody>,
     /// 1 for the first try.
     pub attempt: u32,
+    /// The batch it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchId>,
     pub decision: Decision,
     pub definition: DefinitionDigests,
     /// HMAC of what undoes the effect, kept before it.
@@ -250,6 +257,9 @@ pub struct IntentBody {
     #[serde(default, skip_serializing_if = "is_default")]
     pub purpose: Purpose,
     pub raw: Digest,
+    /// The invocation whose effect is about to be taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverses: Option<InvocationId>,
     pub space: SpaceId,
     pub tier: Tier,
     pub trace_id: String,
@@ -265,6 +275,9 @@ pub struct ReceiptBody {
     pub artifacts: Vec<String>,
     /// Tries of the effect; 0 when nothing was tried.
     pub attempts: u32,
+    /// The batch it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchId>,
     /// HMAC of what the caller said about time, device and actor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Digest>,
@@ -522,6 +535,7 @@ mod tests {
                 Kind::Rule => RuleBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Intent => IntentBody::read(&draft.body).and_then(|body| body.to_canonical()),
                 Kind::Receipt => ReceiptBody::read(&draft.body).and_then(|body| body.to_canonical()),
+                Kind::Batch => BatchBody::read(&draft.body).and_then(|body| body.to_canonical()),
             };
             assert_eq!(again, Ok(text));
         }

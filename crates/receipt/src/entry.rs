@@ -27,10 +27,12 @@ pub enum Kind {
     Intent,
     /// The end of an invocation.
     Receipt,
+    /// The end of several that were asked for together.
+    Batch,
 }
 
 impl Kind {
-    pub const ALL: [Self; 6] = [Self::Key, Self::Mode, Self::Space, Self::Rule, Self::Intent, Self::Receipt];
+    pub const ALL: [Self; 7] = [Self::Key, Self::Mode, Self::Space, Self::Rule, Self::Intent, Self::Receipt, Self::Batch];
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -40,6 +42,7 @@ impl Kind {
             Self::Rule => "rule",
             Self::Intent => "intent",
             Self::Receipt => "receipt",
+            Self::Batch => "batch",
         }
     }
 

@@ -14,6 +14,8 @@ mod decisions;
 
 mod outcomes;
 
+mod batches;
+
 mod standing;
 
 mod definitions;
@@ -23,7 +25,7 @@ mod events;
 mod checkpoints;
 
 use crate::Error;
-use crate::body::{IntentBody, KeyBody, ModeBody, ReceiptBody, RuleBody, SpaceBody};
+use crate::body::{BatchBody, IntentBody, KeyBody, ModeBody, ReceiptBody, RuleBody, SpaceBody};
 use crate::bundle::{Detail, Line, Opening, Tally, VERSION};
 use crate::entry::{Entry, Header, Kind};
 use crate::envelope::Envelope;
@@ -130,7 +132,7 @@ impl Verifier {
         let seq = entry.header.seq;
         match entry.header.kind {
             Kind::Key => self.keys.announce(seq, &KeyBody::read(&entry.body).map_err(shape)?)?,
-            Kind::Mode | Kind::Space | Kind::Rule | Kind::Intent | Kind::Receipt if seq == 0 => {
+            Kind::Mode | Kind::Space | Kind::Rule | Kind::Intent | Kind::Receipt | Kind::Batch if seq == 0 => {
                 return Err(Finding::new(Class::WrongKey, "the log does not begin with the keys that sign it"));
             }
             Kind::Mode => self.rules.set_mode(entry.header.at, ModeBody::read(&entry.body).map_err(shape)?)?,
@@ -146,6 +148,12 @@ impl Verifier {
             }
             Kind::Intent => self.intent(&entry.header, &IntentBody::read(&entry.body).map_err(shape)?)?,
             Kind::Receipt => self.receipt(seq, &ReceiptBody::read(&entry.body).map_err(shape)?)?,
+            Kind::Batch => {
+                let body = BatchBody::read(&entry.body).map_err(shape)?;
+                self.outcomes.conclude_batch(&body)?;
+                self.events.expect_batch(seq, &body);
+                self.report.batches += 1;
+            }
         }
         self.chain.append(&entry.header, &payload);
         Ok(())

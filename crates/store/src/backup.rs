@@ -30,6 +30,11 @@ const TABLES: &[(&str, &[&str], &str)] = &[
     ),
     ("modes", &["org_id", "scope", "action", "mode", "lock", "version", "set_by", "set_at"], "org_id, action, scope"),
     (
+        "batches",
+        &["org_id", "id", "session_id", "status", "key", "sealed_parts", "body", "receipt_id", "receipt_seq", "version", "touched_at"],
+        "org_id, id",
+    ),
+    (
         "invocations",
         &[
             "org_id",

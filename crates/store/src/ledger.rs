@@ -8,20 +8,22 @@ use crate::invocations::{
     to_body, update, update_later,
 };
 use crate::{Error, ModeChange, Store, modes, pins, quarantines, seal};
+use countersign_core::batch::BatchStatus;
 use countersign_core::breaker::{Breaker, BreakerKey};
 use countersign_core::decision::Lock;
 use countersign_core::invocation::{Deadline, ReceiptRef};
 use countersign_core::ledger::{
-    Approval, Approve, Approved, ArchivedDefinition, Begin, BeginAgain, Begun, BeyondOnce, EntryDraft, EntryId, EventDraft, Finish,
-    Finished, GrantUse, Held, Hold, KeyFate, Ledger, ModeRows, NewDrift, NewReservation, Pin, Reservation, Row, Settled, Settling, Wording,
+    Approval, Approve, Approved, ArchivedDefinition, Begin, BeginAgain, Begun, BeyondOnce, EndBatch, EntryDraft, EntryId, EventDraft,
+    Finish, Finished, GrantUse, Held, Hold, KeyFate, Ledger, ModeRows, NewBatch, NewDrift, NewReservation, OpenedBatch, Pin, Reservation,
+    Row, Settled, Settling, Wording,
 };
 use countersign_core::policies::PoliciesInForce;
 use countersign_core::principal::Standing;
 use countersign_core::quarantine::Quarantine;
 use countersign_core::switch::Switch;
 use countersign_core::{
-    ActionId, AutomationId, Digest, Future, Grant, Invocation, InvocationId, Mode, OrgId, Principal, PrincipalId, Session, SessionId,
-    Space, SpaceId, Status, Timestamp, UserId,
+    ActionId, AutomationId, Batch, BatchId, Digest, Future, Grant, Invocation, InvocationId, Mode, OrgId, Principal, PrincipalId, Session,
+    SessionId, Space, SpaceId, Status, Timestamp, UserId,
 };
 use receipt::entry::Kind;
 use std::sync::Arc;
@@ -240,6 +242,30 @@ impl Ledger for Store {
 
     fn list_breakers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Breaker>>, Error>> {
         Box::pin(Self::list_breakers(self, org))
+    }
+
+    fn open_batch(&self, batch: NewBatch) -> Future<'_, Result<OpenedBatch, Error>> {
+        Box::pin(Self::open_batch(self, batch))
+    }
+
+    fn find_batch<'a>(&'a self, org: &'a OrgId, batch: &'a BatchId) -> Future<'a, Result<Option<Batch>, Error>> {
+        Box::pin(Self::find_batch(self, org, batch))
+    }
+
+    fn find_sealed_parts<'a>(&'a self, org: &'a OrgId, batch: &'a BatchId) -> Future<'a, Result<Option<Vec<u8>>, Error>> {
+        Box::pin(Self::find_sealed_parts(self, org, batch))
+    }
+
+    fn list_batches_in_status<'a>(&'a self, org: &'a OrgId, status: BatchStatus) -> Future<'a, Result<Vec<Batch>, Error>> {
+        Box::pin(self.batches_in_status(org, status))
+    }
+
+    fn save_batch(&self, batch: Batch) -> Future<'_, Result<Option<Batch>, Error>> {
+        Box::pin(Self::save_batch(self, batch))
+    }
+
+    fn end_batch(&self, end: EndBatch) -> Future<'_, Result<Option<Batch>, Error>> {
+        Box::pin(Self::end_batch(self, end))
     }
 
     fn break_once<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, reason: &'a str) -> Future<'a, Result<(), Error>> {

@@ -8,6 +8,7 @@ mod migrate;
 mod seal;
 
 mod backup;
+mod batches;
 mod breakers;
 mod canaries;
 mod checkpoints;

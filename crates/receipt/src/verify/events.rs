@@ -2,7 +2,8 @@
 
 use super::outcomes::Outcomes;
 use super::{Class, Finding, Report};
-use crate::body::ReceiptBody;
+use crate::body::{BatchBody, ReceiptBody};
+use countersign_core::batch::BatchStatus;
 use countersign_core::{InvocationId, ReceiptId, Status};
 use std::collections::BTreeMap;
 
@@ -24,8 +25,10 @@ struct Told {
 struct Expected {
     seq: u64,
     receipt: ReceiptId,
-    invocation: InvocationId,
-    status: Status,
+    /// Absent where it is that of a batch.
+    invocation: Option<InvocationId>,
+    status: &'static str,
+    event: &'static str,
 }
 
 impl Events {
@@ -39,7 +42,7 @@ impl Events {
                 }
                 self.told.insert(receipt, Told { name, invocation });
             }
-            None if Status::ALL.into_iter().any(|status| status.is_final() && status.event_name() == name) => {
+            None if tells_of_an_end(&name) => {
                 self.unfounded.push((name, invocation));
             }
             None => {}
@@ -49,7 +52,13 @@ impl Events {
 
     pub(super) fn expect(&mut self, seq: u64, receipt: &ReceiptBody) {
         let ReceiptBody { receipt_id, invocation_id, status, .. } = receipt;
-        self.expected.push(Expected { seq, receipt: receipt_id.clone(), invocation: invocation_id.clone(), status: *status });
+        let (receipt, invocation) = (receipt_id.clone(), Some(invocation_id.clone()));
+        self.expected.push(Expected { seq, receipt, invocation, status: status.as_str(), event: status.event_name() });
+    }
+
+    pub(super) fn expect_batch(&mut self, seq: u64, body: &BatchBody) {
+        let (receipt, status) = (body.receipt_id.clone(), body.status);
+        self.expected.push(Expected { seq, receipt, invocation: None, status: status.as_str(), event: status.event_name() });
     }
 
     /// Retention took the events of receipts up to here.
@@ -59,11 +68,11 @@ impl Events {
 
     /// Checks in the order of the log, then looks for what is left over.
     pub(super) fn finish(&mut self, outcomes: &Outcomes, report: &mut Report) -> Result<(), Finding> {
-        for Expected { seq, receipt, invocation, status } in &self.expected {
+        for Expected { seq, receipt, invocation, status, event } in &self.expected {
             let found = self.told.remove(receipt);
             let problem = match found {
-                Some(told) if told.name != status.event_name() => format!("the receipt says `{status}`, its event `{}`", told.name),
-                Some(told) if told.invocation.as_ref().is_some_and(|told| told != invocation) => {
+                Some(told) if told.name != *event => format!("the receipt says `{status}`, its event `{}`", told.name),
+                Some(told) if told.invocation.is_some() && told.invocation != *invocation => {
                     "its event is of another invocation".to_owned()
                 }
                 Some(_) => continue,
@@ -75,7 +84,7 @@ impl Events {
             };
             let mut finding = unpaired(problem).at(*seq);
             finding.receipt_id = Some(receipt.to_string());
-            finding.invocation_id = Some(invocation.to_string());
+            finding.invocation_id = invocation.as_ref().map(InvocationId::to_string);
             return Err(finding);
         }
         if let Some((receipt, told)) = self.told.first_key_value() {
@@ -97,6 +106,11 @@ impl Events {
         }
         Ok(())
     }
+}
+
+fn tells_of_an_end(name: &str) -> bool {
+    Status::ALL.into_iter().any(|status| status.is_final() && status.event_name() == name)
+        || BatchStatus::ALL.into_iter().any(|status| status.is_final() && status.event_name() == name)
 }
 
 fn unpaired(reason: impl Into<String>) -> Finding {

@@ -4,8 +4,9 @@
 //! effect despite a denial, class 14: it was started by one leave and accounted for by another.
 
 use super::asked::asked_at;
+use super::batches::Batches;
 use super::{Class, Finding};
-use crate::body::{ApprovalBody, DefinitionDigests, IntentBody, ReceiptBody};
+use crate::body::{ApprovalBody, BatchBody, DefinitionDigests, IntentBody, ReceiptBody};
 use countersign_core::decision::Verdict;
 use countersign_core::{
     ActionId, Decision, Digest, GrantId, IntentId, InvocationId, Mode, PrincipalId, ReceiptId, SpaceId, Status, Tier, Timestamp, json,
@@ -22,6 +23,7 @@ pub(super) struct Outcomes {
     intents: HashSet<IntentId>,
     receipts: HashSet<ReceiptId>,
     answers: HashMap<(SpaceId, ActionId, Digest), Answer>,
+    batches: Batches,
 }
 
 #[derive(Default)]
@@ -74,7 +76,8 @@ impl Outcomes {
         if !self.intents.insert(intent.intent_id.clone()) {
             return Err(Finding::new(Class::Duplicate, format!("intent `{}` stands in the log already", intent.intent_id)));
         }
-        permitted(&intent.decision, intent.approval.as_ref(), intent.grant.as_ref())?;
+        let is_undoing = self.batches.may_undo(intent.batch.as_ref(), intent.reverses.as_ref(), &intent.action);
+        permitted(&intent.decision, intent.approval.as_ref(), intent.grant.as_ref(), is_undoing)?;
         let life = self.invocations.entry(intent.invocation_id.clone()).or_default();
         if let Some(receipt) = &life.receipt {
             return Err(unpaired(format!("an effect is announced after receipt `{receipt}` ended its invocation")));
@@ -105,9 +108,18 @@ impl Outcomes {
             return Err(unpaired(format!("`{}` is not an outcome", receipt.status)));
         }
         self.ends_once(receipt)?;
-        not_refused(receipt)?;
+        let is_undoing = self.batches.may_undo(receipt.batch.as_ref(), receipt.reverses.as_ref(), &receipt.action);
+        not_refused(receipt, is_undoing)?;
         self.was_intended(receipt)?;
-        self.answers_one_call(receipt)
+        self.answers_one_call(receipt)?;
+        self.batches.note(receipt)
+    }
+
+    pub(super) fn conclude_batch(&mut self, body: &BatchBody) -> Result<(), Finding> {
+        if !self.receipts.insert(body.receipt_id.clone()) {
+            return Err(Finding::new(Class::Duplicate, format!("receipt `{}` stands in the log already", body.receipt_id)));
+        }
+        self.batches.conclude(body)
     }
 
     /// That an effect was accounted for by the same right it was announced with. To be asked once the decision itself is known to stand.
@@ -270,7 +282,7 @@ fn digest(said: &impl Serialize) -> Result<Digest, Finding> {
 }
 
 /// No gate and no mode had refused what happened.
-fn not_refused(receipt: &ReceiptBody) -> Result<(), Finding> {
+fn not_refused(receipt: &ReceiptBody, is_undoing: bool) -> Result<(), Finding> {
     if !claims_effect(receipt) {
         return Ok(());
     }
@@ -281,14 +293,14 @@ fn not_refused(receipt: &ReceiptBody) -> Result<(), Finding> {
     if receipt.decision.mode == Mode::RequireApproval && (receipt.dry_run || receipt.replayed) {
         return Ok(());
     }
-    permitted(&receipt.decision, receipt.approval.as_ref(), receipt.grant.as_ref())
+    permitted(&receipt.decision, receipt.approval.as_ref(), receipt.grant.as_ref(), is_undoing)
 }
 
 /// Whether a grant allowed it is another question, asked of the grant.
-fn permitted(decision: &Decision, approval: Option<&ApprovalBody>, grant: Option<&GrantId>) -> Result<(), Finding> {
+fn permitted(decision: &Decision, approval: Option<&ApprovalBody>, grant: Option<&GrantId>, is_undoing: bool) -> Result<(), Finding> {
     match decision.mode {
         Mode::Allow => Ok(()),
-        Mode::RequireApproval if grant.is_some() => Ok(()),
+        Mode::RequireApproval if grant.is_some() || is_undoing => Ok(()),
         Mode::RequireApproval if approval.is_some_and(|approval| !approval.approvers.is_empty()) => Ok(()),
         Mode::RequireApproval => Err(refused("nobody approved it")),
         Mode::Deny => Err(refused("the mode was `deny`")),

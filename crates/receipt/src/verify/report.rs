@@ -145,6 +145,8 @@ pub struct Report {
     /// Entries that hold; after a finding, those before it.
     pub entries: u64,
     pub receipts: u64,
+    /// Receipts of batches.
+    pub batches: u64,
     pub intents: u64,
     /// Intents whose invocation has no receipt yet: running, or in doubt after a crash.
     pub open_intents: u64,

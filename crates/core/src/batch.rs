@@ -1,0 +1,320 @@
+//! Several calls that are asked for together, and what becomes of them as one.
+
+use crate::effect::{Bounds, Scope};
+use crate::invocation::{Claimed, Failure, Intention, ReceiptRef};
+use crate::{ActionId, BatchId, Digest, Invocation, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What a part that fails means for the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BatchMode {
+    /// Nothing starts before everything may; what was done is taken back, the last first.
+    AllOrNothing,
+    /// Nothing: each stands for itself.
+    BestEffort,
+}
+
+impl BatchMode {
+    pub const ALL: [Self; 2] = [Self::AllOrNothing, Self::BestEffort];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AllOrNothing => "all_or_nothing",
+            Self::BestEffort => "best_effort",
+        }
+    }
+}
+
+impl fmt::Display for BatchMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Where a batch is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BatchStatus {
+    /// A person is asked about some part.
+    Pending,
+    Running,
+    /// Every part succeeded.
+    Succeeded,
+    /// Some parts succeeded, and the others were not to decide about them.
+    Partial,
+    /// A part failed, and nothing of the others stands.
+    Reverted,
+    /// Of best effort: no part succeeded. Of all or nothing: something stands, or may stand, that should not.
+    Failed,
+    /// A rule, or a person, refused a part before any of them ran.
+    Denied,
+}
+
+impl BatchStatus {
+    pub const ALL: [Self; 7] = [Self::Pending, Self::Running, Self::Succeeded, Self::Partial, Self::Reverted, Self::Failed, Self::Denied];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Partial => "partial",
+            Self::Reverted => "reverted",
+            Self::Failed => "failed",
+            Self::Denied => "denied",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+
+    pub const fn is_final(self) -> bool {
+        match self {
+            Self::Pending | Self::Running => false,
+            Self::Succeeded | Self::Partial | Self::Reverted | Self::Failed | Self::Denied => true,
+        }
+    }
+
+    /// The event that tells of having reached this status.
+    pub const fn event_name(self) -> &'static str {
+        match self {
+            Self::Pending => "batch.held",
+            Self::Running => "batch.started",
+            Self::Succeeded => "batch.succeeded",
+            Self::Partial => "batch.partial",
+            Self::Reverted => "batch.reverted",
+            Self::Failed => "batch.failed",
+            Self::Denied => "batch.denied",
+        }
+    }
+}
+
+impl fmt::Display for BatchStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What is left of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartEffect {
+    /// It changed nothing, or what it changed was taken back within it.
+    #[default]
+    None,
+    Stands,
+    /// It was taken back because of another part.
+    TakenBack,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// One call of a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    pub action: ActionId,
+    /// Its own from the start, so that a crash finds what was done under it.
+    pub invocation: InvocationId,
+    /// `None`: it did not become an invocation.
+    pub status: Option<Status>,
+    pub receipt: Option<ReceiptId>,
+    pub effect: PartEffect,
+    /// Why it is no invocation, or did not succeed.
+    pub failure: Option<Failure>,
+    /// The call that took it back, or should have.
+    pub undone: Option<Undone>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undone {
+    pub ok: bool,
+    /// Absent where it could not even be asked for.
+    pub invocation: Option<InvocationId>,
+    pub receipt: Option<ReceiptId>,
+    pub failure: Option<Failure>,
+}
+
+/// Several calls that were asked for together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    pub id: BatchId,
+    pub org: OrgId,
+    pub space: SpaceId,
+    pub session: SessionId,
+    pub principal: PrincipalId,
+    pub mode: BatchMode,
+    pub intention: Intention,
+    pub status: BatchStatus,
+    pub parts: Vec<Part>,
+    /// Whoever has to be asked was: from here on only their answers are missing.
+    pub asked: bool,
+    pub reason: Option<String>,
+    pub idempotency_key: Option<String>,
+    /// HMAC of all that was asked for.
+    pub raw: Digest,
+    pub created_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    pub receipt: Option<ReceiptRef>,
+    pub trace_id: String,
+    /// How often it was saved: whoever saves it has seen it as it is, or does not save it.
+    #[serde(skip)]
+    pub version: i64,
+    /// When it was saved last, by the database's clock.
+    #[serde(skip)]
+    pub touched_at: Timestamp,
+}
+
+impl Batch {
+    /// What its parts make of it, once nothing goes on any more.
+    pub fn outcome(&self) -> BatchStatus {
+        let succeeded = self.parts.iter().filter(|part| part.status == Some(Status::Succeeded)).count();
+        let stands = |part: &Part| matches!(part.effect, PartEffect::Stands | PartEffect::Unknown);
+        if succeeded == self.parts.len() && self.parts.iter().all(|part| part.undone.is_none()) {
+            return BatchStatus::Succeeded;
+        }
+        match self.mode {
+            BatchMode::AllOrNothing if self.intention != Intention::DryRun => {
+                if self.parts.iter().any(stands) {
+                    BatchStatus::Failed
+                } else if self.parts.iter().any(Part::ran) {
+                    BatchStatus::Reverted
+                } else {
+                    BatchStatus::Denied
+                }
+            }
+            BatchMode::AllOrNothing | BatchMode::BestEffort if succeeded == 0 => BatchStatus::Failed,
+            BatchMode::AllOrNothing | BatchMode::BestEffort => BatchStatus::Partial,
+        }
+    }
+}
+
+impl Part {
+    /// Whether its source was asked for anything.
+    pub const fn ran(&self) -> bool {
+        match self.status {
+            Some(Status::Succeeded | Status::Failed | Status::Reverted | Status::Running | Status::InDoubt) => true,
+            Some(Status::Pending | Status::Approved | Status::Denied | Status::Quarantined | Status::Expired | Status::Cancelled)
+            | None => false,
+        }
+    }
+
+    /// How its invocation stands now.
+    pub fn note(&mut self, invocation: &Invocation) {
+        self.status = Some(invocation.status);
+        self.receipt = invocation.receipt.as_ref().map(|receipt| receipt.id.clone());
+        self.failure.clone_from(&invocation.failure);
+        self.effect = effect_of(invocation);
+    }
+}
+
+fn effect_of(invocation: &Invocation) -> PartEffect {
+    let is_write = invocation.tier.class() != crate::action::Class::Read && invocation.intention == Intention::Effect;
+    let is_left_over = invocation.aftermath.rollback.is_some_and(|rollback| !rollback.ok);
+    match invocation.status {
+        Status::Succeeded if is_write => PartEffect::Stands,
+        Status::InDoubt | Status::Running => PartEffect::Unknown,
+        Status::Failed if is_left_over => PartEffect::Unknown,
+        Status::Succeeded
+        | Status::Failed
+        | Status::Reverted
+        | Status::Pending
+        | Status::Approved
+        | Status::Denied
+        | Status::Quarantined
+        | Status::Expired
+        | Status::Cancelled => PartEffect::None,
+    }
+}
+
+/// Which part of which batch an invocation is. One that also says what it reverses takes that part back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartOf {
+    pub batch: BatchId,
+    /// From 0.
+    pub index: u32,
+    pub of: u32,
+    pub mode: BatchMode,
+}
+
+/// What is asked for in one part; kept sealed until the batch ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PartRequest {
+    pub action: String,
+    pub params: Value,
+    pub reason: Option<String>,
+    pub scope: Scope,
+    pub bounds: Bounds,
+    pub commands: Vec<String>,
+    pub claimed: Option<Claimed>,
+    pub provenance: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(mode: BatchMode, parts: &[(Option<Status>, PartEffect)]) -> Batch {
+        let at = Timestamp::from_micros(0);
+        let part = |(status, effect): &(Option<Status>, PartEffect)| Part {
+            action: ActionId::parse("files.write").unwrap(),
+            invocation: InvocationId::new(at, [0; 10]),
+            status: *status,
+            receipt: None,
+            effect: *effect,
+            failure: None,
+            undone: None,
+        };
+        Batch {
+            id: BatchId::new(at, [0; 10]),
+            org: OrgId::new(at, [0; 10]),
+            space: SpaceId::new(at, [0; 10]),
+            session: SessionId::new(at, [0; 10]),
+            principal: PrincipalId::Agent(SessionId::new(at, [0; 10])),
+            mode,
+            intention: Intention::Effect,
+            status: BatchStatus::Running,
+            parts: parts.iter().map(part).collect(),
+            asked: true,
+            reason: None,
+            idempotency_key: None,
+            raw: Digest::new([0; 32]),
+            created_at: at,
+            ended_at: None,
+            receipt: None,
+            trace_id: String::new(),
+            version: 0,
+            touched_at: at,
+        }
+    }
+
+    #[test]
+    fn what_the_parts_make_of_a_batch() {
+        use BatchMode::{AllOrNothing, BestEffort};
+        let done = (Some(Status::Succeeded), PartEffect::Stands);
+        let read = (Some(Status::Succeeded), PartEffect::None);
+        let taken_back = (Some(Status::Succeeded), PartEffect::TakenBack);
+        let failed = (Some(Status::Failed), PartEffect::None);
+        let doubted = (Some(Status::InDoubt), PartEffect::Unknown);
+        let denied = (Some(Status::Denied), PartEffect::None);
+        let never = (None, PartEffect::None);
+        let cases = [
+            (AllOrNothing, vec![done, read, done], BatchStatus::Succeeded),
+            (AllOrNothing, vec![taken_back, failed, never], BatchStatus::Reverted),
+            (AllOrNothing, vec![failed, never], BatchStatus::Reverted),
+            (AllOrNothing, vec![done, failed], BatchStatus::Failed),
+            (AllOrNothing, vec![taken_back, doubted], BatchStatus::Failed),
+            (AllOrNothing, vec![never, denied], BatchStatus::Denied),
+            (BestEffort, vec![done, read], BatchStatus::Succeeded),
+            (BestEffort, vec![done, denied, failed], BatchStatus::Partial),
+            (BestEffort, vec![never, denied], BatchStatus::Failed),
+        ];
+        for (mode, parts, expected) in cases {
+            assert_eq!(batch(mode, &parts).outcome(), expected, "{mode} {parts:?}");
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! Several calls asked for together. Each part is an invocation with its own gates, decision and receipt; the batch is their order, and
+//! what a part that fails means for the others.
+//!
+//! How far a batch has come is read from its parts, never remembered beside them: whoever takes it up after a crash, or after a person's
+//! answer, does what is left of the same list.
+
+mod compensation;
+mod parts;
+mod undo;
+
+pub(crate) use compensation::Compensation;
+
+use crate::{Error, Pipeline};
+use countersign_core::action::{Class, Reversibility};
+use countersign_core::batch::{BatchMode, BatchStatus, Part, PartRequest};
+use countersign_core::invocation::Intention;
+use countersign_core::ledger::{EndBatch, EventDraft, NewBatch, OpenedBatch};
+use countersign_core::limits::{BATCH_PARTS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX, RUNNING_SECONDS_MAX};
+use countersign_core::{ActionId, Batch, BatchId, EventId, InvocationId, OrgId, Principal, ReceiptId, Session, SessionId, Status, json};
+use receipt::body::BatchBody;
+use serde_json::json;
+use std::time::Duration;
+
+/// Several actions, to be performed together.
+#[derive(Clone, Debug)]
+pub struct BatchRequest {
+    pub principal: Principal,
+    pub session: SessionId,
+    pub mode: BatchMode,
+    /// Of all its parts: the effect, or what it would be.
+    pub intention: Intention,
+    pub parts: Vec<PartRequest>,
+    pub idempotency_key: Option<String>,
+    pub reason: Option<String>,
+    pub trace_id: String,
+}
+
+impl Pipeline {
+    /// Performs several actions: ends in one receipt each and one for them all, or waits for a person.
+    pub async fn batch(&self, request: BatchRequest) -> Result<Batch, Error> {
+        let pipeline = self.clone();
+        self.survive(Box::pin(async move { pipeline.open_batch(request).await })).await
+    }
+
+    async fn open_batch(&self, request: BatchRequest) -> Result<Batch, Error> {
+        let session = self.invocable_session(&request.principal, &request.session).await?;
+        let actions = self.checked_parts(&session.org, &request).await?;
+        let created_at = self.now();
+        let id = BatchId::new(created_at, self.random_bytes());
+        let key = self.inner.keyring.space_key(&session.org, &session.space).await?;
+        let asked = json::canonical(&json!({ "mode": request.mode, "intention": request.intention, "parts": request.parts }));
+        let asked = asked.map_err(|error| refused(None, error.to_string()))?;
+        let part = |action| Part {
+            action,
+            invocation: InvocationId::new(created_at, self.random_bytes()),
+            status: None,
+            receipt: None,
+            effect: Default::default(),
+            failure: None,
+            undone: None,
+        };
+        let batch = Batch {
+            org: session.org,
+            space: session.space,
+            session: session.id,
+            principal: request.principal.id.clone(),
+            mode: request.mode,
+            intention: request.intention,
+            status: BatchStatus::Running,
+            parts: actions.into_iter().map(part).collect(),
+            asked: false,
+            reason: request.reason.as_deref().map(policy::redact_text),
+            idempotency_key: request.idempotency_key,
+            raw: key.digest("batch", asked.as_bytes()),
+            created_at,
+            ended_at: None,
+            receipt: None,
+            trace_id: request.trace_id,
+            version: 0,
+            touched_at: created_at,
+            id,
+        };
+        let sealed_parts = key.seal(&parts::context_of(&batch.id), parts::to_text(&request.parts)?.as_bytes());
+        let raw = batch.raw;
+        let walking = self.walk_batch(&batch.id);
+        match self.ledger().open_batch(NewBatch { batch, sealed_parts }).await? {
+            OpenedBatch::New(batch) => {
+                let _walking = walking;
+                self.fault("batch.opened");
+                self.run_batch(batch, &request.principal, &request.parts).await
+            }
+            OpenedBatch::Earlier(batch) if batch.raw == raw => Ok(batch),
+            OpenedBatch::Earlier(batch) => Err(Error::BatchKeyTaken { batch: batch.id }),
+        }
+    }
+
+    /// What makes no sense as a batch is refused whole, before anything is kept.
+    async fn checked_parts(&self, org: &OrgId, request: &BatchRequest) -> Result<Vec<ActionId>, Error> {
+        if request.parts.is_empty() || request.parts.len() > BATCH_PARTS_MAX {
+            return Err(refused(None, format!("it must have 1 to {BATCH_PARTS_MAX} parts, and has {}", request.parts.len())));
+        }
+        if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX || reason.contains('\0')) {
+            return Err(refused(None, format!("`reason` is longer than {REASON_CHARS_MAX} characters, or holds U+0000")));
+        }
+        let unfit = |key: &String| key.is_empty() || key.chars().count() > IDEMPOTENCY_KEY_CHARS_MAX || key.contains('\0');
+        if request.idempotency_key.as_ref().is_some_and(unfit) {
+            return Err(refused(None, format!("`idempotency_key` must have 1 to {IDEMPOTENCY_KEY_CHARS_MAX} characters")));
+        }
+        let mut actions = Vec::with_capacity(request.parts.len());
+        for (index, part) in request.parts.iter().enumerate() {
+            let shown: String = part.action.chars().take(160).collect();
+            let action = ActionId::parse(&part.action).map_err(|_| refused(Some(index), format!("`{shown}` is not an action")))?;
+            let is_last = index + 1 == request.parts.len();
+            if request.mode == BatchMode::AllOrNothing && !is_last && !self.can_be_taken_back(org, &action, part).await? {
+                let why = format!("`{action}` cannot be taken back, and in `all_or_nothing` only the last part may be one that cannot");
+                return Err(refused(Some(index), why));
+            }
+            actions.push(action);
+        }
+        Ok(actions)
+    }
+
+    async fn can_be_taken_back(&self, org: &OrgId, action: &ActionId, part: &PartRequest) -> Result<bool, Error> {
+        let found = self.inner.catalogue.find(org, action).await;
+        let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
+        // An action that is not there changes nothing: its part says so.
+        Ok(found.is_none_or(|(_, definition)| {
+            let action = &definition.action;
+            let tier = part.bounds.tier.map_or(action.tier, |tier| tier.max(action.tier));
+            tier.class() == Class::Read || action.reversibility == Reversibility::Reversible
+        }))
+    }
+
+    /// Takes up a batch that waits, if what it waits for has come.
+    pub(crate) async fn advance_batch(&self, org: &OrgId, id: &BatchId) -> Result<(), Error> {
+        let Some(mut batch) = self.ledger().find_batch(org, id).await? else {
+            return Ok(());
+        };
+        if batch.status != BatchStatus::Pending || !self.may_go_on(&batch).await? {
+            return Ok(());
+        }
+        let walking = self.walk_batch(id);
+        batch.status = BatchStatus::Running;
+        // Whoever saves first runs it.
+        match self.ledger().save_batch(batch).await? {
+            Some(batch) => self.take_up_batch(batch, walking).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The same, for whoever has just changed one of its parts: what goes wrong is tried again by the sweep.
+    pub(crate) async fn advance_of(&self, part: &countersign_core::Invocation) {
+        let Some(of) = &part.batch else { return };
+        if let Err(error) = self.advance_batch(&part.org, &of.batch).await {
+            tracing::warn!(batch = %of.batch, %error, "a batch could not be taken up; trying again later");
+        }
+    }
+
+    async fn may_go_on(&self, batch: &Batch) -> Result<bool, Error> {
+        let mut waits = false;
+        for part in &batch.parts {
+            let row = self.ledger().find_invocation(&batch.org, &part.invocation).await?;
+            let status = row.map(|row| row.status);
+            match (batch.mode, status) {
+                // One that is lost decides at once: nobody needs to be asked about the others.
+                (BatchMode::AllOrNothing, Some(Status::Denied | Status::Expired | Status::Quarantined | Status::Cancelled)) => {
+                    return Ok(true);
+                }
+                (BatchMode::AllOrNothing, Some(Status::Pending)) => waits = true,
+                (BatchMode::BestEffort, Some(Status::Pending | Status::Approved | Status::Running)) => waits = true,
+                (BatchMode::AllOrNothing | BatchMode::BestEffort, _) => {}
+            }
+        }
+        Ok(!waits)
+    }
+
+    /// Everything a crash, or a store that was away, left behind.
+    pub(crate) async fn settle_batches(&self, org: &OrgId, is_starting: bool) -> Result<(), Error> {
+        let running = self.ledger().list_batches_in_status(org, BatchStatus::Running).await?;
+        if !running.is_empty() {
+            let is_alone = is_starting || self.ledger().is_alone().await?;
+            let now = self.ledger().now().await?;
+            for batch in running {
+                let is_stale = is_alone || batch.touched_at.plus_seconds(RUNNING_SECONDS_MAX) <= now;
+                if is_stale && !self.inner.batches.lock().contains(&batch.id) {
+                    let walking = self.walk_batch(&batch.id);
+                    if let Some(batch) = self.ledger().save_batch(batch).await? {
+                        self.spawn_batch(batch, walking);
+                    }
+                }
+            }
+        }
+        for batch in self.ledger().list_batches_in_status(org, BatchStatus::Pending).await? {
+            let pipeline = self.clone();
+            self.inner.tasks.spawn(async move {
+                if let Err(error) = pipeline.advance_batch(&batch.org, &batch.id).await {
+                    tracing::warn!(batch = %batch.id, %error, "a batch could not be taken up; trying again later");
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn spawn_batch(&self, batch: Batch, walking: WalkingBatch) {
+        let pipeline = self.clone();
+        self.inner.tasks.spawn(async move {
+            let id = batch.id.clone();
+            if let Err(error) = pipeline.take_up_batch(batch, walking).await {
+                tracing::warn!(batch = %id, %error, "a batch was left behind and could not be taken up; trying again later");
+            }
+        });
+    }
+
+    async fn take_up_batch(&self, batch: Batch, walking: WalkingBatch) -> Result<(), Error> {
+        let _walking = walking;
+        let asked = self.open_parts(&batch).await?;
+        let principal = self.ledger().find_principal(&batch.org, &batch.principal).await?;
+        let Some(principal) = principal else {
+            return self.abandon_batch(batch).await.map(|_| ());
+        };
+        Box::pin(self.run_batch(batch, &principal, &asked)).await.map(|_| ())
+    }
+
+    async fn run_batch(&self, batch: Batch, principal: &Principal, asked: &[PartRequest]) -> Result<Batch, Error> {
+        let ran = match (batch.mode, batch.intention) {
+            (BatchMode::AllOrNothing, Intention::Effect | Intention::Revert) => self.run_all_or_nothing(batch, principal, asked).await?,
+            (BatchMode::BestEffort, _) | (BatchMode::AllOrNothing, Intention::DryRun) => self.run_each(batch, principal, asked).await?,
+        };
+        match ran {
+            Ran::Ended(batch) => self.end_batch(batch).await,
+            Ran::Waits(batch) => self.pause_batch(batch).await,
+        }
+    }
+
+    /// Whoever asked for it can no longer act: nothing more is done, and what was done is taken back where it should be.
+    async fn abandon_batch(&self, mut batch: Batch) -> Result<Batch, Error> {
+        self.note_parts(&mut batch).await?;
+        self.call_off(&mut batch).await?;
+        self.end_batch(batch).await
+    }
+
+    /// Saves how far it has come. An error where somebody else runs it now.
+    async fn save_batch(&self, batch: Batch) -> Result<Batch, Error> {
+        let id = batch.id.clone();
+        self.ledger().save_batch(batch).await?.ok_or(Error::BatchTaken { batch: id })
+    }
+
+    async fn pause_batch(&self, mut batch: Batch) -> Result<Batch, Error> {
+        batch.status = BatchStatus::Pending;
+        let batch = self.save_batch(batch).await?;
+        self.inner.batch_waiters.wake(&batch.id);
+        Ok(batch)
+    }
+
+    async fn end_batch(&self, mut batch: Batch) -> Result<Batch, Error> {
+        batch.status = batch.outcome();
+        let now = self.now();
+        batch.ended_at = Some(now);
+        let id = ReceiptId::new(now, self.random_bytes());
+        let body = BatchBody::of(&batch, id.clone(), now).to_canonical();
+        let body = body.map_err(|error| Error::Internal { message: error.to_string() })?;
+        let event = EventDraft {
+            id: EventId::new(now, self.random_bytes()),
+            name: batch.status.event_name(),
+            key: batch.id.to_string(),
+            body: json!({ "batch_id": batch.id, "session_id": batch.session, "mode": batch.mode, "status": batch.status, "trace_id": batch.trace_id })
+                .to_string(),
+        };
+        self.fault("batch.ending");
+        let (org, batch_id) = (batch.org.clone(), batch.id.clone());
+        let ended = match self.ledger().end_batch(EndBatch { batch, id, body, event }).await? {
+            Some(ended) => ended,
+            None => return Err(Error::BatchTaken { batch: batch_id }),
+        };
+        metrics::counter!("countersign_batches_total", "mode" => ended.mode.as_str(), "status" => ended.status.as_str()).increment(1);
+        tracing::info!(batch = %ended.id, org = %org, mode = %ended.mode, status = %ended.status, trace_id = ended.trace_id, "batch");
+        self.inner.batch_waiters.wake(&ended.id);
+        Ok(ended)
+    }
+
+    /// The batch, held back up to `limit` while it is still on its way.
+    pub async fn watch_batch(&self, org: &OrgId, id: &BatchId, limit: Duration) -> Result<Option<Batch>, Error> {
+        let waiter = self.inner.batch_waiters.join(id);
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            let mut changed = std::pin::pin!(waiter.changed());
+            changed.as_mut().enable();
+            let batch = self.ledger().find_batch(org, id).await?;
+            if batch.as_ref().is_none_or(|batch| batch.status.is_final()) {
+                return Ok(batch);
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(deadline) => return Ok(batch),
+                () = self.inner.closing.cancelled() => return Ok(batch),
+            }
+        }
+    }
+
+    /// The session, if this principal may invoke in it.
+    async fn invocable_session(&self, principal: &Principal, session: &SessionId) -> Result<Session, Error> {
+        self.session_for(principal, session, Intention::Effect).await
+    }
+
+    /// Marks a batch as being run in this process, for as long as it is.
+    fn walk_batch(&self, id: &BatchId) -> WalkingBatch {
+        self.inner.batches.lock().insert(id.clone());
+        WalkingBatch { pipeline: self.clone(), id: id.clone() }
+    }
+}
+
+/// How far a run got.
+enum Ran {
+    Ended(Batch),
+    /// A person has to answer first.
+    Waits(Batch),
+}
+
+struct WalkingBatch {
+    pipeline: Pipeline,
+    id: BatchId,
+}
+
+impl Drop for WalkingBatch {
+    fn drop(&mut self) {
+        self.pipeline.inner.batches.lock().remove(&self.id);
+    }
+}
+
+fn refused(part: Option<usize>, why: String) -> Error {
+    Error::InvalidBatch { part, why }
+}

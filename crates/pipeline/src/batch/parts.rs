@@ -1,0 +1,321 @@
+//! The parts of a batch, one after the other.
+
+use super::Ran;
+use crate::admit::{Admitted, labels_from};
+use crate::decide::Decided;
+use crate::{Error, Pipeline, Reached, Request, Walked};
+use countersign_core::batch::{Part, PartOf, PartRequest};
+use countersign_core::invocation::Failure;
+use countersign_core::limiter::Admission;
+use countersign_core::limits::DECISIONS_MAX;
+use countersign_core::{Batch, BatchId, Invocation, Principal, Status, json};
+use serde::Deserialize;
+
+/// Whether a call counts against how often its session may invoke. What was counted when it was asked about is not counted again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Now,
+    Before,
+}
+
+impl Pipeline {
+    /// Each for itself. What waits for a person goes its own way; the batch ends when all of them have.
+    pub(super) async fn run_each(&self, mut batch: Batch, principal: &Principal, asked: &[PartRequest]) -> Result<Ran, Error> {
+        for (index, request) in asked.iter().enumerate() {
+            if batch.parts[index].status.is_none() && batch.parts[index].failure.is_none() {
+                let known = self.ledger().find_invocation(&batch.org, &batch.parts[index].invocation).await?;
+                if known.is_none() {
+                    let walked = match self.admit_part(&batch, index, principal, request, Counted::Now).await {
+                        Ok(admitted) => Box::pin(self.walk_from(admitted)).await.map(|_| ()),
+                        Err(error) => Err(error),
+                    };
+                    settle(&mut batch.parts[index], walked)?;
+                    self.fault("batch.part");
+                }
+            }
+        }
+        self.note_parts(&mut batch).await?;
+        let is_open = |part: &Part| matches!(part.status, Some(Status::Pending | Status::Approved | Status::Running));
+        Ok(if batch.parts.iter().any(is_open) { Ran::Waits(batch) } else { Ran::Ended(batch) })
+    }
+
+    /// Nothing starts before every part may; then all of them, in order; what fails takes the others back.
+    pub(super) async fn run_all_or_nothing(&self, mut batch: Batch, principal: &Principal, asked: &[PartRequest]) -> Result<Ran, Error> {
+        if !batch.asked {
+            self.ask_all(&mut batch, principal, asked).await?;
+            batch.asked = true;
+            batch = self.save_batch(batch).await?;
+            self.fault("batch.asked");
+        }
+        self.note_parts(&mut batch).await?;
+        if batch.parts.iter().any(|part| is_lost(part)) {
+            self.call_off(&mut batch).await?;
+            return Ok(Ran::Ended(batch));
+        }
+        if batch.parts.iter().any(|part| part.status == Some(Status::Pending)) {
+            return Ok(Ran::Waits(batch));
+        }
+        for (index, request) in asked.iter().enumerate() {
+            let performed = self.perform_part(&batch, index, principal, request).await;
+            settle(&mut batch.parts[index], performed)?;
+            self.note_part(&mut batch, index).await?;
+            batch = self.save_batch(batch).await?;
+            self.fault("batch.part");
+            match batch.parts[index].status {
+                Some(Status::Succeeded) => {}
+                // A kill switch is on: as long as nothing has run, it waits like any approved call.
+                Some(Status::Approved) if !batch.parts.iter().any(Part::ran) => return Ok(Ran::Waits(batch)),
+                _ => {
+                    self.call_off(&mut batch).await?;
+                    return Ok(Ran::Ended(batch));
+                }
+            }
+        }
+        Ok(Ran::Ended(batch))
+    }
+
+    /// Every part is decided first: nobody is bothered about a batch that a rule refuses anyway.
+    async fn ask_all(&self, batch: &mut Batch, principal: &Principal, asked: &[PartRequest]) -> Result<(), Error> {
+        let mut to_hold = Vec::new();
+        for (index, request) in asked.iter().enumerate() {
+            if self.ledger().find_invocation(&batch.org, &batch.parts[index].invocation).await?.is_some() {
+                continue;
+            }
+            let decided = match self.admit_part(batch, index, principal, request, Counted::Now).await {
+                Ok(admitted) => self.decide_part(admitted).await,
+                Err(error) => Err(error),
+            };
+            match decided {
+                Ok(Standing::Cleared) => {}
+                Ok(Standing::NeedsPerson(admitted)) => to_hold.push((index, admitted)),
+                Ok(Standing::Refused) => return Ok(()),
+                Err(error) => return settle(&mut batch.parts[index], Err(error)),
+            }
+        }
+        for (index, admitted) in to_hold {
+            // The walk as ever: by now it may even be allowed, and then it must not run yet.
+            let held = self.hold_part(*admitted).await;
+            if held.is_err() {
+                return settle(&mut batch.parts[index], held);
+            }
+        }
+        Ok(())
+    }
+
+    async fn decide_part(&self, mut admitted: Admitted) -> Result<Standing, Error> {
+        for _ in 0..DECISIONS_MAX {
+            let walked = match self.reach(admitted).await? {
+                Reached::Stopped(walked) => walked,
+                Reached::Fresh(Decided::Denied(denied)) => self.record_refusal(denied, Status::Denied, None).await?,
+                Reached::Fresh(Decided::Pending(pending)) => return Ok(Standing::NeedsPerson(Box::new(pending.gated.undecided()))),
+                Reached::Fresh(Decided::Cleared(_) | Decided::Preview(_)) => return Ok(Standing::Cleared),
+            };
+            match walked {
+                Walked::Outcome(_) => return Ok(Standing::Refused),
+                Walked::RulesChanged(again) => admitted = self.admit_again(*again).await?,
+            }
+        }
+        Err(Error::rules_keep_changing())
+    }
+
+    async fn hold_part(&self, mut admitted: Admitted) -> Result<(), Error> {
+        for _ in 0..DECISIONS_MAX {
+            let walked = match self.reach(admitted).await? {
+                Reached::Stopped(walked) => walked,
+                Reached::Fresh(Decided::Denied(denied)) => self.record_refusal(denied, Status::Denied, None).await?,
+                Reached::Fresh(Decided::Pending(pending)) => self.hold(pending).await?,
+                Reached::Fresh(Decided::Cleared(_) | Decided::Preview(_)) => return Ok(()),
+            };
+            match walked {
+                Walked::Outcome(_) => return Ok(()),
+                Walked::RulesChanged(again) => admitted = self.admit_again(*again).await?,
+            }
+        }
+        Err(Error::rules_keep_changing())
+    }
+
+    /// The part that everything was asked about beforehand. One that would wait for a person now does not.
+    async fn perform_part(&self, batch: &Batch, index: usize, principal: &Principal, request: &PartRequest) -> Result<(), Error> {
+        let held = self.ledger().find_invocation(&batch.org, &batch.parts[index].invocation).await?;
+        match held {
+            Some(approved) if approved.status == Status::Approved => return Box::pin(self.resume(approved)).await.map(|_| ()),
+            Some(_) => return Ok(()),
+            None => {}
+        }
+        let mut admitted = self.admit_part(batch, index, principal, request, Counted::Before).await?;
+        for _ in 0..DECISIONS_MAX {
+            let walked = match self.reach(admitted).await? {
+                Reached::Stopped(walked) => walked,
+                Reached::Fresh(Decided::Denied(denied)) => self.record_refusal(denied, Status::Denied, None).await?,
+                Reached::Fresh(Decided::Preview(preview)) => self.dry_run(preview).await?,
+                Reached::Fresh(Decided::Cleared(cleared)) => Box::pin(self.perform(cleared)).await?,
+                Reached::Fresh(Decided::Pending(_)) => return Err(Error::NeedsPersonNow { batch: batch.id.clone() }),
+            };
+            match walked {
+                Walked::Outcome(_) => return Ok(()),
+                Walked::RulesChanged(again) => admitted = self.admit_again(*again).await?,
+            }
+        }
+        Err(Error::rules_keep_changing())
+    }
+
+    async fn admit_part(
+        &self,
+        batch: &Batch,
+        index: usize,
+        principal: &Principal,
+        asked: &PartRequest,
+        counted: Counted,
+    ) -> Result<Admitted, Error> {
+        let session = self.session_for(principal, &batch.session, batch.intention).await?;
+        if counted == Counted::Now
+            && let Admission::Refused { retry_after_ms } = self.inner.limiter.admit(&session.id).await
+        {
+            return Err(Error::RateLimited { session: session.id, retry_after_ms });
+        }
+        let rules_version = self.ledger().rules_version(&session.org).await?;
+        let space = self.space_of(&session).await?;
+        let request = Request {
+            principal: principal.clone(),
+            session: batch.session.clone(),
+            action: asked.action.clone(),
+            params: asked.params.clone(),
+            idempotency_key: None,
+            approval_ref: None,
+            intention: batch.intention,
+            reverses: None,
+            scope: asked.scope.clone(),
+            bounds: asked.bounds.clone(),
+            commands: asked.commands.clone(),
+            reason: asked.reason.clone().or_else(|| batch.reason.clone()),
+            claimed: asked.claimed.clone(),
+            provenance: labels_from(&asked.provenance),
+            trace_id: batch.trace_id.clone(),
+        };
+        Ok(Admitted {
+            id: batch.parts[index].invocation.clone(),
+            created_at: self.now(),
+            session,
+            space,
+            rules_version,
+            request,
+            raw: None,
+            released_from: None,
+            is_edited: false,
+            part: Some(part_of(batch, index)),
+            undoing: None,
+        })
+    }
+
+    /// How every part stands now.
+    pub(super) async fn note_parts(&self, batch: &mut Batch) -> Result<(), Error> {
+        for index in 0..batch.parts.len() {
+            self.note_part(batch, index).await?;
+        }
+        Ok(())
+    }
+
+    async fn note_part(&self, batch: &mut Batch, index: usize) -> Result<Option<Invocation>, Error> {
+        let part = &mut batch.parts[index];
+        let invocation = self.ledger().find_invocation(&batch.org, &part.invocation).await?;
+        if let Some(invocation) = &invocation {
+            part.note(invocation);
+        }
+        Ok(invocation)
+    }
+
+    /// What the parts ask for, as it was kept.
+    pub(super) async fn open_parts(&self, batch: &Batch) -> Result<Vec<PartRequest>, Error> {
+        let broken = || Error::Internal { message: format!("the parts of `{}` are gone or do not open", batch.id) };
+        let sealed = self.ledger().find_sealed_parts(&batch.org, &batch.id).await?.ok_or_else(broken)?;
+        let key = self.inner.keyring.space_key(&batch.org, &batch.space).await?;
+        let plain = key.open(&context_of(&batch.id), &sealed).map_err(|_| broken())?;
+        let value = json::parse_strict(&plain).map_err(|_| broken())?;
+        Vec::deserialize(value).map_err(|_| broken())
+    }
+}
+
+/// Where a part stands before anything has run.
+enum Standing {
+    Cleared,
+    NeedsPerson(Box<Admitted>),
+    /// It has ended, with its receipt.
+    Refused,
+}
+
+pub(super) fn part_of(batch: &Batch, index: usize) -> PartOf {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    PartOf { batch: batch.id.clone(), index: count(index), of: count(batch.parts.len()), mode: batch.mode }
+}
+
+/// A part that can no longer run.
+fn is_lost(part: &Part) -> bool {
+    let ended = matches!(part.status, Some(Status::Denied | Status::Expired | Status::Quarantined | Status::Cancelled));
+    ended || part.status.is_none() && part.failure.is_some()
+}
+
+/// What kept a part from becoming an invocation is the part's own failure. What kept us from our work is not: the batch is taken up
+/// again later.
+pub(super) fn settle(part: &mut Part, walked: Result<(), Error>) -> Result<(), Error> {
+    match walked {
+        Ok(()) => Ok(()),
+        // The invocation itself says why.
+        Err(Error::Conflict { .. }) => Ok(()),
+        Err(error) => match failure_of(&error) {
+            Some(failure) => {
+                part.failure = Some(failure);
+                Ok(())
+            }
+            None => Err(error),
+        },
+    }
+}
+
+/// `None` for what says nothing about the part.
+pub(super) fn failure_of(error: &Error) -> Option<Failure> {
+    let code = match error {
+        Error::UnknownAction { .. } => "unknown_action",
+        Error::UnknownSession { .. } => "unknown_session",
+        Error::SessionEnded { .. } => "session_ended",
+        Error::NotYourSession { .. } => "not_your_session",
+        Error::RateLimited { .. } => "rate_limited",
+        Error::TooManyPending { .. } => "too_many_pending",
+        Error::InvalidParams { .. } => "invalid_params",
+        Error::UnknownInvocation { .. } => "not_found",
+        Error::IdempotencyConflict { .. } => "idempotency_conflict",
+        Error::IdempotencyInFlight { .. } => "idempotency_in_flight",
+        Error::NotRevertible { .. } => "not_revertible",
+        Error::Conflict { conflict, .. } => conflict.code(),
+        Error::DryRunUnsupported { .. } => "dry_run_unsupported",
+        Error::SourceUnavailable { .. } => "source_unavailable",
+        Error::NeedsPersonNow { .. } => "needs_person_now",
+        Error::MayNotApprove
+        | Error::SelfApproval { .. }
+        | Error::OwnQuarantine { .. }
+        | Error::NotInDoubt { .. }
+        | Error::NotGrantable { .. }
+        | Error::QuarantineSettled { .. }
+        | Error::InvalidBatch { .. }
+        | Error::BatchKeyTaken { .. }
+        | Error::BatchTaken { .. }
+        | Error::Store(_)
+        | Error::Unrecorded { .. }
+        | Error::Internal { .. } => return None,
+    };
+    let details = match error {
+        Error::InvalidParams { errors, .. } => {
+            let each: Vec<_> = errors.iter().take(5).map(|error| format!("{} {}", error.pointer, error.message)).collect();
+            format!(": {}", each.join("; "))
+        }
+        _ => String::new(),
+    };
+    Some(Failure { code: code.into(), message: policy::redact_text(&format!("{error}{details}")) })
+}
+
+pub(super) fn context_of(batch: &BatchId) -> String {
+    format!("batch:{batch}")
+}
+
+pub(super) fn to_text(parts: &[PartRequest]) -> Result<String, Error> {
+    json::canonical(&parts).map_err(|error| Error::InvalidBatch { part: None, why: error.to_string() })
+}

@@ -1,0 +1,103 @@
+//! What becomes of the other parts when one fails: those that wait are called off, those that were done are taken back, the last first.
+
+use super::Compensation;
+use super::parts::{failure_of, part_of};
+use crate::admit::Admitted;
+use crate::record::Ending;
+use crate::revert::undoing;
+use crate::{Error, Pipeline};
+use countersign_core::batch::{PartEffect, Undone};
+use countersign_core::invocation::Failure;
+use countersign_core::ledger::Row;
+use countersign_core::{Batch, Invocation, InvocationId, Status};
+
+impl Pipeline {
+    pub(super) async fn call_off(&self, batch: &mut Batch) -> Result<(), Error> {
+        for index in 0..batch.parts.len() {
+            let part = &mut batch.parts[index];
+            if let Some(Status::Pending | Status::Approved) = part.status
+                && let Some(waiting) = self.ledger().find_invocation(&batch.org, &part.invocation).await?
+            {
+                part.note(&self.cancel_part(waiting).await?);
+            }
+        }
+        for index in (0..batch.parts.len()).rev() {
+            if batch.parts[index].effect != PartEffect::Stands {
+                continue;
+            }
+            let undone = self.take_part_back(batch, index).await?;
+            if undone.ok {
+                batch.parts[index].effect = PartEffect::TakenBack;
+            }
+            batch.parts[index].undone = Some(undone);
+            *batch = self.save_batch(batch.clone()).await?;
+            self.fault("batch.undone");
+        }
+        Ok(())
+    }
+
+    /// Nothing ran: the receipt says that another part kept it from running.
+    async fn cancel_part(&self, waiting: Invocation) -> Result<Invocation, Error> {
+        let (org, id, from) = (waiting.org.clone(), waiting.id.clone(), waiting.status);
+        let failure = Failure { code: "batch_called_off".into(), message: "another part of its batch cannot run; nothing was done".into() };
+        match self.record_ending(Ending::unexecuted(waiting, Status::Cancelled, None, failure, Row::From(from))).await {
+            Ok(cancelled) => Ok(cancelled),
+            // Somebody has just ended it otherwise.
+            Err(Error::Conflict { .. }) => {
+                let row = self.ledger().find_invocation(&org, &id).await?;
+                row.ok_or_else(|| Error::UnknownInvocation { invocation: id.to_string() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A call of its own, with its own receipt. It needs no person: whoever let the part run let it run on these terms.
+    async fn take_part_back(&self, batch: &Batch, index: usize) -> Result<Undone, Error> {
+        let part = &batch.parts[index];
+        let lost = |code: &str, message: &str| {
+            let failure = Failure { code: code.to_owned(), message: message.to_owned() };
+            Ok(Undone { ok: false, invocation: None, receipt: None, failure: Some(failure) })
+        };
+        let Some(principal) = self.ledger().find_principal(&batch.org, &batch.principal).await? else {
+            return lost("session_ended", "whoever asked for the batch can no longer act");
+        };
+        let Some(session) = self.ledger().find_session(&batch.org, &batch.session).await? else {
+            return lost("unknown_session", "its session is gone");
+        };
+        let reversed = self.ledger().find_invocation(&batch.org, &part.invocation).await?;
+        let Some(reversed) = reversed.filter(|reversed| reversed.status == Status::Succeeded) else {
+            return lost("not_revertible", "it has no effect that stands");
+        };
+        let rules_version = self.ledger().rules_version(&batch.org).await?;
+        let space = self.space_of(&session).await?;
+        let created_at = self.now();
+        let admitted = Admitted {
+            id: InvocationId::new(created_at, self.random_bytes()),
+            created_at,
+            space,
+            session,
+            rules_version,
+            request: undoing(&principal, &reversed, Some("another part of its batch failed".to_owned()), batch.trace_id.clone()),
+            raw: None,
+            released_from: None,
+            is_edited: false,
+            part: Some(part_of(batch, index)),
+            undoing: Some(Compensation::within(batch.id.clone())),
+        };
+        match Box::pin(self.walk_from(admitted)).await {
+            Ok(outcome) => {
+                let invocation = outcome.invocation();
+                Ok(Undone {
+                    ok: invocation.status == Status::Succeeded,
+                    invocation: Some(invocation.id.clone()),
+                    receipt: invocation.receipt.as_ref().map(|receipt| receipt.id.clone()),
+                    failure: invocation.failure.clone(),
+                })
+            }
+            Err(error) => match failure_of(&error) {
+                Some(failure) => Ok(Undone { ok: false, invocation: None, receipt: None, failure: Some(failure) }),
+                None => Err(error),
+            },
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The end of a batch: what became of each of its parts, and of them together. Everything it says of an invocation, the receipt of
+//! that invocation says too.
+
+use super::{read, to_canonical};
+use crate::Error;
+use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect, Undone};
+use countersign_core::{ActionId, Batch, BatchId, InvocationId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchBody {
+    pub batch_id: BatchId,
+    pub dry_run: bool,
+    pub ended_at: Timestamp,
+    pub mode: BatchMode,
+    /// In the order they were asked for.
+    pub parts: Vec<PartBody>,
+    pub principal: PrincipalId,
+    pub receipt_id: ReceiptId,
+    pub session: SessionId,
+    pub space: SpaceId,
+    pub started_at: Timestamp,
+    pub status: BatchStatus,
+    pub trace_id: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartBody {
+    pub action: ActionId,
+    pub effect: PartEffect,
+    /// A stable code, where it did not succeed.
+    pub error: Option<String>,
+    pub invocation_id: InvocationId,
+    pub receipt_id: Option<ReceiptId>,
+    /// Absent where it did not become an invocation.
+    pub status: Option<Status>,
+    pub undone: Option<UndoneBody>,
+}
+
+/// That it was taken back, or was to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UndoneBody {
+    pub invocation_id: Option<InvocationId>,
+    pub ok: bool,
+    pub receipt_id: Option<ReceiptId>,
+}
+
+impl BatchBody {
+    /// Of a batch that ends now.
+    pub fn of(batch: &Batch, receipt_id: ReceiptId, ended_at: Timestamp) -> Self {
+        Self {
+            batch_id: batch.id.clone(),
+            dry_run: batch.intention == countersign_core::invocation::Intention::DryRun,
+            ended_at,
+            mode: batch.mode,
+            parts: batch.parts.iter().map(PartBody::of).collect(),
+            principal: batch.principal.clone(),
+            receipt_id,
+            session: batch.session.clone(),
+            space: batch.space.clone(),
+            started_at: batch.created_at,
+            status: batch.status,
+            trace_id: batch.trace_id.clone(),
+        }
+    }
+
+    pub fn to_canonical(&self) -> Result<String, Error> {
+        to_canonical(self)
+    }
+
+    pub fn read(body: &Value) -> Result<Self, Error> {
+        read(body)
+    }
+}
+
+impl PartBody {
+    fn of(part: &Part) -> Self {
+        let undone = part.undone.as_ref().map(|Undone { ok, invocation, receipt, .. }| UndoneBody {
+            invocation_id: invocation.clone(),
+            ok: *ok,
+            receipt_id: receipt.clone(),
+        });
+        Self {
+            action: part.action.clone(),
+            effect: part.effect,
+            error: part.failure.as_ref().map(|failure| failure.code.clone()),
+            invocation_id: part.invocation.clone(),
+            receipt_id: part.receipt.clone(),
+            status: part.status,
+            undone,
+        }
+    }
+}
