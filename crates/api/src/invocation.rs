@@ -1,6 +1,7 @@
 //! Invocations on the wire.
 
 use crate::Page;
+use crate::batch::PartOfView;
 use countersign_core::decision::{GateVerdict, Verdict};
 use countersign_core::effect::{Check, Remedy, Scope};
 use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Intention};
@@ -380,6 +381,9 @@ pub struct InvocationView {
     /// The invocation whose effect this one takes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<String>,
+    /// The batch it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<PartOfView>,
     /// Who said how it ended, where nobody else could know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<SettledView>,
@@ -591,6 +595,7 @@ impl From<Invocation> for InvocationView {
             repair: invocation.aftermath.repair.map(RemedyView::from),
             rollback: invocation.aftermath.rollback.map(RemedyView::from),
             reverses: invocation.reverses.as_ref().map(ToString::to_string),
+            batch: invocation.batch.map(PartOfView::from),
             settled: invocation.aftermath.settled.map(|settled| SettledView {
                 by: settled.by.to_string(),
                 at: settled.at.to_string(),

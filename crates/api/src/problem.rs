@@ -46,6 +46,7 @@ codes! {
     InvalidRequest = "invalid_request", 400, "The request does not have the expected shape";
     InvalidQuery = "invalid_query", 400, "A query parameter does not make sense";
     InvalidParams = "invalid_params", 422, "The params do not fit the action's schema";
+    InvalidBatch = "invalid_batch", 422, "These calls cannot be made together";
     DryRunUnsupported = "dry_run_unsupported", 422, "This action has no dry run";
     Unauthenticated = "unauthenticated", 401, "A valid token is needed";
     TokenExpired = "token_expired", 401, "The token has expired";

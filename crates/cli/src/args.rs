@@ -11,9 +11,9 @@ pub(crate) use usage::failure as usage_failure;
 
 use crate::client::Client;
 use crate::commands::{
-    action::Action, answer, backup, breaker::Breaker, canary::Canary, completions, consent::Consent as ConsentCommand, context, doctor,
-    explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man,
-    mode::Mode, notification::Notification, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt, serve,
+    action::Action, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, completions, consent::Consent as ConsentCommand,
+    context, doctor, explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link,
+    login, man, mode::Mode, notification::Notification, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt, serve,
     session::Session, show, snooze, space::Space, token::Token, user::User,
 };
 use crate::output::{Consent, Fields, Format, Input, Settings, Syntax, Times};
@@ -235,6 +235,9 @@ pub(crate) enum Command {
     /// What was too dangerous to run
     #[command(subcommand)]
     Quarantine(Quarantine),
+    /// Several actions in one request: run, list, show
+    #[command(subcommand)]
+    Batch(Batch),
     /// Targets that fail again and again: list, close
     #[command(subcommand)]
     Breaker(Breaker),
@@ -302,6 +305,7 @@ impl Command {
             | Self::Policy(_)
             | Self::Consent(_)
             | Self::Quarantine(_)
+            | Self::Batch(_)
             | Self::Breaker(_)
             | Self::Canary(_)
             | Self::KillSwitch(_)

@@ -4,6 +4,7 @@
 pub(crate) mod action;
 pub(crate) mod answer;
 pub(crate) mod backup;
+pub(crate) mod batch;
 pub(crate) mod breaker;
 pub(crate) mod canary;
 pub(crate) mod completions;
@@ -160,6 +161,7 @@ async fn run(command: Command, mut setting: Setting<'_>) -> Result<Exit, Failure
         Command::Policy(policy) => policy.run(&setting.client()?, setting.terminal).await,
         Command::Consent(consent) => consent.run(&setting.client()?, setting.terminal).await,
         Command::Quarantine(quarantine) => quarantine.run(&setting.client()?, setting.terminal).await,
+        Command::Batch(batch) => batch.run(&setting.client()?, setting.terminal).await,
         Command::Breaker(breaker) => breaker.run(&setting.client()?, setting.terminal).await,
         Command::Canary(canary) => canary.run(&setting.client()?, setting.terminal).await,
         Command::Package(package) => package.run(setting).await,

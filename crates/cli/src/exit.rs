@@ -100,6 +100,7 @@ impl Exit {
             | Code::InvalidRequest
             | Code::InvalidQuery
             | Code::InvalidParams
+            | Code::InvalidBatch
             | Code::DryRunUnsupported
             | Code::NotGrantable
             | Code::InvalidPolicy

@@ -18,7 +18,7 @@ use countersign_core::ledger::{EndBatch, EventDraft, NewBatch, OpenedBatch};
 use countersign_core::limits::{BATCH_PARTS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX, RUNNING_SECONDS_MAX};
 use countersign_core::{ActionId, Batch, BatchId, EventId, InvocationId, OrgId, Principal, ReceiptId, Session, SessionId, Status, json};
 use receipt::body::BatchBody;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Several actions, to be performed together.
@@ -35,14 +35,22 @@ pub struct BatchRequest {
     pub trace_id: String,
 }
 
+/// A batch as far as it has come, with what its parts answered while the caller waited: redacted, and whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batched {
+    pub batch: Batch,
+    /// One for each part; `None` also where only the invocation knows.
+    pub results: Vec<Option<Value>>,
+}
+
 impl Pipeline {
     /// Performs several actions: ends in one receipt each and one for them all, or waits for a person.
-    pub async fn batch(&self, request: BatchRequest) -> Result<Batch, Error> {
+    pub async fn batch(&self, request: BatchRequest) -> Result<Batched, Error> {
         let pipeline = self.clone();
         self.survive(Box::pin(async move { pipeline.open_batch(request).await })).await
     }
 
-    async fn open_batch(&self, request: BatchRequest) -> Result<Batch, Error> {
+    async fn open_batch(&self, request: BatchRequest) -> Result<Batched, Error> {
         let session = self.invocable_session(&request.principal, &request.session).await?;
         let actions = self.checked_parts(&session.org, &request).await?;
         let created_at = self.now();
@@ -87,9 +95,11 @@ impl Pipeline {
             OpenedBatch::New(batch) => {
                 let _walking = walking;
                 self.fault("batch.opened");
-                self.run_batch(batch, &request.principal, &request.parts).await
+                let mut results = vec![None; batch.parts.len()];
+                let batch = self.run_batch(batch, &request.principal, &request.parts, &mut results).await?;
+                Ok(Batched { batch, results })
             }
-            OpenedBatch::Earlier(batch) if batch.raw == raw => Ok(batch),
+            OpenedBatch::Earlier(batch) if batch.raw == raw => Ok(Batched { results: vec![None; batch.parts.len()], batch }),
             OpenedBatch::Earlier(batch) => Err(Error::BatchKeyTaken { batch: batch.id }),
         }
     }
@@ -218,13 +228,24 @@ impl Pipeline {
         let Some(principal) = principal else {
             return self.abandon_batch(batch).await.map(|_| ());
         };
-        Box::pin(self.run_batch(batch, &principal, &asked)).await.map(|_| ())
+        let mut results = vec![None; batch.parts.len()];
+        Box::pin(self.run_batch(batch, &principal, &asked, &mut results)).await.map(|_| ())
     }
 
-    async fn run_batch(&self, batch: Batch, principal: &Principal, asked: &[PartRequest]) -> Result<Batch, Error> {
+    async fn run_batch(
+        &self,
+        batch: Batch,
+        principal: &Principal,
+        asked: &[PartRequest],
+        results: &mut [Option<Value>],
+    ) -> Result<Batch, Error> {
         let ran = match (batch.mode, batch.intention) {
-            (BatchMode::AllOrNothing, Intention::Effect | Intention::Revert) => self.run_all_or_nothing(batch, principal, asked).await?,
-            (BatchMode::BestEffort, _) | (BatchMode::AllOrNothing, Intention::DryRun) => self.run_each(batch, principal, asked).await?,
+            (BatchMode::AllOrNothing, Intention::Effect | Intention::Revert) => {
+                self.run_all_or_nothing(batch, principal, asked, results).await?
+            }
+            (BatchMode::BestEffort, _) | (BatchMode::AllOrNothing, Intention::DryRun) => {
+                self.run_each(batch, principal, asked, results).await?
+            }
         };
         match ran {
             Ran::Ended(batch) => self.end_batch(batch).await,

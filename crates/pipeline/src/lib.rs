@@ -37,7 +37,7 @@ mod stage;
 mod error;
 
 pub use answer::{BeyondAsked, GrantFor, Yes};
-pub use batch::BatchRequest;
+pub use batch::{BatchRequest, Batched};
 pub use catalogue::{Catalogue, Listed, SourceListing, check_condition};
 pub use conflict::count_conflict;
 pub use decide::Standing;

@@ -10,6 +10,7 @@ use crate::entry::{self, Header, Kind, NO_PREV};
 use crate::envelope::{self, Envelope};
 use crate::key::SealingKey;
 use crate::tree::{self, Frontier};
+use countersign_core::batch::BatchStatus;
 use countersign_core::decision::{Gate, Lock, ModeSource, Reason, Verdict};
 use countersign_core::effect::Purpose;
 use countersign_core::invocation::DeniedBy;
@@ -233,6 +234,14 @@ impl Story {
             if let Some(announced) = body.get("receipt_key") {
                 let known = (1..=STRANGER).find(|seed| announced == &json!(key(*seed).public().to_base64()));
                 signer = known.unwrap_or(signer);
+            }
+            if let (Kind::Batch, Some(status)) = (kind, body["status"].as_str().and_then(BatchStatus::parse)) {
+                bundle.lines.push(Line::Event {
+                    event_id: EventId::new(*at, [seq as u8; 10]),
+                    name: status.event_name().to_owned(),
+                    receipt_id: ReceiptId::parse(body["receipt_id"].as_str().unwrap()).ok(),
+                    invocation_id: None,
+                });
             }
             if let (Kind::Receipt, Some(status)) = (kind, body["status"].as_str().and_then(Status::parse)) {
                 bundle.lines.push(Line::Event {

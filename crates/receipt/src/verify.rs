@@ -302,3 +302,7 @@ mod tests;
 #[cfg(test)]
 #[path = "verify/standing_tests.rs"]
 mod standing_tests;
+
+#[cfg(test)]
+#[path = "verify/batches_tests.rs"]
+mod batches_tests;

@@ -2,6 +2,7 @@
 
 mod actions;
 mod body;
+mod batches;
 mod breakers;
 mod caller;
 mod compat;
@@ -86,6 +87,9 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(invocations::snooze))
         .routes(routes!(invocations::revert))
         .routes(routes!(invocations::settle))
+        .routes(routes!(batches::create))
+        .routes(routes!(batches::list))
+        .routes(routes!(batches::show))
         .routes(routes!(breakers::list))
         .routes(routes!(breakers::close))
         .routes(routes!(compat::execute))

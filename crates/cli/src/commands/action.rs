@@ -1,10 +1,10 @@
 //! Actions: what can be done, how, and doing it.
 
-mod invoke;
+pub(super) mod invoke;
 pub(super) mod meant;
 pub(super) mod params;
 mod review;
-mod session;
+pub(super) mod session;
 
 use crate::args::Paging;
 use crate::client::{Answer, Client};

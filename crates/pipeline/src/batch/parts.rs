@@ -3,13 +3,14 @@
 use super::Ran;
 use crate::admit::{Admitted, labels_from};
 use crate::decide::Decided;
-use crate::{Error, Pipeline, Reached, Request, Walked};
+use crate::{Error, Outcome, Pipeline, Reached, Request, Walked};
 use countersign_core::batch::{Part, PartOf, PartRequest};
 use countersign_core::invocation::Failure;
 use countersign_core::limiter::Admission;
 use countersign_core::limits::DECISIONS_MAX;
 use countersign_core::{Batch, BatchId, Invocation, Principal, Status, json};
 use serde::Deserialize;
+use serde_json::Value;
 
 /// Whether a call counts against how often its session may invoke. What was counted when it was asked about is not counted again.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,16 +21,22 @@ enum Counted {
 
 impl Pipeline {
     /// Each for itself. What waits for a person goes its own way; the batch ends when all of them have.
-    pub(super) async fn run_each(&self, mut batch: Batch, principal: &Principal, asked: &[PartRequest]) -> Result<Ran, Error> {
+    pub(super) async fn run_each(
+        &self,
+        mut batch: Batch,
+        principal: &Principal,
+        asked: &[PartRequest],
+        results: &mut [Option<Value>],
+    ) -> Result<Ran, Error> {
         for (index, request) in asked.iter().enumerate() {
             if batch.parts[index].status.is_none() && batch.parts[index].failure.is_none() {
                 let known = self.ledger().find_invocation(&batch.org, &batch.parts[index].invocation).await?;
                 if known.is_none() {
                     let walked = match self.admit_part(&batch, index, principal, request, Counted::Now).await {
-                        Ok(admitted) => Box::pin(self.walk_from(admitted)).await.map(|_| ()),
+                        Ok(admitted) => Box::pin(self.walk_from(admitted)).await,
                         Err(error) => Err(error),
                     };
-                    settle(&mut batch.parts[index], walked)?;
+                    results[index] = settle(&mut batch.parts[index], walked)?.and_then(result_of);
                     self.fault("batch.part");
                 }
             }
@@ -40,14 +47,23 @@ impl Pipeline {
     }
 
     /// Nothing starts before every part may; then all of them, in order; what fails takes the others back.
-    pub(super) async fn run_all_or_nothing(&self, mut batch: Batch, principal: &Principal, asked: &[PartRequest]) -> Result<Ran, Error> {
-        if !batch.asked {
-            self.ask_all(&mut batch, principal, asked).await?;
+    pub(super) async fn run_all_or_nothing(
+        &self,
+        mut batch: Batch,
+        principal: &Principal,
+        asked: &[PartRequest],
+        results: &mut [Option<Value>],
+    ) -> Result<Ran, Error> {
+        self.note_parts(&mut batch).await?;
+        if !batch.parts.iter().any(Part::ran) {
+            // Again after every wait: by now a rule may ask about a part that nobody had to be asked about.
+            let counted = if batch.asked { Counted::Before } else { Counted::Now };
+            self.ask_all(&mut batch, principal, asked, counted).await?;
             batch.asked = true;
             batch = self.save_batch(batch).await?;
             self.fault("batch.asked");
+            self.note_parts(&mut batch).await?;
         }
-        self.note_parts(&mut batch).await?;
         if batch.parts.iter().any(|part| is_lost(part)) {
             self.call_off(&mut batch).await?;
             return Ok(Ran::Ended(batch));
@@ -57,7 +73,7 @@ impl Pipeline {
         }
         for (index, request) in asked.iter().enumerate() {
             let performed = self.perform_part(&batch, index, principal, request).await;
-            settle(&mut batch.parts[index], performed)?;
+            results[index] = settle(&mut batch.parts[index], performed)?.flatten().and_then(result_of);
             self.note_part(&mut batch, index).await?;
             batch = self.save_batch(batch).await?;
             self.fault("batch.part");
@@ -75,13 +91,13 @@ impl Pipeline {
     }
 
     /// Every part is decided first: nobody is bothered about a batch that a rule refuses anyway.
-    async fn ask_all(&self, batch: &mut Batch, principal: &Principal, asked: &[PartRequest]) -> Result<(), Error> {
+    async fn ask_all(&self, batch: &mut Batch, principal: &Principal, asked: &[PartRequest], counted: Counted) -> Result<(), Error> {
         let mut to_hold = Vec::new();
         for (index, request) in asked.iter().enumerate() {
             if self.ledger().find_invocation(&batch.org, &batch.parts[index].invocation).await?.is_some() {
                 continue;
             }
-            let decided = match self.admit_part(batch, index, principal, request, Counted::Now).await {
+            let decided = match self.admit_part(batch, index, principal, request, counted).await {
                 Ok(admitted) => self.decide_part(admitted).await,
                 Err(error) => Err(error),
             };
@@ -89,14 +105,14 @@ impl Pipeline {
                 Ok(Standing::Cleared) => {}
                 Ok(Standing::NeedsPerson(admitted)) => to_hold.push((index, admitted)),
                 Ok(Standing::Refused) => return Ok(()),
-                Err(error) => return settle(&mut batch.parts[index], Err(error)),
+                Err(error) => return settle(&mut batch.parts[index], Err::<(), _>(error)).map(|_| ()),
             }
         }
         for (index, admitted) in to_hold {
             // The walk as ever: by now it may even be allowed, and then it must not run yet.
             let held = self.hold_part(*admitted).await;
             if held.is_err() {
-                return settle(&mut batch.parts[index], held);
+                return settle(&mut batch.parts[index], held).map(|_| ());
             }
         }
         Ok(())
@@ -135,11 +151,17 @@ impl Pipeline {
     }
 
     /// The part that everything was asked about beforehand. One that would wait for a person now does not.
-    async fn perform_part(&self, batch: &Batch, index: usize, principal: &Principal, request: &PartRequest) -> Result<(), Error> {
+    async fn perform_part(
+        &self,
+        batch: &Batch,
+        index: usize,
+        principal: &Principal,
+        request: &PartRequest,
+    ) -> Result<Option<Outcome>, Error> {
         let held = self.ledger().find_invocation(&batch.org, &batch.parts[index].invocation).await?;
         match held {
-            Some(approved) if approved.status == Status::Approved => return Box::pin(self.resume(approved)).await.map(|_| ()),
-            Some(_) => return Ok(()),
+            Some(approved) if approved.status == Status::Approved => return Box::pin(self.resume(approved)).await.map(Some),
+            Some(_) => return Ok(None),
             None => {}
         }
         let mut admitted = self.admit_part(batch, index, principal, request, Counted::Before).await?;
@@ -152,7 +174,7 @@ impl Pipeline {
                 Reached::Fresh(Decided::Pending(_)) => return Err(Error::NeedsPersonNow { batch: batch.id.clone() }),
             };
             match walked {
-                Walked::Outcome(_) => return Ok(()),
+                Walked::Outcome(outcome) => return Ok(Some(outcome)),
                 Walked::RulesChanged(again) => admitted = self.admit_again(*again).await?,
             }
         }
@@ -256,18 +278,25 @@ fn is_lost(part: &Part) -> bool {
 
 /// What kept a part from becoming an invocation is the part's own failure. What kept us from our work is not: the batch is taken up
 /// again later.
-pub(super) fn settle(part: &mut Part, walked: Result<(), Error>) -> Result<(), Error> {
+fn settle<T>(part: &mut Part, walked: Result<T, Error>) -> Result<Option<T>, Error> {
     match walked {
-        Ok(()) => Ok(()),
+        Ok(walked) => Ok(Some(walked)),
         // The invocation itself says why.
-        Err(Error::Conflict { .. }) => Ok(()),
+        Err(Error::Conflict { .. }) => Ok(None),
         Err(error) => match failure_of(&error) {
             Some(failure) => {
                 part.failure = Some(failure);
-                Ok(())
+                Ok(None)
             }
             None => Err(error),
         },
+    }
+}
+
+fn result_of(outcome: Outcome) -> Option<Value> {
+    match outcome {
+        Outcome::Ended { result, .. } => result,
+        Outcome::Replayed(_) | Outcome::Pending(_) | Outcome::InDoubt(_) => None,
     }
 }
 

@@ -473,6 +473,15 @@ pub(super) fn labels(provenance: BTreeMap<String, ProvenanceName>) -> BTreeMap<S
     provenance.into_iter().map(|(pointer, name)| (pointer, label(name))).collect()
 }
 
+/// The word a label is kept by.
+pub(super) const fn label_word(name: ProvenanceName) -> &'static str {
+    match name {
+        ProvenanceName::User => "user",
+        ProvenanceName::ActionOutput => "action_output",
+        ProvenanceName::Web => "web",
+    }
+}
+
 /// What a finished wait amounts to.
 fn as_outcome(invocation: Invocation) -> Outcome {
     let invocation = Box::new(invocation);

@@ -137,6 +137,14 @@ impl From<pipeline::Error> for Refusal {
                 };
                 about(Self::new(conflict_code(conflict), detail), &invocation).hint(hint)
             }
+            E::InvalidBatch { .. } => {
+                Self::new(Code::InvalidBatch, detail).hint("see which actions can be taken back with `countersign action list`")
+            }
+            E::BatchKeyTaken { .. } => Self::new(Code::IdempotencyConflict, detail).hint("use a new key for a new batch"),
+            E::BatchTaken { batch } => {
+                Self::new(Code::IdempotencyInFlight, detail).hint(format!("see how it stands with `countersign batch show {batch}`"))
+            }
+            E::NeedsPersonNow { .. } => Self::new(Code::PolicyMismatch, detail),
             E::DryRunUnsupported { .. } => Self::new(Code::DryRunUnsupported, detail),
             E::SourceUnavailable { .. } => Self::new(Code::SourceUnavailable, detail),
             E::Unrecorded { invocation } => about(Self::new(Code::OutcomeUnrecorded, detail), &invocation)

@@ -8,6 +8,7 @@ mod answers;
 mod approvals;
 mod bad_input;
 mod bands;
+mod batches;
 mod breakers;
 mod changing_rules;
 mod compat;

@@ -1,5 +1,6 @@
 //! What every engine must do alike: each promise is written once and run on both.
 
+mod batches;
 mod identity;
 mod lifecycle;
 mod log;

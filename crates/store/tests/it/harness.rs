@@ -1,19 +1,20 @@
 //! A store with tenants in it, and everything an invocation's life is made of, ready to be handed to the ledger.
 
+use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect};
 use countersign_core::decision::ModeSource;
 use countersign_core::effect::{Aftermath, Bounds, Purpose, Scope};
 use countersign_core::invocation::{Answer, Beyond, Binding, Deadline, Digests, Intention};
 use countersign_core::jail::Meter;
 use countersign_core::ledger::{
-    Approval, Approve, ArchivedDefinition, Begin, BeginAgain, Begun, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse, Hold,
-    KeyFate, Ledger, NewReservation, Row,
+    Approval, Approve, ArchivedDefinition, Begin, BeginAgain, Begun, EndBatch, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse,
+    Hold, KeyFate, Ledger, NewBatch, NewReservation, Row,
 };
 use countersign_core::session::{Attendance, Session};
 use countersign_core::{
-    ActionId, ApprovalId, Clock, Decision, Digest, EventId, IntentId, Invocation, InvocationId, Mode, OrgId, PrincipalId, Random,
-    ReceiptId, Secret, SpaceId, Status, Tier, Timestamp, TokenId, UserId, json, random_bytes,
+    ActionId, ApprovalId, Batch, BatchId, Clock, Decision, Digest, EventId, IntentId, Invocation, InvocationId, Mode, OrgId, PrincipalId,
+    Random, ReceiptId, Secret, SpaceId, Status, Tier, Timestamp, TokenId, UserId, json, random_bytes,
 };
-use receipt::body::{ApprovalBody, Cost, DefinitionDigests, IntentBody, Outputs, ReceiptBody, Reward, Sandbox, Timing};
+use receipt::body::{ApprovalBody, BatchBody, Cost, DefinitionDigests, IntentBody, Outputs, ReceiptBody, Reward, Sandbox, Timing};
 use receipt::key::PublicKey;
 use receipt::verify::Report;
 use serde_json::json;
@@ -206,6 +207,7 @@ impl Tenant {
         let (action, tier, mode) = (ActionId::parse(action).unwrap(), tier(action), mode(action));
         let textual = definition(action.as_str()).digest;
         Invocation {
+            batch: None,
             id: self.draw(InvocationId::new),
             org: self.org.clone(),
             space: self.space.clone(),
@@ -324,6 +326,51 @@ impl Tenant {
         EventDraft { id: self.draw(EventId::new), name: status.event_name(), key: invocation.id.to_string(), body: "{}".into() }
     }
 
+    /// A batch of one part that was never started.
+    pub(crate) fn new_batch(&self, key: Option<&str>) -> NewBatch {
+        let part = Part {
+            action: ActionId::parse(WRITE).unwrap(),
+            invocation: self.draw(InvocationId::new),
+            status: None,
+            receipt: None,
+            effect: PartEffect::None,
+            failure: None,
+            undone: None,
+        };
+        let batch = Batch {
+            id: self.draw(BatchId::new),
+            org: self.org.clone(),
+            space: self.space.clone(),
+            session: self.session.id.clone(),
+            principal: PrincipalId::Agent(self.session.id.clone()),
+            mode: BatchMode::AllOrNothing,
+            intention: Intention::Effect,
+            status: BatchStatus::Running,
+            parts: vec![part],
+            asked: false,
+            reason: None,
+            idempotency_key: key.map(str::to_owned),
+            raw: sha256("parts"),
+            created_at: self.clock.now(),
+            ended_at: None,
+            receipt: None,
+            trace_id: "trace".into(),
+            version: 0,
+            touched_at: self.clock.now(),
+        };
+        NewBatch { batch, sealed_parts: b"sealed".to_vec() }
+    }
+
+    /// Its end, of which nothing ran.
+    pub(crate) fn end_batch(&self, batch: Batch) -> EndBatch {
+        let batch = Batch { status: BatchStatus::Denied, ended_at: Some(self.clock.now()), ..batch };
+        let id = self.draw(ReceiptId::new);
+        let body = BatchBody::of(&batch, id.clone(), self.clock.now()).to_canonical().unwrap();
+        let event =
+            EventDraft { id: self.draw(EventId::new), name: batch.status.event_name(), key: batch.id.to_string(), body: "{}".into() };
+        EndBatch { batch, id, body, event }
+    }
+
     pub(crate) fn again(&self, invocation: &Invocation, rules_version: Option<i64>) -> BeginAgain {
         BeginAgain { invocation: invocation.clone(), intent: self.intent(invocation), rules_version }
     }
@@ -331,6 +378,8 @@ impl Tenant {
     pub(crate) fn intent(&self, invocation: &Invocation) -> EntryDraft {
         let id = self.draw(IntentId::new);
         let body = IntentBody {
+            batch: None,
+            reverses: None,
             intent_id: id.clone(),
             invocation_id: invocation.id.clone(),
             attempt: invocation.attempts,
@@ -357,6 +406,7 @@ impl Tenant {
         let id = self.draw(ReceiptId::new);
         let ended_at = invocation.ended_at.unwrap_or(self.clock.now());
         let body = ReceiptBody {
+            batch: None,
             receipt_id: id.clone(),
             invocation_id: invocation.id.clone(),
             attempts: invocation.attempts,

@@ -1,19 +1,20 @@
 //! Nothing is ever read across orgs. What a function may be asked with is every id of the other org; nothing may come back.
 
 use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engines};
+use countersign_core::batch::BatchStatus;
 use countersign_core::decision::{Drift, Lock};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms};
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::{
-    Approved, Begin, Begun, Finished, Ledger, NewDrift, NewQuarantine, Pin, Row, SealedPayload, Settling, Wording,
+    Approved, Begin, Begun, Finished, Ledger, NewDrift, NewQuarantine, OpenedBatch, Pin, Row, SealedPayload, Settling, Wording,
 };
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, CanaryId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId, Session,
-    SpaceId, Status,
+    ActionId, Band, Batch, CanaryId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId,
+    Session, SpaceId, Status,
 };
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,6 +36,7 @@ struct Full {
     quarantined: InvocationId,
     other_space: SpaceId,
     canary: CanaryId,
+    batch: Batch,
 }
 
 const KEY: &str = "order-7";
@@ -91,6 +93,8 @@ async fn full(world: &World, name: &str) -> Full {
     // Warm: what was opened once must not be handed to the next who asks.
     store.space_key(&tenant.org, &tenant.space).await.unwrap();
     let receipt = ended.receipt.clone().unwrap().id;
+    let opened = store.open_batch(tenant.new_batch(Some(KEY))).await.unwrap();
+    let OpenedBatch::New(batch) = opened else { panic!("it is new") };
     Full {
         pending: keyed,
         running,
@@ -103,6 +107,7 @@ async fn full(world: &World, name: &str) -> Full {
         quarantined: dangerous.id,
         other_space,
         canary,
+        batch,
         tenant,
     }
 }
@@ -192,6 +197,11 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_grants: store.list_grants(org, &GrantFilter::default(), &all).await.unwrap();
         list_switches: store.list_switches(org).await.unwrap();
         list_reviews: store.list_reviews(org, &all).await.unwrap();
+        find_batch: store.find_batch(org, &theirs.batch.id).await.unwrap();
+        find_sealed_parts: store.find_sealed_parts(org, &theirs.batch.id).await.unwrap();
+        list_batches: store.list_batches(org, None, &all).await.unwrap();
+        list_batches: store.list_batches(org, Some(&theirs.tenant.session.id), &all).await.unwrap();
+        list_batches_in_status: store.list_batches_in_status(org, BatchStatus::Running).await.unwrap();
         list_breakers: store.list_breakers(org).await.unwrap();
         list_snoozes: store.list_snoozes(org, &theirs.tenant.owner).await.unwrap();
         rules_version: store.rules_version(org).await.unwrap();
@@ -239,7 +249,10 @@ const NOT_OF_ONE_ORG: [(&str, &str); 12] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 45] = [
+const WRITES: [&str; 48] = [
+    "open_batch",
+    "save_batch",
+    "end_batch",
     "break_once",
     "claim_probe",
     "close_breaker",
@@ -301,7 +314,16 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
     assert_eq!(refused.1, "\"refused\"");
     // The same questions about one's own rows are answered, so that the test above can fail.
     let own = read_everything(&world.store, &theirs, &theirs).await;
-    for function in ["find_invocation", "find_sealed_params", "find_receipt", "find_session", "find_space", "find_space_by_name"] {
+    for function in [
+        "find_batch",
+        "find_sealed_parts",
+        "find_invocation",
+        "find_sealed_params",
+        "find_receipt",
+        "find_session",
+        "find_space",
+        "find_space_by_name",
+    ] {
         let (_, answer) = own.iter().find(|(asked, _)| *asked == function).unwrap();
         assert!(answer.starts_with("Some"), "`{function}`: {answer}");
     }
@@ -334,6 +356,7 @@ async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
         theirs.quarantined.as_str(),
         theirs.other_space.as_str(),
         theirs.canary.as_str(),
+        theirs.batch.id.as_str(),
         "canary of theirs",
     ]
     .map(str::to_owned)
@@ -382,6 +405,12 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let pin = Pin { structural: digest(1), textual: digest(9), wording: Wording::Ignored, seen: None };
     store.review(org, &action(READ), pin.clone(), &by).await.unwrap();
     store.pin_first(org, &action(READ), pin, &by).await.unwrap();
+    let batch = Batch { org: org.clone(), ..theirs.batch.clone() };
+    assert_eq!(store.save_batch(batch.clone()).await, Ok(None));
+    assert_eq!(store.end_batch(ours.tenant.end_batch(batch.clone())).await, Ok(None));
+    let mut new = ours.tenant.new_batch(Some(KEY));
+    new.batch.session = them.session.id.clone();
+    assert!(matches!(store.open_batch(new).await, Ok(OpenedBatch::New(_))), "another org's key is not taken");
     assert_eq!(store.expire_grants(org).await, Ok(0));
     assert_eq!(store.withdraw_consent(org, &theirs.consent, &them.owner).await, Ok(None));
     assert_eq!(store.forbid_crossing(org, crossing(them, &theirs.other_space), &by).await, Ok(false));

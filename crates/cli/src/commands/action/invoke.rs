@@ -71,7 +71,7 @@ pub(crate) enum Patience {
 }
 
 impl Patience {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(in crate::commands) fn parse(text: &str) -> Result<Self, String> {
         if text == "forever" {
             return Ok(Self::UntilDecided);
         }

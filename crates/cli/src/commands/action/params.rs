@@ -10,13 +10,18 @@ use std::path::Path;
 pub(in crate::commands) async fn read(given: Option<&str>, words: &[String]) -> Result<Value, Failure> {
     let text = match given {
         None => None,
-        Some("-") => Some(read_stdin(BODY_BYTES_MAX as u64).await?),
-        Some(text) => match text.strip_prefix('@') {
-            Some(path) => Some(std::fs::read_to_string(path).map_err(|error| Failure::file(Path::new(path), &error))?),
-            None => Some(text.to_owned()),
-        },
+        Some(given) => Some(text(given.to_owned()).await?),
     };
     join(text.as_deref(), words).map(Value::Object)
+}
+
+/// What was given itself, or what it points to.
+pub(in crate::commands) async fn text(given: String) -> Result<String, Failure> {
+    match given.strip_prefix('@') {
+        _ if given == "-" => read_stdin(BODY_BYTES_MAX as u64).await,
+        Some(path) => std::fs::read_to_string(path).map_err(|error| Failure::file(Path::new(path), &error)),
+        None => Ok(given),
+    }
 }
 
 fn join(text: Option<&str>, words: &[String]) -> Result<Map<String, Value>, Failure> {
@@ -47,7 +52,7 @@ fn member(word: &str) -> Result<(&str, Value), Failure> {
 }
 
 /// As strictly as the server, so that what is sent is what was written.
-fn parse(text: &str) -> Result<Value, Failure> {
+pub(in crate::commands) fn parse(text: &str) -> Result<Value, Failure> {
     json::parse_strict(text.as_bytes()).map_err(|error| {
         let place = if error.pointer.is_empty() { String::new() } else { format!(" at `{}`", error.pointer) };
         Failure::usage(format!("the params are not JSON we accept{place}")).cause(error.message)

@@ -8,7 +8,7 @@ const TITLE: &str = "cli";
 /// Pages of sessions that are looked through before a new one is made.
 const PAGES_MAX: usize = 5;
 
-pub(super) async fn choose(named: Option<&str>, client: &Client) -> Result<String, Failure> {
+pub(in crate::commands) async fn choose(named: Option<&str>, client: &Client) -> Result<String, Failure> {
     if let Some(named) = named.filter(|named| !named.is_empty()) {
         return Ok(named.to_owned());
     }

@@ -97,6 +97,14 @@ impl Card<'_> {
                 facts.push(("WHAT WOULD CHANGE", preview(action)));
             }
         }
+        if let Some(batch) = &invocation.batch {
+            let (part, parts, id) = (batch.part, batch.parts, clean::line(&batch.id));
+            let terms = match batch.mode.as_ref() {
+                "all_or_nothing" if parts > 1 => "; it runs when all of them may, and is taken back without asking again if another fails",
+                _ => "",
+            };
+            facts.push(("PART OF", format!("batch {id}, {part} of {parts}{terms}")));
+        }
         if let Some(Before { ended, succeeded }) = &self.before {
             let text = if *ended == 0 {
                 "never done in this session".to_owned()

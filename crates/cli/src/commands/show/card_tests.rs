@@ -63,6 +63,7 @@ fn invocation(params: Value) -> InvocationView {
         repair: None,
         rollback: None,
         reverses: None,
+        batch: None,
         settled: None,
         scope: None,
         attempts: 0,

@@ -1,0 +1,273 @@
+//! Batches: several actions in one request, together or each for itself.
+
+use super::action::invoke::Patience;
+use super::action::{params, session};
+use super::more;
+use crate::args::Paging;
+use crate::client::{Answer, Client};
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Column, Table, Terminal};
+use crate::style::{Tone, clean, status_word};
+use api::batch::{BatchModeName, BatchRequest, BatchView, PartView};
+use clap::{Args, Subcommand, ValueEnum};
+use countersign_core::batch::BatchStatus;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long one question is held open by the server.
+const POLL_SECONDS: u64 = 30;
+/// A wait that comes back at once is not repeated at once.
+const PAUSE: Duration = Duration::from_millis(250);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Batch {
+    /// Do several actions in order: all of them or none, or each for itself
+    #[command(before_help = "Examples:
+  countersign batch run changes.json
+  countersign batch run changes.json --mode best-effort --no-wait
+  echo '[{\"action\":\"files.write_text\",\"params\":{\"path\":\"a.txt\",\"text\":\"1\"}},
+         {\"action\":\"files.write_text\",\"params\":{\"path\":\"b.txt\",\"text\":\"2\"}}]' | countersign batch run -")]
+    Run(Run),
+    /// Batches, newest first
+    #[command(before_help = "Examples:\n  countersign batch list")]
+    List(Paging),
+    /// One batch, and what became of each part
+    #[command(before_help = "Examples:\n  countersign batch show bat_…")]
+    Show { id: String },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// A list of actions with their params, or a whole request; - reads stdin
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// What a part that fails means for the others; all-or-nothing unless the file says otherwise
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
+    /// The session it is asked in; else the agent's own, else your session `cli`
+    #[arg(long, value_name = "ID", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
+    session: Option<String>,
+    /// The same key with the same parts has one effect
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// Why, in your words; shown to whoever approves
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// How long to wait for a person, such as 10m; until it is decided when absent
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "forever", value_parser = Patience::parse, conflicts_with = "no_wait")]
+    wait: Option<Patience>,
+    /// Do not wait: print the batch's id and exit with 6
+    #[arg(long)]
+    no_wait: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Nothing starts before every part may; when one fails, the others are taken back
+    AllOrNothing,
+    /// Each part stands for itself
+    BestEffort,
+}
+
+const COLUMNS: &[Column] =
+    &[Column::Whole("ID"), Column::Whole("STATUS"), Column::Whole("MODE"), Column::Whole("PARTS"), Column::Whole("ASKED")];
+const PART_COLUMNS: &[Column] =
+    &[Column::Whole("PART"), Column::Whole("ACTION"), Column::Whole("STATUS"), Column::Whole("EFFECT"), Column::Cut("INVOCATION")];
+
+impl Batch {
+    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        match self {
+            Self::Run(run) => run.run(client, terminal).await,
+            Self::List(paging) => list(&paging, client, terminal).await,
+            Self::Show { id } => {
+                let answer = client.get::<BatchView>(&["batches", &id], &[]).await?;
+                tell(&answer, terminal)?;
+                Ok(Exit::Ok)
+            }
+        }
+    }
+}
+
+impl Run {
+    async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let patience = if self.no_wait { Patience::None } else { self.wait.unwrap_or(Patience::UntilDecided) };
+        let mut request = read(&self.file).await?;
+        if let Some(mode) = self.mode {
+            request.mode = match mode {
+                Mode::AllOrNothing => BatchModeName::AllOrNothing,
+                Mode::BestEffort => BatchModeName::BestEffort,
+            };
+        }
+        request.idempotency_key = self.idempotency_key.or(request.idempotency_key);
+        request.reason = self.reason.or(request.reason);
+        request.dry_run |= client.rehearses();
+        let session = session::choose(self.session.as_deref(), client).await?;
+        let first = client.post_always::<BatchView>(&["sessions", &session, "actions", "batch"], &request).await?;
+        let last = wait(first, patience, client, terminal).await?;
+        tell(&last, terminal)?;
+        Ok(exit_of(&last.read))
+    }
+}
+
+/// A whole request, or only its actions.
+async fn read(file: &str) -> Result<BatchRequest, Failure> {
+    let text = params::text(if file == "-" { "-".to_owned() } else { format!("@{file}") }).await?;
+    let value = params::parse(&text)?;
+    let value = match value {
+        Value::Array(actions) => json!({ "mode": "all_or_nothing", "actions": actions }),
+        Value::Object(mut members) => {
+            members.entry("mode").or_insert_with(|| json!("all_or_nothing"));
+            Value::Object(members)
+        }
+        other => other,
+    };
+    BatchRequest::deserialize(value).map_err(|error| {
+        Failure::usage("the file is not a batch")
+            .cause(error.to_string())
+            .hint("such as [{\"action\": \"files.read_text\", \"params\": {\"path\": \"a.txt\"}}]")
+    })
+}
+
+/// Until it has ended, or patience has.
+async fn wait(
+    first: Answer<BatchView>,
+    patience: Patience,
+    client: &Client,
+    terminal: &mut Terminal,
+) -> Result<Answer<BatchView>, Failure> {
+    let until = match patience {
+        Patience::None => return Ok(first),
+        Patience::UntilDecided => None,
+        Patience::AtMost(time) => Instant::now().checked_add(time),
+    };
+    let mut last = first;
+    if !is_final(&last.read) && !terminal.is_document() {
+        for part in last.read.parts.iter().filter(|part| part.status == "pending") {
+            let id = clean::line(part.invocation_id.as_deref().unwrap_or_default());
+            terminal.note(format!(
+                "{} · {} waits for a person · countersign approve {id}",
+                Tone::Warn.paint("⏸ pending"),
+                clean::line(&part.action)
+            ));
+        }
+    }
+    while !is_final(&last.read) {
+        let left = until.map_or(Duration::from_secs(POLL_SECONDS), |until| until.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            break;
+        }
+        let asked = Instant::now();
+        let held = (left.as_millis() as u64).clamp(1, POLL_SECONDS * 1_000);
+        last = client.get::<BatchView>(&["batches", &last.read.id], &[("wait", format!("{held}ms"))]).await?;
+        if asked.elapsed() < PAUSE {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    Ok(last)
+}
+
+fn is_final(batch: &BatchView) -> bool {
+    BatchStatus::parse(&batch.status).is_some_and(BatchStatus::is_final)
+}
+
+fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failure> {
+    let batch = &answer.read;
+    if terminal.is_document() {
+        return terminal.document(&answer.raw);
+    }
+    let mut table = Table::new(PART_COLUMNS, "no parts");
+    for (index, part) in batch.parts.iter().enumerate() {
+        table.row([
+            Cell::text((index + 1).to_string()),
+            Cell::text(&part.action),
+            Cell::text(status_word(&part.status).0).toned(status_word(&part.status).1),
+            Cell::text(effect(part)),
+            part.invocation_id.as_ref().map_or_else(Cell::missing, Cell::text),
+        ]);
+    }
+    terminal.list(&answer.raw, &table)?;
+    for (index, part) in batch.parts.iter().enumerate() {
+        if let Some(error) = part.error.as_ref().filter(|error| error.code != "batch_called_off") {
+            terminal.note(format!("part {}: {}: {}", index + 1, clean::line(&error.code), clean::line(&error.message)));
+        }
+        if let Some(error) = part.undone.as_ref().filter(|undone| !undone.ok).and_then(|undone| undone.error.as_ref()) {
+            terminal.note(Tone::Danger.paint(format!(
+                "part {} still stands: {}: {}",
+                index + 1,
+                clean::line(&error.code),
+                clean::line(&error.message)
+            )));
+        }
+    }
+    let (word, tone) = word(&batch.status);
+    let receipt = batch.receipt.as_ref().map(|receipt| format!(" · {} (#{})", clean::line(&receipt.id), receipt.seq)).unwrap_or_default();
+    terminal.note(format!("{} {} · {}{receipt}", tone.paint(word), clean::line(&batch.id), meaning(batch)));
+    if batch.dry_run {
+        terminal.note(Tone::Muted.paint("dry run: nothing was changed"));
+    }
+    Ok(())
+}
+
+async fn list(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.get::<api::Page<BatchView>>(&["batches"], &paging.query()).await?;
+    let mut table = Table::new(COLUMNS, "no batches");
+    for batch in &answer.read.items {
+        let (word, tone) = word(&batch.status);
+        table.row([
+            Cell::text(&batch.id),
+            Cell::text(word).toned(tone),
+            Cell::text(batch.mode.replace('_', " ")),
+            Cell::text(batch.parts.len().to_string()),
+            terminal.past(&batch.created_at),
+        ]);
+    }
+    terminal.list(&answer.raw, &table)?;
+    more(terminal, paging, answer.read.next.as_deref(), "countersign batch list");
+    Ok(Exit::Ok)
+}
+
+fn effect(part: &PartView) -> String {
+    match part.effect.as_ref() {
+        "none" => "nothing changed".to_owned(),
+        "stands" if part.undone.is_some() => "could not be taken back".to_owned(),
+        other => other.replace('_', " "),
+    }
+}
+
+fn word(status: &str) -> (&'static str, Tone) {
+    match BatchStatus::parse(status) {
+        Some(BatchStatus::Pending) => ("⏸ pending", Tone::Warn),
+        Some(BatchStatus::Running) => ("running", Tone::Muted),
+        Some(BatchStatus::Succeeded) => ("✓ succeeded", Tone::Ok),
+        Some(BatchStatus::Partial) => ("! partial", Tone::Warn),
+        Some(BatchStatus::Reverted) => ("↩ reverted", Tone::Warn),
+        Some(BatchStatus::Failed) => ("✗ failed", Tone::Danger),
+        Some(BatchStatus::Denied) => ("✗ denied", Tone::Danger),
+        None => ("unknown", Tone::Muted),
+    }
+}
+
+fn meaning(batch: &BatchView) -> &'static str {
+    match (BatchStatus::parse(&batch.status), batch.mode.as_ref()) {
+        (Some(BatchStatus::Pending), _) => "a person has to answer first",
+        (Some(BatchStatus::Running), _) => "on its way",
+        (Some(BatchStatus::Succeeded), _) => "every part succeeded",
+        (Some(BatchStatus::Partial), _) => "some parts succeeded, and stand",
+        (Some(BatchStatus::Reverted), _) => "a part failed, and nothing of it stands",
+        (Some(BatchStatus::Failed), "all_or_nothing") => "a part failed, and not everything could be taken back",
+        (Some(BatchStatus::Failed), _) => "no part succeeded",
+        (Some(BatchStatus::Denied), _) => "a part was refused, and nothing ran",
+        (None, _) => "",
+    }
+}
+
+fn exit_of(batch: &BatchView) -> Exit {
+    match BatchStatus::parse(&batch.status) {
+        Some(BatchStatus::Succeeded) => Exit::Ok,
+        Some(BatchStatus::Pending | BatchStatus::Running) => Exit::Pending,
+        Some(BatchStatus::Denied) => Exit::Denied,
+        Some(BatchStatus::Partial | BatchStatus::Reverted | BatchStatus::Failed) | None => Exit::Failed,
+    }
+}

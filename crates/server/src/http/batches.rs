@@ -1,0 +1,138 @@
+//! Several actions in one request.
+
+use super::body::Strict;
+use super::caller::Caller;
+use super::invocations::label_word;
+use super::page::{Asked, WaitQuery, page_request};
+use super::problem::Refusal;
+use crate::App;
+use api::batch::{BatchRequest, BatchView, PartRequest};
+use api::{Code, Page, Problem};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use countersign_core::batch::BatchStatus;
+use countersign_core::effect::{Bounds, Scope};
+use countersign_core::invocation::{Claimed, Intention};
+use countersign_core::principal::Permission;
+use countersign_core::{Batch, BatchId, SessionId};
+use pipeline::Batched;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+/// Performs several actions in order, together or each for itself. The answer is what became of them, whatever that is.
+#[utoipa::path(operation_id = "batches_create", post, path = "/api/v1/sessions/{session}/actions/batch", tag = "batches", params(("session" = String, Path), WaitQuery),
+    request_body = BatchRequest,
+    responses(
+        (status = 200, description = "It has ended; `status` says how.", body = BatchView),
+        (status = 202, description = "A person is asked about some part.", body = BatchView),
+        (status = 422, description = "These calls cannot be made together.", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Path(session): Path<String>,
+    Asked(wait): Asked<WaitQuery>,
+    Strict(body): Strict<BatchRequest>,
+) -> Result<(StatusCode, Json<BatchView>), Refusal> {
+    let unknown = || Refusal::new(Code::UnknownSession, "there is no such session").hint("create one with `countersign session create`");
+    let session = SessionId::parse(&session).map_err(|_| unknown())?;
+    let limit = wait.duration()?;
+    let org = caller.principal.org.clone();
+    let request = pipeline::BatchRequest {
+        principal: caller.principal,
+        session,
+        mode: body.mode.into(),
+        intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
+        parts: body.actions.into_iter().map(part).collect(),
+        idempotency_key: body.idempotency_key,
+        reason: body.reason,
+        trace_id: caller.trace_id,
+    };
+    let Batched { mut batch, results } = app.pipeline().batch(request).await?;
+    if !batch.status.is_final() && !limit.is_zero() {
+        batch = app.pipeline().watch_batch(&org, &batch.id, limit).await?.unwrap_or(batch);
+    }
+    let status = if batch.status.is_final() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let mut view = shown(&app, batch).await?;
+    for (part, whole) in view.parts.iter_mut().zip(results) {
+        part.result = whole.or_else(|| part.result.take());
+    }
+    Ok((status, Json(view)))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListQuery {
+    /// Only those of this session.
+    session: Option<String>,
+    /// Rows of one page, 1 to 100; 50 when absent.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
+
+/// Batches, newest first. An agent names its own session.
+#[utoipa::path(operation_id = "batches_list", get, path = "/api/v1/batches", tag = "batches", params(ListQuery),
+    responses((status = 200, body = Page<BatchView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<BatchView>>, Refusal> {
+    let session = match query.session.as_deref() {
+        Some(session) => Some(caller.readable_session(&app, session).await?.id),
+        None => {
+            caller.must(Permission::Read)?;
+            None
+        }
+    };
+    let request = page_request(query.limit, query.after)?;
+    let page = app.store().list_batches(&caller.principal.org, session.as_ref(), &request).await?;
+    Ok(Json(Page { items: page.items.into_iter().map(BatchView::from).collect(), next: page.next }))
+}
+
+/// One batch with what became of its parts; `?wait=30s` holds the answer back until it is final.
+#[utoipa::path(operation_id = "batches_show", get, path = "/api/v1/batches/{batch}", tag = "batches", params(("batch" = String, Path), WaitQuery),
+    responses((status = 200, body = BatchView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Path(batch): Path<String>,
+    Asked(wait): Asked<WaitQuery>,
+) -> Result<Json<BatchView>, Refusal> {
+    let missing = || Refusal::not_found("batch", &batch);
+    let id = BatchId::parse(&batch).map_err(|_| missing())?;
+    let found = app.store().find_batch(&caller.principal.org, &id).await?.ok_or_else(missing)?;
+    caller.readable_session(&app, found.session.as_str()).await?;
+    let found = app.pipeline().watch_batch(&found.org, &id, wait.duration()?).await?.ok_or_else(missing)?;
+    Ok(Json(shown(&app, found).await?))
+}
+
+/// With what the parts answered, as it is kept. While it goes on, also with how each part stands this moment.
+async fn shown(app: &App, mut batch: Batch) -> Result<BatchView, Refusal> {
+    let mut results = Vec::with_capacity(batch.parts.len());
+    for part in &mut batch.parts {
+        let invocation = app.store().find_invocation(&batch.org, &part.invocation).await?;
+        if let (BatchStatus::Pending | BatchStatus::Running, Some(invocation)) = (batch.status, &invocation) {
+            part.note(invocation);
+        }
+        results.push(invocation.and_then(|invocation| invocation.result));
+    }
+    let mut view = BatchView::from(batch);
+    for (part, result) in view.parts.iter_mut().zip(results) {
+        part.result = result;
+    }
+    Ok(view)
+}
+
+fn part(body: PartRequest) -> countersign_core::batch::PartRequest {
+    countersign_core::batch::PartRequest {
+        action: body.action,
+        params: body.params,
+        reason: body.reason,
+        scope: body.scope.map(Scope::from).unwrap_or_default(),
+        bounds: Bounds::default(),
+        commands: Vec::new(),
+        claimed: body.context.map(|context| Claimed { time: context.time, device: context.device, actor: context.actor, subject: None }),
+        provenance: body.provenance.into_iter().map(|(pointer, name)| (pointer, label_word(name).to_owned())).collect(),
+    }
+}

@@ -1,0 +1,75 @@
+//! Batches: opened once under a key, saved by one at a time, ended once with their receipt.
+
+use crate::harness::{Kind, World, everything, on_both_engines};
+use countersign_core::batch::BatchStatus;
+use countersign_core::ledger::{Ledger, OpenedBatch};
+use countersign_core::{BatchId, Status};
+use receipt::entry::Kind as EntryKind;
+
+on_both_engines!(
+    a_batch_is_kept_and_found,
+    a_key_of_a_session_has_one_batch,
+    who_has_not_seen_the_last_save_saves_nothing,
+    a_batch_ends_once_with_its_receipt,
+);
+
+async fn a_batch_is_kept_and_found(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let new = tenant.new_batch(None);
+    let OpenedBatch::New(batch) = Ledger::open_batch(store, new.clone()).await.unwrap() else { panic!("it is new") };
+    assert_eq!(store.find_batch(&tenant.org, &batch.id).await, Ok(Some(batch.clone())));
+    assert_eq!(Ledger::find_sealed_parts(store, &tenant.org, &batch.id).await, Ok(Some(new.sealed_parts)));
+    assert_eq!(Ledger::list_batches_in_status(store, &tenant.org, BatchStatus::Running).await, Ok(vec![batch.clone()]));
+    assert_eq!(Ledger::list_batches_in_status(store, &tenant.org, BatchStatus::Pending).await, Ok(vec![]));
+    let second = tenant.new_batch(None);
+    Ledger::open_batch(store, second.clone()).await.unwrap();
+    let listed = store.list_batches(&tenant.org, Some(&tenant.session.id), &everything()).await.unwrap().items;
+    assert_eq!(listed.len(), 2, "without a key nothing is the same");
+    assert!(listed[0].id > listed[1].id, "newest first");
+    assert_eq!(store.find_batch(&tenant.org, &tenant.draw(BatchId::new)).await, Ok(None));
+}
+
+async fn a_key_of_a_session_has_one_batch(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let first = tenant.new_batch(Some("order-7"));
+    Ledger::open_batch(store, first.clone()).await.unwrap();
+    let again = Ledger::open_batch(store, tenant.new_batch(Some("order-7"))).await.unwrap();
+    assert!(matches!(again, OpenedBatch::Earlier(earlier) if earlier.id == first.batch.id));
+    let other = Ledger::open_batch(store, tenant.new_batch(Some("order-8"))).await.unwrap();
+    assert!(matches!(other, OpenedBatch::New(_)));
+}
+
+async fn who_has_not_seen_the_last_save_saves_nothing(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let OpenedBatch::New(mut batch) = Ledger::open_batch(store, tenant.new_batch(None)).await.unwrap() else { panic!("it is new") };
+    let stale = batch.clone();
+    batch.status = BatchStatus::Pending;
+    batch.parts[0].status = Some(Status::Pending);
+    world.clock.advance_seconds(5);
+    let saved = Ledger::save_batch(store, batch.clone()).await.unwrap().expect("it was seen as it is");
+    assert!(saved.version > batch.version && saved.touched_at > batch.touched_at);
+    assert_eq!(store.find_batch(&tenant.org, &batch.id).await, Ok(Some(saved.clone())));
+    assert_eq!(Ledger::save_batch(store, stale.clone()).await, Ok(None));
+    assert_eq!(Ledger::end_batch(store, tenant.end_batch(stale)).await, Ok(None));
+    assert_eq!(store.find_batch(&tenant.org, &batch.id).await, Ok(Some(saved)));
+}
+
+async fn a_batch_ends_once_with_its_receipt(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let OpenedBatch::New(batch) = Ledger::open_batch(store, tenant.new_batch(None)).await.unwrap() else { panic!("it is new") };
+    let end = tenant.end_batch(batch.clone());
+    let ended = Ledger::end_batch(store, end.clone()).await.unwrap().expect("it goes on");
+    let receipt = ended.receipt.clone().unwrap();
+    assert_eq!(receipt.id, end.id);
+    let entry = store.find_receipt(&tenant.org, &receipt.id).await.unwrap().unwrap();
+    assert_eq!((entry.kind, entry.seq, entry.invocation), (EntryKind::Batch, receipt.seq, None));
+    assert_eq!(store.find_batch(&tenant.org, &batch.id).await, Ok(Some(ended.clone())));
+    assert_eq!(Ledger::find_sealed_parts(store, &tenant.org, &batch.id).await, Ok(None), "what was asked for is gone");
+    assert_eq!(Ledger::end_batch(store, tenant.end_batch(ended.clone())).await, Ok(None));
+    assert_eq!(Ledger::save_batch(store, ended).await, Ok(None), "what has ended stays as it is");
+    world.verify(&tenant).await;
+}
