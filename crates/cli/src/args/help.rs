@@ -8,7 +8,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["serve", "doctor", "status", "version", "completions", "man"]),
     ("Identity", &["login", "logout", "whoami", "context", "token", "session", "space", "user"]),
     ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification"]),
-    ("Actions", &["action", "invocation", "package", "explain"]),
+    ("Actions", &["action", "batch", "invocation", "package", "explain"]),
     ("Permission", &["mode", "grant", "policy", "consent", "quarantine", "canary"]),
     ("Receipts", &["receipt", "key"]),
     ("Operate", &["kill-switch", "breaker", "backup", "restore", "openapi", "help"]),

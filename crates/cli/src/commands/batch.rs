@@ -106,7 +106,13 @@ impl Run {
         let session = session::choose(self.session.as_deref(), client).await?;
         let first = client.post_always::<BatchView>(&["sessions", &session, "actions", "batch"], &request).await?;
         let last = wait(first, patience, client, terminal).await?;
-        tell(&last, terminal)?;
+        if is_final(&last.read) || terminal.is_document() {
+            tell(&last, terminal)?;
+        } else {
+            // The id is the data: whoever does not wait will want to ask for it again.
+            terminal.line(clean::line(&last.read.id))?;
+            summary(&last.read, terminal);
+        }
         Ok(exit_of(&last.read))
     }
 }
@@ -182,7 +188,7 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
         table.row([
             Cell::text((index + 1).to_string()),
             Cell::text(&part.action),
-            Cell::text(status_word(&part.status).0).toned(status_word(&part.status).1),
+            status_cell(&part.status),
             Cell::text(effect(part)),
             part.invocation_id.as_ref().map_or_else(Cell::missing, Cell::text),
         ]);
@@ -201,13 +207,26 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
             )));
         }
     }
+    summary(batch, terminal);
+    Ok(())
+}
+
+/// What became of it as a whole, in one line.
+fn summary(batch: &BatchView, terminal: &mut Terminal) {
     let (word, tone) = word(&batch.status);
     let receipt = batch.receipt.as_ref().map(|receipt| format!(" · {} (#{})", clean::line(&receipt.id), receipt.seq)).unwrap_or_default();
     terminal.note(format!("{} {} · {}{receipt}", tone.paint(word), clean::line(&batch.id), meaning(batch)));
     if batch.dry_run {
         terminal.note(Tone::Muted.paint("dry run: nothing was changed"));
     }
-    Ok(())
+}
+
+fn status_cell(status: &str) -> Cell {
+    if status == "not_started" {
+        return Cell::text("not started").toned(Tone::Muted);
+    }
+    let (word, tone) = status_word(status);
+    Cell::text(word).toned(tone)
 }
 
 async fn list(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -253,6 +272,7 @@ fn meaning(batch: &BatchView) -> &'static str {
     match (BatchStatus::parse(&batch.status), batch.mode.as_ref()) {
         (Some(BatchStatus::Pending), _) => "a person has to answer first",
         (Some(BatchStatus::Running), _) => "on its way",
+        (Some(BatchStatus::Partial | BatchStatus::Failed), _) if batch.dry_run => "not every part could say what it would change",
         (Some(BatchStatus::Succeeded), _) => "every part succeeded",
         (Some(BatchStatus::Partial), _) => "some parts succeeded, and stand",
         (Some(BatchStatus::Reverted), _) => "a part failed, and nothing of it stands",

@@ -5,6 +5,7 @@
 
 mod answers;
 mod backup;
+mod batches;
 mod countersign;
 mod crash;
 mod effects;

@@ -94,6 +94,7 @@ fn tell(report: &Report, key_id: &str, origin: KeyOrigin, file: Option<&Path>, t
         .with("verdict", Cell::shown("✓ verified", "verified").toned(Tone::Ok))
         .with("entries", Cell::text(report.entries.to_string()))
         .with("receipts", Cell::text(report.receipts.to_string()))
+        .with("batches", Cell::text(report.batches.to_string()))
         .with("intents", Cell::text(report.intents.to_string()))
         .with("checkpoints", Cell::text(report.checkpoints.to_string()))
         .with("head", Cell::maybe(head))

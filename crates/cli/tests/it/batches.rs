@@ -1,0 +1,88 @@
+//! Several actions in one request, as a person and a script see them, with real files.
+
+use crate::countersign::Server;
+use serde_json::{Value, json};
+
+fn write(path: &str, text: &str) -> Value {
+    json!({ "action": "files.write_text", "params": { "path": path, "text": text } })
+}
+
+/// A file with these actions in it.
+fn listed(server: &Server, actions: &Value) -> String {
+    let file = server.data().join("batch.json");
+    std::fs::write(&file, actions.to_string()).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_fails_leaves_the_workspace_as_it_was() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    owner.run(&["action", "invoke", "files.write_text", "path=a.txt", "text=before"]).ok();
+    let read = json!({ "action": "files.read_text", "params": { "path": "nope.txt" } });
+    let file = listed(&server, &json!([write("a.txt", "after"), write("new/b.txt", "b"), read, write("c.txt", "c")]));
+    let reverted = owner.run(&["batch", "run", &file]).exits(1);
+    assert!(reverted.stderr.contains("nothing of it stands") && reverted.stderr.contains("part 3: file_not_found"), "{reverted:?}");
+    assert!(reverted.stdout.contains("taken back") && reverted.stdout.contains("not started"), "{reverted:?}");
+    let workspace = server.data().join("workspace");
+    assert_eq!(std::fs::read_to_string(workspace.join("a.txt")).unwrap(), "before");
+    assert!(!workspace.join("new").exists() && !workspace.join("c.txt").exists());
+    let rehearsed = owner.run(&["batch", "run", &file, "--dry-run", "--json"]);
+    assert_eq!((&rehearsed.json()["dry_run"], &rehearsed.json()["parts"][0]["effect"]), (&json!(true), &json!("none")));
+    let partial = owner.run(&["batch", "run", &file, "--mode", "best-effort", "--json"]).exits(1).json();
+    assert_eq!((&partial["status"], &partial["parts"][3]["status"]), (&json!("partial"), &json!("succeeded")));
+    assert_eq!(std::fs::read_to_string(workspace.join("a.txt")).unwrap(), "after");
+    let listed = owner.run(&["batch", "list", "--json"]).ok().json();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 3);
+    let shown = owner.run(&["batch", "show", partial["id"].as_str().unwrap()]).ok();
+    assert!(shown.stderr.contains("some parts succeeded"), "{shown:?}");
+    let verified = owner.run(&["receipt", "verify", "--json"]).ok().json();
+    assert_eq!(verified["batches"], 3);
+}
+
+#[test]
+fn nothing_is_written_before_everybody_has_answered() {
+    let server = Server::start();
+    let owner = server.owner();
+    let file = listed(&server, &json!([write("a.txt", "a"), write("b.txt", "b")]));
+    let waiting = owner.run(&["batch", "run", &file, "--no-wait", "--reason", "spring cleaning"]).exits(6);
+    let batch = waiting.stdout.trim().to_owned();
+    assert!(batch.starts_with("bat_"), "{waiting:?}");
+    let parts = owner.run(&["batch", "show", &batch, "--json"]).ok().json();
+    let ids: Vec<_> = parts["parts"].as_array().unwrap().iter().map(|part| part["invocation_id"].as_str().unwrap().to_owned()).collect();
+    let card = owner.run(&["show", &ids[0]]).ok().stdout;
+    assert!(card.contains("PART OF") && card.contains("1 of 2") && card.contains("spring cleaning"), "{card}");
+    owner.run(&["approve", &ids[1]]);
+    assert!(!server.data().join("workspace/b.txt").exists());
+    owner.run(&["approve", &ids[0]]).ok();
+    assert_eq!(std::fs::read_to_string(server.data().join("workspace/b.txt")).unwrap(), "b");
+    assert_eq!(owner.run(&["batch", "show", &batch, "--json"]).ok().json()["status"], "succeeded");
+    // A no ends it, and the exit code says so.
+    let waiting = owner.run(&["batch", "run", &file, "--no-wait", "--json"]).exits(6).json();
+    owner.run(&["deny", waiting["parts"][0]["invocation_id"].as_str().unwrap(), "--reason", "no"]);
+    let shown = owner.run(&["batch", "show", waiting["id"].as_str().unwrap(), "--json"]).ok().json();
+    assert_eq!((&shown["status"], &shown["parts"][1]["status"]), (&json!("denied"), &json!("cancelled")));
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
+fn what_is_no_batch_is_refused_with_what_to_do() {
+    let server = Server::start();
+    let owner = server.owner();
+    for (text, code, told) in [
+        ("{", 2, "not JSON we accept"),
+        ("3", 2, "the file is not a batch"),
+        (r#"[{"params": {}}]"#, 2, "missing field `action`"),
+        (r#"{"mode": "some", "actions": []}"#, 2, "the file is not a batch"),
+        ("[]", 8, "it must have 1 to 50 parts"),
+    ] {
+        let file = server.data().join("batch.json");
+        std::fs::write(&file, text).unwrap();
+        let refused = owner.run(&["batch", "run", file.to_str().unwrap()]);
+        assert!(refused.stderr.contains(told) && refused.code == code, "{text}: {refused:?}");
+    }
+    let missing = owner.run(&["batch", "run", "nowhere.json"]);
+    assert!(missing.code != 0 && missing.stderr.contains("nowhere.json"), "{missing:?}");
+    owner.run(&["batch", "show", "bat_nothing"]).exits(3);
+}
