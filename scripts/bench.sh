@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 need_cargo
 need_web
+need_bubblewrap
 say "building for release (the first time takes about a quarter of an hour)"
 cargo build --release -p countersign-cli -p countersign-bench
 say "built in $SECONDS s, measuring"

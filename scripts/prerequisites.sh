@@ -26,6 +26,11 @@ need_redis() {
         fail "redis-server is missing: install Redis, version 6.2 or newer, and run this again"
 }
 
+# What our jail is measured beside.
+need_bubblewrap() {
+    command -v bwrap >/dev/null || install_packages bubblewrap bubblewrap
+}
+
 # Installs what the web folder asks for, once per change of its lock file.
 need_web() {
     [ -f web/package.json ] || return 0

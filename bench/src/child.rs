@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -169,10 +169,14 @@ pub(crate) fn start_echo(bytes: usize) -> Result<Running> {
 }
 
 /// The release binary stands beside this one.
-fn serve(data: &Path, database: Option<&str>) -> Result<Command> {
+pub(crate) fn server_binary() -> Result<PathBuf> {
     let binary = std::env::current_exe()?.with_file_name("countersign");
     anyhow::ensure!(binary.is_file(), "`{}` is missing: run `make bench`", binary.display());
-    let mut command = program(&binary);
+    Ok(binary)
+}
+
+fn serve(data: &Path, database: Option<&str>) -> Result<Command> {
+    let mut command = program(&server_binary()?);
     command.arg("serve").arg("--listen").arg("127.0.0.1:0").arg("--data").arg(data);
     if let Some(url) = database {
         command.arg("--database").arg(url);

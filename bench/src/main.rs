@@ -14,6 +14,7 @@ mod place;
 mod pure;
 mod raw;
 mod report;
+mod spawn;
 mod stats;
 
 use anyhow::{Context, Result, bail};
@@ -65,8 +66,10 @@ async fn run(extent: Extent) -> Result<()> {
         measured.push(measure::engine(place, &folder, plan).await.with_context(|| format!("measuring {}", place.engine_name()))?);
     }
     let sizes = growth::measure(folder.path(), receipt_counts(extent), plan.server, plan.repetitions).await?;
+    let (rounds, repetitions) = spawns(extent);
+    let spawned = spawn::measure(&child::server_binary()?, rounds, repetitions)?;
     notes.extend(said_of(extent, &measured));
-    let text = report::text(&machine(&places), &measured, &sizes, &notes);
+    let text = report::text(&machine(&places), &measured, &sizes, &spawned, &notes);
     println!("{text}");
     let kept = target.join("bench.md");
     std::fs::write(&kept, &text)?;
@@ -79,6 +82,14 @@ fn plan(extent: Extent) -> Plan {
     match extent {
         Extent::Quick => Plan { server: time(100, 400), part: time(50, 300), repetitions: 1 },
         Extent::Standard => Plan { server: time(300, 1_200), part: time(100, 500), repetitions: 5 },
+    }
+}
+
+/// Programs started in each repetition, and how many repetitions.
+const fn spawns(extent: Extent) -> (usize, usize) {
+    match extent {
+        Extent::Quick => (10, 1),
+        Extent::Standard => (60, 5),
     }
 }
 

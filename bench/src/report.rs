@@ -4,6 +4,7 @@ use crate::child::Call;
 use crate::growth::Size;
 use crate::measure::{Cell, Measured, Turn};
 use crate::pure::Waited;
+use crate::spawn::{Spawned, WAYS, Way};
 use crate::stats::{Spread, Window, short};
 use std::fmt::Write as _;
 
@@ -19,9 +20,12 @@ const IDLE_MB_MAX: f64 = 60.0;
 const START_MS_MAX: f64 = 300.0;
 /// What "nearly flat" means: processor time per call at any size, as a multiple of that at the smallest.
 const GROWTH_RATIO_MAX: f64 = 1.25;
+const SPAWN_MS_MAX: f64 = 5.0;
+/// What "independent of the server's memory" means.
+const SPAWN_GROWTH_MAX: f64 = 1.25;
 
 /// The report as markdown that also reads well in a terminal.
-pub(crate) fn text(machine: &str, measured: &[Measured], sizes: &[Size], notes: &[String]) -> String {
+pub(crate) fn text(machine: &str, measured: &[Measured], sizes: &[Size], spawned: &[Spawned], notes: &[String]) -> String {
     let mut text = format!("{machine}\n\n");
     for engine in measured {
         let _ = write!(text, "## {}\n\n{}\n{}\n", engine.engine, calls(engine), parts(engine));
@@ -29,7 +33,10 @@ pub(crate) fn text(machine: &str, measured: &[Measured], sizes: &[Size], notes: 
     if !sizes.is_empty() {
         let _ = write!(text, "## How cost grows (SQLite, 8 callers)\n\n{}\n", growth(sizes));
     }
-    let _ = write!(text, "## Bars\n\n{}", bars(measured, sizes));
+    if !spawned.is_empty() {
+        let _ = write!(text, "## Starting a program that does nothing\n\n{}\n", spawns(spawned));
+    }
+    let _ = write!(text, "## Bars\n\n{}", bars(measured, sizes, spawned));
     for note in notes {
         let _ = write!(text, "\n{note}\n");
     }
@@ -124,7 +131,26 @@ fn grown(sizes: &[Size], size: &Size, call: Call) -> Spread {
     Spread::of(size.windows(call).iter().zip(first).map(|(window, first)| window.cpu_us / first.cpu_us))
 }
 
-fn bars(measured: &[Measured], sizes: &[Size]) -> String {
+fn spawns(spawned: &[Spawned]) -> String {
+    let header = ["what", "parent holds, MiB", "p50 ms", "÷ bubblewrap"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for row in spawned {
+        let ratio = spawn_ratio(spawned, (row.way, row.resident_mib), (Way::Bubblewrap, row.resident_mib));
+        rows.push(vec![row.way.name().to_owned(), row.resident_mib.to_string(), row.p50_ms().to_string(), ratio.to_string()]);
+    }
+    table(&rows)
+}
+
+/// One beside the other, repetition by repetition.
+fn spawn_ratio(spawned: &[Spawned], one: (Way, usize), other: (Way, usize)) -> Spread {
+    let of = |(way, resident_mib): (Way, usize)| {
+        let found = spawned.iter().find(|row| row.way == way && row.resident_mib == resident_mib);
+        found.map(|row| row.p50s_ms.as_slice()).unwrap_or_default()
+    };
+    Spread::of(of(one).iter().zip(of(other)).map(|(one, other)| one / other))
+}
+
+fn bars(measured: &[Measured], sizes: &[Size], spawned: &[Spawned]) -> String {
     let mut rows = vec![["bar", "measured", "limit", ""].map(str::to_owned).to_vec()];
     let mut bar = |name: String, spread: Spread, limit: Limit| {
         rows.push(vec![name, spread.to_string(), limit.to_string(), limit.verdict(spread.median).to_owned()]);
@@ -172,6 +198,22 @@ fn bars(measured: &[Measured], sizes: &[Size]) -> String {
             let what =
                 format!("{} at {} receipts: CPU ÷ at {}", call.as_str(), size.receipts, sizes.first().map_or(0, |first| first.receipts));
             bar(what, grown(sizes, size, call), Limit::AtMost(GROWTH_RATIO_MAX));
+        }
+    }
+    for way in WAYS.into_iter().filter(|way| matches!(way, Way::Jail(_))) {
+        for row in spawned.iter().filter(|row| row.way == way) {
+            let what = format!("{}, parent of {} MiB", way.name(), row.resident_mib);
+            bar(format!("{what}: p50 ms"), row.p50_ms(), Limit::AtMost(SPAWN_MS_MAX));
+            let beside = spawn_ratio(spawned, (way, row.resident_mib), (Way::Bubblewrap, row.resident_mib));
+            bar(format!("{what}: ÷ bubblewrap"), beside, Limit::AtMost(1.0));
+        }
+        if let (Some(small), Some(large)) = (spawned.first(), spawned.last()) {
+            let grown = spawn_ratio(spawned, (way, large.resident_mib), (way, small.resident_mib));
+            bar(
+                format!("{}: from a parent of {} MiB ÷ from a small one", way.name(), large.resident_mib),
+                grown,
+                Limit::AtMost(SPAWN_GROWTH_MAX),
+            );
         }
     }
     table(&rows)

@@ -16,6 +16,7 @@ mod identity;
 mod journey;
 mod output;
 mod package_crash;
+mod package_programs;
 mod packages;
 mod permission;
 mod policies;

@@ -120,7 +120,8 @@ pub(super) fn write(folder: &Path, files: &PackageFiles) -> io::Result<()> {
         if let Some(parent) = target.parent() {
             make(parent)?;
         }
-        let mode = if file.is_executable { 0o700 } else { 0o600 };
+        // A program runs as nobody who owns it; the folder around it is what keeps others out.
+        let mode = if file.is_executable { 0o755 } else { 0o600 };
         let mut written = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&target)?;
         written.write_all(&file.bytes)?;
         written.set_permissions(fs::Permissions::from_mode(mode))?;

@@ -1,0 +1,102 @@
+//! What it costs to run a program that does nothing: alone, in the jail, and in bubblewrap; from a small parent, and from one that holds
+//! 512 MiB, because a server does, and a child made by copying it would pay for that.
+
+use crate::progress;
+use crate::stats::Spread;
+use anyhow::{Context, Result, ensure};
+use sandbox::{Bind, Options, Probes, Profile, Program, Sandbox, Spec};
+use std::hint::black_box;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What the one before left for the kernel to tidy up is not the next one's.
+const PAUSE: Duration = Duration::from_millis(15);
+const TRUE: &str = "/bin/true";
+const LARGE_MIB: usize = 512;
+
+/// Ways to run it, in the order they are shown.
+pub(crate) const WAYS: [Way; 4] = [Way::Alone, Way::Jail(Profile::Default), Way::Jail(Profile::HighIsolation), Way::Bubblewrap];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// `posix_spawn`, and nothing else.
+    Alone,
+    Jail(Profile),
+    /// `bwrap --unshare-all`.
+    Bubblewrap,
+}
+
+impl Way {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "posix_spawn of /bin/true",
+            Self::Jail(Profile::Default) => "our jail, default",
+            Self::Jail(Profile::HighIsolation) => "our jail, high_isolation",
+            Self::Bubblewrap => "bwrap --unshare-all",
+        }
+    }
+}
+
+/// One way from one parent: the p50 of each repetition, in milliseconds.
+pub(crate) struct Spawned {
+    pub(crate) way: Way,
+    pub(crate) resident_mib: usize,
+    pub(crate) p50s_ms: Vec<f64>,
+}
+
+impl Spawned {
+    pub(crate) fn p50_ms(&self) -> Spread {
+        Spread::of(self.p50s_ms.iter().copied())
+    }
+}
+
+/// `server` is the product's own binary: it is what starts a jail, whole.
+pub(crate) fn measure(server: &Path, rounds: usize, repetitions: usize) -> Result<Vec<Spawned>> {
+    progress("a program that does nothing: alone, in the jail, in bubblewrap");
+    let sandbox = Sandbox::new(Probes::now(server), server, Options::default()).context("no jail can be had here")?;
+    let sha256 = sandbox::sha256_of(Path::new(TRUE)).context("hashing the program")?;
+    let mut measured = Vec::new();
+    for resident_mib in [0, LARGE_MIB] {
+        let ballast = vec![1_u8; resident_mib << 20];
+        let mut of = WAYS.map(|way| Spawned { way, resident_mib, p50s_ms: Vec::new() });
+        for _ in 0..repetitions {
+            // Side by side, round by round: whatever disturbs the machine disturbs all of them.
+            let mut times = WAYS.map(|_| Vec::with_capacity(rounds));
+            for _ in 0..rounds {
+                for (way, times) in WAYS.into_iter().zip(&mut times) {
+                    std::thread::sleep(PAUSE);
+                    let start = Instant::now();
+                    let is_done = once(way, &sandbox, sha256);
+                    times.push(start.elapsed().as_secs_f64() * 1_000.0);
+                    ensure!(is_done, "`{}` did not end well", way.name());
+                }
+            }
+            for (spawned, times) in of.iter_mut().zip(&mut times) {
+                times.sort_by(f64::total_cmp);
+                spawned.p50s_ms.push(times[times.len() / 2]);
+            }
+        }
+        black_box(&ballast);
+        measured.extend(of);
+    }
+    Ok(measured)
+}
+
+#[expect(clippy::disallowed_methods, reason = "what the jail is compared with is started directly")]
+fn once(way: Way, sandbox: &Sandbox, sha256: [u8; 32]) -> bool {
+    match way {
+        Way::Alone => Command::new(TRUE).status().is_ok_and(|status| status.success()),
+        Way::Jail(profile) => {
+            let mut spec = Spec::new(profile, Program { path: TRUE.into(), sha256 });
+            let libraries = ["/usr/lib", "/lib", "/lib64"].into_iter().filter(|path| Path::new(path).is_dir());
+            spec.read_only = libraries.map(|path| Bind { host: path.into(), jail: path.into() }).collect();
+            sandbox.run_blocking(spec, None, None).is_ok_and(|outcome| outcome.ended == sandbox::Ended::Exited(0))
+        }
+        Way::Bubblewrap => Command::new("bwrap")
+            .args(["--unshare-all", "--ro-bind", "/", "/", TRUE])
+            .stdin(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success()),
+    }
+}
