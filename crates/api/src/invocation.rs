@@ -42,6 +42,19 @@ pub struct InvokeRequest {
     /// Where the call may act, narrower than its source would let it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeView>,
+    /// What has to succeed after the effect, besides what the action checks itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<VerificationView>,
+}
+
+/// What a call is verified with, besides what its action checks itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VerificationView {
+    /// Run after the effect, at most 16; each must be on the server's list of commands, word by word.
+    #[serde(default)]
+    #[schema(example = json!(["node --check src/a.js"]))]
+    pub commands: Vec<String>,
 }
 
 /// Where a call may act at most. Nothing said means: wherever its source acts.
@@ -385,6 +398,9 @@ pub struct InvocationView {
     pub settled: Option<SettledView>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeView>,
+    /// What the caller wants to see succeed after the effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<VerificationView>,
     pub attempts: u32,
     pub created_at: String,
     pub started_at: Option<String>,
@@ -597,6 +613,7 @@ impl From<Invocation> for InvocationView {
                 reason: invocation.aftermath.settled_reason,
             }),
             scope: Some(invocation.scope).filter(|scope| !scope.is_unbounded()).map(ScopeView::from),
+            verification: Some(invocation.commands).filter(|commands| !commands.is_empty()).map(|commands| VerificationView { commands }),
             attempts: invocation.attempts,
             created_at: invocation.created_at.to_string(),
             started_at: invocation.started_at.map(|at| at.to_string()),

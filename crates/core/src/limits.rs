@@ -32,6 +32,10 @@ pub const CANARY_CHARS_MAX: usize = 200;
 pub const QUARANTINE_SECONDS: u64 = 7 * 24 * 60 * 60;
 /// Params a caller may say the provenance of; more are refused with `invalid_params`.
 pub const PROVENANCE_MAX: usize = 100;
+/// Commands one call may be verified with; more are refused with `invalid_params`.
+pub const COMMANDS_PER_CALL_MAX: usize = 16;
+/// Characters of such a command; a longer one is refused with `invalid_params`.
+pub const COMMAND_CHARS_MAX: usize = 1_000;
 /// Characters of each word of a caller's `context`; more is refused with `invalid_params`.
 pub const CLAIMED_CHARS_MAX: usize = 200;
 /// Invocations a session may start in a minute; the next is refused with `rate_limited` and the time to wait.

@@ -250,6 +250,8 @@ pub(crate) fn bound(gated: &Gated, decision: &Decision, policy_slice: Digest, no
         tier: resolved.tier(),
         params: gated.validated.digests.params,
         raw: gated.validated.digests.raw,
+        scope: request.scope.clone(),
+        commands: request.commands.clone(),
         structural: gated.validated.digests.structural,
         textual: gated.validated.digests.textual,
         policy_slice,

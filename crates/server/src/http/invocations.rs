@@ -76,7 +76,7 @@ pub(super) async fn invoke(
             reverses: None,
             scope: body.scope.map(Scope::from).unwrap_or_default(),
             bounds: Bounds::default(),
-            commands: Vec::new(),
+            commands: body.verification.unwrap_or_default().commands,
             trace_id: caller.trace_id,
         })
         .await?;

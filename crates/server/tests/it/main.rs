@@ -30,3 +30,4 @@ mod quarantine;
 mod recovery;
 mod redaction;
 mod tenancy;
+mod verification;

@@ -7,7 +7,7 @@ use crate::commands::outcome;
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
 use crate::style::Tone;
-use api::invocation::{InvocationView, InvokeRequest, InvokeResponse, ScopeView};
+use api::invocation::{InvocationView, InvokeRequest, InvokeResponse, ScopeView, VerificationView};
 use clap::Args;
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -19,6 +19,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   countersign action invoke files.read_text path=notes/today.md
   countersign action invoke files.write_text path=a.txt text=hello --reason 'a first try'
+  countersign action invoke files.write_text path=a.js text='let a = 1;' --verify-with 'node --check a.js'
   countersign action invoke http.request --params @call.json --idempotency-key order-812 --wait 10m
   countersign action invoke files.list recursive:=true --json";
 
@@ -54,6 +55,9 @@ pub(crate) struct Invoke {
     /// Whatever else is said, not on this file or folder; may be given again
     #[arg(long, value_name = "PATH")]
     except: Vec<String>,
+    /// Run this command after the effect; what it fails is made again once, or taken back. May be given again
+    #[arg(long, value_name = "COMMAND")]
+    verify_with: Vec<String>,
     /// How long to wait for a person, such as 10m; until it is decided when absent
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "forever", value_parser = Patience::parse, conflicts_with = "no_wait")]
     wait: Option<Patience>,
@@ -96,6 +100,7 @@ impl Invoke {
             context: None,
             provenance: std::collections::BTreeMap::new(),
             scope: scope(self.within, self.except),
+            verification: Some(self.verify_with).filter(|commands| !commands.is_empty()).map(|commands| VerificationView { commands }),
         };
         let path = ["sessions", &session, "actions", "invoke"];
         // Rehearsed by the server, which knows what would change.
