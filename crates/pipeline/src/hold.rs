@@ -58,6 +58,7 @@ impl Pipeline {
 
     /// Runs an approved invocation, if everything its approval is bound to is still so.
     pub(crate) async fn resume(&self, approved: Invocation) -> Result<Outcome, Error> {
+        let _telling = self.inner.boards.telling(&approved.id, (&approved).into());
         for _ in 0..DECISIONS_MAX {
             let cleared = match self.derive_again(&approved).await? {
                 Derived::Same(cleared) => cleared,

@@ -21,6 +21,7 @@ mod packages;
 mod pages;
 mod policies;
 mod problem;
+mod progress;
 mod quarantines;
 mod receipts;
 mod reviews;
@@ -80,6 +81,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(actions::guide))
         .routes(routes!(invocations::list))
         .routes(routes!(invocations::show))
+        .routes(routes!(progress::follow))
         .routes(routes!(invocations::approve))
         .routes(routes!(invocations::deny))
         .routes(routes!(invocations::approve_many))

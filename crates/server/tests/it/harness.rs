@@ -212,7 +212,13 @@ impl TestServer {
                 commands: Some(Arc::new(commands.clone())),
                 faults: at.faults(),
             },
-            Settings { retry_base_ms: 1, retry_cap_ms: 2, calls_per_source_max: CALLS_PER_SOURCE, ..Settings::default() },
+            Settings {
+                retry_base_ms: 1,
+                retry_cap_ms: 2,
+                calls_per_source_max: CALLS_PER_SOURCE,
+                progress_silence_ms: 20,
+                ..Settings::default()
+            },
         );
         let app =
             App::new(Parts { store: store.clone(), pipeline: pipeline.clone(), random, clock: shared, metrics: metrics(), packages: None });

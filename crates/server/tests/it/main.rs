@@ -26,6 +26,7 @@ mod kill_switch;
 mod links;
 mod openapi;
 mod policies;
+mod progress;
 mod quarantine;
 mod recovery;
 mod redaction;
