@@ -45,6 +45,7 @@ use utoipa_axum::routes;
 #[openapi(
     info(title = "Countersign", description = "The action control plane for AI agents.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     modifiers(&BearerToken),
+    components(schemas(api::invocation::ProgressEvent, api::invocation::MissedEvent, api::invocation::EndEvent)),
     security(("token" = []))
 )]
 struct Document;

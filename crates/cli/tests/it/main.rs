@@ -18,6 +18,7 @@ mod package_crash;
 mod packages;
 mod permission;
 mod policies;
+mod progress;
 mod prompts;
 mod receipts;
 mod rehearsal;
