@@ -1,6 +1,6 @@
 //! Batches on the wire: several actions in one request.
 
-use crate::invocation::{CallerContext, FailureView, ProvenanceName, ReceiptRefView, ScopeView};
+use crate::invocation::{CallerContext, FailureView, ProvenanceName, ReceiptRefView, ScopeView, VerificationView};
 use countersign_core::batch::{BatchMode, Part, PartEffect, Undone};
 use countersign_core::invocation::Intention;
 use countersign_core::{Batch, Status};
@@ -70,6 +70,9 @@ pub struct PartRequest {
     /// Where it may act, narrower than its source would let it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeView>,
+    /// Commands that must succeed after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<VerificationView>,
 }
 
 fn empty_object() -> Value {

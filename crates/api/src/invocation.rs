@@ -43,6 +43,19 @@ pub struct InvokeRequest {
     /// Where the call may act, narrower than its source would let it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeView>,
+    /// What has to succeed after the effect, besides what the action checks itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<VerificationView>,
+}
+
+/// What a call is verified with, besides what its action checks itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VerificationView {
+    /// Run after the effect, at most 16; each must be on the server's list of commands, word by word.
+    #[serde(default)]
+    #[schema(example = json!(["node --check src/a.js"]))]
+    pub commands: Vec<String>,
 }
 
 /// Where a call may act at most. Nothing said means: wherever its source acts.
@@ -140,6 +153,26 @@ pub struct InvokeResponse {
     /// True when an earlier call under the same idempotency key answers.
     #[serde(default)]
     pub replayed: bool,
+}
+
+/// A line a running call printed: redacted, cut when long, and harmless to a terminal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProgressEvent {
+    /// Counted from 1.
+    pub seq: u64,
+    pub text: String,
+}
+
+/// Lines that were gone before they could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MissedEvent {
+    pub count: u64,
+}
+
+/// The invocation that is followed has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EndEvent {
+    pub status: String,
 }
 
 /// How a pending invocation is approved.
@@ -389,6 +422,9 @@ pub struct InvocationView {
     pub settled: Option<SettledView>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeView>,
+    /// What the caller wants to see succeed after the effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<VerificationView>,
     pub attempts: u32,
     pub created_at: String,
     pub started_at: Option<String>,
@@ -602,6 +638,7 @@ impl From<Invocation> for InvocationView {
                 reason: invocation.aftermath.settled_reason,
             }),
             scope: Some(invocation.scope).filter(|scope| !scope.is_unbounded()).map(ScopeView::from),
+            verification: Some(invocation.commands).filter(|commands| !commands.is_empty()).map(|commands| VerificationView { commands }),
             attempts: invocation.attempts,
             created_at: invocation.created_at.to_string(),
             started_at: invocation.started_at.map(|at| at.to_string()),

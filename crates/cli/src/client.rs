@@ -1,12 +1,16 @@
 //! The HTTP client: asks, reads the answer or the problem, and says plainly when the server cannot be reached.
 //! It follows no redirect, uses no proxy and sends the token to one address only. It never repeats a request by itself.
 
+mod events;
+
+pub(crate) use events::{Event, Events};
+
 use crate::context::Server;
 use crate::exit::{Exit, Failure};
 use api::{Page, Problem};
 use countersign_core::Secret;
 use countersign_core::limits::PAGE_ROWS_MAX;
-use reqwest::{Method, Response, StatusCode};
+use reqwest::{Method, Response, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -95,6 +99,28 @@ impl Client {
     /// Sent in a rehearsal, too: an invocation that says itself that it is one, and the session it is asked in.
     pub(crate) async fn post_always<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
         self.ask(Method::POST, path, Some(body)).await
+    }
+
+    /// The same, and what happens meanwhile is told, where the server knows how to.
+    pub(crate) async fn post_told<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Asked<T>, Failure> {
+        let request = self.request(Method::POST, path)?.header(header::ACCEPT, events::MEDIA_TYPE);
+        let request = request.timeout(Duration::from_secs(ANSWER_SECONDS)).json(body);
+        let response = self.send(request, Effect::Possible).await?;
+        if events::is_stream(&response) {
+            return Ok(Asked::Told(Events::new(response)));
+        }
+        read(response).await.map(Asked::Answered)
+    }
+
+    /// What is told of something as it happens. Whoever asks otherwise is told less, and as much as they need.
+    pub(crate) async fn events(&self, path: &[&str], query: &[(&str, String)]) -> Result<Events, Failure> {
+        let request = self.request(Method::GET, path)?.query(query).header(header::ACCEPT, events::MEDIA_TYPE);
+        let response = self.send(request, Effect::None).await?;
+        match (response.status().is_success(), events::is_stream(&response)) {
+            (true, true) => Ok(Events::new(response)),
+            (true, false) => Err(Failure::failed("the server does not tell what happens while it happens").hint("countersign status")),
+            (false, _) => Err(problem(response).await),
+        }
     }
 
     /// Where the address says everything.
@@ -250,6 +276,12 @@ enum Effect {
     Possible,
 }
 
+/// How a request that may be told about was answered.
+pub(crate) enum Asked<T> {
+    Answered(Answer<T>),
+    Told(Events),
+}
+
 /// A streamed answer.
 pub(crate) struct Pieces {
     response: Response,
@@ -271,11 +303,6 @@ async fn read<T: DeserializeOwned>(response: Response) -> Result<Answer<T>, Fail
     if !response.status().is_success() {
         return Err(problem(response).await);
     }
-    let unreadable = |cause: String| {
-        Failure::failed("the server's answer cannot be read; is it a countersign of another version?")
-            .cause(cause)
-            .hint("countersign status")
-    };
     let bytes = response.bytes().await.map_err(|error| {
         Failure::new(Exit::Unreachable, "the answer was cut off; look before retrying")
             .cause(reasons(&error))
@@ -283,16 +310,28 @@ async fn read<T: DeserializeOwned>(response: Response) -> Result<Answer<T>, Fail
     })?;
     // An answer without a body has nothing to say.
     let bytes = if bytes.is_empty() { "null".into() } else { bytes };
-    let raw: Value = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
-    let read = T::deserialize(&raw).map_err(|error| unreadable(error.to_string()))?;
+    read_as(serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?)
+}
+
+fn read_as<T: DeserializeOwned>(raw: Value) -> Result<Answer<T>, Failure> {
+    let read = T::deserialize(&raw).map_err(|error| unreadable(&error))?;
     Ok(Answer { read, raw })
+}
+
+fn unreadable(error: &serde_json::Error) -> Failure {
+    Failure::failed("the server's answer cannot be read; is it a countersign of another version?")
+        .cause(error.to_string())
+        .hint("countersign status")
 }
 
 /// A problem as the server wrote it, or the best that can be said without one.
 async fn problem(response: Response) -> Failure {
     let status = response.status();
     let bytes = response.bytes().await.unwrap_or_default();
-    let raw: Option<Value> = serde_json::from_slice(&bytes).ok();
+    problem_of(status, serde_json::from_slice(&bytes).ok())
+}
+
+fn problem_of(status: StatusCode, raw: Option<Value>) -> Failure {
     let known = raw.as_ref().and_then(|raw| serde::Deserialize::deserialize(raw).ok());
     match (known, raw) {
         (Some(known), Some(raw)) => Failure::of_problem(&known as &Problem, raw),

@@ -18,6 +18,7 @@ pub(crate) mod inbox;
 pub(crate) mod invocation;
 pub(crate) mod key;
 pub(crate) mod kill_switch;
+pub(crate) mod lines;
 pub(crate) mod link;
 pub(crate) mod login;
 pub(crate) mod man;
@@ -38,6 +39,7 @@ pub(crate) mod space;
 mod status;
 pub(crate) mod token;
 pub(crate) mod user;
+mod wait;
 
 use crate::args::{self, Cli, Command, Global, Paging};
 use crate::client::{Client, Rehearsal};

@@ -34,12 +34,26 @@ pub const CANARY_CHARS_MAX: usize = 200;
 pub const QUARANTINE_SECONDS: u64 = 7 * 24 * 60 * 60;
 /// Params a caller may say the provenance of; more are refused with `invalid_params`.
 pub const PROVENANCE_MAX: usize = 100;
+/// Commands one call may be verified with; more are refused with `invalid_params`.
+pub const COMMANDS_PER_CALL_MAX: usize = 16;
+/// Characters of such a command; a longer one is refused with `invalid_params`.
+pub const COMMAND_CHARS_MAX: usize = 1_000;
 /// Characters of each word of a caller's `context`; more is refused with `invalid_params`.
 pub const CLAIMED_CHARS_MAX: usize = 200;
 /// Invocations a session may start in a minute; the next is refused with `rate_limited` and the time to wait.
 pub const INVOCATIONS_PER_MINUTE_MAX: u32 = 60;
 /// Bytes of a stored result; a larger one is pruned structurally and marked `_truncated`.
 pub const RESULT_STORED_BYTES_MAX: usize = 10 * 1024;
+/// Lines of a running call that are kept for who begins to follow it later; the oldest goes first, and followers are told it was missed.
+pub const PROGRESS_LINES_MAX: usize = 256;
+/// Bytes of them together; the same happens.
+pub const PROGRESS_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of one such line; a longer one is cut between two words.
+pub const PROGRESS_LINE_BYTES_MAX: usize = 2 * 1024;
+/// How long a follower hears nothing before it is told that the line is still open.
+pub const PROGRESS_SILENCE_SECONDS: u64 = 15;
+/// How long one request follows an invocation; then it is asked again, by a token that is looked at again.
+pub const PROGRESS_FOLLOW_SECONDS_MAX: u64 = 5 * 60;
 /// Bytes of stored (redacted) params; larger ones are pruned structurally and marked `_truncated`.
 pub const PARAMS_STORED_BYTES_MAX: usize = 64 * 1024;
 /// How long one call of a source may take unless its definition says less; then it is `failed` or `in_doubt`.

@@ -34,7 +34,7 @@ pub(crate) struct Admitted {
 }
 
 impl Pipeline {
-    pub(crate) async fn admit(&self, request: Request) -> Result<Admitted, Error> {
+    pub(crate) async fn admit(&self, id: InvocationId, request: Request) -> Result<Admitted, Error> {
         let _timed = self.timed(Stage::Admit);
         let session = self.session_for(&request.principal, &request.session, request.intention).await?;
         match self.inner.limiter.admit(&session.id).await {
@@ -44,7 +44,6 @@ impl Pipeline {
         let rules_version = self.ledger().rules_version(&session.org).await?;
         let space = self.space_of(&session).await?;
         let created_at = self.now();
-        let id = InvocationId::new(created_at, self.random_bytes());
         let (part, undoing) = (None, None);
         Ok(Admitted {
             id,

@@ -84,7 +84,7 @@ pub enum Error {
     InvalidParams { action: String, errors: Vec<ParamError> },
     #[error("there is no invocation `{invocation}`")]
     UnknownInvocation { invocation: String },
-    #[error("the idempotency key was used for `{invocation}` with other params")]
+    #[error("the idempotency key was used for `{invocation}` with other params, another scope or other commands")]
     IdempotencyConflict { invocation: InvocationId },
     #[error("`{invocation}` is running under the same idempotency key; retrying is safe")]
     IdempotencyInFlight { invocation: InvocationId },

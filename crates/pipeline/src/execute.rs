@@ -32,7 +32,7 @@ pub(crate) enum Executed {
     /// It may have happened.
     InDoubt(Box<Invocation>),
     /// Another call under the same idempotency key was first.
-    Elsewhere(Taken),
+    Elsewhere(Box<Taken>),
     /// The approval could not be used any more.
     Void(Box<Void>),
     /// A rule changed, or the grant was used up: nothing has happened, and it is decided again.
@@ -82,10 +82,14 @@ impl Pipeline {
             }
         };
         self.label_before(cleared.gated()).await?;
+        self.inner.boards.decided(&invocation.id, rules_version(&cleared));
         let (row, ready) = if needs_intent(&cleared) {
             let ready = self.make_ready(&cleared, &mut invocation, &[]).await?;
             match self.begin(&cleared, &mut invocation).await? {
-                Started::Row(row) => (row, ready),
+                Started::Row(row) => {
+                    self.inner.boards.intended(&invocation.id);
+                    (row, ready)
+                }
                 Started::Not(executed) => return Ok(executed),
                 Started::Undecided => return Ok(Executed::RulesChanged(Box::new(cleared.undecided()))),
             }
@@ -138,6 +142,7 @@ impl Pipeline {
         let PreviewOnly { gated, decision, policy_slice } = *preview;
         let mut invocation = gated.to_invocation(Status::Running, &decision);
         invocation.started_at = Some(self.now());
+        self.inner.boards.decided(&invocation.id, gated.validated.resolved.admitted.rules_version);
         let answer = self.ask_for_preview(&gated, &invocation).await;
         invocation.ended_at = Some(self.now());
         let done = Done::previewed(gated, policy_slice, invocation, answer);
@@ -268,7 +273,7 @@ impl Pipeline {
         Ok(match begun? {
             Begun::Started => Started::Row(Row::Begun),
             Begun::RulesChanged | Begun::GrantSpent => Started::Undecided,
-            Begun::KeyTaken(reservation) => Started::Not(Executed::Elsewhere(Taken::by(invocation, reservation))),
+            Begun::KeyTaken(reservation) => Started::Not(Executed::Elsewhere(Box::new(Taken::by(invocation, reservation)))),
             Begun::Expired => void(Conflict::Expired),
             Begun::Not(_) | Begun::Missing => void(Conflict::Consumed),
         })

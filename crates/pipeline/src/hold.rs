@@ -58,6 +58,7 @@ impl Pipeline {
 
     /// Runs an approved invocation, if everything its approval is bound to is still so.
     pub(crate) async fn resume(&self, approved: Invocation) -> Result<Outcome, Error> {
+        let _telling = self.inner.boards.telling(&approved.id, (&approved).into());
         for _ in 0..DECISIONS_MAX {
             let cleared = match self.derive_again(&approved).await? {
                 Derived::Same(cleared) => cleared,
@@ -250,6 +251,8 @@ pub(crate) fn bound(gated: &Gated, decision: &Decision, policy_slice: Digest, no
         tier: resolved.tier(),
         params: gated.validated.digests.params,
         raw: gated.validated.digests.raw,
+        scope: request.scope.clone(),
+        commands: request.commands.clone(),
         structural: gated.validated.digests.structural,
         textual: gated.validated.digests.textual,
         policy_slice,

@@ -32,6 +32,7 @@ mod explain;
 mod what_if;
 mod survive;
 mod waiters;
+mod progress;
 mod truncate;
 mod stage;
 mod error;
@@ -44,14 +45,15 @@ pub use decide::Standing;
 pub use drift::{DefinitionNow, Reviewed};
 pub use error::{Conflict, Error, ParamError};
 pub use explain::{Explanation, Question, Would};
+pub use progress::{Follower, Next, Told};
 pub use quarantine::{Released, Word};
 pub use reconcile::Settlement;
 pub use request::{Outcome, Ports, Request, Settings};
 pub use what_if::{Fate, Proposal, ProposedModes, Replayed, WhatIf};
 
 use admit::Admitted;
-use countersign_core::Status;
 use countersign_core::limits::DECISIONS_MAX;
+use countersign_core::{InvocationId, Status};
 use decide::{Cleared, Decided};
 use execute::Executed;
 use gate::Gates;
@@ -73,17 +75,22 @@ impl Pipeline {
     ///
     /// The walk goes on when the caller goes away: an effect is never abandoned half-way because a connection closed.
     pub async fn invoke(&self, request: Request) -> Result<Outcome, Error> {
-        let pipeline = self.clone();
-        self.survive(Box::pin(async move { pipeline.walk(request).await })).await
+        self.invoke_as(self.draw_id(), request).await
     }
 
-    async fn walk(&self, request: Request) -> Result<Outcome, Error> {
-        let admitted = self.admit(request).await?;
+    async fn invoke_as(&self, id: InvocationId, request: Request) -> Result<Outcome, Error> {
+        let pipeline = self.clone();
+        self.survive(Box::pin(async move { pipeline.walk(id, request).await })).await
+    }
+
+    async fn walk(&self, id: InvocationId, request: Request) -> Result<Outcome, Error> {
+        let admitted = self.admit(id, request).await?;
         self.walk_from(admitted).await
     }
 
     /// A rule may change between the decision and the intent: then the call is decided again, by the new rules.
     async fn walk_from(&self, mut admitted: Admitted) -> Result<Outcome, Error> {
+        let _telling = self.inner.boards.telling(&admitted.id, (&admitted.session).into());
         for _ in 0..DECISIONS_MAX {
             match self.walk_once(admitted).await? {
                 Walked::Outcome(outcome) => return Ok(outcome),
@@ -133,7 +140,7 @@ impl Pipeline {
             Executed::Done(done) => return self.record(self.verify(*done).await?).await,
             Executed::InDoubt(invocation) => Ok(Outcome::InDoubt(invocation)),
             Executed::Void(void) => self.record_void(void).await,
-            Executed::Elsewhere(taken) => self.attach(taken).await,
+            Executed::Elsewhere(taken) => self.attach(*taken).await,
             Executed::RulesChanged(again) => return Ok(Walked::RulesChanged(again)),
         };
         outcome.map(Walked::Outcome)

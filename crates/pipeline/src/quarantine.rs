@@ -100,8 +100,8 @@ impl Pipeline {
         let first = self.ledger().find_invocation(&by.org, &held.invocation).await?.ok_or_else(unknown)?;
         let asked_by = self.ledger().find_principal(&by.org, &held.principal).await?;
         let asked_by = asked_by.ok_or_else(|| Error::SessionEnded { session: held.session.clone() })?;
-        let mut admitted = self.admit(request_of(&first, asked_by, params)).await?;
-        admitted.id = again;
+        let mut admitted = self.admit(again, request_of(&first, asked_by, params)).await?;
+        let _telling = self.inner.boards.telling(&admitted.id, (&admitted.session).into());
         admitted.released_from = Some(first.id.clone());
         for _ in 0..DECISIONS_MAX {
             match self.walk_once(admitted).await? {

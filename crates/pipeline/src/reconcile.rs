@@ -159,7 +159,7 @@ impl Pipeline {
         let asked_by = asked_by.ok_or_else(|| Error::SessionEnded { session: doubted.session.clone() })?;
         let request = crate::quarantine::request_of(&doubted, asked_by, params);
         self.end_doubt(doubted, Status::Failed, settled, reason).await?;
-        self.walk(request).await
+        self.walk(self.draw_id(), request).await
     }
 
     async fn end_doubt(&self, mut doubted: Invocation, status: Status, settled: SettledBy, reason: String) -> Result<Outcome, Error> {

@@ -160,7 +160,7 @@ impl Pipeline {
             Ok(output) => {
                 let findings = policy::scan_output(&output.value);
                 let mut caught = crate::gate::caught(&findings);
-                let (handed_on, unreadable) = self.take_out_of_answer(&invocation, &output.value).await;
+                let (handed_on, unreadable) = self.take_out_of_answer(&invocation.org, &invocation.space, &output.value).await;
                 caught.extend(unreadable);
                 outputs = Some(outputs_of(&*key, &output.value, !caught.is_empty()));
                 if output.evidence.is_some() {

@@ -4,6 +4,7 @@ use crate::decide::Decided;
 use crate::gate::Gated;
 use crate::stage::Stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
+use countersign_core::effect::Scope;
 use countersign_core::invocation::DeniedBy;
 use countersign_core::ledger::Reservation;
 use countersign_core::limits::IDEMPOTENCY_WAIT_SECONDS;
@@ -24,6 +25,8 @@ pub(crate) struct Taken {
     pub(crate) reservation: Reservation,
     /// What this caller sent: must be what the holder sent.
     pub(crate) raw: Digest,
+    pub(crate) scope: Scope,
+    pub(crate) commands: Vec<String>,
 }
 
 impl Taken {
@@ -35,6 +38,8 @@ impl Taken {
             owner: invocation.owner.clone(),
             reservation,
             raw: invocation.digests.raw,
+            scope: invocation.scope.clone(),
+            commands: invocation.commands.clone(),
         }
     }
 }
@@ -60,9 +65,16 @@ impl Pipeline {
         match self.ledger().find_reservation(&session.org, &session.space, action, key).await? {
             None => Ok(Replay::Fresh(decided)),
             Some(reservation) => {
-                let owner = gated.validated.resolved.admitted.request.principal.owner.clone();
-                let (org, raw) = (session.org.clone(), gated.validated.digests.raw);
-                let taken = Taken { org, session: session.id.clone(), owner, reservation, raw };
+                let request = &gated.validated.resolved.admitted.request;
+                let taken = Taken {
+                    org: session.org.clone(),
+                    session: session.id.clone(),
+                    owner: request.principal.owner.clone(),
+                    reservation,
+                    raw: gated.validated.digests.raw,
+                    scope: request.scope.clone(),
+                    commands: request.commands.clone(),
+                };
                 self.attach(taken).await.map(Replay::Earlier)
             }
         }
@@ -76,7 +88,10 @@ impl Pipeline {
         }
         // One person's agents may share a key across their sessions; nobody reads another's invocation by guessing it.
         let held = self.ledger().find_invocation(&taken.org, holder).await?;
-        if held.is_some_and(|held| held.session != taken.session && (held.owner.is_none() || held.owner != taken.owner)) {
+        let is_anothers = |held: &Invocation| held.session != taken.session && (held.owner.is_none() || held.owner != taken.owner);
+        // An answer that was not bounded or verified like this does not answer this call.
+        let is_other = |held: &Invocation| held.scope != taken.scope || held.commands != taken.commands;
+        if held.is_some_and(|held| is_anothers(&held) || is_other(&held)) {
             return Err(Error::IdempotencyConflict { invocation: holder.clone() });
         }
         let limit = Duration::from_secs(IDEMPOTENCY_WAIT_SECONDS);
@@ -107,7 +122,7 @@ impl Pipeline {
             return conflict(Conflict::TupleMismatch);
         }
         // As it was sent: an approver may have changed the params since.
-        if held.digests.raw != live.raw {
+        if held.digests.raw != live.raw || held.scope != request.scope || held.commands != request.commands {
             return conflict(Conflict::ArgsMismatch);
         }
         if held.digests.structural != live.structural || held.digests.textual != live.textual {

@@ -3,6 +3,7 @@
 use crate::Pipeline;
 use crate::catalogue::Catalogue;
 use crate::policies::Compiled;
+use crate::progress::Boards;
 use crate::stage::Stages;
 use crate::waiters::Waiters;
 use countersign_core::checks::Commands;
@@ -100,6 +101,8 @@ pub struct Settings {
     pub retry_cap_ms: u64,
     /// Questions one source is asked at a time.
     pub calls_per_source_max: usize,
+    /// How long a follower hears nothing before it looks, and is told that the line is still open.
+    pub progress_silence_ms: u64,
 }
 
 impl Default for Settings {
@@ -110,6 +113,7 @@ impl Default for Settings {
             retry_base_ms: limits::RETRY_BASE_MS,
             retry_cap_ms: limits::RETRY_CAP_MS,
             calls_per_source_max: limits::SOURCE_CALLS_MAX,
+            progress_silence_ms: limits::PROGRESS_SILENCE_SECONDS * 1_000,
         }
     }
 }
@@ -128,6 +132,7 @@ pub(crate) struct Inner {
     pub(crate) stages: Stages,
     pub(crate) waiters: Waiters<InvocationId>,
     pub(crate) batch_waiters: Waiters<BatchId>,
+    pub(crate) boards: Boards,
     pub(crate) tasks: TaskTracker,
     /// Set when the server stops: nobody is kept waiting then.
     pub(crate) closing: CancellationToken,
@@ -156,6 +161,7 @@ impl Pipeline {
             stages: Stages::new(),
             waiters: Waiters::default(),
             batch_waiters: Waiters::default(),
+            boards: Boards::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             walking: Mutex::default(),
@@ -191,6 +197,10 @@ impl Pipeline {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.inner.clock.now()
+    }
+
+    pub(crate) fn draw_id(&self) -> InvocationId {
+        InvocationId::new(self.now(), self.random_bytes())
     }
 
     pub(crate) fn random_bytes<const N: usize>(&self) -> [u8; N] {

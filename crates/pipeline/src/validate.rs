@@ -11,6 +11,9 @@ use countersign_core::{Digest, json, limits};
 use serde_json::Value;
 use std::sync::Arc;
 
+/// How much of a command stands in the message that refuses it.
+const COMMAND_SHOWN_CHARS: usize = 80;
+
 /// A call whose params fit, with its digests.
 pub(crate) struct Validated {
     pub(crate) resolved: Resolved,
@@ -38,13 +41,23 @@ impl Pipeline {
     /// A command that would not be run is refused before the effect, not after it.
     fn refused_commands(&self, resolved: &Resolved) -> Vec<ParamError> {
         let request = &resolved.admitted.request;
+        let pointer = "/verification/commands";
+        if request.commands.len() > limits::COMMANDS_PER_CALL_MAX {
+            let message = format!("names more than {} commands", limits::COMMANDS_PER_CALL_MAX);
+            return vec![ParamError { pointer: pointer.to_owned(), message }];
+        }
         let refusal = |command: &String| match &self.inner.commands {
+            _ if command.chars().count() > limits::COMMAND_CHARS_MAX => {
+                Some(format!("it is longer than {} characters", limits::COMMAND_CHARS_MAX))
+            }
+            _ if command.chars().any(char::is_control) => Some("it must be one line of plain words".to_owned()),
             Some(commands) => commands.refusal(command, &request.scope),
             None => Some("this server runs no commands".to_owned()),
         };
         let refused = request.commands.iter().enumerate().filter_map(|(position, command)| {
             let why = refusal(command)?;
-            Some(ParamError { pointer: format!("/verification/commands/{position}"), message: format!("the command is refused: {why}") })
+            let shown: String = policy::redact_text(command).chars().take(COMMAND_SHOWN_CHARS).flat_map(char::escape_debug).collect();
+            Some(ParamError { pointer: format!("{pointer}/{position}"), message: format!("the command `{shown}` is refused: {why}") })
         });
         refused.collect()
     }

@@ -6,6 +6,7 @@ use crate::digest::{
 };
 use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
 use countersign_core::decision::Lock;
+use countersign_core::effect::Scope;
 use countersign_core::ledger::{ModeRow, ModeRows};
 use countersign_core::{
     Action, ActionId, AutomationId, Band, Digest, Mode, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId, json as strict,
@@ -240,6 +241,8 @@ fn bound() -> Bound {
         tier: Tier::R2,
         params: Digest::new([5; 32]),
         raw: Digest::new([6; 32]),
+        scope: Scope { allowed_dirs: vec!["src".to_owned()], ..Scope::default() },
+        commands: vec!["true".to_owned()],
         structural: Digest::new([7; 32]),
         textual: Digest::new([8; 32]),
         policy_slice: Digest::new([9; 32]),
@@ -270,6 +273,8 @@ fn changes() -> Vec<Change> {
         ("tier", |bound| bound.tier = Tier::R1, Mismatch::Policy),
         ("params", |bound| bound.params = OTHER, Mismatch::Args),
         ("raw", |bound| bound.raw = OTHER, Mismatch::Args),
+        ("scope", |bound| bound.scope.forbidden_files.push("src/secret".to_owned()), Mismatch::Args),
+        ("commands", |bound| bound.commands.clear(), Mismatch::Args),
         ("structural", |bound| bound.structural = OTHER, Mismatch::Definition),
         ("textual", |bound| bound.textual = OTHER, Mismatch::Definition),
         ("policy_slice", |bound| bound.policy_slice = OTHER, Mismatch::Policy),
@@ -283,12 +288,13 @@ fn changes() -> Vec<Change> {
 #[test]
 fn a_binding_is_the_digest_of_its_name_and_its_canonical_facts() {
     let facts = concat!(
-        r#"countersign/binding/v1{"action":"files.write_text","automation_run":null,"connection":null,"connection_version":null,"#,
+        r#"countersign/binding/v1{"action":"files.write_text","automation_run":null,"commands":["true"],"connection":null,"connection_version":null,"#,
         r#""expires_at":"2025-11-15T00:00:00.120000Z","modes_version":"3","#,
         r#""nonce":"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a","org":"ORG","owner":"OWNER","#,
         r#""params":"0505050505050505050505050505050505050505050505050505050505050505","#,
         r#""policy_slice":"0909090909090909090909090909090909090909090909090909090909090909","principal":"agent:SESSION","#,
-        r#""profile":"in_process","raw":"0606060606060606060606060606060606060606060606060606060606060606","session":"SESSION","#,
+        r#""profile":"in_process","raw":"0606060606060606060606060606060606060606060606060606060606060606","#,
+        r#""scope":{"allowed_dirs":["src"],"allowed_files":[],"forbidden_files":[]},"session":"SESSION","#,
         r#""source":"files","space":"SPACE","structural":"0707070707070707070707070707070707070707070707070707070707070707","#,
         r#""textual":"0808080808080808080808080808080808080808080808080808080808080808","tier":"R2"}"#,
     );
@@ -299,6 +305,15 @@ fn a_binding_is_the_digest_of_its_name_and_its_canonical_facts() {
         .replace("SESSION", bound.session.as_str())
         .replace("SPACE", bound.space.as_str());
     assert_eq!(binding(&bound), sha256(&facts));
+}
+
+/// What is held today must still be what was held before calls had these.
+#[test]
+fn a_call_without_scope_or_commands_is_bound_as_if_there_were_none() {
+    let bound = Bound { scope: Scope::default(), commands: Vec::new(), ..bound() };
+    let kept = serde_json::to_value(&bound).unwrap();
+    assert!(kept.get("scope").is_none() && kept.get("commands").is_none(), "{kept}");
+    assert_eq!(serde_json::from_value::<Bound>(kept).unwrap(), bound);
 }
 
 #[test]
@@ -345,7 +360,7 @@ fn versions_that_are_one_number_in_canonical_json_are_two_bindings() {
 proptest! {
     #[test]
     fn of_several_changes_the_first_group_is_always_told_and_equal_facts_are_never_a_conflict(
-        picks in prop::collection::vec(any::<bool>(), 20),
+        picks in prop::collection::vec(any::<bool>(), 22),
     ) {
         let held = bound();
         let mut live = held.clone();

@@ -18,7 +18,7 @@ fn is_steering(character: char) -> bool {
         || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Cuts a stream into lines as it arrives. A line without an end is handed out in pieces.
+/// Cuts a stream into lines as it arrives. A line without an end is handed out in pieces, between two words where it has any.
 #[derive(Default)]
 pub(crate) struct Lines {
     rest: Vec<u8>,
@@ -30,8 +30,14 @@ const LINE_BYTES_MAX: usize = 4096;
 impl Lines {
     pub(crate) fn push(&mut self, bytes: &[u8], each: &mut dyn FnMut(&str)) {
         for byte in bytes {
-            if *byte == b'\n' || self.rest.len() == LINE_BYTES_MAX {
+            if *byte == b'\n' {
                 self.end(each);
+            } else if self.rest.len() == LINE_BYTES_MAX {
+                // Whoever looks for secrets in a piece would not know half of one.
+                let words = self.rest.iter().rposition(u8::is_ascii_whitespace).map_or(LINE_BYTES_MAX, |space| space + 1);
+                let next = self.rest.split_off(words);
+                self.end(each);
+                self.rest = next;
             }
             if *byte != b'\n' {
                 self.rest.push(*byte);
@@ -87,5 +93,13 @@ mod tests {
         let mut sizes = vec![];
         Lines::default().push(&vec![b'a'; 3 * LINE_BYTES_MAX], &mut |line| sizes.push(line.len()));
         assert_eq!(sizes, [LINE_BYTES_MAX, LINE_BYTES_MAX]);
+    }
+
+    #[test]
+    fn a_long_line_is_parted_between_two_words() {
+        let mut pieces = vec![];
+        let words = format!("{} {}\n", "a".repeat(LINE_BYTES_MAX - 4), "b".repeat(10));
+        Lines::default().push(words.as_bytes(), &mut |line| pieces.push(line.to_owned()));
+        assert_eq!(pieces, [format!("{} ", "a".repeat(LINE_BYTES_MAX - 4)), "b".repeat(10)]);
     }
 }

@@ -197,8 +197,8 @@ async fn packages(
     let may_run_code = config.allow_plugin_code_execution;
     let opened = tokio::task::spawn_blocking(move || if may_run_code { SandboxJail::open() } else { SandboxJail::closed() }).await;
     let jail = Arc::new(opened.map_err(|error| Error::Source(error.to_string()))?);
-    let commands: Arc<dyn Commands> =
-        Arc::new(CommandRunner::new(config.command_allowlist.clone(), Arc::clone(&jail) as Arc<dyn Jail>, place.folder().to_owned()));
+    let (allowed, confines) = (config.command_allowlist.clone(), Arc::clone(&jail) as Arc<dyn Jail>);
+    let commands: Arc<dyn Commands> = Arc::new(CommandRunner::new(allowed, confines, place.folder().to_owned(), may_run_code));
     let opened = Packages::open(PackagesConfig {
         folder: data.packages(),
         place: Arc::clone(place),

@@ -22,6 +22,7 @@ mod packages;
 mod pages;
 mod policies;
 mod problem;
+mod progress;
 mod quarantines;
 mod receipts;
 mod reviews;
@@ -45,6 +46,7 @@ use utoipa_axum::routes;
 #[openapi(
     info(title = "Countersign", description = "The action control plane for AI agents.", license(name = "Apache-2.0", identifier = "Apache-2.0")),
     modifiers(&BearerToken),
+    components(schemas(api::invocation::ProgressEvent, api::invocation::MissedEvent, api::invocation::EndEvent)),
     security(("token" = []))
 )]
 struct Document;
@@ -81,6 +83,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(actions::guide))
         .routes(routes!(invocations::list))
         .routes(routes!(invocations::show))
+        .routes(routes!(progress::follow))
         .routes(routes!(invocations::approve))
         .routes(routes!(invocations::deny))
         .routes(routes!(invocations::approve_many))

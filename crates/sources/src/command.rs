@@ -56,12 +56,13 @@ pub struct CommandRunner {
     allowed: Vec<AllowedCommand>,
     jail: Arc<dyn Jail>,
     workspace: PathBuf,
+    may_run_code: bool,
     programs: Programs,
 }
 
 impl CommandRunner {
-    pub fn new(allowed: Vec<AllowedCommand>, jail: Arc<dyn Jail>, workspace: PathBuf) -> Self {
-        Self { allowed, jail, workspace, programs: Programs::default() }
+    pub fn new(allowed: Vec<AllowedCommand>, jail: Arc<dyn Jail>, workspace: PathBuf, may_run_code: bool) -> Self {
+        Self { allowed, jail, workspace, may_run_code, programs: Programs::default() }
     }
 
     /// The words to run, program first, where the list has them.
@@ -70,7 +71,7 @@ impl CommandRunner {
             return Err("it holds what a shell would take apart, and there is no shell".to_owned());
         }
         let words: Vec<_> = command.split(' ').filter(|word| !word.is_empty()).collect();
-        let mut why = "it is not on the allowlist".to_owned();
+        let mut why = "it is not on the allowlist; an operator puts it there with `command_allowlist`".to_owned();
         for AllowedCommand(allowed) in &self.allowed {
             if allowed.len() != words.len() {
                 continue;
@@ -140,6 +141,9 @@ fn fit(allowed: &Word, word: &str, scope: &Scope) -> Result<Option<String>, Stri
 
 impl Commands for CommandRunner {
     fn refusal(&self, command: &str, scope: &Scope) -> Option<String> {
+        if !self.may_run_code {
+            return Some("this server runs no code; an operator lets it with `allow_plugin_code_execution = true`".to_owned());
+        }
         self.argv(command, scope).err()
     }
 
@@ -163,7 +167,7 @@ mod tests {
 
     fn runner(allowed: &[&str]) -> CommandRunner {
         let allowed = allowed.iter().map(|text| text.parse().unwrap()).collect();
-        CommandRunner::new(allowed, Arc::new(NoJail), "/nowhere".into())
+        CommandRunner::new(allowed, Arc::new(NoJail), "/nowhere".into(), true)
     }
 
     #[test]
@@ -193,6 +197,13 @@ mod tests {
         ] {
             assert!(runner.refusal(refused, &scope).is_some(), "`{refused}` was let through");
         }
+    }
+
+    #[test]
+    fn a_server_that_runs_no_code_says_so_before_anything_happens() {
+        let runner = CommandRunner { may_run_code: false, ..runner(&["true"]) };
+        let refusal = runner.refusal("true", &Scope::default());
+        assert!(refusal.is_some_and(|why| why.contains("`allow_plugin_code_execution = true`")));
     }
 
     #[test]

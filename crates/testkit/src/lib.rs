@@ -1,4 +1,4 @@
-//! What tests share: a clock that stands still, randomness that repeats, throw-away databases, a network that can be cut and a source
+//! What tests share: a clock that stands still, randomness that repeats, throw-away databases, a network that can be cut, commands and a source
 //! that obeys.
 //! Only ever a dev-dependency. A broken test set-up panics with the sentence that mends it.
 //! The tests of this crate hold the whole workspace to its architecture: see `tests/it/`.
@@ -6,6 +6,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot be set up fails at once, and says why")]
 
 pub mod clock;
+pub mod commands;
 pub mod postgres;
 pub mod proxy;
 pub mod random;
@@ -13,6 +14,7 @@ pub mod redis;
 pub mod source;
 
 pub use clock::FixedClock;
+pub use commands::FakeCommands;
 pub use random::SeededRandom;
 pub use source::FakeSource;
 

@@ -1,6 +1,6 @@
 //! Actions: what can be done, how, and doing it.
 
-pub(super) mod invoke;
+mod invoke;
 pub(super) mod meant;
 pub(super) mod params;
 mod review;

@@ -1,8 +1,8 @@
 //! Batches: several actions in one request, together or each for itself.
 
-use super::action::invoke::Patience;
 use super::action::{params, session};
 use super::more;
+use super::wait::Patience;
 use crate::args::Paging;
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};

@@ -1,5 +1,7 @@
 //! Invocations: what was asked for, and what became of it.
 
+use super::lines::Lines;
+use super::wait::{Patience, Wait, ended, still_waiting, wait};
 use super::{more, outcome, people::People, show::Show};
 use crate::args::{Agreed, Paging};
 use crate::client::{Answer, Client};
@@ -22,6 +24,18 @@ pub(crate) enum Invocation {
     /// One invocation, as `countersign show`
     #[command(before_help = super::show::EXAMPLES)]
     Show(Show),
+    /// Wait for an invocation, and show what it prints meanwhile
+    #[command(before_help = "Examples:
+  countersign invocation watch inv_…
+  countersign invocation watch inv_… --wait 10m --quiet")]
+    Watch {
+        id: String,
+        /// How long to wait, such as 10m; until it has ended when absent
+        #[arg(long, value_name = "TIME", value_parser = Patience::parse)]
+        wait: Option<Patience>,
+        #[command(flatten)]
+        lines: Lines,
+    },
     /// Take back what an invocation did, as a call of its own
     #[command(before_help = "Examples:
   countersign invocation revert inv_…
@@ -91,10 +105,22 @@ impl Invocation {
         match self {
             Self::List(list) => list.run(client, terminal).await,
             Self::Show(show) => show.run(client, terminal).await,
+            Self::Watch { id, wait, lines } => watch(&id, wait.unwrap_or(Patience::UntilDecided), lines, client, terminal).await,
             Self::Revert { id, reason, agreed } => revert(&id, reason, agreed, client, terminal).await,
             Self::Settle { id, settlement, reason, agreed } => settle(&id, settlement, reason, agreed, client, terminal).await,
         }
     }
+}
+
+/// What invoking it would have shown, for whoever comes later.
+async fn watch(id: &str, patience: Patience, lines: Lines, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let path = ["invocations", id];
+    let mut last = client.get::<InvokeResponse>(&path, &[]).await?;
+    if !outcome::is_settled(&last.read.invocation) {
+        let shows_lines = lines.are_followed(terminal);
+        last = wait(last, &Wait { client, path: &path, patience, shows_lines }, terminal).await?;
+    }
+    if outcome::is_settled(&last.read.invocation) { ended(&last, terminal) } else { still_waiting(&last, terminal) }
 }
 
 async fn revert(id: &str, reason: Option<String>, agreed: Agreed, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {

@@ -84,3 +84,58 @@ fn what_is_in_doubt_is_settled_by_a_person() {
     }
     owner.run(&["receipt", "verify"]).ok();
 }
+
+#[test]
+fn a_call_is_verified_with_commands_an_operator_allowed() {
+    let code = ("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true");
+    let server = Server::start_with(&[code, ("COUNTERSIGN_COMMAND_ALLOWLIST", "node --check {file}")]);
+    let owner = server.owner();
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    let write = |text: &str, command: &str, more: &[&str]| {
+        let text = format!("text={text}");
+        let arguments = ["action", "invoke", "files.write_text", "path=src/a.js", &text, "--verify-with", command];
+        owner.run(&[&arguments[..], more].concat())
+    };
+    let file = server.workspace().join("src/a.js");
+    // Nothing happens where a command would not be run, and the command and the setting are named.
+    for (command, more) in [
+        ("npm test", &[][..]),
+        ("node --check ../a.js", &[]),
+        ("node --check src/a.js", &["--except", "src"]),
+        ("npm test", &["--dry-run"]),
+    ] {
+        let refused = write("let a = 1;", command, more).exits(8);
+        assert!(refused.stderr.contains(&format!("the command `{command}` is refused")), "{refused:?}");
+    }
+    let refused = write("let a = 1;", "npm test", &[]).exits(8);
+    assert!(refused.stderr.contains("`command_allowlist`"), "{refused:?}");
+    assert!(!file.exists());
+
+    write("let a = 1;", "node --check src/a.js", &[]).ok();
+    let reverted = write("let a = ;", "node --check src/a.js", &[]);
+    assert!(reverted.code != 0 && reverted.stderr.contains("check `node --check src/a.js`"), "{reverted:?}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "let a = 1;");
+    let id = owner.run(&["invocation", "list", "--status", "reverted", "-o", "name"]).ok().stdout.trim().to_owned();
+    let shown = owner.run(&["show", &id]).ok().stdout;
+    assert!(shown.contains("VERIFIED WITH") && shown.contains("ROLLBACK") && shown.contains("taken back"), "{shown}");
+    owner.run(&["receipt", "verify"]).ok();
+
+    // What an approver sees of one that waits is what will be run.
+    owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
+    let held = write("let a = 2;", "node --check src/a.js", &["--within", "src", "--except", "src/b", "--no-wait"]).exits(6);
+    let shown = owner.run(&["show", held.stdout.trim()]).ok().stdout;
+    assert!(shown.contains("VERIFIED WITH") && shown.contains("src and nothing else, except src/b"), "{shown}");
+    owner.run(&["approve", held.stdout.trim()]).ok();
+    let ended = owner.run(&["invocation", "show", held.stdout.trim(), "--json"]).ok().json();
+    assert!(ended["checks"].to_string().contains(r#"{"name":"node --check src/a.js","ok":true}"#), "{ended:#}");
+}
+
+#[test]
+fn a_server_that_runs_no_code_verifies_with_no_command_and_says_so_first() {
+    let server = Server::start_with(&[("COUNTERSIGN_COMMAND_ALLOWLIST", "true")]);
+    let owner = server.owner();
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    let refused = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--verify-with", "true"]).exits(8);
+    assert!(refused.stderr.contains("`allow_plugin_code_execution = true`"), "{refused:?}");
+    assert!(!server.workspace().join("a").exists());
+}

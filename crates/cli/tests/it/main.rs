@@ -20,6 +20,7 @@ mod package_programs;
 mod packages;
 mod permission;
 mod policies;
+mod progress;
 mod prompts;
 mod receipts;
 mod rehearsal;

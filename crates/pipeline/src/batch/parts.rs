@@ -165,6 +165,7 @@ impl Pipeline {
             None => {}
         }
         let mut admitted = self.admit_part(batch, index, principal, request, Counted::Before).await?;
+        let _telling = self.inner.boards.telling(&admitted.id, (&admitted.session).into());
         for _ in 0..DECISIONS_MAX {
             let walked = match self.reach(admitted).await? {
                 Reached::Stopped(walked) => walked,

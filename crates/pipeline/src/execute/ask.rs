@@ -32,7 +32,7 @@ impl<'a> Subject<'a> {
         Self { source: &*resolved.source, definition: &resolved.definition, params: &resolved.admitted.request.params, invocation }
     }
 
-    fn context(&self) -> CallContext {
+    fn context(&self, pipeline: &Pipeline) -> CallContext {
         let Invocation { org, space, session, id, attempts, evidence, scope, bounds, trace_id, .. } = self.invocation;
         CallContext {
             org: org.clone(),
@@ -44,7 +44,7 @@ impl<'a> Subject<'a> {
             prepared: evidence.clone(),
             failed_checks: Vec::new(),
             scope: scope.clone(),
-            progress: None,
+            progress: pipeline.inner.boards.teller(id),
             meter: self.invocation.meter.clone(),
             code: self.definition.action.package_sha256,
             trace_id: trace_id.clone(),
@@ -61,38 +61,38 @@ impl Pipeline {
         failed: &[Check],
     ) -> Result<Option<Value>, Error> {
         let subject = Subject::of(cleared.gated(), invocation);
-        let context = CallContext { prepared: None, failed_checks: failed.to_vec(), ..subject.context() };
+        let context = CallContext { prepared: None, failed_checks: failed.to_vec(), ..subject.context(self) };
         self.bounded(&subject, &context, subject.source.prepare(&context, &subject.definition.action.id, subject.params)).await
     }
 
     /// The effect. Takes what was cleared, and nothing else.
     pub(super) async fn ask_to_call(&self, cleared: &Cleared, invocation: &Invocation, failed: &[Check]) -> Result<Output, Error> {
         let subject = Subject::of(cleared.gated(), invocation);
-        let context = CallContext { failed_checks: failed.to_vec(), ..subject.context() };
+        let context = CallContext { failed_checks: failed.to_vec(), ..subject.context(self) };
         self.bounded(&subject, &context, subject.source.call(&context, &subject.definition.action.id, subject.params)).await
     }
 
     pub(super) async fn ask_for_preview(&self, gated: &Gated, invocation: &Invocation) -> Result<Output, Error> {
         let subject = Subject::of(gated, invocation);
-        let context = subject.context();
+        let context = subject.context(self);
         self.bounded(&subject, &context, subject.source.preview(&context, &subject.definition.action.id, subject.params)).await
     }
 
     /// Looks whether the effect is as it should be.
     pub(crate) async fn ask_to_verify(&self, subject: Subject<'_>, output: &Output) -> Result<Vec<Check>, Error> {
-        let context = subject.context();
+        let context = subject.context(self);
         self.bounded(&subject, &context, subject.source.verify(&context, &subject.definition.action.id, subject.params, output)).await
     }
 
     /// Takes the effect back. What was cleared to happen may always be undone; undoing it on demand is cleared as a call of its own.
     pub(crate) async fn ask_to_revert(&self, subject: Subject<'_>, evidence: &Value) -> Result<Output, Error> {
-        let context = subject.context();
+        let context = subject.context(self);
         self.bounded(&subject, &context, subject.source.revert(&context, &subject.definition.action.id, evidence)).await
     }
 
     /// Finds out what became of an effect nobody saw the end of.
     pub(crate) async fn ask_to_reconcile(&self, subject: Subject<'_>) -> Result<Reconciled, Error> {
-        let context = subject.context();
+        let context = subject.context(self);
         self.bounded(&subject, &context, subject.source.reconcile(&context, &subject.definition.action.id, subject.params)).await
     }
 
@@ -111,7 +111,7 @@ impl Pipeline {
     pub(crate) async fn ask_to_run_commands(&self, subject: Subject<'_>) -> Vec<Check> {
         let mut checks = Vec::new();
         for command in &subject.invocation.commands {
-            let context = subject.context();
+            let context = subject.context(self);
             let ran = match &self.inner.commands {
                 Some(commands) => {
                     let asked = async { Ok(commands.run(&context, command).await) };

@@ -11,7 +11,7 @@ use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use countersign_core::invocation::{Failure, TakenOut};
 use countersign_core::quarantine::Caught;
 use countersign_core::session::Kind;
-use countersign_core::{Invocation, Space};
+use countersign_core::{OrgId, Space, SpaceId};
 use policy::{Outgoing, Redaction};
 use serde_json::{Value, json};
 
@@ -58,12 +58,12 @@ impl Pipeline {
 
     /// What a source answered, as far as it may be kept and handed on from a space; and where that cannot be said.
     /// It never fails: the effect has happened, and what cannot be looked at is withheld.
-    pub(crate) async fn take_out_of_answer(&self, invocation: &Invocation, answer: &Value) -> (Value, Vec<Caught>) {
-        let space = self.ledger().find_space(&invocation.org, &invocation.space).await;
+    pub(crate) async fn take_out_of_answer(&self, org: &OrgId, id: &SpaceId, answer: &Value) -> (Value, Vec<Caught>) {
+        let space = self.ledger().find_space(org, id).await;
         let rules = match &space {
             Ok(Some(space)) if space.redaction.kinds.is_empty() => return (answer.clone(), Vec::new()),
             Ok(Some(space)) => rules_of(space),
-            Ok(None) => Err(Error::Internal { message: format!("space `{}` is gone", invocation.space) }),
+            Ok(None) => Err(Error::Internal { message: format!("space `{id}` is gone") }),
             Err(error) => Err(Error::Store(error.clone())),
         };
         let looked = match rules {
@@ -76,7 +76,7 @@ impl Pipeline {
                 (outgoing.value, caught)
             }
             Err(error) => {
-                tracing::error!(%error, invocation = %invocation.id, "an answer could not be redacted; it is withheld");
+                tracing::error!(%error, space = %id, "an answer could not be redacted; it is withheld");
                 (Value::Null, vec![unreadable(String::new())])
             }
         }

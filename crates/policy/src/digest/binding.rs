@@ -1,5 +1,6 @@
 //! What an approval is bound to. It is derived once when a call is held and again, from live facts, when it is dispatched.
 
+use countersign_core::effect::Scope;
 use countersign_core::{ActionId, Digest, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,12 @@ pub struct Bound {
     pub params: Digest,
     /// HMAC of the canonical params as sent.
     pub raw: Digest,
+    /// Where the caller wants it to act at most.
+    #[serde(default, skip_serializing_if = "Scope::is_unbounded")]
+    pub scope: Scope,
+    /// The commands that have to succeed after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
     pub structural: Digest,
     pub textual: Digest,
     pub policy_slice: Digest,
@@ -41,7 +48,7 @@ pub fn binding(bound: &Bound) -> Digest {
 /// Which group of facts differs; the wire names the conflict after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mismatch {
-    /// The params are not the approved ones.
+    /// The params, where it may act or what it is verified with are not what was approved.
     Args,
     /// The action is not defined as it was.
     Definition,
@@ -82,7 +89,8 @@ pub fn mismatch(held: &Bound, live: &Bound) -> Option<Mismatch> {
     }
 }
 
-type Groups<'a> = ([&'a Digest; 2], [&'a Digest; 2], (&'a Digest, Option<i64>, Tier), Tuple<'a>);
+type Groups<'a> = (Args<'a>, [&'a Digest; 2], (&'a Digest, Option<i64>, Tier), Tuple<'a>);
+type Args<'a> = ([&'a Digest; 2], &'a Scope, &'a [String]);
 
 #[derive(PartialEq)]
 struct Tuple<'a> {
@@ -117,6 +125,8 @@ fn groups(bound: &Bound) -> Groups<'_> {
         tier,
         params,
         raw,
+        scope,
+        commands,
         structural,
         textual,
         policy_slice,
@@ -140,7 +150,7 @@ fn groups(bound: &Bound) -> Groups<'_> {
         nonce,
         expires_at: *expires_at,
     };
-    ([params, raw], [structural, textual], (policy_slice, *modes_version, *tier), tuple)
+    (([params, raw], scope, commands), [structural, textual], (policy_slice, *modes_version, *tier), tuple)
 }
 
 /// A version as text: canonical numbers are exact only up to 2^53, and two versions must never look like one.

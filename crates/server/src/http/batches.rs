@@ -131,7 +131,7 @@ fn part(body: PartRequest) -> countersign_core::batch::PartRequest {
         reason: body.reason,
         scope: body.scope.map(Scope::from).unwrap_or_default(),
         bounds: Bounds::default(),
-        commands: Vec::new(),
+        commands: body.verification.unwrap_or_default().commands,
         claimed: body.context.map(|context| Claimed { time: context.time, device: context.device, actor: context.actor, subject: None }),
         provenance: body.provenance.into_iter().map(|(pointer, name)| (pointer, label_word(name).to_owned())).collect(),
     }

@@ -4,6 +4,7 @@ use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
 use super::page::{Asked, PageQuery, WaitQuery, page_request, seconds_of};
 use super::problem::Refusal;
+use super::progress;
 use super::receipts::entry_view;
 use crate::App;
 use api::invocation::{
@@ -15,27 +16,31 @@ use api::receipt::EntryView;
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::action::Class;
 use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX, REASON_CHARS_MAX};
 use countersign_core::principal::Permission;
-use countersign_core::{ActionId, Digest, Invocation, InvocationId, PrincipalId, SessionId, Status};
+use countersign_core::{ActionId, Digest, Invocation, InvocationId, OrgId, PrincipalId, SessionId, Status};
 use pipeline::{BeyondAsked, GrantFor, Outcome, Request, Settlement, Yes};
 use policy::scan::Label;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use store::InvocationFilter;
+use tracing::Instrument;
 use utoipa::IntoParams;
 
 /// Performs an action, or holds it for a person.
+///
+/// With `accept: text/event-stream` the answer is a stream of what the call prints, as at `…/invocations/{invocation}/progress`, and its
+/// last event is `invocation` or `problem`, with what would have been the answer.
 #[utoipa::path(operation_id = "invocations_invoke", post, path = "/api/v1/sessions/{session}/actions/invoke", tag = "invocations", params(("session" = String, Path), WaitQuery),
     request_body = InvokeRequest,
     responses(
-        (status = 200, description = "It succeeded.", body = InvokeResponse),
+        (status = 200, description = "It succeeded; or events.", content((InvokeResponse = "application/json"), (String = "text/event-stream"))),
         (status = 202, description = "It waits for a person.", body = InvokeResponse),
         (status = 403, description = "It was denied; the problem carries the invocation.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "It conflicts with an earlier call, or its effect is in doubt.", body = Problem, content_type = "application/problem+json"),
@@ -48,6 +53,7 @@ pub(super) async fn invoke(
     caller: Caller,
     Path(session): Path<String>,
     Asked(wait): Asked<WaitQuery>,
+    headers: HeaderMap,
     Strict(body): Strict<InvokeRequest>,
 ) -> Result<Response, Refusal> {
     let unknown = || Refusal::new(Code::UnknownSession, "there is no such session").hint("create one with `countersign session create`");
@@ -55,39 +61,41 @@ pub(super) async fn invoke(
     let approval_ref = body.approval_ref.as_deref().map(parse_id).transpose()?;
     let limit = wait.duration()?;
     let org = caller.principal.org.clone();
-    let outcome = app
-        .pipeline()
-        .invoke(Request {
-            principal: caller.principal,
-            session,
-            action: body.action,
-            params: body.params,
-            idempotency_key: body.idempotency_key,
-            approval_ref,
-            intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
-            reason: body.reason,
-            claimed: body.context.map(|context| Claimed {
-                time: context.time,
-                device: context.device,
-                actor: context.actor,
-                subject: None,
-            }),
-            provenance: labels(body.provenance),
-            reverses: None,
-            scope: body.scope.map(Scope::from).unwrap_or_default(),
-            bounds: Bounds::default(),
-            commands: Vec::new(),
-            trace_id: caller.trace_id,
-        })
-        .await?;
+    let trace_id = caller.trace_id.clone();
+    let request = Request {
+        principal: caller.principal,
+        session,
+        action: body.action,
+        params: body.params,
+        idempotency_key: body.idempotency_key,
+        approval_ref,
+        intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
+        reason: body.reason,
+        claimed: body.context.map(|context| Claimed { time: context.time, device: context.device, actor: context.actor, subject: None }),
+        provenance: labels(body.provenance),
+        reverses: None,
+        scope: body.scope.map(Scope::from).unwrap_or_default(),
+        bounds: Bounds::default(),
+        commands: body.verification.unwrap_or_default().commands,
+        trace_id: caller.trace_id,
+    };
+    if !progress::is_wanted(&headers) {
+        let outcome = app.pipeline().invoke(request).await?;
+        return answer(waited(&app, &org, outcome, limit).await?);
+    }
+    let (follower, walk) = app.pipeline().invoke_followed(request);
+    let walk = async move { answered(waited(&app, &org, walk.await?, limit).await?) };
+    Ok(progress::told(follower, walk.in_current_span(), trace_id))
+}
+
+/// The caller holds the line: the answer is what became of it, or that it still waits.
+async fn waited(app: &App, org: &OrgId, outcome: Outcome, limit: Duration) -> Result<Outcome, Refusal> {
     if let Outcome::Pending(invocation) = &outcome
         && !limit.is_zero()
     {
-        // The caller holds the line: the answer is what became of it, or that it still waits.
-        let invocation = app.pipeline().watch(&org, &invocation.id, limit).await?;
-        return answer(as_outcome(invocation));
+        return Ok(as_outcome(app.pipeline().watch(org, &invocation.id, limit).await?));
     }
-    answer(outcome)
+    Ok(outcome)
 }
 
 /// Invocations of one session, newest first.
@@ -254,12 +262,7 @@ pub(super) async fn revert(
     let found = readable(&app, &caller, &invocation).await?;
     let limit = wait.duration()?;
     let outcome = app.pipeline().revert(&caller.principal, &found.id, body.reason, caller.trace_id.clone()).await?;
-    if let Outcome::Pending(held) = &outcome
-        && !limit.is_zero()
-    {
-        return answer(as_outcome(app.pipeline().watch(&found.org, &held.id, limit).await?));
-    }
-    answer(outcome)
+    answer(waited(&app, &found.org, outcome, limit).await?)
 }
 
 /// Says how an effect in doubt ended, or has the call made again.
@@ -440,7 +443,7 @@ async fn to_answer(app: &App, session: &countersign_core::Session, text: &str) -
 }
 
 /// The invocation, if the caller may read it.
-async fn readable(app: &App, caller: &Caller, text: &str) -> Result<Invocation, Refusal> {
+pub(super) async fn readable(app: &App, caller: &Caller, text: &str) -> Result<Invocation, Refusal> {
     let id = parse_id(text)?;
     let found = app.store().find_invocation(&caller.principal.org, &id).await?;
     let readable = |found: &Invocation| {
@@ -500,6 +503,11 @@ fn as_outcome(invocation: Invocation) -> Outcome {
 
 /// The status codes of seed's contract: 200 with the result, 202 while it waits, 403 and 502 with the invocation in the problem.
 pub(super) fn answer(outcome: Outcome) -> Result<Response, Refusal> {
+    let (status, body) = answered(outcome)?;
+    written(status, &body)
+}
+
+fn answered(outcome: Outcome) -> progress::Answered {
     let (invocation, result, replayed) = match outcome {
         Outcome::Pending(invocation) => {
             let message = match invocation.approvals.len() {
@@ -507,7 +515,7 @@ pub(super) fn answer(outcome: Outcome) -> Result<Response, Refusal> {
                 people => format!("`{}` waits for more people; {people} said yes", invocation.id),
             };
             let body = InvokeResponse { invocation: (*invocation).into(), result: None, message: Some(message), replayed: false };
-            return written(StatusCode::ACCEPTED, &body);
+            return Ok((StatusCode::ACCEPTED, body));
         }
         Outcome::InDoubt(invocation) => {
             let why = invocation.failure.as_ref().map_or("", |failure| failure.message.as_str());
@@ -523,10 +531,7 @@ pub(super) fn answer(outcome: Outcome) -> Result<Response, Refusal> {
         }
     };
     match invocation.status {
-        Status::Succeeded => {
-            let body = InvokeResponse { invocation: (*invocation).into(), result, message: None, replayed };
-            written(StatusCode::OK, &body)
-        }
+        Status::Succeeded => Ok((StatusCode::OK, InvokeResponse { invocation: (*invocation).into(), result, message: None, replayed })),
         Status::Denied | Status::Quarantined => Err(Refusal::denied(*invocation)),
         Status::Expired => Err(Refusal::ended(Code::Expired, *invocation)),
         Status::Cancelled => Err(Refusal::ended(Code::AlreadyEnded, *invocation)),

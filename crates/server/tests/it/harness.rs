@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use server::{App, Parts};
 use std::sync::Arc;
 use store::{Engine, MasterKey, MemoryLimiter, Store, TimeSource};
-use testkit::{FakeSource, FixedClock, SeededRandom};
+use testkit::{FakeCommands, FakeSource, FixedClock, SeededRandom};
 use tokio::sync::oneshot;
 
 /// Runs one journey on both engines, as two tests.
@@ -56,6 +56,8 @@ pub(crate) struct TestServer {
     pub(crate) clock: FixedClock,
     /// Offers `fake.read` (R0), `fake.write` (R2), `fake.send` (R3, no dry run) and `fake.destroy` (R4).
     pub(crate) source: FakeSource,
+    /// Allows `npm test` and `npm run lint`.
+    pub(crate) commands: FakeCommands,
     pub(crate) store: Store,
     pub(crate) pipeline: Pipeline,
     pub(crate) org: OrgId,
@@ -196,6 +198,7 @@ impl TestServer {
         };
         let org = store.list_orgs().await.unwrap().remove(0).id;
         let at = FaultAt::default();
+        let commands = FakeCommands::allowing(&["npm test", "npm run lint"]);
         let sources: Vec<Arc<dyn Source>> = vec![Arc::new(source.clone())];
         let pipeline = Pipeline::new(
             Ports {
@@ -206,10 +209,16 @@ impl TestServer {
                 random: Arc::clone(&random),
                 sources,
                 shelf: None,
-                commands: None,
+                commands: Some(Arc::new(commands.clone())),
                 faults: at.faults(),
             },
-            Settings { retry_base_ms: 1, retry_cap_ms: 2, calls_per_source_max: CALLS_PER_SOURCE, ..Settings::default() },
+            Settings {
+                retry_base_ms: 1,
+                retry_cap_ms: 2,
+                calls_per_source_max: CALLS_PER_SOURCE,
+                progress_silence_ms: 20,
+                ..Settings::default()
+            },
         );
         let app =
             App::new(Parts { store: store.clone(), pipeline: pipeline.clone(), random, clock: shared, metrics: metrics(), packages: None });
@@ -220,7 +229,7 @@ impl TestServer {
             let _dropped = stopped.await;
         }));
         let owner = Client { http: reqwest::Client::new(), url: url.clone(), token };
-        Self { home, clock, source, store, pipeline, org, owner, url, fault: at, stop: Some(stop) }
+        Self { home, clock, source, commands, store, pipeline, org, owner, url, fault: at, stop: Some(stop) }
     }
 
     /// A fresh interactive session with its agent.

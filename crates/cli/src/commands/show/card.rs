@@ -5,7 +5,7 @@ use crate::commands::people::People;
 use crate::output::Terminal;
 use crate::style::{self, Tone, clean};
 use api::action::ActionView;
-use api::invocation::{AnswerView, CheckView, DecisionView, EditView, InvocationView, RemedyView};
+use api::invocation::{AnswerView, CheckView, DecisionView, EditView, InvocationView, RemedyView, ScopeView};
 use countersign_core::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -105,6 +105,10 @@ impl Card<'_> {
             };
             facts.push(("PART OF", format!("batch {id}, {part} of {parts}{terms}")));
         }
+        facts.extend(invocation.scope.as_ref().map(|scope| ("MAY TOUCH", touched(scope))));
+        facts.extend(
+            invocation.verification.iter().flat_map(|asked| &asked.commands).map(|command| ("VERIFIED WITH", clean::line(command))),
+        );
         if let Some(Before { ended, succeeded }) = &self.before {
             let text = if *ended == 0 {
                 "never done in this session".to_owned()
@@ -200,6 +204,17 @@ impl Card<'_> {
         let mut lines = vec![String::new(), Tone::Muted.paint("RESULT")];
         lines.extend(value_lines(result));
         lines
+    }
+}
+
+/// Where a call may act at most, as one line.
+fn touched(scope: &ScopeView) -> String {
+    let names = |names: Vec<&String>| names.into_iter().map(|name| clean::line(name)).collect::<Vec<_>>().join(", ");
+    let within: Vec<_> = scope.allowed_files.iter().chain(&scope.allowed_dirs).collect();
+    let within = if within.is_empty() { "whatever its source touches".to_owned() } else { format!("{} and nothing else", names(within)) };
+    match scope.forbidden_files.as_slice() {
+        [] => within,
+        except => format!("{within}, except {}", names(except.iter().collect())),
     }
 }
 

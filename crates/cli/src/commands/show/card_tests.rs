@@ -66,6 +66,7 @@ fn invocation(params: Value) -> InvocationView {
         batch: None,
         settled: None,
         scope: None,
+        verification: None,
         attempts: 0,
         created_at: "2026-11-15T11:59:23Z".into(),
         started_at: None,

@@ -1,0 +1,71 @@
+//! What a running call prints, on stderr while somebody waits for it.
+
+use crate::client::{Answer, Asked, Client, Event};
+use crate::exit::{Exit, Failure};
+use crate::output::Terminal;
+use crate::style::{Tone, clean};
+use api::invocation::{InvokeResponse, MissedEvent, ProgressEvent};
+use clap::Args;
+use serde::Deserialize as _;
+use serde::Serialize;
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Lines {
+    /// Show what the call prints while it runs, on stderr; a terminal shows it anyway
+    #[arg(short, long)]
+    verbose: bool,
+    /// Show nothing of what the call prints
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+}
+
+impl Lines {
+    pub(super) fn are_shown(self, terminal: &Terminal) -> bool {
+        self.verbose || (!self.quiet && terminal.is_watched())
+    }
+
+    /// Where showing them is what was asked for; a program that reads a document still gets nothing else.
+    pub(super) fn are_followed(self, terminal: &Terminal) -> bool {
+        self.verbose || (!self.quiet && !terminal.is_document())
+    }
+}
+
+/// Asks for something to be done, and shows what it prints until it is answered. A rehearsal is sent, too.
+pub(super) async fn post(
+    path: &[&str],
+    body: &impl Serialize,
+    client: &Client,
+    terminal: &mut Terminal,
+) -> Result<Answer<InvokeResponse>, Failure> {
+    let mut events = match client.post_told(path, body).await? {
+        Asked::Answered(answer) => return Ok(answer),
+        Asked::Told(events) => events,
+    };
+    let cut_off = || {
+        Failure::new(Exit::Unreachable, "the answer was cut off; it may have done what was asked, look before retrying")
+            .hint("countersign invocation list")
+    };
+    loop {
+        let event = events.next().await.map_err(|failure| cut_off().cause(failure.message))?.ok_or_else(cut_off)?;
+        match event.name.as_str() {
+            "invocation" => return event.into_answer(),
+            "problem" => return Err(event.into_problem()),
+            _ => show(&event, terminal),
+        };
+    }
+}
+
+/// Shows an event that tells something, and says which line it was. What this version does not know is passed over.
+pub(super) fn show(event: &Event, terminal: &mut Terminal) -> Option<u64> {
+    let (text, seq) = match event.name.as_str() {
+        "progress" => ProgressEvent::deserialize(&event.data).ok().map(|line| (clean::line(&line.text), Some(line.seq)))?,
+        "missed" => MissedEvent::deserialize(&event.data).ok().map(|missed| (format!("… {} lines were missed", missed.count), None))?,
+        _ => return None,
+    };
+    if terminal.is_watched() {
+        // Over the countdown, which is drawn again below it.
+        terminal.redraw("");
+    }
+    terminal.note(Tone::Muted.paint(text));
+    seq
+}

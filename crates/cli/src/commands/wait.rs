@@ -1,0 +1,256 @@
+//! Waiting for an invocation: until a person has answered and it has ended, or patience runs out. What it prints meanwhile is shown.
+
+use super::lines;
+use super::outcome;
+use crate::client::{Answer, Client};
+use crate::exit::{Exit, Failure};
+use crate::output::Terminal;
+use crate::style::Tone;
+use api::invocation::{InvocationView, InvokeResponse};
+use countersign_core::Status;
+use jiff::SignedDuration;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
+
+/// How long one question is held open by the server.
+const POLL_SECONDS: u64 = 30;
+/// A wait that comes back at once is not repeated at once.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Questions in a row that may fail before we stop asking: a server that restarts is back by then.
+const FAILURES_MAX: u32 = 8;
+
+/// How long somebody waits for a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    None,
+    UntilDecided,
+    AtMost(Duration),
+}
+
+impl Patience {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text == "forever" {
+            return Ok(Self::UntilDecided);
+        }
+        let unclear = || "expected a time such as 30s, 10m or 2h".to_owned();
+        let time = text.parse::<SignedDuration>().map_err(|_| unclear())?;
+        Duration::try_from(time).map(Self::AtMost).map_err(|_| unclear())
+    }
+}
+
+/// Waits until it is settled or patience runs out. An interrupt says what still waits.
+pub(super) async fn wait(
+    first: Answer<InvokeResponse>,
+    wait: &Wait<'_>,
+    terminal: &mut Terminal,
+) -> Result<Answer<InvokeResponse>, Failure> {
+    let id = &first.read.invocation.id;
+    let goes_on = matches!(outcome::status(&first.read.invocation), Status::Approved | Status::Running);
+    let what = if goes_on { "goes on" } else { "still waits for a person" };
+    let interrupted = Failure::new(Exit::Interrupted, format!("interrupted; `{id}` {what}")).hint(format!("countersign show {id}"));
+    let interrupts = signal(SignalKind::interrupt());
+    let mut interrupts = interrupts.map_err(|error| Failure::failed(format!("interrupts cannot be heard: {error}")))?;
+    tokio::select! {
+        last = wait.run(first, terminal) => last,
+        _ = interrupts.recv() => Err(interrupted),
+    }
+}
+
+/// Waiting for one invocation.
+pub(super) struct Wait<'a> {
+    pub(super) client: &'a Client,
+    /// Where it is asked about.
+    pub(super) path: &'a [&'a str],
+    pub(super) patience: Patience,
+    /// Whether what it prints is shown.
+    pub(super) shows_lines: bool,
+}
+
+impl Wait<'_> {
+    /// The last answer: settled, or still pending when patience ran out.
+    async fn run(&self, first: Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Answer<InvokeResponse>, Failure> {
+        let until = match self.patience {
+            Patience::None => return Ok(first),
+            Patience::UntilDecided => None,
+            Patience::AtMost(time) => Instant::now().checked_add(time),
+        };
+        let mut last = first;
+        let mut failures = 0;
+        let mut seen = self.shows_lines.then_some(0);
+        tell_waiting(&last.read.invocation, terminal);
+        while !outcome::is_settled(&last.read.invocation) {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break;
+            }
+            let asked = Instant::now();
+            match self.ask(&last.read.invocation, left, &mut seen, terminal).await {
+                Ok(answer) => {
+                    failures = 0;
+                    last = answer;
+                }
+                Err(failure) if failure.exit == Exit::Unreachable && failures < FAILURES_MAX => {
+                    failures += 1;
+                    tokio::time::sleep(PAUSE * 2_u32.pow(failures.min(4))).await;
+                }
+                Err(failure) => return Err(lost(failure, &last.read.invocation)),
+            }
+            if asked.elapsed() < PAUSE {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Reads along from the line behind `seen`; where that cannot be done, it is only asked what became of it.
+    async fn ask(
+        &self,
+        invocation: &InvocationView,
+        left: Option<Duration>,
+        seen: &mut Option<u64>,
+        terminal: &mut Terminal,
+    ) -> Result<Answer<InvokeResponse>, Failure> {
+        if let Some(last) = seen {
+            match self.follow(invocation, left, last, terminal).await {
+                Ok(()) => return self.client.get(self.path, &[]).await,
+                // Not everybody may follow what they may ask about, and a server that is away is asked until it is back.
+                Err(failure) if failure.exit != Exit::Unreachable => *seen = None,
+                Err(_away) => {}
+            }
+        }
+        self.watch(invocation, left, terminal).await
+    }
+
+    /// Shows lines until it has ended, time is up, or the server has said enough for one answer.
+    async fn follow(
+        &self,
+        invocation: &InvocationView,
+        left: Option<Duration>,
+        seen: &mut u64,
+        terminal: &mut Terminal,
+    ) -> Result<(), Failure> {
+        let mut events = self.client.events(&["invocations", &invocation.id, "progress"], &[("after", seen.to_string())]).await?;
+        let time = tokio::time::sleep(left.unwrap_or(Duration::MAX));
+        tokio::pin!(time);
+        let mut second = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            tokio::select! {
+                event = events.next() => match event? {
+                    Some(event) if event.name != "end" => *seen = lines::show(&event, terminal).unwrap_or(*seen),
+                    Some(_) | None => break,
+                },
+                _ = second.tick() => count_down(invocation, terminal),
+                () = &mut time => break,
+            }
+        }
+        clear(terminal);
+        Ok(())
+    }
+
+    /// Asks once, held open by the server, and keeps the countdown going meanwhile.
+    async fn watch(
+        &self,
+        invocation: &InvocationView,
+        left: Option<Duration>,
+        terminal: &mut Terminal,
+    ) -> Result<Answer<InvokeResponse>, Failure> {
+        let held = left.map_or(POLL_SECONDS * 1_000, |left| (left.as_millis() as u64).clamp(1, POLL_SECONDS * 1_000));
+        let query = [("wait", format!("{held}ms"))];
+        let asked = self.client.get::<InvokeResponse>(self.path, &query);
+        tokio::pin!(asked);
+        let mut second = tokio::time::interval(Duration::from_secs(1));
+        let answer = loop {
+            tokio::select! {
+                answer = &mut asked => break answer,
+                _ = second.tick() => count_down(invocation, terminal),
+            }
+        };
+        clear(terminal);
+        answer
+    }
+}
+
+fn count_down(invocation: &InvocationView, terminal: &mut Terminal) {
+    if terminal.is_watched() {
+        let line = outcome::deadline(invocation, terminal);
+        terminal.redraw(&Tone::Muted.paint(line));
+    }
+}
+
+fn clear(terminal: &mut Terminal) {
+    if terminal.is_watched() {
+        terminal.redraw("");
+    }
+}
+
+/// A server that went away while we waited: the invocation is still there to be asked for.
+fn lost(failure: Failure, invocation: &InvocationView) -> Failure {
+    if failure.exit == Exit::Unreachable { failure.hint(format!("countersign show {}", invocation.id)) } else { failure }
+}
+
+/// What came of it: the result on stdout, or why there is none.
+pub(super) fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let invocation = &answer.read.invocation;
+    if let Some(failure) = outcome::failure(invocation) {
+        return Err(failure);
+    }
+    if terminal.is_document() {
+        terminal.document(&answer.raw)?;
+        return Ok(Exit::Ok);
+    }
+    let result = answer.read.result.as_ref().or(invocation.result.as_ref()).unwrap_or(&Value::Null);
+    terminal.result(&invocation.id, result)?;
+    if invocation.dry_run {
+        terminal.note(Tone::Muted.paint("dry run: nothing was changed"));
+    }
+    if answer.read.replayed {
+        terminal.note(Tone::Muted.paint("an earlier call under the same key answers; nothing was done again"));
+    }
+    terminal.note(outcome::line(invocation));
+    Ok(Exit::Ok)
+}
+
+/// The id is the data: whoever does not wait will want to ask for it again.
+pub(super) fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let invocation = &answer.read.invocation;
+    if terminal.is_document() {
+        terminal.document(&answer.raw)?;
+        return Ok(Exit::Pending);
+    }
+    terminal.line(crate::style::clean::line(&invocation.id))?;
+    tell_waiting(invocation, terminal);
+    Ok(Exit::Pending)
+}
+
+/// On one line for logs; on a terminal the deadline has a line of its own, short enough to be redrawn.
+fn tell_waiting(invocation: &InvocationView, terminal: &mut Terminal) {
+    let (line, deadline) = (outcome::waiting(invocation), outcome::deadline(invocation, terminal));
+    match (terminal.is_document(), terminal.is_watched() || deadline.is_empty()) {
+        (true, _) => {}
+        (false, true) => terminal.note(line),
+        (false, false) => terminal.note(format!("{line}, {deadline}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_is_a_time_or_until_it_is_decided() {
+        for (text, expected) in [
+            ("forever", Some(Patience::UntilDecided)),
+            ("30s", Some(Patience::AtMost(Duration::from_secs(30)))),
+            ("10m", Some(Patience::AtMost(Duration::from_secs(600)))),
+            ("1h30m", Some(Patience::AtMost(Duration::from_secs(5_400)))),
+            ("0s", Some(Patience::AtMost(Duration::ZERO))),
+            ("-5s", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(Patience::parse(text).ok(), expected, "{text}");
+        }
+    }
+}

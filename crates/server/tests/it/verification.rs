@@ -1,0 +1,181 @@
+//! Commands a caller wants to see succeed after the effect: held against the list first, run after it, and part of what the call is.
+
+use crate::harness::{Agent, Kind, TestServer, on_both_engines};
+use countersign_core::InvocationId;
+use countersign_core::action::Reversibility;
+use countersign_core::limits::{COMMAND_CHARS_MAX, COMMANDS_PER_CALL_MAX};
+use serde_json::{Value, json};
+
+on_both_engines!(
+    a_call_is_verified_with_its_own_commands,
+    what_its_commands_fail_is_repaired_once_or_taken_back,
+    a_command_nobody_allowed_is_refused_before_anything_happens,
+    a_yes_covers_the_commands_and_the_call_it_lets_run_runs_them,
+    a_yes_to_commands_that_are_no_longer_allowed_runs_nothing,
+    a_key_stands_for_its_scope_and_its_commands_too,
+    a_rehearsal_looks_at_the_commands_and_runs_none,
+);
+
+fn body(action: &str, commands: &[&str]) -> Value {
+    json!({ "action": action, "params": { "text": "hello" }, "verification": { "commands": commands } })
+}
+
+fn with(mut body: Value, field: &str, value: Value) -> Value {
+    body[field] = value;
+    body
+}
+
+/// `fake.write` may be called and can be taken back.
+async fn reversible(server: &TestServer) -> Agent {
+    server.source.redefine("write", |action| action.reversibility = Reversibility::Reversible);
+    server.owner.set_mode("fake.write", "allow").await;
+    server.agent().await
+}
+
+fn checks(invocation: &Value) -> Vec<(String, bool)> {
+    let checks = invocation["checks"].as_array().unwrap();
+    checks.iter().map(|check| (check["name"].as_str().unwrap().to_owned(), check["ok"].as_bool().unwrap())).collect()
+}
+
+async fn a_call_is_verified_with_its_own_commands(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = reversible(&server).await;
+    let answer = agent.invoke_with(body("fake.write", &["npm test", "npm run lint"])).await.ok();
+    let invocation = &answer["invocation"];
+    assert_eq!(invocation["verification"], json!({ "commands": ["npm test", "npm run lint"] }));
+    let expected = [("result_schema", true), ("npm test", true), ("npm run lint", true)].map(|(name, ok)| (name.to_owned(), ok));
+    assert_eq!(checks(invocation), expected);
+    assert_eq!(server.commands.runs(), ["npm test", "npm run lint"]);
+    let receipt = server.receipt_of(invocation["id"].as_str().unwrap()).await;
+    assert!(receipt["verification"].to_string().contains("npm run lint"), "{receipt:#}");
+    // Nothing asked for is nothing run, and nothing shown.
+    let plain = agent.invoke("fake.write", json!({})).await.ok();
+    assert_eq!((plain["invocation"].get("verification"), server.commands.runs().len()), (None, 2));
+    server.verify().await;
+}
+
+async fn what_its_commands_fail_is_repaired_once_or_taken_back(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = reversible(&server).await;
+    server.commands.will_fail("1 test failed");
+    server.commands.will_pass();
+    let repaired = agent.invoke_with(body("fake.write", &["npm test"])).await.ok()["invocation"].clone();
+    assert_eq!((&repaired["status"], &repaired["repair"]), (&json!("succeeded"), &json!({ "attempted": true, "ok": true })));
+    assert_eq!((server.source.effects(), server.source.reverts().len()), (2, 1));
+
+    server.commands.will_fail("1 test failed");
+    server.commands.will_fail("still 1 test failed");
+    let reverted = agent.invoke_with(body("fake.write", &["npm test"])).await;
+    reverted.problem(502, "source_failed");
+    let invocation = &reverted.body["invocation"];
+    assert_eq!((&invocation["status"], &invocation["error"]["code"]), (&json!("reverted"), &json!("verification_failed")));
+    assert_eq!(invocation["error"]["message"], "check `npm test`: still 1 test failed");
+    assert_eq!(checks(invocation)[1], ("npm test".to_owned(), false));
+    assert_eq!((&invocation["repair"]["ok"], &invocation["rollback"]["ok"]), (&json!(false), &json!(true)));
+    let receipt = server.receipt_of(&reverted.id()).await;
+    assert_eq!(receipt["status"], "reverted");
+    assert!(receipt["verification"].to_string().contains("npm test"), "{receipt:#}");
+
+    // A read has nothing to repair: it failed.
+    server.commands.will_fail("no");
+    let read = agent.invoke_with(json!({ "action": "fake.read", "verification": { "commands": ["npm test"] } })).await;
+    assert_eq!((&read.body["invocation"]["status"], read.body["invocation"].get("repair")), (&json!("failed"), None));
+    server.verify().await;
+}
+
+async fn a_command_nobody_allowed_is_refused_before_anything_happens(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = reversible(&server).await;
+    let before = server.counts().await;
+    let long = "x".repeat(COMMAND_CHARS_MAX + 1);
+    let many = vec!["npm test"; COMMANDS_PER_CALL_MAX + 1];
+    let cases: [(&[&str], &str, &str); 6] = [
+        (&["npm test", "rm -rf /"], "/verification/commands/1", "the command `rm -rf /` is refused: the test does not allow it"),
+        (&[""], "/verification/commands/0", "the command `` is refused"),
+        (&["npm\ntest"], "/verification/commands/0", "the command `npm\\ntest` is refused: it must be one line of plain words"),
+        (&["npm test\u{1b}[2J"], "/verification/commands/0", "it must be one line of plain words"),
+        (&[&long], "/verification/commands/0", "it is longer than 1000 characters"),
+        (&many, "/verification/commands", "names more than 16 commands"),
+    ];
+    for (commands, pointer, message) in cases {
+        for dry_run in [false, true] {
+            let refused = agent.invoke_with(with(body("fake.write", commands), "dry_run", json!(dry_run))).await;
+            refused.problem(422, "invalid_params");
+            let error = &refused.body["errors"][0];
+            assert_eq!(error["pointer"], pointer, "{refused:?}");
+            assert!(error["message"].as_str().unwrap().contains(message), "{refused:?}");
+        }
+    }
+    for verification in
+        [json!({ "command": ["npm test"] }), json!(["npm test"]), json!({ "commands": "npm test" }), json!({ "commands": [1] })]
+    {
+        agent.invoke_with(with(body("fake.write", &[]), "verification", verification)).await.problem(400, "invalid_request");
+    }
+    assert_eq!((server.counts().await, server.source.calls().len(), server.commands.runs().len()), (before, 0, 0));
+}
+
+async fn a_yes_covers_the_commands_and_the_call_it_lets_run_runs_them(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let asked = body("fake.write", &["npm test"]);
+    let held = agent.invoke_with(asked.clone()).await;
+    assert_eq!((held.status, server.commands.runs().len()), (202, 0));
+    // Whoever is asked sees them.
+    assert_eq!(server.shown(&held.id()).await["verification"]["commands"], json!(["npm test"]));
+    // Referred to with other commands, or none, it is another call.
+    let referring = |body: Value| with(body, "approval_ref", json!(held.id()));
+    for other in
+        [body("fake.write", &["npm run lint"]), body("fake.write", &[]), with(asked.clone(), "scope", json!({ "allowed_dirs": ["a"] }))]
+    {
+        agent.invoke_with(referring(other)).await.problem(409, "args_mismatch");
+    }
+    let binding =
+        server.store.find_invocation(&server.org, &InvocationId::parse(&held.id()).unwrap()).await.unwrap().unwrap().binding.unwrap();
+    assert_eq!(binding.facts["commands"], json!(["npm test"]));
+    server.owner.approve(&held.id()).await.ok();
+    assert_eq!(server.commands.runs(), ["npm test"]);
+    let answered = agent.invoke_with(referring(asked)).await.ok();
+    assert_eq!((&answered["replayed"], server.commands.runs().len()), (&json!(true), 1));
+    server.verify().await;
+}
+
+async fn a_yes_to_commands_that_are_no_longer_allowed_runs_nothing(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let held = agent.invoke_with(body("fake.write", &["npm test"])).await;
+    server.commands.allow_nothing();
+    server.owner.approve(&held.id()).await.problem(409, "definition_mismatch");
+    assert_eq!((server.source.calls().len(), server.commands.runs().len()), (0, 0));
+    server.verify().await;
+}
+
+async fn a_key_stands_for_its_scope_and_its_commands_too(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = reversible(&server).await;
+    let keyed = |body: Value| with(body, "idempotency_key", json!("once"));
+    agent.invoke_with(keyed(body("fake.write", &["npm test"]))).await.ok();
+    for other in [
+        body("fake.write", &[]),
+        body("fake.write", &["npm run lint"]),
+        with(body("fake.write", &["npm test"]), "scope", json!({ "allowed_dirs": ["src"] })),
+    ] {
+        agent.invoke_with(keyed(other)).await.problem(409, "idempotency_conflict");
+    }
+    let again = agent.invoke_with(keyed(body("fake.write", &["npm test"]))).await.ok();
+    assert_eq!((&again["replayed"], server.source.effects(), server.commands.runs().len()), (&json!(true), 1, 1));
+    server.verify().await;
+}
+
+async fn a_rehearsal_looks_at_the_commands_and_runs_none(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = reversible(&server).await;
+    let rehearsed = agent.invoke_with(with(body("fake.write", &["npm test"]), "dry_run", json!(true))).await.ok();
+    assert_eq!((&rehearsed["invocation"]["status"], &rehearsed["invocation"]["dry_run"]), (&json!("succeeded"), &json!(true)));
+    assert_eq!((server.commands.runs().len(), server.source.effects()), (0, 0));
+    // What a call is bounded by and verified with decides nothing, so an explanation asks for neither.
+    for field in ["scope", "verification"] {
+        let question = json!({ "session_id": agent.session, "action": "fake.write", field: {} });
+        server.owner.post("/api/v1/explain", question).await.problem(400, "invalid_request");
+    }
+    server.verify().await;
+}
