@@ -76,6 +76,8 @@ fn bench(tier: &str) -> Bench {
         jail: Arc::clone(&puppet) as Arc<dyn Jail>,
         commands: Arc::new(NoCommands),
         may_run_code: true,
+        allowed_hosts: Vec::new(),
+        allowed_networks: Vec::new(),
         taken: Vec::new(),
         faults: Faults::default(),
     })
