@@ -11,6 +11,6 @@ mod resolver;
 mod target;
 
 pub(crate) use allowed::{Allowed, HostList};
-pub(crate) use exchange::{Body, Deadline, Ended, Exchange, Sent};
+pub(crate) use exchange::{Body, Deadline, Ended, Exchange, Sent, Step};
 pub use host_rule::{HostRule, Scheme};
 pub(crate) use target::Target;

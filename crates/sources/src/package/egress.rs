@@ -2,7 +2,7 @@
 //! logged by host and status alone: a path or a query may be secret.
 
 use super::manifest::Methods;
-use crate::web::{Allowed, Deadline, Ended, Exchange, HostList, HostRule, Sent, Target, headers};
+use crate::web::{Allowed, Deadline, Ended, Exchange, HostList, HostRule, Sent, Step, Target, headers};
 use crate::words::{refused, shown};
 use countersign_core::egress::{Egress, OTHER, Refused, Request, Response};
 use countersign_core::jail::Meter;
@@ -95,19 +95,24 @@ impl WayOut {
         let exchange = &self.network.exchange;
         let response = if is_safe(&method) {
             // A redirect that is refused follows an answer that was not.
-            let mut is_answered = false;
-            let told = |target: &Target, answered: &Result<reqwest::Response, Error>| {
-                is_answered = answered.is_ok();
-                self.tell(&asked.at(target), answered);
+            let (mut under_way, mut is_answered) = (UnderWay::new(self), false);
+            let told = |step: Step<'_>| match step {
+                Step::Asking(target) => under_way.begin(asked.at(target)),
+                Step::Answered(answered) => {
+                    is_answered = answered.is_ok();
+                    under_way.end(answered);
+                }
             };
             let followed = exchange.follow(method, target, headers, &self.allowed, deadline, told).await;
             followed.map_err(|error| if is_answered { self.refuse(&asked, &error) } else { sentence(&asked, &error) })?
         } else {
             let sent = Sent { method, headers, body: Some(request.body) };
+            let mut under_way = UnderWay::new(self);
+            under_way.begin(asked.at(&target));
             self.begin_change();
             let answered = exchange.send(sent, &target, &self.allowed, deadline).await;
             self.end_change(&answered);
-            self.tell(&asked, &answered);
+            under_way.end(&answered);
             answered.map_err(|error| sentence(&asked, &error))?
         };
         let (status, received) = (response.status().as_u16(), headers::received(response.headers()));
@@ -192,6 +197,38 @@ impl WayOut {
     fn log(&self, asked: &Asked, answered: &str) {
         let host = asked.host();
         tracing::info!(invocation = %self.invocation, action = %self.action, method = asked.method, host, answered, "egress");
+    }
+}
+
+/// The request that is being made. It counts, and is logged, whatever becomes of it.
+struct UnderWay<'w> {
+    way_out: &'w WayOut,
+    asked: Option<Asked>,
+}
+
+impl<'w> UnderWay<'w> {
+    const fn new(way_out: &'w WayOut) -> Self {
+        Self { way_out, asked: None }
+    }
+
+    fn begin(&mut self, asked: Asked) {
+        self.asked = Some(asked);
+    }
+
+    fn end(&mut self, answered: &Result<reqwest::Response, Error>) {
+        if let Some(asked) = self.asked.take() {
+            self.way_out.tell(&asked, answered);
+        }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    /// The run ended first.
+    fn drop(&mut self) {
+        if let Some(asked) = self.asked.take() {
+            self.way_out.meter.made(self.way_out.named(&asked));
+            self.way_out.log(&asked, "broken_off");
+        }
     }
 }
 

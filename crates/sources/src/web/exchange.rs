@@ -34,6 +34,12 @@ pub(crate) struct Sent {
     pub(crate) body: Option<Vec<u8>>,
 }
 
+/// One request of a chain of redirects.
+pub(crate) enum Step<'s> {
+    Asking(&'s Target),
+    Answered(&'s Result<Response, Error>),
+}
+
 impl Exchange {
     pub(crate) fn new(source_id: &'static str, allowed: &Allowed) -> Result<Self, SetupError> {
         Self::looking_up(source_id, allowed, ask_the_system())
@@ -55,7 +61,7 @@ impl Exchange {
         }
     }
 
-    /// Follows redirects by hand: each is checked like the first URL. `told` hears of every request on the way.
+    /// Follows redirects by hand: each is checked like the first URL. `told` hears of every request on the way, before and after it.
     pub(crate) async fn follow(
         &self,
         method: Method,
@@ -63,12 +69,13 @@ impl Exchange {
         mut headers: HeaderMap,
         allowed: &Allowed,
         deadline: Deadline,
-        mut told: impl FnMut(&Target, &Result<Response, Error>) + Send,
+        mut told: impl FnMut(Step<'_>) + Send,
     ) -> Result<Response, Error> {
         for _ in 0..=HTTP_REDIRECTS_MAX {
             let sent = Sent { method: method.clone(), headers: headers.clone(), body: None };
+            told(Step::Asking(&target));
             let answered = self.send(sent, &target, allowed, deadline).await;
-            told(&target, &answered);
+            told(Step::Answered(&answered));
             let response = answered?;
             let Some(location) = redirect(&response)? else {
                 return Ok(response);
@@ -218,3 +225,7 @@ impl Body {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+mod tests;

@@ -56,7 +56,7 @@ impl Calls {
         let deadline = deadline(context);
         let target = Target::check(&params.url, &self.allowed)?;
         let headers = headers::checked(params.headers.iter())?;
-        let response = self.exchange.follow(Method::GET, target, headers, &self.allowed, deadline, |_, _| {}).await?;
+        let response = self.exchange.follow(Method::GET, target, headers, &self.allowed, deadline, |_| {}).await?;
         if let Some(retry_after_ms) = asks_to_come_back(&response) {
             let message = format!("it answered {}", response.status());
             return Err(Error::Busy { source_id: "http".to_owned(), message, retry_after_ms });
