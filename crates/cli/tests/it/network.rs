@@ -99,15 +99,16 @@ fn a_host_the_operator_has_not_allowed_is_refused_before_anything_runs() {
 fn code_without_hosts_has_no_way_out() {
     let server = Server::start_with(&[CODE]);
     let owner = server.owner();
+    // An interpreter opens descriptors of its own: whatever 3 is, it is no socket.
     let script = r#"
-let open = true;
-try { fs.fstatSync(3); } catch (error) { open = error.code !== "EBADF"; }
-console.log(JSON.stringify({ output: { named: process.env.COUNTERSIGN_EGRESS_FD ?? null, open } }));
+let sockets = 0;
+for (let fd = 0; fd < 64; fd++) { try { sockets += fs.fstatSync(fd).isSocket() ? 1 : 0; } catch (error) { } }
+console.log(JSON.stringify({ output: { named: process.env.COUNTERSIGN_EGRESS_FD ?? null, sockets } }));
 "#;
     write_asking(owner.folder(), "ask", "R1", script, &[], &json!({}));
     owner.run(&["package", "install", "kit"]).ok();
     let done = owner.run(&["action", "invoke", "kit.ask", "--json"]).ok().json();
-    assert_eq!(done["result"]["named"], Value::Null, "{done:#}");
+    assert_eq!(done["result"], json!({ "named": null, "sockets": 0 }));
     let shown = owner.run(&["action", "show", "kit.ask"]).ok().stdout;
     assert!(!shown.contains("reaches"), "{shown}");
 }
@@ -142,6 +143,47 @@ fn whom_an_action_reaches_is_on_the_card_in_the_definition_and_in_the_receipt() 
     std::fs::write(&manifest, text).unwrap();
     let drifted = owner.run(&["action", "show", "kit.act"]).ok().stdout;
     assert!(drifted.contains("textual") && drifted.contains("http://127.0.0.2"), "{drifted}");
+}
+
+#[test]
+fn what_changes_something_goes_where_it_was_sent_and_nowhere_else() {
+    let other = Outside::start("127.0.0.1", |_| Vec::new());
+    let elsewhere = other.url("/");
+    let outside = Outside::start("127.0.0.1", move |_| vec![elsewhere.clone()]);
+    let hosts = [outside.url(""), other.url("")];
+    let server = Server::start_with(&[CODE, (HOSTS, &hosts.join(",")), NETWORKS]);
+    let owner = server.owner();
+    let to = |method: &str, path: &str| json!({ "method": method, "url": outside.url(path) }).to_string();
+    let lines = [to("POST", "/moved/0"), to("PUT", "/a"), to("PATCH", "/a"), to("DELETE", "/a"), to("GET", "/moved/0")];
+    write_asking(owner.folder(), "act", "R3", ASK, &lines.each_ref(), &json!({ "hosts": hosts }));
+    owner.run(&["package", "install", "kit"]).ok();
+    let done = approved(&owner, &["kit.act"]).ok().json();
+    let statuses: Vec<_> = done["result"]["answers"].as_array().unwrap().iter().map(|answer| answer["status"].clone()).collect();
+    assert_eq!(statuses, [302, 200, 200, 200, 200]);
+    // Only what asks is led elsewhere, and that is counted where it went.
+    assert_eq!(other.seen().len(), 1);
+    assert!(other.seen()[0].starts_with("GET / "), "{:?}", other.seen());
+    let mut expected = [json!({ "host": hosts[0], "made": 5, "refused": 0 }), json!({ "host": hosts[1], "made": 1, "refused": 0 })];
+    expected.sort_by_key(|asked| asked["host"].as_str().unwrap().to_owned());
+    assert_eq!(egress_of(&owner), expected);
+}
+
+#[test]
+fn tests_of_a_package_ask_whom_their_author_allows() {
+    let outside = Outside::start("127.0.0.1", |_| Vec::new());
+    let server = Server::start();
+    let owner = server.owner();
+    let line = json!({ "method": "GET", "url": outside.url("/") }).to_string();
+    write_asking(owner.folder(), "ask", "R1", ASK, &[&line], &json!({ "hosts": [outside.url("")] }));
+    let case = json!({ "action": "ask", "input": {}, "expect": { "status": "succeeded" } });
+    std::fs::create_dir_all(owner.folder().join("kit/tests")).unwrap();
+    std::fs::write(owner.folder().join("kit/tests/asks.json"), case.to_string()).unwrap();
+    let refused = owner.run(&["package", "test", "kit"]);
+    assert!(refused.code != 0 && refused.stdout.contains("package_allowed_hosts"), "{refused:?}");
+    assert!(outside.seen().is_empty());
+    let allowing = owner.with_variable(HOSTS, &outside.url("")).with_variable(NETWORKS.0, NETWORKS.1);
+    allowing.run(&["package", "test", "kit"]).ok();
+    assert_eq!(outside.seen().len(), 1);
 }
 
 #[test]
@@ -288,6 +330,8 @@ fn a_run_that_is_ended_takes_its_request_and_its_descriptors_with_it() {
     for _ in 0..3 {
         owner.run(&["action", "invoke", "kit.hang"]);
         assert_eq!(newest(&owner)["error"]["code"], "package_timed_out");
+        // Nobody answered it, and it was let out all the same.
+        assert_eq!(egress_of(&owner), [json!({ "host": outside.url(""), "made": 1, "refused": 0 })]);
         owner.run(&["action", "invoke", "kit.ask"]).ok();
     }
     outside.wait_for("GET /silent");
