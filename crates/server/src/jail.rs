@@ -46,11 +46,12 @@ impl SandboxJail {
         let on_log = what.progress.clone().map(|progress| Box::new(move |line: &str| progress.tell(line)) as OnLog);
         let egress = what.egress.clone();
         let mut spec = spec(what)?;
-        let proxy = if egress.is_some() { Some(open_way_out(&mut spec)?) } else { None };
-        let running = sandbox.run(spec, on_log);
-        let outcome = match (proxy, &egress) {
-            (Some(proxy), Some(egress)) => beside(running, proxy.serve(&**egress)).await,
-            (_, _) => running.await,
+        let outcome = match &egress {
+            Some(egress) => {
+                let proxy = open_way_out(&mut spec)?;
+                beside(sandbox.run(spec, on_log), proxy.serve(&**egress)).await
+            }
+            None => sandbox.run(spec, on_log).await,
         };
         let outcome = outcome.map_err(|error| {
             let message = error.to_string();

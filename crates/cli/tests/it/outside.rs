@@ -13,6 +13,8 @@ pub(crate) struct Outside {
 struct Seen {
     /// One for each connection, whether or not anything was said on it.
     said: Mutex<Vec<String>>,
+    /// How many of them have ended.
+    gone: Mutex<usize>,
     changed: Condvar,
 }
 
@@ -40,7 +42,11 @@ impl Outside {
                     said.len() - 1
                 };
                 let (seen, moved) = (Arc::clone(&seen), Arc::clone(&moved));
-                std::thread::spawn(move || answer(connection, place, &seen, &moved));
+                std::thread::spawn(move || {
+                    answer(connection, place, &seen, &moved);
+                    *seen.gone.lock().unwrap() += 1;
+                    seen.changed.notify_all();
+                });
             }
         });
         outside
@@ -54,10 +60,11 @@ impl Outside {
         self.seen.said.lock().unwrap().clone()
     }
 
-    /// Returns once a request that begins like this has arrived.
-    pub(crate) fn wait_for(&self, start: &str) {
-        let said = self.seen.said.lock().unwrap();
-        let _said = self.seen.changed.wait_while(said, |said| !said.iter().any(|request| request.starts_with(start))).unwrap();
+    /// Returns once nobody is connected any more.
+    pub(crate) fn wait_until_alone(&self) {
+        let came = self.seen().len();
+        let gone = self.seen.gone.lock().unwrap();
+        let _gone = self.seen.changed.wait_while(gone, |gone| *gone < came).unwrap();
     }
 }
 
@@ -72,7 +79,6 @@ fn answer(mut connection: TcpStream, place: usize, seen: &Seen, moved: &[String]
     }
     let request = String::from_utf8_lossy(&request).into_owned();
     seen.said.lock().unwrap()[place].clone_from(&request);
-    seen.changed.notify_all();
     let path = request.split(' ').nth(1).unwrap_or_default();
     let text = match path.strip_prefix("/moved/").map(|number| number.parse::<usize>().unwrap()) {
         Some(number) => format!("HTTP/1.1 302 Found\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", moved[number]),

@@ -152,15 +152,13 @@ impl PackageSource {
     /// The effect is what the script sends. Once something is out that may have changed something, only a good end is known to be one.
     async fn act_elsewhere(&self, context: &CallContext, action: &LoadedAction, params: &Value) -> Result<Output, Error> {
         let way_out = self.way_out(context, action, Script::Execute);
-        let (mut may_have_changed, mut was_cut_off) = (false, false);
         let planned = self.plan_by(context, action, params, false, way_out.as_ref()).await;
-        if let Some(way_out) = &way_out {
-            (may_have_changed, was_cut_off) = (way_out.may_have_changed(), way_out.was_cut_off());
-        }
         match planned {
-            Ok(_) if was_cut_off => Err(self.in_doubt(context, &failed("package_failed", "it ended before a request was answered"))),
+            Ok(_) if way_out.as_ref().is_some_and(|way_out| way_out.was_cut_off()) => {
+                Err(self.in_doubt(context, &failed("package_failed", "it ended before a request was answered")))
+            }
             Ok(plan) => Ok(Output::new(plan.into_output())),
-            Err(error) if may_have_changed => Err(self.in_doubt(context, &error)),
+            Err(error) if way_out.as_ref().is_some_and(|way_out| way_out.may_have_changed()) => Err(self.in_doubt(context, &error)),
             Err(error) => Err(error),
         }
     }
