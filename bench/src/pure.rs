@@ -210,6 +210,7 @@ fn action_of(invocation: &Invocation) -> Action {
         profile: Profile::InProcess,
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
     }
 }
 

@@ -46,6 +46,9 @@ pub struct ActionView {
     /// What is looked at after the effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<String>,
+    /// Whom its code may ask over the network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     pub dry_run_supported: bool,
     pub timeout_ms: u64,
 }

@@ -261,6 +261,9 @@ pub struct Action {
     /// Digest of the code it runs, where that is not ours: another code is another definition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package_sha256: Option<crate::Digest>,
+    /// Whom its code may ask over the network, each as a rule an operator would write.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 use crate::Future;
 use crate::action::Profile;
 use crate::effect::Progress;
+use crate::egress::{Egress, Traffic};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,6 +41,8 @@ pub struct Confinement {
     pub stage_files_max: u64,
     /// Told each line of the log as it arrives.
     pub progress: Option<Progress>,
+    /// Whom it may ask over the network. `None`: it has no way out at all.
+    pub egress: Option<Arc<dyn Egress>>,
 }
 
 #[derive(Clone, Debug)]
@@ -92,6 +96,8 @@ pub struct Meter(Arc<Mutex<Metered>>);
 struct Metered {
     cpu_ms: Option<u64>,
     facts: Option<Value>,
+    /// Requests made and refused, by host.
+    traffic: BTreeMap<String, (u64, u64)>,
 }
 
 impl Meter {
@@ -99,6 +105,27 @@ impl Meter {
         let mut metered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         metered.cpu_ms = Some(metered.cpu_ms.unwrap_or(0).saturating_add(confined.cpu_ms));
         metered.facts = Some(confined.facts.clone());
+    }
+
+    /// One more request that was let out. `host` is one of the few a definition names.
+    pub fn made(&self, host: &str) {
+        self.traffic_to(host, |(made, _)| *made += 1);
+    }
+
+    pub fn refused(&self, host: &str) {
+        self.traffic_to(host, |(_, refused)| *refused += 1);
+    }
+
+    fn traffic_to(&self, host: &str, count: impl FnOnce(&mut (u64, u64))) {
+        let mut metered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        count(metered.traffic.entry(host.to_owned()).or_default());
+    }
+
+    /// Of all runs, by host.
+    pub fn traffic(&self) -> Vec<Traffic> {
+        let metered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let traffic = metered.traffic.iter();
+        traffic.map(|(host, &(made, refused))| Traffic { host: host.clone(), made, refused }).collect()
     }
 
     /// `None` where nothing ran outside the server.

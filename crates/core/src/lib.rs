@@ -10,6 +10,7 @@ pub mod consent;
 pub mod decision;
 pub mod digest;
 pub mod effect;
+pub mod egress;
 pub mod fault;
 pub mod grant;
 pub mod id;

@@ -196,5 +196,13 @@ pub const PACKAGE_MEMORY_MB_MAX: u64 = 2_048;
 pub const PACKAGE_MEMORY_MB_DEFAULT: u64 = 512;
 /// Characters of the last line a package wrote to its log that an error repeats.
 pub const PACKAGE_LOG_CHARS_MAX: usize = 200;
+/// Hosts an action of a package may declare; one with more is refused with `package_invalid`.
+pub const PACKAGE_HOSTS_MAX: usize = 32;
+/// Requests one run of a package's code may make; then its way out is closed.
+pub const EGRESS_REQUESTS_MAX: usize = 100;
+/// Bytes of a line on a program's way out, its body in base64 included; a longer one is refused, and the way out is closed.
+pub const EGRESS_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Bytes of a body that is handed back to a program; a larger one is not.
+pub const EGRESS_RESPONSE_BYTES_MAX: usize = 1024 * 1024;
 /// Checks a verification script may report; more are refused as a failed check.
 pub const PACKAGE_CHECKS_MAX: usize = 64;

@@ -10,6 +10,7 @@ use crate::verify::{Looked, Verified};
 use crate::{Conflict, Error, Outcome, Pipeline, Walked};
 use countersign_core::decision::GateVerdict;
 use countersign_core::effect::{Aftermath, Check, Remedy};
+use countersign_core::egress::Traffic;
 use countersign_core::invocation::{DeniedBy, Failure, Intention, ReceiptRef};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Approval, EntryDraft, EntryId, Finish, Finished, GrantUse, KeyFate, NewQuarantine, Row};
@@ -18,7 +19,7 @@ use countersign_core::quarantine::{Caught, Holds};
 use countersign_core::{Digest, Invocation, ReceiptId, Status, json};
 use policy::digest::Bound;
 use receipt::body::{
-    ApprovalBody, Cost, DefinitionDigests, EditBody, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification,
+    ApprovalBody, Cost, DefinitionDigests, EditBody, EgressBody, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification,
 };
 use reward::{Execution, Measured, Weights};
 use serde_json::Value;
@@ -380,6 +381,8 @@ enum Recorded {
 /// Under what isolation it ran, as the sandbox itself tells.
 fn sandbox_of(ending: &Ending) -> Sandbox {
     let mut sandbox = Sandbox::none(ending.profile.clone());
+    let traffic = ending.invocation.meter.traffic().into_iter();
+    sandbox.egress = traffic.map(|Traffic { host, made, refused }| EgressBody { host, made, refused }).collect();
     let Some(facts) = ending.invocation.meter.facts() else {
         return sandbox;
     };

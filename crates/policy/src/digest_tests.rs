@@ -40,6 +40,7 @@ fn action(params_schema: Value) -> Action {
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::InProcess,
     }
 }

@@ -29,6 +29,7 @@ fn action() -> Action {
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::Default,
     }
 }

@@ -36,6 +36,7 @@ pub(crate) fn action(id: &str, tier: Tier, effects: &[Effect], requires: &[&str]
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::InProcess,
     })
 }

@@ -32,6 +32,7 @@ fn action(tier: Tier, effects: &[Effect]) -> Action {
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::Default,
     }
 }

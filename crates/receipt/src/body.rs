@@ -380,6 +380,9 @@ pub struct Sandbox {
     /// What the operator allowed to be missing, and was; absent where nothing ran in a sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<Vec<String>>,
+    /// Whom its code asked over the network; absent where it asked nobody.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub egress: Vec<EgressBody>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub landlock_abi: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -392,8 +395,27 @@ pub struct Sandbox {
 impl Sandbox {
     /// Of what ran inside the server, or not at all.
     pub const fn none(profile: String) -> Self {
-        Self { cgroup_backend: None, degraded: None, landlock_abi: None, namespaces: None, profile, seccomp_sha256: None }
+        Self {
+            cgroup_backend: None,
+            degraded: None,
+            egress: Vec::new(),
+            landlock_abi: None,
+            namespaces: None,
+            profile,
+            seccomp_sha256: None,
+        }
     }
+}
+
+/// Requests to one host: nothing of what was asked for, or answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EgressBody {
+    /// As the definition names it; `other` stands for every host it does not name.
+    pub host: String,
+    /// Let out, answered or not.
+    pub made: u64,
+    pub refused: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,56 +5,27 @@
 //! {"status":200,"headers":[["content-type","text/plain"]],"body":"<base64>"}     or     {"refused":"<why>"}
 //! ```
 //!
-//! This file frames, bounds and records. Whether a host may be asked, what its name resolves to and where a redirect leads is judged by
-//! the transport, which the composition supplies: it sees every request, and nothing leaves but through it.
+//! This file frames and bounds. Whether a host may be asked, what its name resolves to and where a redirect leads is judged behind the
+//! port `core::egress`: it is told of every line, and nothing leaves but through it.
 
+use crate::orders::fd;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use countersign_core::egress::{Egress, Refused, Request, Response};
+use countersign_core::limits::{EGRESS_LINE_BYTES_MAX, EGRESS_REQUESTS_MAX, EGRESS_RESPONSE_BYTES_MAX};
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-/// The longest line of a request, its body in base64 included; then the connection ends.
-pub const LINE_BYTES_MAX: usize = 2 << 20;
-/// The largest body that is handed back; a larger one is refused.
-pub const BODY_BYTES_MAX: usize = 1 << 20;
-/// How many requests one run may make; then the connection ends.
-pub const REQUESTS_MAX: usize = 100;
+/// Where a program that was given a way out finds it.
+pub const DESCRIPTOR: RawFd = fd::EGRESS;
 /// How many headers a request may have, and how long its url may be.
-pub const HEADERS_MAX: usize = 64;
-pub const URL_BYTES_MAX: usize = 8 << 10;
+const HEADERS_MAX: usize = 64;
+const URL_BYTES_MAX: usize = 8 << 10;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    pub method: String,
-    pub url: String,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Response {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
-}
-
-/// Why a request was not made. The program is told, and so is the record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused(pub String);
-
-/// What is kept of each request, made or not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Record {
-    pub method: String,
-    pub url: String,
-    /// The status it was answered with; `None` when it was refused.
-    pub status: Option<u16>,
-    pub refused: Option<String>,
-}
-
-/// Our end of a program's way out.
+/// Our end of a program's way out. It is closed when this is dropped.
 pub struct Proxy(UnixStream);
 
 /// A proxy, and the end a program is given (`Spec::egress`).
@@ -64,35 +35,34 @@ pub fn pair() -> io::Result<(Proxy, OwnedFd)> {
 }
 
 impl Proxy {
-    /// Answers until the program is gone, or has used up what it may. Blocks, so it has a thread of its own.
-    pub fn serve(self, mut transport: impl FnMut(Request) -> Result<Response, Refused>) -> io::Result<Vec<Record>> {
-        let mut answers = self.0.try_clone()?;
-        let mut lines = BufReader::new(self.0);
-        let mut records = vec![];
-        while records.len() < REQUESTS_MAX {
+    /// Answers one line after the other until the program is gone, or has used up what it may. Dropping the future ends it: what was not
+    /// read is not made, and what is under way is broken off.
+    pub async fn serve(self, egress: &dyn Egress) -> io::Result<()> {
+        self.0.set_nonblocking(true)?;
+        let (lines, mut answers) = tokio::net::UnixStream::from_std(self.0)?.into_split();
+        let mut lines = BufReader::new(lines);
+        for _ in 0..EGRESS_REQUESTS_MAX {
             let mut line = vec![];
-            let read = lines.by_ref().take(LINE_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)?;
-            if read == 0 {
-                return Ok(records);
+            // The longest line that is taken, and one byte more to tell that it is longer.
+            let mut bounded_line = (&mut lines).take(EGRESS_LINE_BYTES_MAX as u64 + 1);
+            if bounded_line.read_until(b'\n', &mut line).await? == 0 {
+                return Ok(());
             }
-            let whole = line.ends_with(b"\n") && line.len() <= LINE_BYTES_MAX;
-            let parsed = if whole { parse(&line) } else { Err(Refused("the line is too long, or has no end".into())) };
-            let (method, url) = match &parsed {
-                Ok(request) => (request.method.clone(), crate::text::neutralise(request.url.as_bytes())),
-                Err(_) => Default::default(),
+            let is_whole = line.ends_with(b"\n") && line.len() <= EGRESS_LINE_BYTES_MAX;
+            let parsed = if is_whole { parse(&line) } else { Err(Refused("the line is too long, or has no end".into())) };
+            let answer = match parsed {
+                Ok(request) => egress.request(request).await.and_then(bounded),
+                Err(refused) => {
+                    egress.refused(&refused);
+                    Err(refused)
+                }
             };
-            let answer = parsed.and_then(&mut transport).and_then(bounded);
-            let (status, refused) = match &answer {
-                Ok(response) => (Some(response.status), None),
-                Err(Refused(why)) => (None, Some(why.clone())),
-            };
-            records.push(Record { method, url, status, refused });
-            // A program that does not listen any more has had its request made all the same, and recorded.
-            if answers.write_all(&wire(answer)?).is_err() || !whole {
-                return Ok(records);
+            // A program that does not listen any more has had its request made all the same.
+            if answers.write_all(&wire(answer)?).await.is_err() || !is_whole {
+                return Ok(());
             }
         }
-        Ok(records)
+        Ok(())
     }
 }
 
@@ -150,7 +120,7 @@ fn parse(line: &[u8]) -> Result<Request, Refused> {
 const OURS: [&str; 8] = ["host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "proxy-authorization"];
 
 fn bounded(response: Response) -> Result<Response, Refused> {
-    if response.body.len() > BODY_BYTES_MAX { Err(Refused("the answer is too large".into())) } else { Ok(response) }
+    if response.body.len() > EGRESS_RESPONSE_BYTES_MAX { Err(Refused("the answer is too large".into())) } else { Ok(response) }
 }
 
 fn wire(answer: Result<Response, Refused>) -> io::Result<Vec<u8>> {
@@ -166,40 +136,66 @@ fn wire(answer: Result<Response, Refused>) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use countersign_core::Future;
+    use parking_lot::Mutex;
 
-    /// Everything a program sends, what it is answered, and what is recorded.
-    fn exchange(sent: &[u8]) -> (String, Vec<Record>) {
-        let (proxy, program) = pair().unwrap();
-        let mut program = UnixStream::from(program);
-        let serving = std::thread::spawn(move || {
-            proxy.serve(|request| match request.url.as_str() {
-                "https://large.example/" => Ok(Response { status: 200, headers: vec![], body: vec![0; BODY_BYTES_MAX + 1] }),
+    /// Answers with what it was sent, and remembers what it was told.
+    #[derive(Debug, Default)]
+    struct Echo {
+        asked: Mutex<Vec<Request>>,
+        refused: Mutex<Vec<String>>,
+    }
+
+    impl Egress for Echo {
+        fn request(&self, request: Request) -> Future<'_, Result<Response, Refused>> {
+            self.asked.lock().push(request.clone());
+            let answer = match request.url.as_str() {
+                "https://large.example/" => Ok(Response { status: 200, headers: vec![], body: vec![0; EGRESS_RESPONSE_BYTES_MAX + 1] }),
                 "https://refused.example/" => Err(Refused("not on the list".into())),
+                "https://silent.example/" => return Box::pin(std::future::pending()),
                 _ => Ok(Response { status: 200, headers: vec![("x".into(), "y".into())], body: request.body }),
-            })
-        });
+            };
+            Box::pin(std::future::ready(answer))
+        }
+
+        fn refused(&self, refused: &Refused) {
+            self.refused.lock().push(refused.0.clone());
+        }
+    }
+
+    /// Everything a program sends, what it is answered, and who was told of it.
+    async fn exchange(sent: &[u8]) -> (String, Echo) {
+        let (proxy, program) = pair().unwrap();
         let sent = sent.to_vec();
-        let mut writer = program.try_clone().unwrap();
-        let writing = std::thread::spawn(move || {
-            let _ = writer.write_all(&sent);
-            let _ = writer.shutdown(std::net::Shutdown::Write);
+        let program = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            let mut program = UnixStream::from(program);
+            let mut writer = program.try_clone().unwrap();
+            let writing = std::thread::spawn(move || {
+                let _ = writer.write_all(&sent);
+                let _ = writer.shutdown(std::net::Shutdown::Write);
+            });
+            let mut answered = String::new();
+            program.read_to_string(&mut answered).unwrap();
+            writing.join().unwrap();
+            answered
         });
-        let mut answered = String::new();
-        program.read_to_string(&mut answered).unwrap();
-        writing.join().unwrap();
-        (answered, serving.join().unwrap().unwrap())
+        let echo = Echo::default();
+        proxy.serve(&echo).await.unwrap();
+        (tokio::task::spawn_blocking(move || program.join().unwrap()).await.unwrap(), echo)
     }
 
-    #[test]
-    fn a_request_is_made_answered_and_recorded() {
-        let (answered, records) = exchange(b"{\"method\":\"POST\",\"url\":\"https://a.example/\",\"body\":\"aGk=\"}\n");
+    #[tokio::test]
+    async fn a_request_is_made_and_answered() {
+        let (answered, echo) = exchange(b"{\"method\":\"POST\",\"url\":\"https://a.example/\",\"body\":\"aGk=\"}\n").await;
         assert_eq!(answered, "{\"status\":200,\"headers\":[[\"x\",\"y\"]],\"body\":\"aGk=\"}\n");
-        let expected = Record { method: "POST".into(), url: "https://a.example/".into(), status: Some(200), refused: None };
-        assert_eq!(records, [expected]);
+        let expected = Request { method: "POST".into(), url: "https://a.example/".into(), headers: vec![], body: b"hi".to_vec() };
+        assert_eq!(*echo.asked.lock(), [expected]);
+        assert!(echo.refused.lock().is_empty());
     }
 
-    #[test]
-    fn what_is_not_a_plain_request_never_reaches_the_transport() {
+    #[tokio::test]
+    async fn what_is_not_a_plain_request_is_told_and_never_made() {
         for (sent, why) in [
             (r#"{"method":"CONNECT","url":"a.example:443"}"#, "a tunnel is not a request"),
             (r#"{"method":"get","url":"https://a.example/"}"#, "not a method"),
@@ -212,26 +208,65 @@ mod tests {
             (r#"{"method":"GET","url":"https://a.example/","body":"?"}"#, "the body is not base64"),
             (r#"{"method":"GET","url":"https://a.example/","more":1}"#, "not a request"),
             ("nonsense", "not a request"),
-            (r#"{"method":"GET","url":"https://refused.example/"}"#, "not on the list"),
-            (r#"{"method":"GET","url":"https://large.example/"}"#, "the answer is too large"),
         ] {
-            let (answered, records) = exchange(format!("{sent}\n").as_bytes());
+            let (answered, echo) = exchange(format!("{sent}\n").as_bytes()).await;
             assert_eq!(answered, format!("{{\"refused\":\"{why}\"}}\n"), "{sent}");
-            assert_eq!((records.len(), records[0].status, records[0].refused.as_deref()), (1, None, Some(why)), "{sent}");
+            assert!(echo.asked.lock().is_empty(), "{sent}");
+            assert_eq!(*echo.refused.lock(), [why], "{sent}");
         }
     }
 
-    #[test]
-    fn a_line_without_an_end_is_cut_and_ends_the_connection() {
-        let (answered, records) = exchange(&vec![b'a'; LINE_BYTES_MAX + 10]);
-        assert_eq!(answered, "{\"refused\":\"the line is too long, or has no end\"}\n");
-        assert_eq!(records.len(), 1);
+    #[tokio::test]
+    async fn a_refusal_and_an_answer_that_is_too_large_are_told_to_the_program() {
+        for (host, why) in [("refused", "not on the list"), ("large", "the answer is too large")] {
+            let (answered, echo) = exchange(format!("{{\"method\":\"GET\",\"url\":\"https://{host}.example/\"}}\n").as_bytes()).await;
+            assert_eq!(answered, format!("{{\"refused\":\"{why}\"}}\n"));
+            assert_eq!(echo.asked.lock().len(), 1);
+        }
     }
 
-    #[test]
-    fn requests_are_counted() {
+    #[tokio::test]
+    async fn a_line_without_an_end_is_cut_and_ends_the_connection() {
+        let (answered, echo) = exchange(&vec![b'a'; EGRESS_LINE_BYTES_MAX + 10]).await;
+        assert_eq!(answered, "{\"refused\":\"the line is too long, or has no end\"}\n");
+        assert_eq!(echo.refused.lock().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn requests_are_counted() {
         let one = b"{\"method\":\"GET\",\"url\":\"https://a.example/\"}\n";
-        let (answered, records) = exchange(&one.repeat(REQUESTS_MAX + 5));
-        assert_eq!((answered.lines().count(), records.len()), (REQUESTS_MAX, REQUESTS_MAX));
+        let (answered, echo) = exchange(&one.repeat(EGRESS_REQUESTS_MAX + 5)).await;
+        assert_eq!((answered.lines().count(), echo.asked.lock().len()), (EGRESS_REQUESTS_MAX, EGRESS_REQUESTS_MAX));
+    }
+
+    #[tokio::test]
+    async fn whoever_stops_listening_leaves_nothing_open_and_makes_nothing_more() {
+        let (proxy, program) = pair().unwrap();
+        let mut program = UnixStream::from(program);
+        {
+            use std::io::Write;
+            let silent = "{\"method\":\"GET\",\"url\":\"https://silent.example/\"}\n";
+            let next = "{\"method\":\"GET\",\"url\":\"https://a.example/\"}\n";
+            program.write_all(format!("{silent}{next}").as_bytes()).unwrap();
+        }
+        let echo = Echo::default();
+        {
+            let serving = proxy.serve(&echo);
+            tokio::pin!(serving);
+            // Polled until the first request is under way, then dropped.
+            while echo.asked.lock().is_empty() {
+                assert!(looked_at(serving.as_mut()).await.is_none());
+            }
+        }
+        assert_eq!(echo.asked.lock().len(), 1, "the second line was still made");
+        // Our end is closed: what is read of it is its end, or that it was broken off.
+        let mut rest = vec![];
+        let read = std::io::Read::read_to_end(&mut program, &mut rest);
+        assert!(matches!(read, Ok(0) | Err(_)) && rest.is_empty(), "{read:?}");
+    }
+
+    /// One look at a future that is not to end.
+    async fn looked_at<F: std::future::Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+        tokio::select! { biased; ended = future => Some(ended), () = tokio::task::yield_now() => None }
     }
 }

@@ -205,6 +205,8 @@ async fn packages(
         jail,
         commands: Arc::clone(&commands),
         may_run_code,
+        allowed_hosts: config.package_allowed_hosts.clone(),
+        allowed_networks: config.package_allowed_networks.clone(),
         taken: ours.iter().map(|source| source.id().clone()).collect(),
         faults: faults(),
     });

@@ -3,8 +3,8 @@
 use countersign_core::limits;
 use ipnet::IpNet;
 use serde::Deserialize;
-use sources::builtin::http::HostRule;
 use sources::command::AllowedCommand;
+use sources::web::HostRule;
 use std::path::{Path, PathBuf};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
@@ -32,6 +32,9 @@ pub struct Config {
     pub master_key_file: Option<PathBuf>,
     /// Whether code of packages may run, in the sandbox. Without it they are listed, and calls of them are refused.
     pub allow_plugin_code_execution: bool,
+    /// Whom code of packages may ask over the network, where it says that it does.
+    pub package_allowed_hosts: Vec<HostRule>,
+    pub package_allowed_networks: Vec<IpNet>,
     /// The commands that may verify an effect.
     pub command_allowlist: Vec<AllowedCommand>,
 }
@@ -74,6 +77,8 @@ struct File {
     redis: Option<String>,
     master_key_file: Option<PathBuf>,
     allow_plugin_code_execution: Option<bool>,
+    package_allowed_hosts: Option<Vec<String>>,
+    package_allowed_networks: Option<Vec<String>>,
     command_allowlist: Option<Vec<String>>,
     #[serde(default)]
     http: HttpSection,
@@ -112,6 +117,8 @@ impl Config {
         let hosts = env.http_allowed_hosts.or(file.http.allowed_hosts).unwrap_or_default();
         let commands = env.command_allowlist.or(file.command_allowlist).unwrap_or_default();
         let networks = env.http_allowed_networks.or(file.http.allowed_networks).unwrap_or_default();
+        let package_hosts = env.package_allowed_hosts.or(file.package_allowed_hosts).unwrap_or_default();
+        let package_networks = env.package_allowed_networks.or(file.package_allowed_networks).unwrap_or_default();
         Ok(Self {
             listen: flags.listen.or(env.listen).or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.into()),
             database: flags.database.or(env.database).or(file.database),
@@ -126,6 +133,8 @@ impl Config {
             log_level: log_level(env.log_level.or(file.log.level).as_deref().unwrap_or("info"))?,
             master_key_file: env.master_key_file.or(file.master_key_file),
             allow_plugin_code_execution: env.allow_plugin_code_execution.or(file.allow_plugin_code_execution).unwrap_or(false),
+            package_allowed_hosts: parse_all("package_allowed_hosts", &package_hosts)?,
+            package_allowed_networks: parse_all("package_allowed_networks", &package_networks)?,
             command_allowlist: parse_all("command_allowlist", &commands)?,
             data,
         })
@@ -150,6 +159,8 @@ struct Environment {
     log_level: Option<String>,
     master_key_file: Option<PathBuf>,
     allow_plugin_code_execution: Option<bool>,
+    package_allowed_hosts: Option<Vec<String>>,
+    package_allowed_networks: Option<Vec<String>>,
     command_allowlist: Option<Vec<String>>,
 }
 
@@ -167,6 +178,8 @@ const VARIABLES: &[&str] = &[
     "LOG_LEVEL",
     "MASTER_KEY_FILE",
     "ALLOW_PLUGIN_CODE_EXECUTION",
+    "PACKAGE_ALLOWED_HOSTS",
+    "PACKAGE_ALLOWED_NETWORKS",
     "COMMAND_ALLOWLIST",
 ];
 
@@ -203,6 +216,8 @@ impl Environment {
                     let word = value.parse().map_err(|_| ConfigError::InvalidValue { name, message: "expected `true` or `false`".into() });
                     read.allow_plugin_code_execution = Some(word?);
                 }
+                "PACKAGE_ALLOWED_HOSTS" => read.package_allowed_hosts = Some(list()),
+                "PACKAGE_ALLOWED_NETWORKS" => read.package_allowed_networks = Some(list()),
                 "COMMAND_ALLOWLIST" => read.command_allowlist = Some(list()),
                 client if CLIENT_VARIABLES.contains(&client) => {}
                 _ => {

@@ -46,10 +46,27 @@ fn values_that_make_no_sense_are_named() {
         ("COUNTERSIGN_LOG_LEVEL", "info,store=loud"),
         ("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "10.0.0.0/99"),
         ("COUNTERSIGN_HTTP_ALLOWED_HOSTS", "not a host"),
+        ("COUNTERSIGN_PACKAGE_ALLOWED_HOSTS", "https://example.com/path"),
+        ("COUNTERSIGN_PACKAGE_ALLOWED_NETWORKS", "10.0.0.0/99"),
     ] {
         assert!(matches!(load(Flags::default(), &[(name, value)]), Err(ConfigError::InvalidValue { .. })), "{name}={value}");
     }
     assert!(load(Flags::default(), &[("COUNTERSIGN_LOG_LEVEL", "info,store=debug")]).is_ok());
     let missing = Flags { config: Some("/nowhere/countersign.toml".into()), ..Flags::default() };
     assert!(matches!(load(missing, &[]), Err(ConfigError::Unreadable { .. })));
+}
+
+#[test]
+fn what_packages_may_ask_is_said_apart_from_what_we_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("some.toml");
+    let text = "package_allowed_hosts = [\"api.example.com\", \"http://10.1.2.3:8080\"]\npackage_allowed_networks = [\"10.1.0.0/16\"]\n";
+    std::fs::write(&file, text).unwrap();
+    let config = load(Flags { config: Some(file.clone()), ..Flags::default() }, &[]).unwrap();
+    let hosts: Vec<_> = config.package_allowed_hosts.iter().map(ToString::to_string).collect();
+    assert_eq!((hosts, config.package_allowed_networks.len()), (vec!["api.example.com".into(), "http://10.1.2.3:8080".into()], 1));
+    assert!(config.http_allowed_hosts.is_empty() && config.http_allowed_networks.is_empty());
+    let env = [("COUNTERSIGN_PACKAGE_ALLOWED_HOSTS", "one.example.com, two.example.com"), ("COUNTERSIGN_PACKAGE_ALLOWED_NETWORKS", "")];
+    let config = load(Flags { config: Some(file), ..Flags::default() }, &env).unwrap();
+    assert_eq!((config.package_allowed_hosts.len(), config.package_allowed_networks.len()), (2, 0));
 }

@@ -1,11 +1,14 @@
-//! The port `core::jail` over the sandbox: specs in, outcomes out, and a bound on how many run at once.
+//! The port `core::jail` over the sandbox: specs in, outcomes out, and a bound on how many run at once. A program's way out is joined here
+//! to who judges what goes out.
 
-use countersign_core::Future;
 use countersign_core::action::Profile;
 use countersign_core::jail::{Confined, Confinement, Ended, Error, Jail, StagedFile};
 use countersign_core::limits::PACKAGE_RESULT_BYTES_MAX;
+use sandbox::egress::{self, Proxy};
 use sandbox::stage::Kind;
 use sandbox::{Bind, Input, Limits, OnLog, Options, Outcome, Probes, Program, Sandbox, Spec, StageSpec};
+use std::future::Future;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -14,6 +17,8 @@ use tokio::sync::Semaphore;
 const HELPER: &str = "/proc/self/exe";
 /// Programs at once; the next waits for one of them.
 const AT_ONCE: usize = 4;
+/// Says to a program which descriptor its way out is, where it has one.
+const EGRESS_VARIABLE: &str = "COUNTERSIGN_EGRESS_FD";
 
 /// Where package code and commands run.
 pub(crate) struct SandboxJail {
@@ -39,7 +44,16 @@ impl SandboxJail {
         let sandbox = self.sandbox.as_ref().map_err(|why| Error::Unavailable { message: why.clone() })?;
         let _turn = self.at_once.acquire().await.map_err(|_| Error::Busy { message: "the server is stopping".to_owned() })?;
         let on_log = what.progress.clone().map(|progress| Box::new(move |line: &str| progress.tell(line)) as OnLog);
-        let outcome = sandbox.run(spec(what)?, on_log).await.map_err(|error| {
+        let egress = what.egress.clone();
+        let mut spec = spec(what)?;
+        let outcome = match &egress {
+            Some(egress) => {
+                let proxy = open_way_out(&mut spec)?;
+                beside(sandbox.run(spec, on_log), proxy.serve(&**egress)).await
+            }
+            None => sandbox.run(spec, on_log).await,
+        };
+        let outcome = outcome.map_err(|error| {
             let message = error.to_string();
             match error {
                 sandbox::Error::Unavailable { .. } | sandbox::Error::Immortal { .. } => Error::Unavailable { message },
@@ -54,9 +68,32 @@ impl SandboxJail {
 }
 
 impl Jail for SandboxJail {
-    fn confine(&self, what: Confinement) -> Future<'_, Result<Confined, Error>> {
+    fn confine(&self, what: Confinement) -> countersign_core::Future<'_, Result<Confined, Error>> {
         Box::pin(self.run(what))
     }
+}
+
+/// Gives the program one end, and answers the other.
+fn open_way_out(spec: &mut Spec) -> Result<Proxy, Error> {
+    let (proxy, theirs) = egress::pair().map_err(|error| Error::Busy { message: format!("a way out could not be made: {error}") })?;
+    spec.egress = Some(theirs);
+    spec.env.push((EGRESS_VARIABLE.to_owned(), egress::DESCRIPTOR.to_string()));
+    Ok(proxy)
+}
+
+/// Serves for as long as the run lasts, and no longer. Whoever drops this drops both: the program dies, what it sent and nobody read is
+/// not made, what is under way is broken off, and nothing stays open.
+async fn beside<T>(running: impl Future<Output = T>, serving: impl Future<Output = io::Result<()>>) -> T {
+    tokio::pin!(running);
+    tokio::select! {
+        biased;
+        ended = &mut running => return ended,
+        served = serving => if let Err(error) = served {
+            tracing::warn!(%error, "a program's way out broke");
+        },
+    }
+    // It has used up what it may ask for, or wants nothing more.
+    running.await
 }
 
 fn spec(what: Confinement) -> Result<Spec, Error> {

@@ -112,6 +112,7 @@ impl CommandRunner {
             stage_bytes_max: STAGE_BYTES,
             stage_files_max: 64,
             progress: context.progress.clone(),
+            egress: None,
         };
         let confined = self.jail.confine(confinement).await.map_err(|error| error.to_string())?;
         context.meter.add(&confined);

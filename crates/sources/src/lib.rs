@@ -8,6 +8,7 @@ pub mod command;
 mod error;
 pub mod package;
 mod program;
+pub mod web;
 mod words;
 pub mod workspace;
 

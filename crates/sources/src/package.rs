@@ -1,6 +1,8 @@
 //! Packages: actions whose code others wrote. `manifest` says what an action may be, `folder` what a package is made of, `run` how its
-//! code is run, `plan` and `journal` what becomes of what it wrote, `source` how all of it is a source, `shelf` which there are.
+//! code is run, `egress` whom it may ask, `plan` and `journal` what becomes of what it wrote, `source` how all of it is a source, `shelf`
+//! which there are.
 
+mod egress;
 mod folder;
 mod journal;
 mod loaded;

@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::builtin::tests::context;
+use crate::web::HostRule;
 use crate::workspace::Place;
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Reconciled, Scope};
+use countersign_core::egress::Request;
 use countersign_core::fault::Faults;
 use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile};
-use countersign_core::source::{CallContext, Shelf, Source};
+use countersign_core::source::{AfterError, CallContext, Shelf, Source};
 use countersign_core::{ActionId, Future};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -56,10 +58,13 @@ struct Bench {
 }
 
 fn files(tier: &str) -> PackageFiles {
-    let manifest = json!({
+    files_of(json!({
         "name": "act", "riskTier": tier, "permissions": { "filesystem": "workspace" },
         "verification": { "required": true }, "rollback": { "required": true }
-    });
+    }))
+}
+
+fn files_of(manifest: Value) -> PackageFiles {
     let file = |text: &str| PackageFile { bytes: text.as_bytes().into(), is_executable: false };
     [("action.json", manifest.to_string().as_str()), ("execute.py", "pass"), ("verify.py", "pass")]
         .map(|(name, text)| (format!("actions/act/{name}"), file(text)))
@@ -67,21 +72,29 @@ fn files(tier: &str) -> PackageFiles {
 }
 
 fn bench(tier: &str) -> Bench {
+    let puppet = Arc::new(Puppet::default());
+    let bench = Bench { puppet: Arc::clone(&puppet), ..open_bench(puppet, Vec::new()) };
+    bench.packages.install("kit", &files(tier)).unwrap();
+    bench
+}
+
+fn open_bench(jail: Arc<dyn Jail>, allowed_hosts: Vec<HostRule>) -> Bench {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let place = Place::open(&folder.path().join("workspace"), &folder.path().join("snapshots")).unwrap();
-    let puppet = Arc::new(Puppet::default());
     let packages = Packages::open(PackagesConfig {
         folder: folder.path().join("packages"),
         place: Arc::new(place),
-        jail: Arc::clone(&puppet) as Arc<dyn Jail>,
+        jail,
         commands: Arc::new(NoCommands),
         may_run_code: true,
+        allowed_hosts,
+        allowed_networks: vec!["127.0.0.1/32".parse().unwrap()],
         taken: Vec::new(),
         faults: Faults::default(),
     })
     .unwrap();
-    packages.install("kit", &files(tier)).unwrap();
-    Bench { folder, puppet, packages }
+    Bench { folder, puppet: Arc::default(), packages }
 }
 
 impl Bench {
@@ -196,4 +209,93 @@ async fn a_package_is_replaced_whole_and_its_digest_tells() {
     assert_eq!(bench.packages.remove("kit"), Ok(false));
     assert!(bench.packages.sources().is_empty());
     assert_eq!(std::fs::read_dir(bench.folder.path().join("packages")).unwrap().count(), 0);
+}
+
+/// Sends one request for the script it stands for, and then says that it ended like this.
+struct Sender {
+    request: Request,
+    /// It does not wait for the answer, but only until somebody has heard it.
+    heard: Option<Arc<tokio::sync::Notify>>,
+    ended: Ended,
+    runs: Mutex<u32>,
+}
+
+impl Jail for Sender {
+    fn confine(&self, what: Confinement) -> Future<'_, Result<Confined, JailError>> {
+        *self.runs.lock() += 1;
+        Box::pin(async move {
+            let egress = what.egress.unwrap();
+            let asking = egress.request(self.request.clone());
+            match &self.heard {
+                Some(heard) => tokio::select! { answer = asking => panic!("{answer:?}"), () = heard.notified() => {} },
+                None => drop(asking.await),
+            }
+            let stdout = json!({ "output": {} }).to_string().into_bytes();
+            let (facts, log) = (json!({}), String::new());
+            Ok(Confined { ended: self.ended, stdout, is_cut: false, log, cpu_ms: 1, facts, staged: Ok(Vec::new()) })
+        })
+    }
+}
+
+/// Reads what arrives, says so, and answers or stays silent.
+async fn listen(answers: bool) -> (u16, Arc<tokio::sync::Notify>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (port, heard) = (listener.local_addr().unwrap().port(), Arc::new(tokio::sync::Notify::new()));
+    let tell = Arc::clone(&heard);
+    tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let _read = connection.read(&mut [0; 4096]).await;
+            if answers {
+                let _gone = connection.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+            }
+            tell.notify_one();
+            kept.push(connection);
+        }
+    });
+    (port, heard)
+}
+
+#[tokio::test]
+async fn what_is_sent_and_not_heard_of_again_is_in_doubt_and_what_was_never_sent_is_not() {
+    let (answering, _) = listen(true).await;
+    let (silent, heard) = listen(false).await;
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for (port, method, heard, ended, ends) in [
+        (answering, "POST", None, Ended::Exited(0), "ok"),
+        (answering, "POST", None, Ended::Exited(1), "source_broke"),
+        (answering, "POST", None, Ended::OutOfMemory, "source_broke"),
+        (answering, "POST", None, Ended::TimedOut, "source_timed_out"),
+        (answering, "GET", None, Ended::Exited(1), "package_failed"),
+        // It ended well, and never waited to hear whether what it sent was done.
+        (silent, "POST", Some(&heard), Ended::Exited(0), "source_broke"),
+        (silent, "GET", Some(&heard), Ended::Exited(0), "ok"),
+        (nobody, "POST", None, Ended::Exited(1), "package_failed"),
+        (nobody, "POST", None, Ended::TimedOut, "package_timed_out"),
+        (1, "POST", None, Ended::Exited(1), "package_failed"),
+    ] {
+        let host = format!("http://127.0.0.1:{port}");
+        let request = Request { method: method.to_owned(), url: format!("{host}/"), headers: Vec::new(), body: Vec::new() };
+        let sender = Arc::new(Sender { request, heard: heard.cloned(), ended, runs: Mutex::default() });
+        let allowed = [answering, silent, nobody].map(|port| format!("http://127.0.0.1:{port}").parse().unwrap());
+        let bench = open_bench(Arc::clone(&sender) as Arc<dyn Jail>, allowed.to_vec());
+        let declared = if port == 1 { format!("http://127.0.0.1:{answering}") } else { host };
+        bench.packages.install("kit", &files_of(json!({ "name": "act", "riskTier": "R3", "hosts": [declared] }))).unwrap();
+        let context = bench.context().await;
+        let source = bench.source();
+        assert_eq!(source.prepare(&context, &act(), &json!({})).await.unwrap(), None);
+        assert_eq!(*sender.runs.lock(), 0, "code ran before the intent");
+        let preview = source.preview(&context, &act(), &json!({})).await.unwrap_err();
+        assert_eq!((preview.code(), *sender.runs.lock()), ("dry_run_unsupported", 0));
+        let answer = source.call(&context, &act(), &json!({})).await;
+        let code = answer.as_ref().map_or_else(|error| error.code(), |_| "ok");
+        assert_eq!(code, ends, "{port} {method} {ended:?}: {answer:?}");
+        let after = answer.err().map(|error| error.after());
+        let is_in_doubt = after == Some(AfterError::Unknown);
+        assert_eq!(is_in_doubt, ends.starts_with("source_"), "{port} {method} {ended:?}");
+        // Broken off or not: what was let out is counted.
+        let counted: Vec<_> = context.meter.traffic().iter().map(|host| (host.made, host.refused)).collect();
+        assert_eq!(counted, [if port == 1 { (0, 1) } else { (1, 0) }], "{port} {method} {ended:?}");
+    }
 }

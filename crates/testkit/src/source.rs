@@ -61,6 +61,7 @@ pub fn action(id: &str) -> Action {
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::InProcess,
     }
 }

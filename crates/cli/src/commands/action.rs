@@ -138,6 +138,7 @@ async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit
         .with("tier", Cell::tier(&action.tier).and(format!(" {}", action.class)))
         .with("mode", Cell::mode(&action.mode).and(mode_source))
         .with("reversible", Cell::text(action.reversibility.replace('_', " ")))
+        .with_some("reaches", (!action.hosts.is_empty()).then(|| Cell::text(action.hosts.join(", "))))
         .with("dry run", Cell::text(dry_run))
         .with("timeout", Cell::text(format!("{} ms", action.timeout_ms)))
         .with("version", Cell::text(&action.version));

@@ -135,6 +135,7 @@ async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit
         .with("attempts", Cell::maybe(pointed("/body/attempts")))
         .with("params", Cell::text(body(entry, "params")))
         .with("outputs", Cell::maybe(pointed("/body/outputs/digest")))
+        .with_some("network", network(entry.payload.pointer("/body/sandbox/egress")).map(Cell::text))
         .with("took", Cell::maybe(pointed("/body/timing/total_ms").map(|millis| format!("{millis} ms"))))
         .with("when", terminal.past(at(entry)))
         .with("previous", Cell::maybe(pointed("/entry/prev")))
@@ -217,6 +218,15 @@ fn at(entry: &EntryView) -> &str {
 }
 
 /// A value as words: strings bare, lists joined, nothing for null.
+/// Whom a package's code asked, and how often; `None` where it asked nobody.
+fn network(egress: Option<&Value>) -> Option<String> {
+    let hosts = egress?.as_array()?.iter().map(|asked| {
+        let count = |name: &str| asked[name].as_u64().unwrap_or_default();
+        format!("{}: {} made, {} refused", asked["host"].as_str().unwrap_or_default(), count("made"), count("refused"))
+    });
+    Some(hosts.collect::<Vec<_>>().join("; "))
+}
+
 fn written(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

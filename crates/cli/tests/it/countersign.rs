@@ -203,6 +203,11 @@ impl Server {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
+    /// How many descriptors it holds.
+    pub(crate) fn open_descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.as_ref().unwrap().id())).unwrap().count()
+    }
+
     /// Its exit code, once it has ended.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         self.child.as_mut().unwrap().wait().unwrap().code()

@@ -28,6 +28,7 @@ fn action(id: &str, title: &str, description: &str, params_schema: Value) -> Act
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::Default,
     }
 }

@@ -1,4 +1,5 @@
 //! The escape corpus: what each attempt is answered, in both profiles and as both kinds of user; and what it is answered without a jail.
+//! Group 41, `net_egress_proxy`, needs who judges a request at the other end: it is `crates/cli/tests/it/net_egress_proxy.rs`.
 
 use crate::harness::{Setup, answer, attempt, control, is_root, setups};
 use Without::{Is, Nothing, Other};

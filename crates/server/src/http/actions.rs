@@ -112,6 +112,7 @@ async fn view(app: &App, org: &OrgId, session: Option<(&Session, &Space)>, actio
         .into(),
         reversible_seconds: action.reversible_seconds,
         checks: action.checks.clone(),
+        hosts: action.hosts.clone(),
         dry_run_supported: action.preview == Preview::Supported,
         timeout_ms: action.timeout_ms,
     })

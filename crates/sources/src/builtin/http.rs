@@ -1,24 +1,16 @@
-//! `http`: requests to the hosts an operator has allowed, and to no others.
-//! The order of defence: the URL's spelling (`target`), the allowlist (`host_rule`), the address behind the name (`address`,
-//! asked by `resolver` for every connection), then the exchange itself, which checks every redirect anew.
+//! `http`: requests to the hosts an operator has allowed, and to no others. What is allowed is judged in `web`.
 
-mod address;
+mod calls;
 mod definition;
-mod exchange;
-mod headers;
-mod host_rule;
-mod resolver;
-mod target;
 
 use crate::builtin::{read_params, source_id, unknown_action};
+use crate::web::HostRule;
+use calls::Calls;
 use countersign_core::source::{CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
-use exchange::Exchange;
 use ipnet::IpNet;
 use serde_json::Value;
 use std::sync::Arc;
-
-pub use host_rule::{HostRule, Scheme};
 
 /// What the operator allows. The default allows nothing.
 #[derive(Clone, Debug, Default)]
@@ -32,19 +24,19 @@ pub struct HttpConfig {
 pub struct Http {
     id: SourceId,
     actions: Vec<Arc<Action>>,
-    exchange: Exchange,
+    calls: Calls,
 }
 
 impl Http {
     /// Needs a rustls provider to be installed and, if an https host is allowed, the system's certificates.
     pub fn new(config: HttpConfig) -> Result<Self, crate::Error> {
-        Ok(Self { id: source_id("http")?, actions: definition::actions()?, exchange: Exchange::new(config)? })
+        Ok(Self { id: source_id("http")?, actions: definition::actions()?, calls: Calls::new(config)? })
     }
 
     async fn perform(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Output, Error> {
         match action.as_str() {
-            "http.get" => self.exchange.get(context, &read_params(action, params)?).await,
-            "http.request" => self.exchange.request(context, read_params(action, params)?).await,
+            "http.get" => self.calls.get(context, &read_params(action, params)?).await,
+            "http.request" => self.calls.request(context, read_params(action, params)?).await,
             _ => Err(unknown_action(action)),
         }
     }

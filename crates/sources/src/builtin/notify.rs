@@ -130,6 +130,7 @@ fn definition() -> Result<Action, crate::Error> {
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::InProcess,
     })
 }

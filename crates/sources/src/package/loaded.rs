@@ -101,7 +101,8 @@ fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> 
     let tier = manifest.tier();
     let (reads, writes) = (manifest.permissions.filesystem == Filesystem::Workspace, manifest.is_write());
     let effects = [(reads, Effect::FilesystemRead), (writes, Effect::FilesystemWrite), (!manifest.hosts.is_empty(), Effect::NetworkCall)];
-    let requires = [(reads, "files.read"), (writes, "files.write")];
+    let (asks, acts_elsewhere) = (!manifest.hosts.is_empty(), manifest.acts_elsewhere());
+    let requires = [(reads, "files.read"), (writes, "files.write"), (asks, "http.get"), (acts_elsewhere, "http.request")];
     let checks = [(writes, READ_BACK), (verifies, VERIFY_SCRIPT)];
     let texts = |pairs: &[(bool, &str)]| pairs.iter().filter(|(holds, _)| *holds).map(|(_, text)| (*text).to_owned()).collect::<Vec<_>>();
     let mut checked = texts(&checks);
@@ -117,20 +118,22 @@ fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> 
         effects: effects.into_iter().filter(|(holds, _)| *holds).map(|(_, effect)| effect).collect(),
         timeout_ms: manifest.timeout_ms(),
         idempotency_key_fields: manifest.idempotency_key_fields.clone(),
-        reversibility: match (manifest.hosts.is_empty(), writes) {
-            (false, _) => Reversibility::NotReversible,
-            (true, true) => Reversibility::Reversible,
-            (true, false) => Reversibility::NoEffect,
+        reversibility: match (acts_elsewhere, writes) {
+            (true, _) => Reversibility::NotReversible,
+            (false, true) => Reversibility::Reversible,
+            (false, false) => Reversibility::NoEffect,
         },
         reversible_seconds: manifest.reversible_seconds,
         checks: checked,
         repeatability: if manifest.repeatable { Repeatability::Repeatable } else { Repeatability::NotRepeatable },
-        // Its code runs in a dry run too, and that of R3 and R4 runs for nobody but the person who said so.
-        preview: if writes && tier == Tier::R2 && manifest.hosts.is_empty() { Preview::Supported } else { Preview::Unsupported },
+        // Its code runs in a dry run too, and that of R3 and R4 runs for nobody but the person who said so. Nor do the params of a
+        // rehearsal that nobody was asked about go to a host.
+        preview: if writes && tier == Tier::R2 && !asks { Preview::Supported } else { Preview::Unsupported },
         preview_reads: reads.then(|| ActionId::parse("files.read_text").ok()).flatten(),
         exempt_from_redaction: Vec::new(),
         profile: manifest.profile(),
         package_sha256: Some(digest),
+        hosts: manifest.hosts.iter().map(ToString::to_string).collect(),
         id,
     }
 }

@@ -1,9 +1,11 @@
 //! `action.json`: what an action of a package says of itself, and which of it is refused. A field nobody knows is refused by its name:
 //! a misspelt permission must not be one that was never asked for.
 
+use super::run::Script;
+use crate::web::HostRule;
 use countersign_core::Tier;
 use countersign_core::action::Profile;
-use countersign_core::limits::{CALL_TIMEOUT_MS, PACKAGE_MEMORY_MB_DEFAULT, PACKAGE_MEMORY_MB_MAX};
+use countersign_core::limits::{CALL_TIMEOUT_MS, PACKAGE_HOSTS_MAX, PACKAGE_MEMORY_MB_DEFAULT, PACKAGE_MEMORY_MB_MAX};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -32,7 +34,7 @@ pub(super) struct Manifest {
     profile: Isolation,
     /// Whom it asks over the network. Nothing said: nobody.
     #[serde(default)]
-    pub(super) hosts: Vec<String>,
+    pub(super) hosts: Vec<HostRule>,
     #[serde(default)]
     pub(super) idempotency_key_fields: Vec<String>,
     #[serde(default)]
@@ -82,6 +84,14 @@ enum Isolation {
     HighIsolation,
 }
 
+/// What a run may send over the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Methods {
+    /// GET and HEAD: they ask, and change nothing.
+    Safe,
+    Any,
+}
+
 fn anything() -> Value {
     Value::Object(serde_json::Map::new())
 }
@@ -115,6 +125,12 @@ impl Manifest {
         if let Some(command) = self.verification.commands.iter().find(|command| !self.permissions.commands.contains(command)) {
             return Err(format!("it verifies with `{command}`, which is not among its `permissions.commands`"));
         }
+        if self.hosts.len() > PACKAGE_HOSTS_MAX {
+            return Err(format!("it names {} `hosts`; at most {PACKAGE_HOSTS_MAX} are allowed", self.hosts.len()));
+        }
+        if let Some(host) = self.hosts.iter().enumerate().find_map(|(at, host)| self.hosts[..at].contains(host).then_some(host)) {
+            return Err(format!("its `hosts` name `{host}` twice"));
+        }
         match self.timeout_ms {
             Some(0) => return Err("its `timeoutMs` is 0".to_owned()),
             Some(ms) if ms > CALL_TIMEOUT_MS => return Err(format!("its `timeoutMs` is {ms}; at most {CALL_TIMEOUT_MS} are allowed")),
@@ -136,6 +152,25 @@ impl Manifest {
     /// Whether it changes files of the workspace.
     pub(super) fn is_write(&self) -> bool {
         self.permissions.filesystem == Filesystem::Workspace && self.tier() >= Tier::R2
+    }
+
+    /// Whether its effect is one it makes elsewhere, over the network. Its code then runs in `call`, not while the call is prepared.
+    ///
+    /// The record precedes the effect: before the intent is written nothing may leave that changes anything. Code that writes files runs
+    /// before the intent, because what it wrote is announced with it; so it may fetch, and no more. What cannot be taken back is not for
+    /// R2, which promises that it can; and a read does not change anything by its own word. That leaves R3 and R4 without files: they
+    /// have nothing to prepare, a person has said yes, and all they do comes after the intent.
+    pub(super) fn acts_elsewhere(&self) -> bool {
+        !self.hosts.is_empty() && self.permissions.filesystem == Filesystem::None && self.tier() >= Tier::R3
+    }
+
+    /// What one of its scripts may send. Verifying looks and changes nothing; what was done elsewhere is not taken back, so neither does
+    /// a `rollback`.
+    pub(super) fn methods_of(&self, script: Script) -> Methods {
+        match script {
+            Script::Execute if self.acts_elsewhere() => Methods::Any,
+            Script::Execute | Script::Verify | Script::Rollback => Methods::Safe,
+        }
     }
 
     pub(super) fn timeout_ms(&self) -> u64 {
@@ -189,7 +224,12 @@ mod tests {
     #[test]
     fn what_breaks_a_rule_is_refused_by_name() {
         type Change = fn(&mut Value);
-        let cases: [(Change, &str); 10] = [
+        let cases: [(Change, &str); 15] = [
+            (|value| value["hosts"] = json!(["https://example.com/path"]), "`https://example.com/path` is not a host rule"),
+            (|value| value["hosts"] = json!(["ftp://example.com"]), "the scheme must be `https` or `http`"),
+            (|value| value["hosts"] = json!("example.com"), "expected a sequence"),
+            (|value| value["hosts"] = json!(["example.com", "EXAMPLE.com:443"]), "name `example.com` twice"),
+            (|value| value["hosts"] = json!((0..33).map(|n| format!("a{n}.example.com")).collect::<Vec<_>>()), "names 33 `hosts`"),
             (|value| value["permision"] = json!({}), "permision"),
             (|value| value["permissions"]["network"] = json!(true), "network"),
             (|value| value["permissions"]["filesystem"] = json!("root"), "root"),
@@ -207,5 +247,31 @@ mod tests {
         }
         let twice = br#"{"name":"tidy","riskTier":"R4","riskTier":"R0"}"#;
         assert!(Manifest::read(twice, "tidy", false).unwrap_err().contains("riskTier"));
+    }
+
+    #[test]
+    fn only_what_runs_after_the_intent_may_change_anything_elsewhere() {
+        for (tier, files, hosts, elsewhere) in [
+            ("R0", "none", true, false),
+            ("R1", "none", true, false),
+            ("R2", "none", true, false),
+            ("R3", "none", true, true),
+            ("R4", "none", true, true),
+            ("R2", "workspace", true, false),
+            ("R3", "workspace", true, false),
+            ("R4", "workspace", true, false),
+            ("R4", "none", false, false),
+        ] {
+            let manifest = read(|value| {
+                value["riskTier"] = json!(tier);
+                value["permissions"]["filesystem"] = json!(files);
+                value["hosts"] = if hosts { json!(["api.example.com"]) } else { json!([]) };
+            })
+            .unwrap();
+            assert_eq!(manifest.acts_elsewhere(), elsewhere, "{tier} {files} {hosts}");
+            let execute = if elsewhere { Methods::Any } else { Methods::Safe };
+            let methods = [Script::Execute, Script::Verify, Script::Rollback].map(|script| manifest.methods_of(script));
+            assert_eq!(methods, [execute, Methods::Safe, Methods::Safe], "{tier} {files} {hosts}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What a script left on its stage, held against where it may write, before anything of it is taken.
 
 use super::journal::Journal;
+use super::run::UNCHANGED;
 use crate::words::{failed, refused, shown};
 use crate::workspace::Place;
 use crate::workspace::diff::Diff;
@@ -34,7 +35,7 @@ impl Answer {
         Self::deserialize(result).map_err(|error| {
             failed(
                 "package_bad_output",
-                format!("the result of `execute` is not `{{\"output\": …, \"deletes\": […]}}`: {error}; nothing was changed"),
+                format!("the result of `execute` is not `{{\"output\": …, \"deletes\": […]}}`: {error}{UNCHANGED}"),
             )
         })
     }

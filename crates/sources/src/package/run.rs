@@ -1,10 +1,12 @@
 //! Runs one script of a package in the jail: JSON in on stdin, JSON out on stdout, and whatever it wrote to its stage.
 
+use super::egress::WayOut;
 use super::loaded::LoadedAction;
 use super::manifest::Filesystem;
 use crate::program::{PLACES, Program, Programs, libraries};
 use crate::words::{failed, refused, shown};
 use countersign_core::action::Profile;
+use countersign_core::egress::Egress;
 use countersign_core::jail::{self, Confined, Confinement, Ended, Input, Jail, StagedFile};
 use countersign_core::json::parse_strict;
 use countersign_core::limits::{PACKAGE_LOG_CHARS_MAX, PACKAGE_STAGE_BYTES_MAX};
@@ -18,6 +20,9 @@ const STAGE_FILES_MAX: u64 = 1_024;
 /// Where the jail shows the action's own files, and the workspace.
 const CODE: &str = "/package";
 const WORKSPACE: &str = "/workspace";
+
+/// How the errors of code end that could change nothing.
+pub(super) const UNCHANGED: &str = "; nothing was changed";
 
 /// What a script is for; also the name of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +85,16 @@ pub(super) struct Ran {
 }
 
 impl Runner {
-    pub(super) async fn run(&self, context: &CallContext, action: &LoadedAction, script: Script, input: &Value) -> Result<Ran, Error> {
-        let confinement = self.confinement(context, action, script, input).await?;
+    pub(super) async fn run(
+        &self,
+        context: &CallContext,
+        action: &LoadedAction,
+        script: Script,
+        input: &Value,
+        way_out: Option<&Arc<WayOut>>,
+    ) -> Result<Ran, Error> {
+        let mut confinement = self.confinement(context, action, script, input).await?;
+        confinement.egress = way_out.map(|way_out| Arc::clone(way_out) as Arc<dyn Egress>);
         let confined = self.confine(context, &action.action.id.to_string(), confinement).await?;
         if confined.is_cut {
             return Err(bad_output(action, script, "its result is too long"));
@@ -141,10 +154,11 @@ impl Runner {
             stage_bytes_max: PACKAGE_STAGE_BYTES_MAX,
             stage_files_max: STAGE_FILES_MAX,
             progress: None,
+            egress: None,
         }
     }
 
-    /// Runs it; anything but a good end is an error. Nothing has happened in either case: the stage is all it could write to.
+    /// Runs it; anything but a good end is an error. Nothing has changed here in either case: the stage is all it could write to.
     async fn confine(&self, context: &CallContext, name: &str, confinement: Confinement) -> Result<Confined, Error> {
         let confined = self.jail.confine(confinement).await.map_err(|error| match error {
             jail::Error::Unavailable { message } => refused("sandbox_unavailable", message),
@@ -163,7 +177,7 @@ impl Runner {
             Ended::Flooded => ("package_flooded", "printed far more than is kept, and was ended".to_owned()),
             Ended::Cancelled => ("package_killed", "was called off".to_owned()),
         };
-        Err(failed(code, format!("`{name}` {why}{}; nothing was changed", last_words(&confined.log))))
+        Err(failed(code, format!("`{name}` {why}{}{UNCHANGED}", last_words(&confined.log))))
     }
 }
 
@@ -173,7 +187,7 @@ fn wall_ms(context: &CallContext) -> u64 {
 }
 
 fn bad_output(action: &LoadedAction, script: Script, why: &str) -> Error {
-    failed("package_bad_output", format!("`{}` of `{}`: {why}; nothing was changed", script.name(), action.action.id))
+    failed("package_bad_output", format!("`{}` of `{}`: {why}{UNCHANGED}", script.name(), action.action.id))
 }
 
 /// The last line it wrote to its log, which most often says what went wrong.

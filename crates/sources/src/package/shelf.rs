@@ -1,10 +1,12 @@
 //! The packages there are, as folders on disk. One is put there whole, replaced whole, and removed whole.
 
+use super::egress::Network;
 use super::folder::{self, PackageFiles};
 use super::loaded::{LoadedAction, actions_of};
 use super::run::Runner;
 use super::source::PackageSource;
 use crate::program::Programs;
+use crate::web::HostRule;
 use crate::workspace::Place;
 use crate::workspace::root::{folder_error, make_folder};
 use crate::workspace::workers::Workers;
@@ -14,6 +16,7 @@ use countersign_core::jail::Jail;
 use countersign_core::limits::{PACKAGE_BYTES_MAX, PACKAGE_FILES_MAX, PACKAGES_MAX};
 use countersign_core::source::{Shelf, Source};
 use countersign_core::{Action, Digest, SourceId};
+use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::{CWD, RenameFlags};
 use std::collections::BTreeMap;
@@ -33,6 +36,10 @@ pub struct PackagesConfig {
     pub commands: Arc<dyn Commands>,
     /// Without it packages are listed, and none of their code is run.
     pub may_run_code: bool,
+    /// Whom their code may ask over the network, where it says that it does. None: nobody.
+    pub allowed_hosts: Vec<HostRule>,
+    /// Networks that are not public but may be reached all the same.
+    pub allowed_networks: Vec<IpNet>,
     /// Names that are not theirs to take.
     pub taken: Vec<SourceId>,
     pub faults: Faults,
@@ -45,6 +52,7 @@ pub(super) struct Shared {
     pub(super) commands: Arc<dyn Commands>,
     pub(super) workers: Workers,
     pub(super) may_run_code: bool,
+    pub(super) network: Arc<Network>,
     pub(super) faults: Faults,
 }
 
@@ -77,14 +85,15 @@ pub enum Refused {
 impl Packages {
     /// Opens the folder, finishes what a crash interrupted, and reads what is there.
     pub fn open(config: PackagesConfig) -> Result<Self, crate::Error> {
-        let PackagesConfig { folder, place, jail, commands, may_run_code, taken, faults } = config;
+        let PackagesConfig { folder, place, jail, commands, may_run_code, allowed_hosts, allowed_networks, taken, faults } = config;
         make_folder(&folder)?;
         if may_run_code {
             show_workspace(&place)?;
         }
         let workers = Workers::start("packages", "packages", THREADS)?;
         let runner = Runner { jail, programs: Programs::default(), workspace: place.folder.clone() };
-        let shared = Arc::new(Shared { place, runner, commands, workers, may_run_code, faults });
+        let network = Arc::new(Network::new(allowed_hosts, allowed_networks)?);
+        let shared = Arc::new(Shared { place, runner, commands, workers, may_run_code, network, faults });
         let packages = Self { folder, taken, shared, sources: RwLock::default(), changing: Mutex::default() };
         packages.read_folder()?;
         Ok(packages)

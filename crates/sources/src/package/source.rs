@@ -1,11 +1,12 @@
 //! One installed package as a source. Its code runs while a call is prepared, in the jail, where it can change nothing: what it left on
-//! its stage is the effect, and we make it.
+//! its stage is the effect, and we make it. Code whose effect is made elsewhere runs in `call` instead (`Manifest::acts_elsewhere`).
 
+use super::egress::WayOut;
 use super::folder;
 use super::journal::{Desk, Journal, Standing};
 use super::loaded::{Loaded, LoadedAction, READ_BACK, VERIFY_SCRIPT};
 use super::plan::{Answer, Plan};
-use super::run::{Runner, Script};
+use super::run::{Runner, Script, UNCHANGED};
 use super::shelf::Shared;
 use crate::words::{failed, refused};
 use crate::workspace::commitment::blocking;
@@ -75,10 +76,20 @@ impl PackageSource {
             return Err(refused("package_code_disabled", message));
         }
         let action = self.action(context, id)?;
-        if action.manifest.hosts.is_empty() {
-            return Ok(action);
+        match self.shared.network.first_missing(&action.manifest.hosts) {
+            None => Ok(action),
+            Some(host) => {
+                let message = format!("`{id}` asks `{host}`, which packages may not: an operator can add it to `package_allowed_hosts`");
+                Err(refused("package_network_not_allowed", message))
+            }
         }
-        Err(refused("package_network_not_allowed", format!("`{id}` asks for the network, and packages are given none")))
+    }
+
+    /// What a script may reach; `None` where its action asks nobody.
+    fn way_out(&self, context: &CallContext, action: &LoadedAction, script: Script) -> Option<Arc<WayOut>> {
+        let hosts = &action.manifest.hosts;
+        let methods = action.manifest.methods_of(script);
+        (!hosts.is_empty()).then(|| Arc::new(WayOut::new(&self.shared.network, context, &action.action.id, hosts, methods)))
     }
 
     fn runner(&self) -> &Runner {
@@ -87,8 +98,19 @@ impl PackageSource {
 
     /// Runs the script and holds what it left against where it may write.
     async fn plan(&self, context: &CallContext, action: &LoadedAction, params: &Value, dry_run: bool) -> Result<Plan, Error> {
+        self.plan_by(context, action, params, dry_run, self.way_out(context, action, Script::Execute).as_ref()).await
+    }
+
+    async fn plan_by(
+        &self,
+        context: &CallContext,
+        action: &LoadedAction,
+        params: &Value,
+        dry_run: bool,
+        way_out: Option<&Arc<WayOut>>,
+    ) -> Result<Plan, Error> {
         let input = json!({ "input": params, "failedChecks": context.failed_checks, "dryRun": dry_run });
-        let ran = self.runner().run(context, action, Script::Execute, &input).await?;
+        let ran = self.runner().run(context, action, Script::Execute, &input, way_out).await?;
         let answer = Answer::read(ran.result)?;
         let (shared, scope, may_write) = (Arc::clone(&self.shared), context.scope.clone(), action.manifest.is_write());
         blocking(&self.shared.workers, context, move |_| Plan::new(&shared.place, ran.staged, answer, &scope, may_write)).await
@@ -96,6 +118,10 @@ impl PackageSource {
 
     async fn keep(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Option<Value>, Error> {
         let action = self.runnable(context, id)?;
+        if action.manifest.acts_elsewhere() {
+            // Nothing of it happens before the intent, so there is nothing to prepare.
+            return Ok(None);
+        }
         let plan = self.plan(context, &action, params, false).await?;
         let (shared, temporary) = (Arc::clone(&self.shared), temporary_name(context));
         let journal = blocking(&self.shared.workers, context, move |_| plan.keep(&shared.place, &temporary)).await?;
@@ -104,6 +130,9 @@ impl PackageSource {
 
     async fn perform(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Output, Error> {
         let action = self.runnable(context, id)?;
+        if action.manifest.acts_elsewhere() {
+            return self.act_elsewhere(context, &action, params).await;
+        }
         let Some(prepared) = &context.prepared else {
             // A read: nothing was announced, so nothing may change.
             if action.manifest.is_write() {
@@ -120,8 +149,34 @@ impl PackageSource {
         .await
     }
 
+    /// The effect is what the script sends. Once something is out that may have changed something, only a good end is known to be one.
+    async fn act_elsewhere(&self, context: &CallContext, action: &LoadedAction, params: &Value) -> Result<Output, Error> {
+        let way_out = self.way_out(context, action, Script::Execute);
+        let planned = self.plan_by(context, action, params, false, way_out.as_ref()).await;
+        match planned {
+            Ok(_) if way_out.as_ref().is_some_and(|way_out| way_out.was_cut_off()) => {
+                Err(self.in_doubt(context, &failed("package_failed", "it ended before a request was answered")))
+            }
+            Ok(plan) => Ok(Output::new(plan.into_output())),
+            Err(error) if way_out.as_ref().is_some_and(|way_out| way_out.may_have_changed()) => Err(self.in_doubt(context, &error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What went wrong, of code that has sent something.
+    fn in_doubt(&self, context: &CallContext, error: &Error) -> Error {
+        let (source_id, message) = (self.id.to_string(), error.to_string());
+        if error.code() == "package_timed_out" {
+            return Error::TimedOut { source_id, timeout_ms: context.timeout_ms };
+        }
+        Error::Broken { source_id, message: message.strip_suffix(UNCHANGED).unwrap_or(&message).to_owned() }
+    }
+
     async fn foresee(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Output, Error> {
         let action = self.runnable(context, id)?;
+        if action.manifest.acts_elsewhere() {
+            return Err(Error::PreviewUnsupported { action: id.clone() });
+        }
         let plan = self.plan(context, &action, params, true).await?;
         let value = blocking(&self.shared.workers, context, move |_| plan.describe()).await?;
         Ok(Output::new(value))
@@ -148,7 +203,8 @@ impl PackageSource {
     /// What the package's own script says. No verdict is no success.
     async fn verdict(&self, context: &CallContext, action: &LoadedAction, params: &Value, output: &Output) -> Vec<Check> {
         let input = json!({ "input": params, "output": output.value });
-        let ran = match self.runner().run(context, action, Script::Verify, &input).await {
+        let way_out = self.way_out(context, action, Script::Verify);
+        let ran = match self.runner().run(context, action, Script::Verify, &input, way_out.as_ref()).await {
             Ok(ran) => ran,
             Err(error) => return vec![Check::failed(VERIFY_SCRIPT, error.to_string())],
         };
@@ -189,7 +245,8 @@ impl PackageSource {
         let input = json!({ "changes": changes.collect::<Vec<_>>() });
         // Half of the time is ours: putting back must not wait for a script that hangs.
         let hurried = CallContext { timeout_ms: (context.timeout_ms / 2).max(1), ..context.clone() };
-        let ran = self.runner().run(&hurried, &action, Script::Rollback, &input).await;
+        let way_out = self.way_out(&hurried, &action, Script::Rollback);
+        let ran = self.runner().run(&hurried, &action, Script::Rollback, &input, way_out.as_ref()).await;
         if let Err(error) = &ran {
             tracing::warn!(action = %id, code = error.code(), "the rollback script of a package failed; the files are put back all the same");
         }

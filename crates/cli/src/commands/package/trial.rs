@@ -92,6 +92,12 @@ async fn try_case(dir: &Path, name: &str, case: &Case) -> Result<(), String> {
     Ok(())
 }
 
+/// Whom its code may ask, as whoever runs the tests says: of itself, nobody.
+fn network() -> impl Iterator<Item = (String, String)> {
+    const NAMES: [&str; 2] = ["COUNTERSIGN_PACKAGE_ALLOWED_HOSTS", "COUNTERSIGN_PACKAGE_ALLOWED_NETWORKS"];
+    NAMES.into_iter().filter_map(|name| std::env::var(name).ok().map(|value| (name.to_owned(), value)))
+}
+
 /// A server of its own, and how to ask it.
 struct Trial {
     url: String,
@@ -104,7 +110,7 @@ impl Trial {
     async fn start(data: &Path) -> Result<Self, String> {
         let flags = server::Flags { data: Some(data.to_owned()), listen: Some("127.0.0.1:0".to_owned()), ..server::Flags::default() };
         let allowed = ("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION".to_owned(), "true".to_owned());
-        let config = server::Config::load(flags, std::iter::once(allowed)).map_err(|error| error.to_string())?;
+        let config = server::Config::load(flags, std::iter::once(allowed).chain(network())).map_err(|error| error.to_string())?;
         let (tell, told) = oneshot::channel();
         let serving = tokio::spawn(async move {
             let served = server::serve(config, |started| {

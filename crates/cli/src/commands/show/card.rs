@@ -92,6 +92,10 @@ impl Card<'_> {
         ));
         if let Some(action) = self.action {
             facts.push(("REVERSIBLE", reversible(&action.reversibility, action.reversible_seconds)));
+            if !action.hosts.is_empty() {
+                let hosts: Vec<_> = action.hosts.iter().map(|host| clean::line(host)).collect();
+                facts.push(("REACHES", hosts.join(", ")));
+            }
             // What is taken back is what was kept: there is nothing to rehearse.
             if self.is_pending() && invocation.reverses.is_none() {
                 facts.push(("WHAT WOULD CHANGE", preview(action)));

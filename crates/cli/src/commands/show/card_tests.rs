@@ -93,6 +93,7 @@ fn action() -> ActionView {
         reversibility: "reversible".into(),
         reversible_seconds: None,
         checks: Vec::new(),
+        hosts: Vec::new(),
         dry_run_supported: true,
         timeout_ms: 1,
     }

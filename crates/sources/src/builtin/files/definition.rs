@@ -41,6 +41,7 @@ fn read_text() -> Result<Action, crate::Error> {
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::InProcess,
     })
 }
@@ -86,6 +87,7 @@ fn list() -> Result<Action, crate::Error> {
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::InProcess,
     })
 }
@@ -129,6 +131,7 @@ fn write_text() -> Result<Action, crate::Error> {
         preview_reads: Some(action_id("files.read_text")?),
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::InProcess,
     })
 }
@@ -159,6 +162,7 @@ fn delete() -> Result<Action, crate::Error> {
         preview_reads: Some(action_id("files.read_text")?),
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::InProcess,
     })
 }

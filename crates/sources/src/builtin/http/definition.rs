@@ -35,6 +35,7 @@ fn get() -> Result<Action, crate::Error> {
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::InProcess,
     })
 }
@@ -69,6 +70,7 @@ fn request() -> Result<Action, crate::Error> {
         preview_reads: None,
         exempt_from_redaction: Vec::new(),
         package_sha256: None,
+        hosts: Vec::new(),
         profile: Profile::InProcess,
     })
 }

@@ -1,8 +1,7 @@
 //! Where a request goes: a URL in its plain spelling, on an allowed host, and not to an address that leads inside.
 //! The spelling is strict because people and rules read it: what they see must be where it goes.
 
-use super::address::AddressRule;
-use super::host_rule::HostRule;
+use super::allowed::Allowed;
 use crate::words::{refused, shown};
 use countersign_core::limits::HTTP_URL_BYTES_MAX;
 use countersign_core::source::Error;
@@ -11,14 +10,12 @@ use url::{Host, Url};
 
 /// A URL that has passed every check a URL can pass; the addresses of a name are checked when it is resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target(Url);
+pub(crate) struct Target(Url);
 
 impl Target {
-    pub(super) fn check(text: &str, hosts: &[HostRule], addresses: &AddressRule) -> Result<Self, Error> {
+    pub(crate) fn check(text: &str, allowed: &Allowed) -> Result<Self, Error> {
         let url = spelled(text)?;
-        if !hosts.iter().any(|rule| rule.allows(&url)) {
-            return Err(host_not_allowed(&url, hosts));
-        }
+        allowed.check_host(&url)?;
         let address = match url.host() {
             Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
             Some(Host::Ipv6(address)) => Some(IpAddr::V6(address)),
@@ -26,27 +23,27 @@ impl Target {
             Some(Host::Domain(name)) => name.parse().ok(),
             None => None,
         };
-        if address.is_some_and(|address| addresses.check(address).is_err()) {
-            return Err(address_not_allowed(&url));
+        if address.is_some_and(|address| allowed.addresses.check(address).is_err()) {
+            return Err(allowed.address_refused(&url));
         }
         Ok(Self(url))
     }
 
     /// The target a redirect leads to, through the same checks.
-    pub(super) fn redirected(&self, location: &str, hosts: &[HostRule], addresses: &AddressRule) -> Result<Self, Error> {
+    pub(super) fn redirected(&self, location: &str, allowed: &Allowed) -> Result<Self, Error> {
         let is_absolute = Url::parse(location).is_ok();
         if is_absolute {
-            return Self::check(location, hosts, addresses);
+            return Self::check(location, allowed);
         }
         if location.starts_with("//") {
-            return Self::check(&format!("{}:{location}", self.0.scheme()), hosts, addresses);
+            return Self::check(&format!("{}:{location}", self.0.scheme()), allowed);
         }
         check_characters(location)?;
         let joined = self.0.join(location).map_err(|_| url_not_allowed("the redirect does not lead to a URL"))?;
-        Self::check(joined.as_str(), hosts, addresses)
+        Self::check(joined.as_str(), allowed)
     }
 
-    pub(super) const fn url(&self) -> &Url {
+    pub(crate) const fn url(&self) -> &Url {
         &self.0
     }
 
@@ -54,24 +51,6 @@ impl Target {
     pub(super) fn is_same_origin(&self, other: &Self) -> bool {
         self.0.origin() == other.0.origin()
     }
-}
-
-pub(super) fn address_not_allowed(url: &Url) -> Error {
-    let host = shown(url.host_str().unwrap_or_default());
-    refused(
-        "address_not_allowed",
-        format!("host `{host}` leads to an address that is not public; an operator can allow a network with `http.allowed_networks`"),
-    )
-}
-
-fn host_not_allowed(url: &Url, hosts: &[HostRule]) -> Error {
-    let origin = shown(&url.origin().ascii_serialization());
-    let message = if hosts.is_empty() {
-        format!("`{origin}` is not allowed, because no host is: an operator can list hosts in `http.allowed_hosts`")
-    } else {
-        format!("`{origin}` is not in `http.allowed_hosts`; an operator can add it there")
-    };
-    refused("host_not_allowed", message)
 }
 
 fn url_not_allowed(message: &str) -> Error {
@@ -121,25 +100,28 @@ fn check_characters(text: &str) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::allowed::HostList;
     use super::*;
 
-    fn hosts() -> Vec<HostRule> {
-        [
-            "example.com",
-            "*.example.org",
-            "http://127.0.0.1:8080",
-            "93.184.216.34",
-            "[2606:2800::1]",
-            "http://[::1]",
-            "169.254.169.254",
-            "xn--bcher-kva.example",
-        ]
-        .map(|rule| rule.parse().unwrap())
-        .into()
+    fn allowed(hosts: &[&str], networks: &[&str]) -> Allowed {
+        let rules = hosts.iter().map(|rule| rule.parse().unwrap()).collect();
+        let hosts = HostList { rules, setting: "http.allowed_hosts", who: "an operator" };
+        Allowed::new(hosts, networks.iter().map(|network| network.parse().unwrap()).collect(), "http.allowed_networks")
     }
 
+    const HOSTS: &[&str] = &[
+        "example.com",
+        "*.example.org",
+        "http://127.0.0.1:8080",
+        "93.184.216.34",
+        "[2606:2800::1]",
+        "http://[::1]",
+        "169.254.169.254",
+        "xn--bcher-kva.example",
+    ];
+
     fn code(text: &str) -> &'static str {
-        Target::check(text, &hosts(), &AddressRule::default()).map_or_else(|error| error.code(), |_| "accepted")
+        Target::check(text, &allowed(HOSTS, &[])).map_or_else(|error| error.code(), |_| "accepted")
     }
 
     #[test]
@@ -156,7 +138,7 @@ mod tests {
             ("https://example.com/?u=a@b", "https://example.com/?u=a@b"),
             ("https://example.com/..%2f..", "https://example.com/..%2f.."),
         ] {
-            assert_eq!(Target::check(text, &hosts(), &AddressRule::default()).unwrap().url().as_str(), url);
+            assert_eq!(Target::check(text, &allowed(HOSTS, &[])).unwrap().url().as_str(), url);
         }
     }
 
@@ -268,13 +250,12 @@ mod tests {
         for text in ["http://127.0.0.1:8080/", "http://[::1]/", "https://169.254.169.254/latest/meta-data/"] {
             assert_eq!(code(text), "address_not_allowed", "{text:?}");
         }
-        let loopback = AddressRule::new(vec!["127.0.0.0/8".parse().unwrap()]);
-        assert!(Target::check("http://127.0.0.1:8080/", &hosts(), &loopback).is_ok());
+        assert!(Target::check("http://127.0.0.1:8080/", &allowed(HOSTS, &["127.0.0.0/8"])).is_ok());
     }
 
     #[test]
     fn a_refusal_names_the_setting_and_leaves_the_query_out() {
-        let message = Target::check("https://evil.test/?key=hunter2", &[], &AddressRule::default()).unwrap_err().to_string();
+        let message = Target::check("https://evil.test/?key=hunter2", &allowed(&[], &[])).unwrap_err().to_string();
         assert!(
             message.contains("`http.allowed_hosts`") && message.contains("`https://evil.test`") && !message.contains("hunter2"),
             "{message}"
@@ -283,8 +264,8 @@ mod tests {
 
     #[test]
     fn a_redirect_is_checked_like_a_url() {
-        let from = Target::check("https://example.com/a/b?c", &hosts(), &AddressRule::default()).unwrap();
-        let to = |location: &str| from.redirected(location, &hosts(), &AddressRule::default()).map(|target| target.url().to_string());
+        let from = Target::check("https://example.com/a/b?c", &allowed(HOSTS, &[])).unwrap();
+        let to = |location: &str| from.redirected(location, &allowed(HOSTS, &[])).map(|target| target.url().to_string());
         for (location, url) in [
             ("/x", "https://example.com/x"),
             ("x?y", "https://example.com/a/x?y"),

@@ -2,20 +2,30 @@
 //! so a name that answers differently the second time gains nothing.
 
 use super::address::{AddressRefused, AddressRule};
+use countersign_core::Future;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-pub(super) struct CheckedResolver(pub(super) Arc<AddressRule>);
+/// Who knows the addresses of a name. Asked once for every connection.
+pub(super) type Lookup = Arc<dyn Fn(String) -> Future<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
+
+/// As every program of this machine would find them.
+pub(super) fn ask_the_system() -> Lookup {
+    // Port 0 stands for the one in the URL.
+    Arc::new(|name| Box::pin(async move { Ok(tokio::net::lookup_host((name.as_str(), 0)).await?.collect()) }))
+}
+
+pub(super) struct CheckedResolver {
+    pub(super) rule: Arc<AddressRule>,
+    pub(super) lookup: Lookup,
+}
 
 impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let rule = self.0.clone();
-        Box::pin(async move {
-            // Port 0 stands for the one in the URL.
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            Ok(checked(&rule, found)?)
-        })
+        let (rule, found) = (Arc::clone(&self.rule), (self.lookup)(name.as_str().to_owned()));
+        Box::pin(async move { Ok(checked(&rule, found.await?)?) })
     }
 }
 

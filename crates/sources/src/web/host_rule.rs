@@ -1,4 +1,4 @@
-//! One line of `http.allowed_hosts`: a host, or everything below a domain, with its scheme and port.
+//! One line of an allowlist: a host, or everything below a domain, with its scheme and port.
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
@@ -55,11 +55,29 @@ impl HostRule {
     pub fn allows(&self, url: &Url) -> bool {
         let host = match (&self.pattern, url.host()) {
             (Pattern::Exactly(host), Some(found)) => found.to_owned() == *host,
-            (Pattern::Below(dotted), Some(Host::Domain(found))) => found.strip_suffix(dotted.as_str()).is_some_and(|rest| !rest.is_empty()),
+            (Pattern::Below(dotted), Some(Host::Domain(found))) => is_below(found, dotted),
             (Pattern::Below(_), Some(Host::Ipv4(_) | Host::Ipv6(_))) | (_, None) => false,
         };
         host && url.scheme() == self.scheme.as_str() && url.port_or_known_default() == Some(self.port)
     }
+}
+
+impl HostRule {
+    /// Whether whatever the other rule allows, this one allows too.
+    pub fn covers(&self, other: &Self) -> bool {
+        let hosts = match (&self.pattern, &other.pattern) {
+            (Pattern::Exactly(host), Pattern::Exactly(other)) => host == other,
+            (Pattern::Below(dotted), Pattern::Exactly(Host::Domain(other))) => is_below(other, dotted),
+            (Pattern::Below(dotted), Pattern::Below(other)) => other == dotted || is_below(other, dotted),
+            (Pattern::Exactly(_), Pattern::Below(_)) | (Pattern::Below(_), Pattern::Exactly(Host::Ipv4(_) | Host::Ipv6(_))) => false,
+        };
+        hosts && self.scheme == other.scheme && self.port == other.port
+    }
+}
+
+/// `*.` stands for one or more names, never for none.
+fn is_below(name: &str, dotted: &str) -> bool {
+    name.strip_suffix(dotted).is_some_and(|rest| !rest.is_empty())
 }
 
 impl FromStr for HostRule {
@@ -236,5 +254,30 @@ mod tests {
         let rules: Vec<HostRule> = serde_json::from_str(r#"["*.example.com", "http://localhost:80"]"#).unwrap();
         assert_eq!(serde_json::to_string(&rules).unwrap(), r#"["*.example.com","http://localhost"]"#);
         assert!(serde_json::from_str::<Vec<HostRule>>(r#"["*"]"#).unwrap_err().to_string().contains("`*` is not a host rule"));
+    }
+
+    #[test]
+    fn a_rule_covers_what_it_allows_all_of() {
+        for (wide, narrow, covers) in [
+            ("example.com", "example.com", true),
+            ("example.com", "EXAMPLE.com:443", true),
+            ("*.example.com", "api.example.com", true),
+            ("*.example.com", "a.b.example.com", true),
+            ("*.example.com", "*.example.com", true),
+            ("*.example.com", "*.b.example.com", true),
+            ("http://10.1.2.3:8080", "http://10.1.2.3:8080", true),
+            ("*.example.com", "example.com", false),
+            ("*.example.com", "evil-example.com", false),
+            ("*.b.example.com", "*.example.com", false),
+            ("api.example.com", "*.example.com", false),
+            ("example.com", "api.example.com", false),
+            ("example.com", "http://example.com", false),
+            ("http://example.com", "example.com", false),
+            ("example.com", "example.com:8443", false),
+            ("*.example.com", "10.1.2.3", false),
+        ] {
+            let (wide, narrow): (HostRule, HostRule) = (wide.parse().unwrap(), narrow.parse().unwrap());
+            assert_eq!(wide.covers(&narrow), covers, "{wide} and {narrow}");
+        }
     }
 }

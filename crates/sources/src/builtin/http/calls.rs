@@ -1,0 +1,130 @@
+//! The calls of `http`: what was asked for, made a request, and its response made a result.
+
+use super::HttpConfig;
+use crate::Error as SetupError;
+use crate::web::{Allowed, Body, Deadline, Ended, Exchange, HostList, Sent, Target, headers};
+use crate::words::{patience, refused};
+use countersign_core::limits::{HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX};
+use countersign_core::source::{CallContext, Error, Output};
+use reqwest::header::RETRY_AFTER;
+use reqwest::{Method, Response, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Get {
+    url: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Request {
+    method: Verb,
+    url: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    body: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Verb {
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+/// The client and what it may reach.
+pub(super) struct Calls {
+    exchange: Exchange,
+    allowed: Allowed,
+}
+
+impl Calls {
+    pub(super) fn new(config: HttpConfig) -> Result<Self, SetupError> {
+        let hosts = HostList { rules: config.allowed_hosts, setting: "http.allowed_hosts", who: "an operator" };
+        let allowed = Allowed::new(hosts, config.allowed_networks, "http.allowed_networks");
+        Ok(Self { exchange: Exchange::new("http", &allowed)?, allowed })
+    }
+
+    pub(super) async fn get(&self, context: &CallContext, params: &Get) -> Result<Output, Error> {
+        let deadline = deadline(context);
+        let target = Target::check(&params.url, &self.allowed)?;
+        let headers = headers::checked(params.headers.iter())?;
+        let response = self.exchange.follow(Method::GET, target, headers, &self.allowed, deadline, |_| {}).await?;
+        if let Some(retry_after_ms) = asks_to_come_back(&response) {
+            let message = format!("it answered {}", response.status());
+            return Err(Error::Busy { source_id: "http".to_owned(), message, retry_after_ms });
+        }
+        let head = Head::of(&response);
+        let body = self.exchange.read(response, HTTP_RESPONSE_BYTES_MAX, deadline).await;
+        match body.ended {
+            Ended::Whole | Ended::Cut => Ok(head.with(&body)),
+            // The body is what was asked for; half of it is no answer.
+            Ended::Failed(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn request(&self, context: &CallContext, params: Request) -> Result<Output, Error> {
+        let deadline = deadline(context);
+        let target = Target::check(&params.url, &self.allowed)?;
+        let headers = headers::checked(params.headers.iter())?;
+        if params.body.as_ref().is_some_and(|body| body.len() > HTTP_REQUEST_BYTES_MAX) {
+            return Err(refused("body_too_large", format!("the body is longer than {HTTP_REQUEST_BYTES_MAX} bytes")));
+        }
+        let method = match params.method {
+            Verb::Post => Method::POST,
+            Verb::Put => Method::PUT,
+            Verb::Patch => Method::PATCH,
+            Verb::Delete => Method::DELETE,
+        };
+        let sent = Sent { method, headers, body: params.body.map(String::into_bytes) };
+        let response = self.exchange.send(sent, &target, &self.allowed, deadline).await?;
+        let head = Head::of(&response);
+        // The status has arrived, so the effect is known; a body that breaks off does not put it in doubt again.
+        Ok(head.with(&self.exchange.read(response, HTTP_RESPONSE_BYTES_MAX, deadline).await))
+    }
+}
+
+fn deadline(context: &CallContext) -> Deadline {
+    Deadline::after(patience(context), context.timeout_ms)
+}
+
+/// `Some` if the server named a time to come back at; the time itself if it gave it in seconds.
+fn asks_to_come_back(response: &Response) -> Option<Option<u64>> {
+    let overloaded = matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    let after = response.headers().get(RETRY_AFTER).filter(|_| overloaded)?;
+    let seconds = after.to_str().ok().and_then(|text| text.parse::<u64>().ok());
+    Some(seconds.map(|seconds| seconds.saturating_mul(1_000)))
+}
+
+/// What is known of a response before its body.
+struct Head {
+    status: StatusCode,
+    headers: BTreeMap<String, String>,
+    url: String,
+}
+
+impl Head {
+    fn of(response: &Response) -> Self {
+        Self { status: response.status(), headers: headers::received(response.headers()), url: response.url().to_string() }
+    }
+
+    fn with(self, body: &Body) -> Output {
+        let (encoding, text) = body.text();
+        let value = json!({
+            "status": self.status.as_u16(),
+            "headers": self.headers,
+            "body": text,
+            "encoding": encoding,
+            "truncated": !matches!(body.ended, Ended::Whole),
+            "url": self.url,
+        });
+        Output { value, quality_thousandths: if self.status.is_success() { 1_000 } else { 0 }, evidence: None }
+    }
+}

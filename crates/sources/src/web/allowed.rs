@@ -1,0 +1,69 @@
+//! What may be reached: hosts, by the lists all of which must name one, and the networks that are not public.
+
+use super::address::AddressRule;
+use super::host_rule::HostRule;
+use crate::words::{refused, shown};
+use countersign_core::source::Error;
+use ipnet::IpNet;
+use std::sync::Arc;
+use url::Url;
+
+/// Where requests may go. A host must be on every list.
+#[derive(Clone, Debug)]
+pub(crate) struct Allowed {
+    pub(crate) lists: Vec<HostList>,
+    pub(super) addresses: Arc<AddressRule>,
+    /// The setting that names networks.
+    networks_setting: &'static str,
+}
+
+/// Hosts, and where somebody would add one.
+#[derive(Clone, Debug)]
+pub(crate) struct HostList {
+    pub(crate) rules: Vec<HostRule>,
+    /// Such as `http.allowed_hosts`.
+    pub(crate) setting: &'static str,
+    /// Such as `an operator`.
+    pub(crate) who: &'static str,
+}
+
+impl Allowed {
+    pub(crate) fn new(hosts: HostList, networks: Vec<IpNet>, networks_setting: &'static str) -> Self {
+        Self { lists: vec![hosts], addresses: Arc::new(AddressRule::new(networks)), networks_setting }
+    }
+
+    /// The same, and on this list too.
+    pub(crate) fn and(&self, list: HostList) -> Self {
+        let mut allowed = self.clone();
+        allowed.lists.insert(0, list);
+        allowed
+    }
+
+    pub(super) fn check_host(&self, url: &Url) -> Result<(), Error> {
+        match self.lists.iter().find(|list| !list.rules.iter().any(|rule| rule.allows(url))) {
+            Some(list) => Err(list.missing(url)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn address_refused(&self, url: &Url) -> Error {
+        let (host, setting) = (shown(url.host_str().unwrap_or_default()), self.networks_setting);
+        refused(
+            "address_not_allowed",
+            format!("host `{host}` leads to an address that is not public; an operator can allow a network with `{setting}`"),
+        )
+    }
+}
+
+impl HostList {
+    fn missing(&self, url: &Url) -> Error {
+        let Self { setting, who, .. } = self;
+        let origin = shown(&url.origin().ascii_serialization());
+        let message = if self.rules.is_empty() {
+            format!("`{origin}` is not allowed, because no host is: {who} can list hosts in `{setting}`")
+        } else {
+            format!("`{origin}` is not in `{setting}`; {who} can add it there")
+        };
+        refused("host_not_allowed", message)
+    }
+}

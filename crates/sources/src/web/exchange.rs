@@ -1,0 +1,231 @@
+//! One request and its response, or a chain of redirects. What each failure means for the effect is decided here:
+//! not connected means nothing was sent, anything later means it may have happened.
+
+use super::address::AddressRefused;
+use super::allowed::Allowed;
+use super::headers;
+use super::host_rule::Scheme;
+use super::resolver::{CheckedResolver, Lookup, ask_the_system};
+use super::target::Target;
+use crate::Error as SetupError;
+use crate::words::{failed, refused};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use countersign_core::limits::{HTTP_CONNECT_MS, HTTP_REDIRECTS_MAX};
+use countersign_core::source::Error;
+use reqwest::header::{HeaderMap, LOCATION};
+use reqwest::{Client, Method, Response, StatusCode};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// The client. What it may reach is asked again for every request, and every redirect.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    client: Client,
+    /// Whom an error names.
+    source_id: &'static str,
+}
+
+/// What is sent, besides where to.
+pub(crate) struct Sent {
+    pub(crate) method: Method,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<Vec<u8>>,
+}
+
+/// One request of a chain of redirects.
+pub(crate) enum Step<'s> {
+    Asking(&'s Target),
+    Answered(&'s Result<Response, Error>),
+}
+
+impl Exchange {
+    pub(crate) fn new(source_id: &'static str, allowed: &Allowed) -> Result<Self, SetupError> {
+        Self::looking_up(source_id, allowed, ask_the_system())
+    }
+
+    pub(super) fn looking_up(source_id: &'static str, allowed: &Allowed, lookup: Lookup) -> Result<Self, SetupError> {
+        Ok(Self { client: client(allowed, lookup)?, source_id })
+    }
+
+    /// Follows nothing: where a request with an effect goes is where it was sent, and a redirect is its answer.
+    pub(crate) async fn send(&self, sent: Sent, target: &Target, allowed: &Allowed, deadline: Deadline) -> Result<Response, Error> {
+        let mut request = self.client.request(sent.method, target.url().clone()).headers(sent.headers);
+        if let Some(body) = sent.body {
+            request = request.body(body);
+        }
+        match timeout_at(deadline.at, request.send()).await {
+            Ok(answered) => answered.map_err(|error| self.meaning(&error, target, allowed, deadline)),
+            Err(_) => Err(self.passed(deadline)),
+        }
+    }
+
+    /// Follows redirects by hand: each is checked like the first URL. `told` hears of every request on the way, before and after it.
+    pub(crate) async fn follow(
+        &self,
+        method: Method,
+        mut target: Target,
+        mut headers: HeaderMap,
+        allowed: &Allowed,
+        deadline: Deadline,
+        mut told: impl FnMut(Step<'_>) + Send,
+    ) -> Result<Response, Error> {
+        for _ in 0..=HTTP_REDIRECTS_MAX {
+            let sent = Sent { method: method.clone(), headers: headers.clone(), body: None };
+            told(Step::Asking(&target));
+            let answered = self.send(sent, &target, allowed, deadline).await;
+            told(Step::Answered(&answered));
+            let response = answered?;
+            let Some(location) = redirect(&response)? else {
+                return Ok(response);
+            };
+            let next = target.redirected(location, allowed)?;
+            if !next.is_same_origin(&target) {
+                headers = headers::for_another_origin(&headers);
+            }
+            target = next;
+        }
+        Err(failed("too_many_redirects", format!("the answer lies behind more than {HTTP_REDIRECTS_MAX} redirects")))
+    }
+
+    /// What a client error says about the effect. Unless it is known that there was no connection, something was sent.
+    fn meaning(&self, error: &reqwest::Error, target: &Target, allowed: &Allowed, deadline: Deadline) -> Error {
+        let source_id = || self.source_id.to_owned();
+        if causes(error).any(|cause| cause.is::<AddressRefused>()) {
+            allowed.address_refused(target.url())
+        } else if error.is_builder() {
+            refused("url_not_allowed", "the URL cannot be requested")
+        } else if error.is_connect() || error.is_dns() {
+            Error::Unreachable { source_id: source_id(), message: root_cause(error) }
+        } else if error.is_timeout() {
+            self.passed(deadline)
+        } else {
+            Error::Broken { source_id: source_id(), message: root_cause(error) }
+        }
+    }
+
+    fn passed(&self, deadline: Deadline) -> Error {
+        Error::TimedOut { source_id: self.source_id.to_owned(), timeout_ms: deadline.timeout_ms }
+    }
+
+    /// The body as far as it goes, up to a bound.
+    pub(crate) async fn read(&self, mut response: Response, bytes_max: usize, deadline: Deadline) -> Body {
+        let mut bytes = Vec::new();
+        let ended = loop {
+            match timeout_at(deadline.at, response.chunk()).await {
+                Ok(Ok(Some(chunk))) => {
+                    let room = bytes_max - bytes.len();
+                    bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                    if chunk.len() > room {
+                        break Ended::Cut;
+                    }
+                }
+                Ok(Ok(None)) => break Ended::Whole,
+                Ok(Err(error)) if error.is_timeout() => break Ended::Failed(self.passed(deadline)),
+                Ok(Err(error)) => {
+                    break Ended::Failed(Error::Broken { source_id: self.source_id.to_owned(), message: root_cause(&error) });
+                }
+                Err(_) => break Ended::Failed(self.passed(deadline)),
+            }
+        };
+        Body { bytes, ended }
+    }
+}
+
+fn client(allowed: &Allowed, lookup: Lookup) -> Result<Client, SetupError> {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        return Err(SetupError::HttpClient { message: "no rustls provider is installed".to_owned() });
+    }
+    let builder = Client::builder()
+        .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
+        // SECURITY: a proxy would resolve names itself, past the resolver's check.
+        .no_proxy()
+        .dns_resolver(CheckedResolver { rule: Arc::clone(&allowed.addresses), lookup })
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        // Sending again is the pipeline's decision, and it must know that it happened.
+        .retry(reqwest::retry::never())
+        // A connection per call: whether one was made tells whether anything was sent.
+        .pool_max_idle_per_host(0)
+        .connect_timeout(Duration::from_millis(HTTP_CONNECT_MS));
+    let needs_certificates = allowed.lists.iter().flat_map(|list| &list.rules).any(|rule| match rule.scheme() {
+        Scheme::Https => true,
+        Scheme::Http => false,
+    });
+    // Without an https host a machine without certificates is fine.
+    let builder = if needs_certificates { builder } else { builder.tls_certs_only([]) };
+    builder.build().map_err(|error| SetupError::HttpClient { message: root_cause(&error) })
+}
+
+/// When the source stops waiting, and what that means.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline {
+    at: Instant,
+    timeout_ms: u64,
+}
+
+impl Deadline {
+    pub(crate) fn after(patience: Duration, timeout_ms: u64) -> Self {
+        Self { at: Instant::now() + patience, timeout_ms }
+    }
+}
+
+/// An error and what caused it, outermost first.
+fn causes<'e>(error: &'e (dyn std::error::Error + 'static)) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+/// The innermost cause: it says what happened, and it carries no URL.
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    causes(error).last().map_or_else(String::new, ToString::to_string)
+}
+
+/// Where a response sends its reader, if it does.
+fn redirect(response: &Response) -> Result<Option<&str>, Error> {
+    let moves = matches!(
+        response.status(),
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::SEE_OTHER
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    );
+    match response.headers().get(LOCATION) {
+        Some(location) if moves => {
+            location.to_str().map(Some).map_err(|_| refused("url_not_allowed", "the redirect does not lead to a URL"))
+        }
+        Some(_) | None => Ok(None),
+    }
+}
+
+pub(crate) struct Body {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) ended: Ended,
+}
+
+/// Why there is no more of a body.
+pub(crate) enum Ended {
+    Whole,
+    /// At our bound.
+    Cut,
+    Failed(Error),
+}
+
+impl Body {
+    /// Text as it is, anything else in base64: nothing is mangled.
+    pub(crate) fn text(&self) -> (&'static str, String) {
+        match (std::str::from_utf8(&self.bytes), &self.ended) {
+            (Ok(text), _) => ("utf8", text.to_owned()),
+            // The cut may have fallen inside a character; what comes before it is still text.
+            (Err(error), Ended::Cut | Ended::Failed(_)) if error.error_len().is_none() => {
+                ("utf8", String::from_utf8_lossy(&self.bytes[..error.valid_up_to()]).into_owned())
+            }
+            (Err(_), Ended::Whole | Ended::Cut | Ended::Failed(_)) => ("base64", BASE64.encode(&self.bytes)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+mod tests;
