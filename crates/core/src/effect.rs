@@ -110,6 +110,11 @@ impl Scope {
             || self.allowed_files.iter().any(|allowed| names_of(allowed) == names)
             || self.allowed_dirs.iter().any(|allowed| lies_in(path, allowed))
     }
+
+    /// What is forbidden, each as a plain path from where the source acts. What cannot be understood names nothing there.
+    pub fn forbidden_paths(&self) -> impl Iterator<Item = String> {
+        self.forbidden_files.iter().filter_map(|forbidden| Some(names_of(folder_of(forbidden))?.join("/")))
+    }
 }
 
 /// The names a path is made of; `None` when it climbs or starts at the root: such a path is permitted nowhere.
@@ -123,12 +128,15 @@ fn names_of(path: &str) -> Option<Vec<&str>> {
 
 /// Whether a path is this one or beneath it. `src`, `src/`, `src/*` and `src/**` all name the folder.
 fn lies_in(path: &str, folder: &str) -> bool {
-    let folder = folder.strip_suffix("/**").or_else(|| folder.strip_suffix("/*")).unwrap_or(folder);
-    match (names_of(path), names_of(folder)) {
+    match (names_of(path), names_of(folder_of(folder))) {
         (Some(path), Some(folder)) => path.starts_with(&folder),
         // What cannot be understood forbids nothing it does not name, and allows nothing.
         (None, _) | (_, None) => false,
     }
+}
+
+fn folder_of(text: &str) -> &str {
+    text.strip_suffix("/**").or_else(|| text.strip_suffix("/*")).unwrap_or(text)
 }
 
 /// What a caller wants stricter than we would have it. It can only tighten.
@@ -220,5 +228,11 @@ mod tests {
         for (scope, path, expected) in cases {
             assert_eq!(scope.permits(path), expected, "{path} in {scope:?}");
         }
+    }
+
+    #[test]
+    fn what_is_forbidden_has_one_plain_path_or_none() {
+        let forbidden = scope(&[], &[], &["a", "./b//c/", "d/**", "e/*", "../f", "/g"]);
+        assert_eq!(forbidden.forbidden_paths().collect::<Vec<_>>(), ["a", "b/c", "d", "e"]);
     }
 }

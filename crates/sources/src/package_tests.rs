@@ -15,6 +15,13 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+#[path = "package/alias_tests.rs"]
+mod aliases;
+#[path = "package/escape_tests.rs"]
+mod escapes;
+#[path = "package/swap_tests.rs"]
+mod swaps;
+
 /// Answers what it was given, and remembers what it was asked.
 #[derive(Default)]
 struct Puppet {

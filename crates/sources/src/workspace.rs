@@ -10,6 +10,7 @@ pub(crate) mod outcome;
 pub(crate) mod path;
 pub(crate) mod regular;
 pub(crate) mod root;
+pub(crate) mod scope;
 pub(crate) mod snapshot;
 pub(crate) mod staged;
 pub(crate) mod visit;

@@ -79,7 +79,7 @@ impl Journal {
             let _alone = desk.place.workspace.one_at_a_time();
             let mut ahead = Vec::new();
             for (position, step) in steps.iter().enumerate() {
-                match step.file.compare(evidence::present(desk.place, &step.path)?) {
+                match step.file.compare(evidence::present_in(desk.place, &step.path, &step.folder)?) {
                     Found::New => {}
                     Found::Previous => ahead.push(position),
                     Found::Other => return Err(content_changed(&step.file.path)),

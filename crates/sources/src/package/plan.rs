@@ -5,9 +5,10 @@ use super::run::UNCHANGED;
 use crate::words::{failed, refused, shown};
 use crate::workspace::Place;
 use crate::workspace::diff::Diff;
-use crate::workspace::evidence::{Evidence, check_scope};
+use crate::workspace::evidence::Evidence;
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::regular::Regular;
+use crate::workspace::scope::check_scope;
 use countersign_core::Digest;
 use countersign_core::effect::Scope;
 use countersign_core::jail::StagedFile;
@@ -75,7 +76,7 @@ impl Plan {
         let writes = staged.into_iter().map(|file| (file.path, Some((file.bytes, file.mode))));
         for (text, content) in writes.chain(answer.deletes.into_iter().map(|path| (path, None))) {
             let path = WorkspacePath::parse(&text)?;
-            check_scope(scope, &path)?;
+            check_scope(place, scope, &path)?;
             if !named.insert(text) {
                 return Err(refused("package_stage_refused", format!("`{}` is named twice", shown(path.as_str()))));
             }

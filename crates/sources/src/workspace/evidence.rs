@@ -5,15 +5,16 @@ use super::commitment::Commitment;
 use super::outcome::{changed, content_changed, unchanged};
 use super::path::WorkspacePath;
 use super::regular::Regular;
-use super::root::sync_folder;
+use super::root::{identity_of, sync_folder};
 use super::staged::Staged;
-use crate::words::{failed, refused, shown};
+use crate::words::{failed, shown};
 use countersign_core::Digest;
-use countersign_core::effect::{Check, Scope};
+use countersign_core::effect::Check;
 use countersign_core::source::{Error, Output};
 use rustix::fs::{AtFlags, Mode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::os::fd::OwnedFd;
 
 pub(crate) const READ_BACK: &str = "read_back";
 
@@ -68,14 +69,6 @@ impl Evidence {
     }
 }
 
-/// Where a call may act at most is part of every check.
-pub(crate) fn check_scope(scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
-    if scope.permits(path.as_str()) {
-        return Ok(());
-    }
-    Err(refused("outside_scope", format!("`{}` lies outside the scope of the call", shown(path.as_str()))))
-}
-
 /// What a path holds now.
 pub(crate) fn present(place: &Place, path: &WorkspacePath) -> Result<Option<Digest>, Error> {
     let reached = place.workspace.reach(path, path.folders())?;
@@ -83,6 +76,16 @@ pub(crate) fn present(place: &Place, path: &WorkspacePath) -> Result<Option<Dige
         return Ok(None);
     }
     Regular::find(&place.workspace, &reached.folder, path)?.map(|file| file.digest()).transpose()
+}
+
+/// The same, seen in the folder that is about to be changed: what is compared and what is replaced must not be two files.
+pub(crate) fn present_in(place: &Place, path: &WorkspacePath, folder: &OwnedFd) -> Result<Option<Digest>, Error> {
+    let again = place.workspace.reach(path, path.folders())?;
+    let is_same = matches!((identity_of(&again.folder), identity_of(folder)), (Ok(now), Ok(then)) if now == then);
+    if !again.missing.is_empty() || !is_same {
+        return Err(content_changed(path.as_str()));
+    }
+    Regular::find(&place.workspace, folder, path)?.map(|file| file.digest()).transpose()
 }
 
 /// What is there now, beside what was to be. Waits for a change that is under way.
@@ -128,7 +131,7 @@ pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commit
     };
     {
         let _alone = place.workspace.one_at_a_time();
-        match evidence.compare(present(place, &path)?) {
+        match evidence.compare(present_in(place, &path, &folder)?) {
             Found::New => {}
             Found::Previous => return restored(),
             Found::Other => return Err(content_changed(path.as_str())),

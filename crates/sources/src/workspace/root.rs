@@ -135,6 +135,32 @@ impl Workspace {
     }
 }
 
+/// Which file a name leads to, however it is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    device: u64,
+    number: u64,
+}
+
+/// Which file lies at a path that no link and no other mount is passed on the way to.
+pub(crate) fn identity_on_one_mount(root: &OwnedFd, path: &str) -> Result<Identity, Errno> {
+    identity(root, path, RESOLVE | ResolveFlags::NO_XDEV, OFlags::NOFOLLOW)
+}
+
+/// Which file lies at a path, wherever in the workspace its links and mounts lead.
+pub(crate) fn identity_behind_links(root: &OwnedFd, path: &str) -> Result<Identity, Errno> {
+    identity(root, path, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS, OFlags::empty())
+}
+
+fn identity(root: &OwnedFd, path: &str, resolve: ResolveFlags, more: OFlags) -> Result<Identity, Errno> {
+    identity_of(&open_resolved(root, path, OFlags::PATH | more, Mode::empty(), resolve)?)
+}
+
+/// Which file is open.
+pub(crate) fn identity_of(file: &OwnedFd) -> Result<Identity, Errno> {
+    rustix::fs::fstat(file).map(|stat| Identity { device: stat.st_dev, number: stat.st_ino })
+}
+
 /// Beneath the folder, through no link of any kind.
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
@@ -143,9 +169,13 @@ pub(crate) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// SECURITY: the only way a name in the workspace is opened. The kernel refuses links and climbing out, at every name.
 pub(crate) fn open_beneath(folder: impl AsFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    open_resolved(folder, name, flags, mode, RESOLVE)
+}
+
+fn open_resolved(folder: impl AsFd, name: &str, flags: OFlags, mode: Mode, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
     const TRIES: usize = 32;
     for _ in 0..TRIES {
-        match rustix::fs::openat2(&folder, name, flags | OFlags::CLOEXEC, mode, RESOLVE) {
+        match rustix::fs::openat2(&folder, name, flags | OFlags::CLOEXEC, mode, resolve) {
             // The tree moved under the walk, or a signal came: the kernel asks to be asked again.
             Err(Errno::AGAIN | Errno::INTR) => {}
             result => return result,

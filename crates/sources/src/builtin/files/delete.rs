@@ -3,11 +3,12 @@
 use crate::words::{refused, shown};
 use crate::workspace::Place;
 use crate::workspace::commitment::Commitment;
-use crate::workspace::evidence::{Evidence, check_scope};
+use crate::workspace::evidence::Evidence;
 use crate::workspace::outcome::{changed, content_changed, unchanged};
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::regular::Regular;
 use crate::workspace::root::sync_folder;
+use crate::workspace::scope::check_scope;
 use countersign_core::Digest;
 use countersign_core::effect::Scope;
 use countersign_core::source::{Error, Output};
@@ -25,7 +26,7 @@ pub(super) struct Delete {
 /// What is to go, kept.
 pub(super) fn prepare(place: &Place, params: &Delete, scope: &Scope, temporary: &str) -> Result<Evidence, Error> {
     let path = WorkspacePath::parse(&params.path)?;
-    check_scope(scope, &path)?;
+    check_scope(place, scope, &path)?;
     let Doomed { file, digest } = Doomed::find(place, &path)?;
     place.snapshots.keep(&file, digest, &path, temporary)?;
     Ok(Evidence {
@@ -70,7 +71,7 @@ pub(super) fn deleted(evidence: &Evidence) -> Output {
 /// Says what `delete` would remove, by the same checks.
 pub(super) fn preview(place: &Place, params: &Delete, scope: &Scope) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&params.path)?;
-    check_scope(scope, &path)?;
+    check_scope(place, scope, &path)?;
     let doomed = Doomed::find(place, &path)?;
     let value = json!({ "path": path.as_str(), "change": "would_delete", "bytes": doomed.file.bytes, "previous_sha256": doomed.digest });
     Ok(Output { value, quality_thousandths: 1_000, evidence: None })

@@ -4,12 +4,13 @@ use crate::words::{refused, shown};
 use crate::workspace::Place;
 use crate::workspace::commitment::Commitment;
 use crate::workspace::diff::Diff;
-use crate::workspace::evidence::{Evidence, check_scope};
+use crate::workspace::evidence::Evidence;
 use crate::workspace::made::MadeFolders;
 use crate::workspace::outcome::{changed, content_changed, unchanged};
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::regular::Regular;
 use crate::workspace::root::{Reached, sync_folder};
+use crate::workspace::scope::check_scope;
 use crate::workspace::staged::Staged;
 use countersign_core::Digest;
 use countersign_core::effect::Scope;
@@ -32,7 +33,7 @@ pub(super) struct WriteText {
 /// What it is to change, with what is there now kept.
 pub(super) fn prepare(place: &Place, params: &WriteText, scope: &Scope, temporary: &str) -> Result<Evidence, Error> {
     let path = WorkspacePath::parse(&params.path)?;
-    check_scope(scope, &path)?;
+    check_scope(place, scope, &path)?;
     let planned = Planned::new(place, params, &path)?;
     if let Some((file, digest)) = &planned.previous {
         place.snapshots.keep(file, *digest, &path, temporary)?;
@@ -100,7 +101,7 @@ pub(super) fn written(params: &WriteText, evidence: &Evidence) -> Output {
 /// Says what `write_text` would do, by the same checks.
 pub(super) fn preview(place: &Place, params: &WriteText, scope: &Scope) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&params.path)?;
-    check_scope(scope, &path)?;
+    check_scope(place, scope, &path)?;
     let planned = Planned::new(place, params, &path)?;
     let mut value = json!({ "path": path.as_str(), "bytes": params.text.len(), "new_sha256": planned.new });
     let change = match &planned.previous {

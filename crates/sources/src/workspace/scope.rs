@@ -1,0 +1,71 @@
+//! Where a call may act at most. What it must not touch is compared by what it is, not by how it is spelled: a file that is forbidden
+//! is forbidden under every name it has. A call whose scope forbids nothing asks the disk nothing here.
+
+use super::Place;
+use super::outcome::unchanged;
+use super::path::WorkspacePath;
+use super::root::{Identity, Spelling, Workspace, identity_behind_links, identity_on_one_mount};
+use crate::words::{refused, shown};
+use countersign_core::effect::Scope;
+use countersign_core::source::Error;
+use rustix::io::Errno;
+
+/// Where a call may act at most is part of every check.
+pub(crate) fn check_scope(place: &Place, scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
+    if !scope.permits(path.as_str()) {
+        return Err(outside(path));
+    }
+    if scope.forbidden_files.is_empty() {
+        return Ok(());
+    }
+    check_spellings(&place.workspace, scope, path)?;
+    check_identities(&place.workspace, scope, path)
+}
+
+/// What is not there yet has no identity: where case does not tell files apart, neither does it tell what is forbidden apart.
+fn check_spellings(workspace: &Workspace, scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
+    match workspace.spelling() {
+        Spelling::CaseSensitive => return Ok(()),
+        Spelling::CaseInsensitive => {}
+    }
+    let forbidden_files = scope.forbidden_files.iter().map(|forbidden| forbidden.to_lowercase()).collect();
+    let folded = Scope { forbidden_files, ..Scope::default() };
+    if folded.permits(&path.as_str().to_lowercase()) { Ok(()) } else { Err(outside(path)) }
+}
+
+/// SECURITY: neither the file nor a folder on the way to it may be one that is forbidden. A mount on the way is refused, because
+/// it can show the inside of a forbidden folder, whose identity is then nowhere on the way.
+fn check_identities(workspace: &Workspace, scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
+    let forbidden = forbidden_identities(workspace, scope, path)?;
+    let names = path.names();
+    for last in 0..names.len() {
+        match identity_on_one_mount(workspace.root(), &names[..=last].join("/")) {
+            Ok(found) if forbidden.contains(&found) => return Err(outside(path)),
+            Ok(_) => {}
+            Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::XDEV) => {
+                let why = "it passes a mount, behind which what the call must not touch could have a second name";
+                return Err(refused("outside_scope", format!("`{}` lies outside the scope of the call: {why}", shown(path.as_str()))));
+            }
+            Err(errno) => return Err(unchanged(errno, path.as_str())),
+        }
+    }
+    Ok(())
+}
+
+fn forbidden_identities(workspace: &Workspace, scope: &Scope, path: &WorkspacePath) -> Result<Vec<Identity>, Error> {
+    let mut identities = Vec::new();
+    for forbidden in scope.forbidden_paths() {
+        match identity_behind_links(workspace.root(), if forbidden.is_empty() { "." } else { &forbidden }) {
+            Ok(identity) => identities.push(identity),
+            // Nothing is there, or it lies outside the workspace, where no path of a call leads.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG | Errno::INVAL) => {}
+            Err(errno) => return Err(unchanged(errno, path.as_str())),
+        }
+    }
+    Ok(identities)
+}
+
+fn outside(path: &WorkspacePath) -> Error {
+    refused("outside_scope", format!("`{}` lies outside the scope of the call", shown(path.as_str())))
+}
