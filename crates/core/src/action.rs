@@ -226,7 +226,8 @@ impl Profile {
 }
 
 /// The definition of an action. Its canonical JSON is what digests cover: a new field is a new digest.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Action {
     pub id: ActionId,
     pub version: String,
@@ -245,10 +246,10 @@ pub struct Action {
     pub idempotency_key_fields: Vec<String>,
     pub reversibility: Reversibility,
     /// How long after it the effect can be taken back; nothing said: for as long as the installation lives.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reversible_seconds: Option<u64>,
     /// What the source checks after the effect, by name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<String>,
     pub repeatability: Repeatability,
     pub preview: Preview,
@@ -256,13 +257,13 @@ pub struct Action {
     pub preview_reads: Option<ActionId>,
     pub profile: Profile,
     /// Params that need their value, as pointers: where somebody consented, they are not redacted.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exempt_from_redaction: Vec<String>,
     /// Digest of the code it runs, where that is not ours: another code is another definition.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package_sha256: Option<crate::Digest>,
     /// Whom its code may ask over the network, each as a rule an operator would write.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
 }
 

@@ -2,7 +2,7 @@
 
 use countersign_core::limits::LIST_TIMEOUT_MS;
 use countersign_core::source::{self, Shelf, Source};
-use countersign_core::{Action, ActionId, Digest, OrgId};
+use countersign_core::{Action, ActionId, Digest, Invocation, OrgId};
 use jsonschema::{PatternOptions, Validator};
 use parking_lot::RwLock;
 use std::collections::{HashMap, HashSet};
@@ -124,6 +124,15 @@ impl Catalogue {
         let definition = Arc::new(Definition::new(action, &others)?);
         self.ready.write().insert(id.clone(), Arc::clone(&definition));
         Ok(Some((source, definition)))
+    }
+
+    /// The action as it was when this was decided about, for what it is otherwise now, or is no more. Only what was kept of it then,
+    /// with the digests it had then, counts.
+    pub(crate) async fn find_past(&self, of: &Invocation) -> Option<(Arc<dyn Source>, Arc<Definition>)> {
+        let (source, action) = self.shelf.as_ref()?.past(&of.action, of.evidence.as_ref()?).await?;
+        let definition = Definition::new(action, &[]).ok()?;
+        let is_the_one = (definition.structural, definition.textual) == (of.digests.structural, of.digests.textual);
+        (is_the_one && definition.action.id == of.action).then(|| (source, Arc::new(definition)))
     }
 }
 

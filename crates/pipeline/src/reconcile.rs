@@ -46,13 +46,16 @@ impl Pipeline {
     /// What a crash left, with everything needed to go on; `None` where something of it is gone.
     async fn left_behind(&self, mut left: Invocation) -> Result<Option<Done>, Error> {
         let found = self.inner.catalogue.find(&left.org, &left.action).await;
-        let Ok(Some((source, definition))) = found else {
+        // Another definition may mean something else by the same evidence.
+        let then = (left.digests.structural, left.digests.textual);
+        let found = found.ok().flatten().filter(|(_, definition)| (definition.structural, definition.textual) == then);
+        let found = match found {
+            Some(found) => Some(found),
+            None => self.inner.catalogue.find_past(&left).await,
+        };
+        let Some((source, definition)) = found else {
             return Ok(None);
         };
-        // Another definition may mean something else by the same evidence.
-        if (definition.structural, definition.textual) != (left.digests.structural, left.digests.textual) {
-            return Ok(None);
-        }
         let Ok(params) = self.open_params(&left).await else {
             return Ok(None);
         };

@@ -36,8 +36,18 @@ impl Pipeline {
         let unknown = || Error::UnknownAction { action: admitted.request.action.chars().take(160).collect() };
         let id = ActionId::parse(&admitted.request.action).map_err(|_| unknown())?;
         let found = self.inner.catalogue.find(&admitted.session.org, &id).await;
+        let now = found.as_ref().ok().and_then(Option::as_ref).map(|(_, definition)| &**definition);
+        if let Some((source, definition)) = self.past_of_reversed(&admitted, &id, now).await? {
+            // An effect was made under it, and nothing of its code runs: there is nothing left for a person to review.
+            return Ok(Resolved { admitted, source, definition, drift: Drift::None });
+        }
         let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
-        let (source, definition) = found.ok_or_else(unknown)?;
+        let (source, definition) = found.ok_or_else(|| match &admitted.request.reverses {
+            Some(reversed) => {
+                Error::NotRevertible { invocation: reversed.clone(), why: "its action is gone, and its definition was not kept" }
+            }
+            None => unknown(),
+        })?;
         self.archive(&admitted.session.org, &definition).await?;
         let drift = self.drift_of(&mut admitted, &definition).await?;
         Ok(Resolved { admitted, source, definition, drift })

@@ -1,13 +1,17 @@
 //! Taking back the effect of an earlier invocation, on demand: a call of its own, with its own gates, decision and receipt.
 
+use crate::admit::Admitted;
+use crate::catalogue::Definition;
 use crate::resolve::Resolved;
 use crate::{Error, Outcome, Pipeline, Request};
 use countersign_core::action::Reversibility;
 use countersign_core::effect::Scope;
 use countersign_core::invocation::Intention;
-use countersign_core::{Invocation, InvocationId, Principal, Status};
+use countersign_core::source::Source;
+use countersign_core::{ActionId, Invocation, InvocationId, Principal, Status};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What the keys of such calls begin with: one effect is taken back once. No caller may choose such a key.
 pub(crate) const REVERT_KEY: &str = "revert:";
@@ -23,6 +27,28 @@ impl Pipeline {
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
         let reversed = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
         self.invoke(undoing(principal, &reversed, reason, trace_id)).await
+    }
+
+    /// What the action was when the effect was made, where a call takes back the effect of what is defined otherwise by now, or is gone.
+    /// `None` where that is not so, or nothing of it was kept.
+    pub(crate) async fn past_of_reversed(
+        &self,
+        admitted: &Admitted,
+        action: &ActionId,
+        now: Option<&Definition>,
+    ) -> Result<Option<(Arc<dyn Source>, Arc<Definition>)>, Error> {
+        let Some(id) = &admitted.request.reverses else {
+            return Ok(None);
+        };
+        let reversed = self.ledger().find_invocation(&admitted.session.org, id).await?;
+        let Some(reversed) = reversed.filter(|reversed| reversed.action == *action) else {
+            return Ok(None);
+        };
+        let then = (reversed.digests.structural, reversed.digests.textual);
+        if now.is_some_and(|now| (now.structural, now.textual) == then) {
+            return Ok(None);
+        }
+        Ok(self.inner.catalogue.find_past(&reversed).await)
     }
 
     /// Whether there is an effect, and a way back from it.

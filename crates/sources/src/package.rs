@@ -7,6 +7,7 @@ mod folder;
 mod journal;
 mod loaded;
 mod manifest;
+mod past;
 mod plan;
 mod run;
 mod shelf;

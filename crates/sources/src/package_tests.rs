@@ -218,6 +218,61 @@ async fn a_package_is_replaced_whole_and_its_digest_tells() {
     assert_eq!(std::fs::read_dir(bench.folder.path().join("packages")).unwrap().count(), 0);
 }
 
+#[tokio::test]
+async fn an_effect_is_taken_back_by_what_was_kept_once_its_package_is_another_or_gone() {
+    type Change = fn(&Bench);
+    let changes: [Change; 3] = [
+        |bench| assert_eq!(bench.packages.remove("kit"), Ok(true)),
+        |bench| drop(bench.packages.install("kit", &files("R3")).unwrap()),
+        |bench| std::fs::remove_dir_all(bench.folder.path().join("packages/kit")).unwrap(),
+    ];
+    for change in changes {
+        let bench = bench("R2");
+        bench.write("a", "old");
+        bench.will_leave(&[("a", "new"), ("b", "new")], json!({ "output": {} }));
+        let definition = bench.source().list(&context().org).await.unwrap().remove(0);
+        let mut context = bench.context().await;
+        context.prepared = bench.source().prepare(&context, &act(), &json!({})).await.unwrap();
+        let evidence = context.prepared.clone().unwrap();
+        bench.source().call(&context, &act(), &json!({})).await.unwrap();
+        change(&bench);
+        let runs = bench.puppet.asked.lock().len();
+        let (past, then) = bench.packages.past(&act(), &evidence).await.unwrap();
+        assert_eq!(then, definition);
+        // It takes back and finds out, and does nothing else.
+        assert!(matches!(past.reconcile(&context, &act(), &json!({})).await, Ok(Reconciled::Happened(_))));
+        assert_eq!(past.prepare(&context, &act(), &json!({})).await.unwrap_err().code(), "unknown_action");
+        assert_eq!(past.call(&context, &act(), &json!({})).await.unwrap_err().code(), "unknown_action");
+        assert_eq!(past.preview(&context, &act(), &json!({})).await.unwrap_err().code(), "unknown_action");
+        assert_eq!(past.list(&context.org).await.unwrap(), []);
+        past.revert(&context, &act(), &evidence).await.unwrap();
+        assert_eq!((bench.read("a").as_deref(), bench.read("b")), (Some("old"), None));
+        assert_eq!(bench.puppet.asked.lock().len(), runs, "code was run");
+    }
+}
+
+#[tokio::test]
+async fn what_was_kept_of_no_definition_or_of_one_that_is_lost_is_no_past() {
+    let bench = bench("R2");
+    bench.will_leave(&[("a", "new")], json!({ "output": {} }));
+    let context = bench.context().await;
+    let evidence = bench.source().prepare(&context, &act(), &json!({})).await.unwrap().unwrap();
+    assert!(bench.packages.past(&act(), &evidence).await.is_some());
+    let mut without = evidence.clone();
+    without.as_object_mut().unwrap().remove("definition_sha256");
+    let digest = evidence["definition_sha256"].as_str().unwrap();
+    let kept = bench.folder.path().join("snapshots").join(digest);
+    let text = std::fs::read_to_string(&kept).unwrap();
+    for changed in [without, json!({}), json!({ "definition_sha256": digest })] {
+        assert!(bench.packages.past(&act(), &changed).await.is_none(), "{changed}");
+    }
+    std::fs::write(&kept, text.replace("R2", "R1")).unwrap();
+    assert!(bench.packages.past(&act(), &evidence).await.is_none(), "a definition that was changed on the disk was taken");
+    // The next call keeps it whole again.
+    bench.source().prepare(&context, &act(), &json!({})).await.unwrap();
+    assert!(bench.packages.past(&act(), &evidence).await.is_some());
+}
+
 /// Sends one request for the script it stands for, and then says that it ended like this.
 struct Sender {
     request: Request,

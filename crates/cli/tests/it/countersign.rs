@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use tempfile::TempDir;
@@ -45,11 +47,13 @@ pub(crate) struct User {
     url: String,
     token: Option<String>,
     variables: Vec<(String, String)>,
+    /// As whom it runs; `None`: as whoever runs the tests.
+    uid: Option<u32>,
 }
 
 impl User {
     pub(crate) fn new(folder: &Path, url: &str, token: Option<&str>) -> Self {
-        Self { folder: folder.to_owned(), url: url.to_owned(), token: token.map(str::to_owned), variables: Vec::new() }
+        Self { folder: folder.to_owned(), url: url.to_owned(), token: token.map(str::to_owned), variables: Vec::new(), uid: None }
     }
 
     pub(crate) fn with_token(&self, token: &str) -> Self {
@@ -103,7 +107,15 @@ impl User {
 
     #[expect(clippy::disallowed_methods, reason = "a test of a binary runs it")]
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
+        let built = Path::new(env!("CARGO_BIN_EXE_countersign"));
+        let mut command = match self.uid {
+            None => Command::new(built),
+            Some(uid) => {
+                let mut command = Command::new(reachable(built));
+                command.uid(uid).gid(uid);
+                command
+            }
+        };
         command.args(arguments).current_dir(&self.folder).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", &self.folder);
         command.env("COUNTERSIGN_URL", &self.url).env("COUNTERSIGN_CONFIG_HOME", self.folder.join("config"));
@@ -111,6 +123,24 @@ impl User {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
+}
+
+/// The program itself where every user may reach it; else a copy of it that every user may, one for all tests of this build.
+fn reachable(built: &Path) -> PathBuf {
+    if built.ancestors().skip(1).all(|folder| std::fs::metadata(folder).is_ok_and(|found| found.mode() & 0o001 != 0)) {
+        return built.to_owned();
+    }
+    let found = std::fs::metadata(built).unwrap();
+    let folder = std::env::temp_dir().join(format!("cli-tests-{}-{}", found.ino(), found.mtime()));
+    let copy = folder.join(built.file_name().unwrap());
+    if !copy.exists() {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let half = folder.join(format!("half-{}", std::process::id()));
+        std::fs::copy(built, &half).unwrap();
+        std::fs::rename(&half, &copy).unwrap();
+    }
+    copy
 }
 
 /// An invocation somebody waits for.
@@ -144,6 +174,7 @@ pub(crate) struct Server {
     pub(crate) owner_token: Option<String>,
     child: Option<Child>,
     folder: Option<TempDir>,
+    uid: Option<u32>,
 }
 
 impl Server {
@@ -153,18 +184,25 @@ impl Server {
 
     /// With these variables; what it logs can be read with `logged`.
     pub(crate) fn start_with(variables: &[(&str, &str)]) -> Self {
-        Self::serve(tempfile::tempdir().unwrap(), variables)
+        Self::serve(tempfile::tempdir().unwrap(), variables, None)
+    }
+
+    /// The same as another user, in a folder of theirs.
+    pub(crate) fn start_as(uid: u32, variables: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(folder.path(), Some(uid), Some(uid)).unwrap();
+        Self::serve(folder, variables, Some(uid))
     }
 
     /// Serves what lies in `data` of this folder.
     pub(crate) fn start_in(folder: TempDir) -> Self {
-        Self::serve(folder, &[])
+        Self::serve(folder, &[], None)
     }
 
-    fn serve(folder: TempDir, variables: &[(&str, &str)]) -> Self {
+    fn serve(folder: TempDir, variables: &[(&str, &str)], uid: Option<u32>) -> Self {
         let arguments = ["serve", "--data", "data", "--listen", "127.0.0.1:0"];
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
-        let mut child = User::new(folder.path(), "http://127.0.0.1:1", None)
+        let mut child = User { uid, ..User::new(folder.path(), "http://127.0.0.1:1", None) }
             .command(&arguments)
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
@@ -189,6 +227,7 @@ impl Server {
             owner_token,
             child: Some(child),
             folder: Some(folder),
+            uid,
         }
     }
 
@@ -225,7 +264,7 @@ impl Server {
     /// The first owner.
     pub(crate) fn owner(&self) -> User {
         let token = std::fs::read_to_string(self.data().join("owner.token")).unwrap();
-        User::new(self.folder(), &self.url, Some(token.trim()))
+        User { uid: self.uid, ..User::new(self.folder(), &self.url, Some(token.trim())) }
     }
 
     pub(crate) fn data(&self) -> PathBuf {

@@ -26,7 +26,7 @@ pub(crate) fn write_package(folder: &Path, name: &str, action: &str, tier: &str,
     }
 }
 
-fn tree(folder: &Path) -> BTreeMap<String, String> {
+pub(crate) fn tree(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut ahead = vec![folder.to_owned()];
     while let Some(at) = ahead.pop() {

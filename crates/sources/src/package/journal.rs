@@ -27,6 +27,9 @@ pub(super) struct Journal {
     pub(super) files: Vec<Evidence>,
     /// What the script answered.
     pub(super) result_sha256: Digest,
+    /// The definition it was made under, among the snapshots too: it is taken back under no other, also once the package is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) definition_sha256: Option<Digest>,
 }
 
 /// How far it has come.

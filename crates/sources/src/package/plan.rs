@@ -1,6 +1,7 @@
 //! What a script left on its stage, held against where it may write, before anything of it is taken.
 
 use super::journal::Journal;
+use super::past;
 use super::run::UNCHANGED;
 use crate::words::{failed, refused, shown};
 use crate::workspace::Place;
@@ -9,11 +10,11 @@ use crate::workspace::evidence::Evidence;
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::regular::Regular;
 use crate::workspace::scope::check_scope;
-use countersign_core::Digest;
 use countersign_core::effect::Scope;
 use countersign_core::jail::StagedFile;
 use countersign_core::limits::{FILE_READ_BYTES_MAX, PACKAGE_CHANGES_MAX};
 use countersign_core::source::Error;
+use countersign_core::{Action, Digest};
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -86,7 +87,7 @@ impl Plan {
     }
 
     /// Keeps what there is, and what there is to be, so that a crash loses neither.
-    pub(super) fn keep(&self, place: &Place, temporary: &str) -> Result<Journal, Error> {
+    pub(super) fn keep(&self, place: &Place, definition: &Action, temporary: &str) -> Result<Journal, Error> {
         for change in &self.changes {
             if let Some((file, digest)) = &change.previous {
                 place.snapshots.keep(file, *digest, &change.path, temporary)?;
@@ -96,7 +97,9 @@ impl Plan {
             }
         }
         let result_sha256 = place.snapshots.keep_bytes(self.output.to_string().as_bytes(), &result_path()?, temporary)?;
-        Ok(Journal { files: self.changes.iter().map(|change| change.evidence.clone()).collect(), result_sha256 })
+        let definition_sha256 = Some(past::keep(place, definition, temporary)?);
+        let files = self.changes.iter().map(|change| change.evidence.clone()).collect();
+        Ok(Journal { files, result_sha256, definition_sha256 })
     }
 
     /// What would change, for whoever is asked.

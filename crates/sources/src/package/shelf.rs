@@ -3,6 +3,7 @@
 use super::egress::Network;
 use super::folder::{self, PackageFiles};
 use super::loaded::{LoadedAction, actions_of};
+use super::past::Past;
 use super::run::Runner;
 use super::source::PackageSource;
 use crate::program::Programs;
@@ -15,10 +16,11 @@ use countersign_core::fault::Faults;
 use countersign_core::jail::Jail;
 use countersign_core::limits::{PACKAGE_BYTES_MAX, PACKAGE_FILES_MAX, PACKAGES_MAX};
 use countersign_core::source::{Shelf, Source};
-use countersign_core::{Action, Digest, SourceId};
+use countersign_core::{Action, ActionId, Digest, Future, SourceId};
 use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::{CWD, RenameFlags};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -224,5 +226,11 @@ fn show_workspace(place: &Place) -> Result<(), crate::Error> {
 impl Shelf for Packages {
     fn sources(&self) -> Vec<Arc<dyn Source>> {
         self.sources.read().values().map(|source| Arc::clone(source) as Arc<dyn Source>).collect()
+    }
+
+    fn past<'a>(&'a self, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<(Arc<dyn Source>, Arc<Action>)>> {
+        let (shared, action, evidence) = (Arc::clone(&self.shared), action.clone(), evidence.clone());
+        let found = self.shared.workers.run(move || Past::find(&shared, &action, &evidence));
+        Box::pin(async move { found.await.ok().flatten() })
     }
 }

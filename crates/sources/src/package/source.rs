@@ -3,8 +3,9 @@
 
 use super::egress::WayOut;
 use super::folder;
-use super::journal::{Desk, Journal, Standing};
+use super::journal::{Desk, Journal};
 use super::loaded::{Loaded, LoadedAction, READ_BACK, VERIFY_SCRIPT};
+use super::past;
 use super::plan::{Answer, Plan};
 use super::run::{Runner, Script, UNCHANGED};
 use super::shelf::Shared;
@@ -124,7 +125,8 @@ impl PackageSource {
         }
         let plan = self.plan(context, &action, params, false).await?;
         let (shared, temporary) = (Arc::clone(&self.shared), temporary_name(context));
-        let journal = blocking(&self.shared.workers, context, move |_| plan.keep(&shared.place, &temporary)).await?;
+        let definition = Arc::clone(&action.action);
+        let journal = blocking(&self.shared.workers, context, move |_| plan.keep(&shared.place, &definition, &temporary)).await?;
         Ok(Some(journal.to_value()))
     }
 
@@ -224,11 +226,7 @@ impl PackageSource {
     async fn put_back(&self, context: &CallContext, id: &ActionId, evidence: &Value) -> Result<Output, Error> {
         let journal = Journal::read(evidence)?;
         let said = self.say_rollback(context, id, &journal).await;
-        let (shared, temporary) = (Arc::clone(&self.shared), temporary_name(context));
-        let mut output = blocking(&self.shared.workers, context, move |commitment| {
-            journal.revert(&Desk { place: &shared.place, temporary: &temporary, commitment, faults: &shared.faults })
-        })
-        .await?;
+        let mut output = past::take_back(&self.shared, context, journal).await?;
         if let Some(ok) = said {
             output.value["script_ok"] = json!(ok);
         }
@@ -251,28 +249,6 @@ impl PackageSource {
             tracing::warn!(action = %id, code = error.code(), "the rollback script of a package failed; the files are put back all the same");
         }
         Some(ran.is_ok())
-    }
-
-    /// The disk tells. What is half-made is finished, or else taken back.
-    async fn find_out(&self, context: &CallContext) -> Result<Reconciled, Error> {
-        let Some(prepared) = &context.prepared else {
-            return Ok(Reconciled::Unknown);
-        };
-        let (journal, shared, temporary) = (Journal::read(prepared)?, Arc::clone(&self.shared), temporary_name(context));
-        blocking(&self.shared.workers, context, move |commitment| {
-            let desk = Desk { place: &shared.place, temporary: &temporary, commitment, faults: &shared.faults };
-            Ok(match journal.standing(&shared.place)? {
-                Standing::Made => Reconciled::Happened(journal.output(&shared.place)?),
-                Standing::NotMade => {
-                    journal.revert(&desk)?;
-                    Reconciled::DidNot
-                }
-                Standing::Half if journal.commit(&desk).is_ok() => Reconciled::Happened(journal.output(&shared.place)?),
-                Standing::Half if journal.revert(&desk).is_ok() => Reconciled::DidNot,
-                Standing::Half | Standing::Other => Reconciled::Unknown,
-            })
-        })
-        .await
     }
 }
 
@@ -335,6 +311,6 @@ impl Source for PackageSource {
         _action: &'a ActionId,
         _params: &'a Value,
     ) -> Future<'a, Result<Reconciled, Error>> {
-        Box::pin(self.find_out(context))
+        Box::pin(past::find_out(&self.shared, context))
     }
 }

@@ -57,6 +57,15 @@ impl Snapshots {
         Ok(digest)
     }
 
+    /// The same for what is kept again and again: where it is there already, whole, nothing is written.
+    pub(crate) fn keep_once(&self, bytes: &[u8], path: &WorkspacePath, temporary: &str) -> Result<Digest, Error> {
+        let digest = Digest::new(Sha256::digest(bytes).into());
+        match self.copy(digest, path, |_| Ok(())) {
+            Ok(()) => Ok(digest),
+            Err(_) => self.keep_bytes(bytes, path, temporary),
+        }
+    }
+
     /// Hands out what was kept of `path` under this digest; it must still have it.
     pub(crate) fn copy(&self, digest: Digest, path: &WorkspacePath, mut each: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
         let lost = || failed("snapshot_lost", format!("what `{}` held before is not among the snapshots any more", shown(path.as_str())));

@@ -1,0 +1,102 @@
+//! What a package did stays to be taken back, whatever becomes of the package.
+
+use crate::countersign::{Server, User};
+use crate::packages::write_package;
+use serde_json::json;
+
+const CODE: (&str, &str) = ("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true");
+
+/// Writes the file it is told to; `VERSION` tells one version from another.
+const WRITES: &str = r#"
+const { input } = JSON.parse(require("fs").readFileSync(0, "utf8"));
+require("fs").writeFileSync("/stage/" + input.path, "VERSION");
+console.log(JSON.stringify({ output: {} }));
+"#;
+const FINE: &str = r#"console.log(JSON.stringify({ ok: true, checks: [] }));"#;
+
+fn install(owner: &User, version: &str) {
+    let execute = WRITES.replace("VERSION", version);
+    write_package(
+        owner.folder(),
+        "kit",
+        "write",
+        "R2",
+        &[("execute.js", &execute), ("verify.js", FINE), ("rollback.js", FINE)],
+        &json!({}),
+    );
+    owner.run(&["package", "install", "kit"]).ok();
+    owner.run(&["mode", "set", "kit.write", "allow"]).ok();
+}
+
+fn write(owner: &User, path: &str) -> String {
+    let done = owner.run(&["action", "invoke", "kit.write", &format!("path={path}"), "--json"]).ok().json();
+    done["invocation"]["id"].as_str().unwrap().to_owned()
+}
+
+fn revert(owner: &User, id: &str) {
+    let done = owner.run(&["invocation", "revert", id, "--yes", "--json"]).ok().json();
+    assert_eq!(done["invocation"]["status"], "succeeded", "{done:#}");
+}
+
+#[test]
+fn effects_of_an_older_version_and_of_a_removed_package_are_taken_back() {
+    let mut server = Server::start_with(&[CODE]);
+    let (owner, workspace) = (server.owner(), server.workspace());
+    let holds = |path: &str| std::fs::read_to_string(workspace.join(path)).ok();
+    install(&owner, "one");
+    let [replaced, edited, removed] = ["replaced", "edited", "removed"].map(|path| write(&owner, path));
+    // Another version, which nobody asks about what the first one did.
+    install(&owner, "two");
+    let newer = write(&owner, "newer");
+    assert_eq!((holds("replaced").as_deref(), holds("newer").as_deref()), (Some("one"), Some("two")));
+    revert(&owner, &replaced);
+    assert_eq!((holds("replaced"), holds("newer").as_deref()), (None, Some("two")));
+    // That was no drift of the version that is there: it goes on without a person.
+    let again = write(&owner, "again");
+    // Edited by hand, as nobody reviewed it.
+    let script = server.data().join("packages/kit/actions/write/execute.js");
+    std::fs::write(&script, "throw new Error('edited')").unwrap();
+    revert(&owner, &edited);
+    assert_eq!(holds("edited"), None);
+    // Gone, and the server that remembered it too. The next one runs no code at all, and needs none.
+    owner.run(&["package", "remove", "kit", "--yes"]).ok();
+    server.terminate();
+    server.wait();
+    let server = server.start_again();
+    let owner = server.owner();
+    for (id, path) in [(&removed, "removed"), (&newer, "newer"), (&again, "again")] {
+        assert!(holds(path).is_some());
+        revert(&owner, id);
+        assert_eq!(holds(path), None);
+    }
+    let listed = owner.run(&["action", "list", "--json"]).ok().stdout;
+    assert!(!listed.contains("kit.write"), "{listed}");
+    let gone = owner.run(&["action", "invoke", "kit.write", "path=x", "--json"]);
+    assert_eq!(gone.error()["code"], "unknown_action", "{gone:?}");
+    // Taken back is taken back, also of what is gone.
+    assert_eq!(owner.run(&["invocation", "revert", &removed, "--yes", "--json"]).ok().json()["replayed"], true);
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
+fn what_was_not_kept_is_not_taken_back_and_the_answer_says_so() {
+    let server = Server::start_with(&[CODE]);
+    let owner = server.owner();
+    install(&owner, "one");
+    let [lost, changed] = ["lost", "changed"].map(|path| write(&owner, path));
+    owner.run(&["package", "remove", "kit", "--yes"]).ok();
+    std::fs::write(server.workspace().join("changed"), "by somebody else").unwrap();
+    let refused = owner.run(&["invocation", "revert", &changed, "--yes", "--json"]);
+    assert!(refused.code != 0 && refused.error()["invocation"]["error"]["code"] == "content_changed", "{refused:?}");
+    // The definition is among the snapshots, and is the only one of them that is a definition.
+    for entry in std::fs::read_dir(server.data().join("snapshots")).unwrap().map(Result::unwrap) {
+        if std::fs::read_to_string(entry.path()).unwrap().contains("\"kit.write\"") {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let refused = owner.run(&["invocation", "revert", &lost, "--yes", "--json"]);
+    assert_eq!(refused.error()["code"], "not_revertible", "{refused:?}");
+    assert!(refused.stderr.contains("its action is gone, and its definition was not kept"), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(server.workspace().join("lost")).unwrap(), "one");
+    owner.run(&["receipt", "verify"]).ok();
+}

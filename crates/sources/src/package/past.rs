@@ -1,0 +1,157 @@
+//! Effects of a package, taken back or looked for by what was kept before them. None of its code is needed for that: the version that
+//! made them may have been replaced since, and the package removed.
+
+use super::journal::{Desk, Journal, Standing};
+use super::loaded::READ_BACK;
+use super::shelf::Shared;
+use crate::words::{failed, refused};
+use crate::workspace::Place;
+use crate::workspace::commitment::blocking;
+use crate::workspace::path::WorkspacePath;
+use crate::workspace::staged::temporary_name;
+use countersign_core::effect::{Check, Reconciled};
+use countersign_core::source::{CallContext, Error, Output, Source};
+use countersign_core::{Action, ActionId, Digest, Future, OrgId, SourceId};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Keeps the definition an effect is about to be made under. One that is there already is not written again.
+pub(super) fn keep(place: &Place, definition: &Action, temporary: &str) -> Result<Digest, Error> {
+    let text = serde_json::to_vec(definition).map_err(|error| failed("package_invalid", format!("its definition has no text: {error}")))?;
+    place.snapshots.keep_once(&text, &definition_path()?, temporary)
+}
+
+/// The definition that was kept with a journal.
+fn definition_of(place: &Place, evidence: &Value) -> Option<Action> {
+    let digest = Journal::read(evidence).ok()?.definition_sha256?;
+    let mut text = Vec::new();
+    let copied = place.snapshots.copy(digest, &definition_path().ok()?, |chunk| {
+        text.extend_from_slice(chunk);
+        Ok(())
+    });
+    copied.ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// What errors about it name.
+fn definition_path() -> Result<WorkspacePath, Error> {
+    WorkspacePath::parse("definition")
+}
+
+/// Puts every file back, from what was kept.
+pub(super) async fn take_back(shared: &Arc<Shared>, context: &CallContext, journal: Journal) -> Result<Output, Error> {
+    let (own, temporary) = (Arc::clone(shared), temporary_name(context));
+    blocking(&shared.workers, context, move |commitment| {
+        journal.revert(&Desk { place: &own.place, temporary: &temporary, commitment, faults: &own.faults })
+    })
+    .await
+}
+
+/// The disk tells. What is half-made is finished, or else taken back.
+pub(super) async fn find_out(shared: &Arc<Shared>, context: &CallContext) -> Result<Reconciled, Error> {
+    let Some(prepared) = &context.prepared else {
+        return Ok(Reconciled::Unknown);
+    };
+    let (journal, own, temporary) = (Journal::read(prepared)?, Arc::clone(shared), temporary_name(context));
+    blocking(&shared.workers, context, move |commitment| {
+        let desk = Desk { place: &own.place, temporary: &temporary, commitment, faults: &own.faults };
+        Ok(match journal.standing(&own.place)? {
+            Standing::Made => Reconciled::Happened(journal.output(&own.place)?),
+            Standing::NotMade => {
+                journal.revert(&desk)?;
+                Reconciled::DidNot
+            }
+            Standing::Half if journal.commit(&desk).is_ok() => Reconciled::Happened(journal.output(&own.place)?),
+            Standing::Half if journal.revert(&desk).is_ok() => Reconciled::DidNot,
+            Standing::Half | Standing::Other => Reconciled::Unknown,
+        })
+    })
+    .await
+}
+
+/// A package as it was. It has no actions, and runs no code.
+pub(super) struct Past {
+    id: SourceId,
+    shared: Arc<Shared>,
+}
+
+impl Past {
+    /// With the definition an effect was made under; `None` where none was kept.
+    pub(super) fn find(shared: &Arc<Shared>, action: &ActionId, evidence: &Value) -> Option<(Arc<dyn Source>, Arc<Action>)> {
+        let definition = definition_of(&shared.place, evidence)?;
+        let id = SourceId::parse(action.source()).ok()?;
+        Some((Arc::new(Self { id, shared: Arc::clone(shared) }), Arc::new(definition)))
+    }
+
+    /// Of what is declared only this can be looked at without the package; what cannot be has not passed.
+    async fn look_back(&self, context: &CallContext, output: &Output) -> Result<Vec<Check>, Error> {
+        let Some(evidence) = output.evidence.as_ref().or(context.prepared.as_ref()) else {
+            return Ok(Vec::new());
+        };
+        let (journal, shared) = (Journal::read(evidence)?, Arc::clone(&self.shared));
+        let check = blocking(&self.shared.workers, context, move |_| journal.read_back(&shared.place, READ_BACK)).await?;
+        Ok(vec![check])
+    }
+}
+
+fn gone<T>(action: &ActionId) -> Result<T, Error> {
+    Err(refused("unknown_action", format!("`{action}` is not what it was, or is gone: what it did can be taken back, and nothing else")))
+}
+
+impl Source for Past {
+    fn id(&self) -> &SourceId {
+        &self.id
+    }
+
+    fn title(&self) -> &str {
+        self.id.as_str()
+    }
+
+    fn guide(&self) -> Option<&str> {
+        None
+    }
+
+    fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        _context: &'a CallContext,
+        action: &'a ActionId,
+        _params: &'a Value,
+    ) -> Future<'a, Result<Option<Value>, Error>> {
+        Box::pin(std::future::ready(gone(action)))
+    }
+
+    fn call<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(std::future::ready(gone(action)))
+    }
+
+    fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(std::future::ready(gone(action)))
+    }
+
+    fn verify<'a>(
+        &'a self,
+        context: &'a CallContext,
+        _action: &'a ActionId,
+        _params: &'a Value,
+        output: &'a Output,
+    ) -> Future<'a, Result<Vec<Check>, Error>> {
+        Box::pin(self.look_back(context, output))
+    }
+
+    fn revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<Output, Error>> {
+        Box::pin(async move { take_back(&self.shared, context, Journal::read(evidence)?).await })
+    }
+
+    fn reconcile<'a>(
+        &'a self,
+        context: &'a CallContext,
+        _action: &'a ActionId,
+        _params: &'a Value,
+    ) -> Future<'a, Result<Reconciled, Error>> {
+        Box::pin(find_out(&self.shared, context))
+    }
+}
