@@ -14,6 +14,7 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("proc_double_fork_survivor", double_fork),
     ("proc_fork_bomb", fork_bomb),
     ("proc_thread_bomb", thread_bomb),
+    ("proc_vfork_bomb", vfork_bomb),
     ("proc_exec_from_stage", exec_from_stage),
     ("proc_memfd_exec", memfd_exec),
     ("proc_setuid_binary", setuid_binary),
@@ -22,7 +23,7 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("proc_foreign_abi", foreign_abi),
     ("leak_env_argv", leak_env_argv),
     ("leak_fds", leak_fds),
-    ("core_dump", core_dump),
+    ("core_dump_to_pipe", core_dump),
 ];
 
 fn inspect_server(place: &Place) {
@@ -75,6 +76,23 @@ fn thread_bomb(_: &Place) {
         match std::thread::Builder::new().stack_size(16 << 10).spawn(|| sys::sleep_for_ever()) {
             Ok(_) => made += 1,
             Err(error) => break name(error.raw_os_error().unwrap_or(-1)),
+        }
+        if made == 10_000 {
+            break "never".into();
+        }
+    };
+    say(&format!("made={made}\nstopped={stopped}"));
+}
+
+/// Each waits for the one it made, as `vfork` has it: a chain, whose last link tells.
+fn vfork_bomb(_: &Place) {
+    let mut made = 0;
+    let flags = i64::from(libc::CLONE_VFORK | libc::SIGCHLD);
+    let stopped = loop {
+        match call(libc::SYS_clone, &[&flags, &0_i64, &0_i64, &0_i64, &0_i64]) {
+            Ok(0) => made += 1,
+            Ok(_) => return,
+            Err(error) => break name(error),
         }
         if made == 10_000 {
             break "never".into();

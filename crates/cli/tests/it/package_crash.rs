@@ -27,7 +27,7 @@ const FAILING: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn crash_between_every_two_steps_of_a_package_and_the_disk_and_the_receipt_agree() {
+async fn commit_crash_between_every_two_steps_of_a_package_and_the_disk_and_the_receipt_agree() {
     server::init_process();
     for (points, ok) in [(PASSING, true), (FAILING, false)] {
         for point in points {

@@ -72,7 +72,7 @@ fn a_program_is_nobody_inside_and_dumps_no_core() {
     each("proc_setuid_binary", &json!({}), |report| {
         assert_eq!(answer(report["result"].as_str().unwrap(), "uid"), Some("65534"));
     });
-    each("core_dump", &json!({}), |report| {
+    each("core_dump_to_pipe", &json!({}), |report| {
         assert_eq!(report["ended"], json!({ "how": "signalled", "value": 6 }));
         assert_eq!(answer(report["result"].as_str().unwrap(), "limit"), Some("(1, 1)"));
         assert_eq!(report["stage"]["entries"], json!([]));

@@ -4,7 +4,7 @@ use crate::harness::{Setup, answer, attempt, setups};
 use serde_json::{Value, json};
 
 #[test]
-fn a_program_that_does_not_end_is_ended_at_its_deadline() {
+fn time_overrun_is_ended_at_the_deadline() {
     for name in ["time_spin", "time_sleep", "time_ignore"] {
         each(name, &json!({ "wall_ms": 1000 }), |_, report| {
             assert_eq!(report["ended"], json!({ "how": "timed_out" }), "{name}");
@@ -27,8 +27,8 @@ fn what_a_program_leaves_running_dies_with_it() {
 }
 
 #[test]
-fn forks_and_threads_end_at_the_bound() {
-    for name in ["proc_fork_bomb", "proc_thread_bomb"] {
+fn proc_bombs_end_at_the_bound() {
+    for name in ["proc_fork_bomb", "proc_thread_bomb", "proc_vfork_bomb"] {
         each(name, &json!({ "processes": 40 }), |_, report| {
             let printed = report["result"].as_str().unwrap();
             assert_eq!((answer(printed, "made"), answer(printed, "stopped")), (Some("39"), Some("EAGAIN")), "{name}");
@@ -37,7 +37,7 @@ fn forks_and_threads_end_at_the_bound() {
 }
 
 #[test]
-fn memory_ends_at_the_bound() {
+fn mem_overrun_ends_at_the_bound() {
     for name in ["mem_private", "mem_shared", "mem_children"] {
         each(name, &json!({ "memory_bytes": 64 << 20 }), |setup, report| {
             assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?} {name}: {report}");
@@ -46,7 +46,7 @@ fn memory_ends_at_the_bound() {
 }
 
 #[test]
-fn a_flood_is_cut_and_the_server_stays_small() {
+fn out_hostile_floods_are_cut_and_the_server_stays_small() {
     for (name, stream) in [("out_flood", "result"), ("out_flood_stderr", "log")] {
         each(name, &json!({ "flood_bytes": 4 << 20 }), |_, report| {
             assert_eq!(report["ended"], json!({ "how": "flooded" }), "{name}");
@@ -59,7 +59,7 @@ fn a_flood_is_cut_and_the_server_stays_small() {
 }
 
 #[test]
-fn hostile_bytes_are_kept_in_the_result_and_neutralised_in_the_log() {
+fn out_hostile_bytes_are_kept_in_the_result_and_neutralised_in_the_log() {
     each("out_bytes", &json!({}), |_, report| {
         assert_eq!(report["result"], "\u{fffd}\u{0}\u{fffd}");
         assert_eq!(report["log"], "\\u{1b}]0;taken\\u{7}\u{fffd}\\u{202e}\\u{d}\n");

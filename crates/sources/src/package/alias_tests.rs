@@ -129,7 +129,7 @@ fn fs_forbidden_by_alias_of_a_bind_mount() {
     command.args(["--mount", "--propagation", "private", "--"]).arg(std::env::current_exe().unwrap());
     let output = command.args([&format!("{module}::fs_forbidden_by_alias_of_a_bind_mount"), "--exact"]).env(INSIDE, "1").output().unwrap();
     let (said, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let is_refused = !rustix::process::geteuid().is_root() && complaint.contains("unshare failed: Operation not permitted");
+    let is_refused = !rustix::process::geteuid().is_root() && complaint.contains("unshare failed: ");
     assert!(is_refused || (output.status.success() && said.contains("1 passed")), "{said}\n{complaint}");
 }
 

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a workspace that cannot be read fails the test")]
 
 mod arrows;
+mod corpus;
 mod rust_text;
 mod truths;
 mod workspace;

@@ -24,6 +24,13 @@ pub(crate) fn product_files() -> Vec<File> {
     files
 }
 
+/// Every file below one folder of the repository.
+pub(crate) fn files_below(path: &str) -> Vec<File> {
+    let mut files = vec![];
+    collect(&root().join(path), path, &mut files);
+    files
+}
+
 fn collect(folder: &Path, path: &str, files: &mut Vec<File>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();

@@ -1,0 +1,219 @@
+//! The escape corpus is complete: every group of it is tried where this says, and whatever is tried belongs to a group.
+//! A name counts where it is code or quoted: what is only said in a comment is tried by nobody.
+
+use crate::rust_text::{RustText, product_text};
+use crate::workspace::{File, files_below, root};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is tried to escape by one means.
+struct Group {
+    name: &'static str,
+    /// Files of tests that name it.
+    tried_in: &'static [&'static str],
+    /// Attempts that are part of it under names of their own.
+    parts: &'static [&'static str],
+}
+
+const FILES: &str = "crates/sandbox/tests/it/corpus/files.rs";
+const REST: &str = "crates/sandbox/tests/it/corpus/rest.rs";
+const EFFECTS: &str = "crates/sandbox/tests/it/effects.rs";
+const FAULTS: &str = "crates/sandbox/tests/it/faults.rs";
+const ESCAPES: &str = "crates/sources/src/package/escape_tests.rs";
+const ALIASES: &str = "crates/sources/src/package/alias_tests.rs";
+const SWAPS: &str = "crates/sources/src/package/swap_tests.rs";
+const PACKAGES: &str = "crates/cli/tests/it/package_escapes.rs";
+const CRASH: &str = "crates/cli/tests/it/package_crash.rs";
+const PROXY: &str = "crates/cli/tests/it/net_egress_proxy.rs";
+
+/// All there are, in the order of their numbers, which begin with 1.
+#[rustfmt::skip]
+const CORPUS: [Group; 53] = [
+    Group { name: "fs_dotdot_in_param", tried_in: &[ESCAPES, PACKAGES], parts: &[] },
+    Group { name: "fs_absolute_param", tried_in: &[ESCAPES, PACKAGES], parts: &[] },
+    Group { name: "fs_proc_self_root", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_proc_fd_dotdot", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_proc_of_server", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_symlink_in_stage", tried_in: &[FILES, EFFECTS], parts: &[] },
+    Group { name: "fs_symlink_swap_during_commit", tried_in: &[SWAPS], parts: &[] },
+    Group { name: "fs_directory_swap_race", tried_in: &[SWAPS], parts: &[] },
+    Group { name: "fs_hardlink_from_outside", tried_in: &[FILES], parts: &["fs_hardlink_inside"] },
+    Group { name: "fs_rename_across", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_metadata_outside", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_existence_oracle", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_truncate_outside", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_tmpfile_linkat", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_open_by_handle", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_mknod", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_fifo_in_stage", tried_in: &[FILES, EFFECTS], parts: &[] },
+    Group { name: "fs_setid_bits", tried_in: &[FILES, EFFECTS], parts: &[] },
+    Group { name: "fs_odd_names", tried_in: &[FILES, EFFECTS], parts: &["fs_name_with_newline", "fs_name_of_bytes"] },
+    Group { name: "fs_volume", tried_in: &[FILES, EFFECTS], parts: &["fs_many_files", "fs_deep"] },
+    Group { name: "fs_write_own_package", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_forbidden_by_alias", tried_in: &[ALIASES], parts: &[] },
+    Group { name: "fs_overlay_whiteout", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_artifact_names", tried_in: &[ESCAPES, PACKAGES], parts: &[] },
+    Group { name: "proc_inspect_server", tried_in: &[REST], parts: &[] },
+    Group { name: "proc_signals", tried_in: &[REST], parts: &[] },
+    Group { name: "proc_double_fork_survivor", tried_in: &[REST, FAULTS], parts: &[] },
+    Group { name: "proc_bombs", tried_in: &[FAULTS], parts: &["proc_fork_bomb", "proc_thread_bomb", "proc_vfork_bomb"] },
+    Group { name: "proc_exec_from_stage", tried_in: &[REST], parts: &[] },
+    Group { name: "proc_memfd_exec", tried_in: &[REST], parts: &[] },
+    Group { name: "proc_setuid_binary", tried_in: &[REST, EFFECTS], parts: &[] },
+    Group { name: "proc_nested_userns", tried_in: &[REST], parts: &[] },
+    Group { name: "proc_setns", tried_in: &[REST], parts: &[] },
+    Group { name: "proc_foreign_abi", tried_in: &[REST], parts: &[] },
+    Group { name: "proc_seccomp_listener", tried_in: &[REST], parts: &[] },
+    Group { name: "proc_kernel_surfaces", tried_in: &[REST], parts: &[] },
+    Group { name: "net_inet", tried_in: &[REST], parts: &[] },
+    Group { name: "net_families", tried_in: &[REST], parts: &[] },
+    Group { name: "net_dns", tried_in: &[EFFECTS], parts: &[] },
+    Group { name: "net_unix", tried_in: &[REST], parts: &[] },
+    Group { name: "net_egress_proxy", tried_in: &[PROXY], parts: &["net_egress_fd"] },
+    Group { name: "leak_env_argv", tried_in: &[EFFECTS], parts: &[] },
+    Group { name: "leak_fds", tried_in: &[EFFECTS], parts: &[] },
+    Group { name: "out_hostile", tried_in: &[FAULTS, PACKAGES], parts: &["out_flood", "out_flood_stderr", "out_bytes", "out_closed"] },
+    Group { name: "time_overrun", tried_in: &[FAULTS], parts: &["time_spin", "time_sleep", "time_ignore"] },
+    Group { name: "mem_overrun", tried_in: &[FAULTS], parts: &["mem_private", "mem_shared", "mem_children"] },
+    Group { name: "ipc_sysv_mq", tried_in: &[REST], parts: &[] },
+    Group { name: "tty_injection", tried_in: &[REST], parts: &[] },
+    Group { name: "core_dump_to_pipe", tried_in: &[EFFECTS], parts: &[] },
+    Group { name: "dev_nodes", tried_in: &[REST], parts: &[] },
+    Group { name: "kernel_writes", tried_in: &[REST], parts: &[] },
+    Group { name: "clock", tried_in: &[REST], parts: &[] },
+    Group { name: "commit_crash", tried_in: &[CRASH], parts: &[] },
+];
+
+/// Attempts that try no way out, but show that what is promised besides holds.
+const OTHERS: &[&str] = &["nothing", "killed", "mounts", "fs_kept", "fs_unreadable"];
+
+/// How names of groups and of attempts begin.
+const KINDS: &[&str] = &["fs_", "proc_", "net_", "leak_", "out_", "time_", "mem_", "ipc_", "tty_", "core_", "dev_", "kernel_", "commit_"];
+
+#[test]
+fn every_group_of_the_corpus_is_tried_where_the_table_says() {
+    let files = read_all();
+    let broken: Vec<_> = CORPUS.iter().enumerate().flat_map(|(at, group)| untried(at + 1, group, &files)).collect();
+    assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
+}
+
+#[test]
+fn every_attempt_and_every_test_named_like_one_belongs_to_a_group() {
+    let broken = strangers(&read_all());
+    assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
+}
+
+#[test]
+fn every_group_stands_once_in_the_table_and_in_the_document() {
+    let names: BTreeSet<_> = CORPUS.iter().map(|group| group.name).collect();
+    assert_eq!(names.len(), CORPUS.len());
+    let document = std::fs::read_to_string(root().join("docs/concepts/sandbox.md")).unwrap();
+    for (at, group) in CORPUS.iter().enumerate() {
+        let row = format!("| {} | `{}` |", at + 1, group.name);
+        assert!(document.contains(&row), "`docs/concepts/sandbox.md` has no row `{row}`");
+    }
+}
+
+fn read_all() -> BTreeMap<String, RustText> {
+    let folders = ["crates/sandbox/tests/it", "crates/sandbox/attempts", "crates/sources/src/package", "crates/cli/tests/it"];
+    let files = folders.iter().flat_map(|folder| files_below(folder));
+    files.map(|File { path, text }| (path, product_text(&text))).collect()
+}
+
+/// What of a group no file tries that should.
+fn untried(number: usize, group: &Group, files: &BTreeMap<String, RustText>) -> Vec<String> {
+    let mut broken = vec![];
+    for path in group.tried_in {
+        if !files.get(*path).is_some_and(|text| names(text).any(|name| belongs_to(&name, group.name))) {
+            broken.push(format!("{number} `{}` is not tried in `{path}`", group.name));
+        }
+    }
+    if group.tried_in.is_empty() {
+        broken.push(format!("{number} `{}` is tried nowhere", group.name));
+    }
+    for part in group.parts {
+        let is_tried = files.iter().any(|(path, text)| is_of_tests(path) && text.literals.iter().any(|(_, literal)| literal == part));
+        if !is_tried {
+            broken.push(format!("{number} `{}`: no test runs the attempt `{part}`", group.name));
+        }
+    }
+    broken
+}
+
+/// What is tried, and stands in no group.
+fn strangers(files: &BTreeMap<String, RustText>) -> Vec<String> {
+    let mut broken = vec![];
+    for (path, text) in files {
+        let known =
+            |name: &str| OTHERS.contains(&name) || CORPUS.iter().any(|group| belongs_to(name, group.name) || group.parts.contains(&name));
+        let tried: BTreeSet<_> = if is_of_tests(path) { tests(text).collect() } else { attempts(path, text).collect() };
+        let strangers = tried.iter().filter(|name| !known(name));
+        broken.extend(strangers.map(|name| format!("{path}: `{name}` is in no group of the corpus")));
+        if !is_of_tests(path) {
+            let is_run = |name: &&String| files.iter().any(|(path, text)| is_of_tests(path) && names(text).any(|word| word == **name));
+            broken.extend(tried.iter().filter(|name| !is_run(name)).map(|name| format!("{path}: no test runs `{name}`")));
+        }
+    }
+    broken
+}
+
+fn is_of_tests(path: &str) -> bool {
+    !path.starts_with("crates/sandbox/attempts/")
+}
+
+/// A test may say more than the name of its group.
+fn belongs_to(name: &str, group: &str) -> bool {
+    name.match_indices(group).any(|(at, _)| {
+        let ends = |character: Option<char>| character.is_none_or(|character| character == '_');
+        ends(name[..at].chars().next_back()) && ends(name[at + group.len()..].chars().next())
+    })
+}
+
+/// Quoted words, and names of functions.
+fn names(text: &RustText) -> impl Iterator<Item = String> {
+    text.literals.iter().map(|(_, literal)| literal.clone()).chain(functions(text))
+}
+
+fn functions(text: &RustText) -> impl Iterator<Item = String> {
+    let after = text.code.split("fn ").skip(1);
+    after.map(|rest| rest.chars().take_while(|character| character.is_alphanumeric() || *character == '_').collect())
+}
+
+/// Functions and quoted words that are named like an attempt; of quoted words only whole ones, as a table or a call has them.
+fn tests(text: &RustText) -> impl Iterator<Item = String> {
+    functions(text).filter(|name| KINDS.iter().any(|kind| name.starts_with(kind)))
+}
+
+/// What the program that makes attempts can be told to try.
+fn attempts(path: &str, text: &RustText) -> impl Iterator<Item = String> {
+    let is_list = text.code.contains("const ALL: &[(&str, Attempt)]") && path.starts_with("crates/sandbox/attempts/");
+    let listed = text.code.split("const ALL: &[(&str, Attempt)]").nth(1).and_then(|rest| rest.split("];").next()).unwrap_or_default();
+    let begins = text.code.split("const ALL").next().unwrap_or_default().lines().count();
+    let ends = begins + listed.lines().count();
+    let literals = text.literals.iter().filter(move |(line, _)| is_list && (begins..=ends).contains(line));
+    literals.map(|(_, literal)| literal.clone())
+}
+
+#[test]
+fn what_is_not_tried_and_what_is_in_no_group_is_noticed() {
+    let read = |text: &str| product_text(text);
+    let group = Group { name: "fs_mknod", tried_in: &[FILES], parts: &["fs_part"] };
+    for (text, expected) in [
+        ("const A: &str = \"fs_mknod\"; const B: &str = \"fs_part\";", vec![]),
+        ("fn fs_mknod_is_refused() { \"fs_part\" }", vec![]),
+        ("// fs_mknod\nfn fs_mknodes() { \"fs_part\" }", vec!["16 `fs_mknod` is not tried in `crates/sandbox/tests/it/corpus/files.rs`"]),
+        ("fn fs_mknod() {}", vec!["16 `fs_mknod`: no test runs the attempt `fs_part`"]),
+    ] {
+        let files = BTreeMap::from([(FILES.to_owned(), read(text))]);
+        assert_eq!(untried(16, &group, &files), expected, "{text}");
+    }
+    let list =
+        "pub(crate) const ALL: &[(&str, Attempt)] = &[\n    (\"fs_new\", new),\n    (\"fs_mknod\", mknod),\n];\nfn new() { \"fs_other\" }";
+    let attempts = "crates/sandbox/attempts/files.rs";
+    let files = BTreeMap::from([(attempts.to_owned(), read(list)), (FILES.to_owned(), read("fn net_novel() { \"fs_mknod\" }"))]);
+    let expected = [
+        format!("{attempts}: `fs_new` is in no group of the corpus"),
+        format!("{attempts}: no test runs `fs_new`"),
+        format!("{FILES}: `net_novel` is in no group of the corpus"),
+    ];
+    assert_eq!(strangers(&files), expected);
+}
