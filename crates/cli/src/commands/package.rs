@@ -48,7 +48,7 @@ pub(crate) enum Package {
     },
     /// Packages there are
     List,
-    /// Take a package away: its actions are gone, their receipts stay
+    /// Take a package away: its actions are gone; their receipts stay, and what they did can be taken back
     #[command(before_help = "Examples:\n  countersign package remove notes")]
     Remove {
         name: String,

@@ -36,13 +36,30 @@ async fn commit_crash_between_every_two_steps_of_a_package_and_the_disk_and_the_
     }
 }
 
-async fn crash_at(point: &str, ok: bool) {
+/// Nobody is left who could verify it, so what was half-made is taken back, without a person and without any code.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commit_crash_of_a_package_that_is_gone_afterwards_is_taken_back() {
+    server::init_process();
     let folder = tempfile::tempdir().unwrap();
+    let (owner, before) = crash(folder.path(), "package.committed_one", true).await;
     let (data, workspace) = (folder.path().join("data"), folder.path().join("data/workspace"));
+    assert_ne!(held(&workspace), before, "it did not stop half-way");
+    std::fs::remove_dir_all(data.join("packages/kit")).unwrap();
+    let process = serve(&data, None);
+    let (_, listed) = owner.send(&process.url, reqwest::Method::GET, "invocations", Value::Null).await.unwrap();
+    assert_eq!(listed["items"][0]["status"], "reverted", "{listed:#}");
+    assert_eq!(held(&workspace), before);
+    let report = verify(&owner, &process.url, &data).await;
+    assert!(report.ok && report.open_intents == 0, "{report:#?}");
+}
+
+/// Lets a call of a package die at a point; who called, and what the files held before.
+async fn crash(folder: &Path, point: &str, ok: bool) -> (Client, [Option<String>; 3]) {
+    let (data, workspace) = (folder.join("data"), folder.join("data/workspace"));
     let verdict = format!("console.log(JSON.stringify({{ ok: {ok}, checks: [] }}));");
-    write_package(folder.path(), "kit", "two", "R2", &[("execute.js", TWO), ("verify.js", &verdict)], &json!({}));
+    write_package(folder, "kit", "two", "R2", &[("execute.js", TWO), ("verify.js", &verdict)], &json!({}));
     std::fs::create_dir_all(data.join("packages")).unwrap();
-    std::fs::rename(folder.path().join("kit"), data.join("packages/kit")).unwrap();
+    std::fs::rename(folder.join("kit"), data.join("packages/kit")).unwrap();
     let mut process = serve(&data, None);
     std::fs::write(workspace.join("a.txt"), "old").unwrap();
     std::fs::write(workspace.join("c.txt"), "old").unwrap();
@@ -61,6 +78,13 @@ async fn crash_at(point: &str, ok: bool) {
     let gone = owner.send(&process.url, reqwest::Method::POST, &path, json!({ "action": "kit.two", "params": {} })).await;
     assert!(gone.is_err(), "{point}: the server lived on: {gone:?}");
     drop(process);
+    (owner, before)
+}
+
+async fn crash_at(point: &str, ok: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let (owner, before) = crash(folder.path(), point, ok).await;
+    let (data, workspace) = (folder.path().join("data"), folder.path().join("data/workspace"));
     let process = serve(&data, None);
     let (_, listed) = owner.send(&process.url, reqwest::Method::GET, "invocations", Value::Null).await.unwrap();
     let status = listed["items"][0]["status"].as_str().unwrap();

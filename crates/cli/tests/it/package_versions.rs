@@ -100,3 +100,32 @@ fn what_was_not_kept_is_not_taken_back_and_the_answer_says_so() {
     assert_eq!(std::fs::read_to_string(server.workspace().join("lost")).unwrap(), "one");
     owner.run(&["receipt", "verify"]).ok();
 }
+
+#[test]
+fn taking_back_what_is_gone_waits_for_a_person_where_the_rules_say_so() {
+    let server = Server::start_with(&[CODE]);
+    let owner = server.owner();
+    install(&owner, "one");
+    let [approved, denied] = ["approved", "denied"].map(|path| write(&owner, path));
+    owner.run(&["mode", "set", "kit.write", "require_approval"]).ok();
+    owner.run(&["package", "remove", "kit", "--yes"]).ok();
+    let asked = |id: &str| {
+        let waiting = owner.start_waiting(&["invocation", "revert", id, "--yes"]);
+        let pending = waiting.id.clone();
+        assert_eq!(waiting.end().code, 6);
+        pending
+    };
+    let status_of = |id: &str| owner.run(&["show", id, "--json"]).ok().json()["status"].clone();
+    let pending = asked(&approved);
+    assert!(server.workspace().join("approved").exists());
+    assert!(owner.run(&["show", &pending]).ok().stdout.contains("kit.write"));
+    owner.run(&["approve", &pending, "--yes"]).ok();
+    owner.run(&["invocation", "watch", &pending]).ok();
+    assert_eq!(status_of(&pending), "succeeded");
+    assert!(!server.workspace().join("approved").exists());
+    let pending = asked(&denied);
+    owner.run(&["deny", &pending]).ok();
+    assert_eq!(status_of(&pending), "denied");
+    assert!(server.workspace().join("denied").exists());
+    owner.run(&["receipt", "verify"]).ok();
+}

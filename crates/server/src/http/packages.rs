@@ -35,7 +35,8 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
     Ok(Json(Page { items: items.collect(), next: None }))
 }
 
-/// Installs a package, or another version of it. Each of its actions counts as reviewed by whoever installs it.
+/// Installs a package, or another version of it. Each of its actions counts as reviewed by whoever installs it. What the version before
+/// did can still be taken back.
 #[utoipa::path(operation_id = "packages_install", put, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)), request_body = InstallPackageRequest,
     responses((status = 200, body = PackageView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn install(
@@ -62,7 +63,7 @@ pub(super) async fn install(
     Ok(Json(view(&packages, &name, &actions, None)))
 }
 
-/// Removes a package. What its actions did stays, with its receipts.
+/// Removes a package. What its actions did stays, with its receipts, and can still be taken back.
 #[utoipa::path(operation_id = "packages_remove", delete, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)),
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<StatusCode, Refusal> {

@@ -103,6 +103,18 @@ fn every_attempt_and_every_test_named_like_one_belongs_to_a_group() {
 }
 
 #[test]
+fn what_the_tables_of_the_jail_try_can_be_tried() {
+    let files = read_all();
+    let listed: BTreeSet<_> = files.iter().filter(|(path, _)| !is_of_tests(path)).flat_map(|(_, text)| attempts(text)).collect();
+    for group in &CORPUS {
+        let own = (group.tried_in.contains(&FILES) || group.tried_in.contains(&REST)).then_some(group.name);
+        for name in group.parts.iter().copied().chain(own) {
+            assert!(listed.contains(name), "`{name}` is no attempt: {listed:?}");
+        }
+    }
+}
+
+#[test]
 fn every_group_stands_once_in_the_table_and_in_the_document() {
     let names: BTreeSet<_> = CORPUS.iter().map(|group| group.name).collect();
     assert_eq!(names.len(), CORPUS.len());
@@ -145,7 +157,7 @@ fn strangers(files: &BTreeMap<String, RustText>) -> Vec<String> {
     for (path, text) in files {
         let known =
             |name: &str| OTHERS.contains(&name) || CORPUS.iter().any(|group| belongs_to(name, group.name) || group.parts.contains(&name));
-        let tried: BTreeSet<_> = if is_of_tests(path) { tests(text).collect() } else { attempts(path, text).collect() };
+        let tried: BTreeSet<_> = if is_of_tests(path) { tests(text).collect() } else { attempts(text).collect() };
         let strangers = tried.iter().filter(|name| !known(name));
         broken.extend(strangers.map(|name| format!("{path}: `{name}` is in no group of the corpus")));
         if !is_of_tests(path) {
@@ -178,19 +190,18 @@ fn functions(text: &RustText) -> impl Iterator<Item = String> {
     after.map(|rest| rest.chars().take_while(|character| character.is_alphanumeric() || *character == '_').collect())
 }
 
-/// Functions and quoted words that are named like an attempt; of quoted words only whole ones, as a table or a call has them.
+/// Functions that are named like an attempt.
 fn tests(text: &RustText) -> impl Iterator<Item = String> {
     functions(text).filter(|name| KINDS.iter().any(|kind| name.starts_with(kind)))
 }
 
-/// What the program that makes attempts can be told to try.
-fn attempts(path: &str, text: &RustText) -> impl Iterator<Item = String> {
-    let is_list = text.code.contains("const ALL: &[(&str, Attempt)]") && path.starts_with("crates/sandbox/attempts/");
-    let listed = text.code.split("const ALL: &[(&str, Attempt)]").nth(1).and_then(|rest| rest.split("];").next()).unwrap_or_default();
-    let begins = text.code.split("const ALL").next().unwrap_or_default().lines().count();
-    let ends = begins + listed.lines().count();
-    let literals = text.literals.iter().filter(move |(line, _)| is_list && (begins..=ends).contains(line));
-    literals.map(|(_, literal)| literal.clone())
+/// What the program that makes attempts can be told to try: the quoted words of its lists.
+fn attempts(text: &RustText) -> impl Iterator<Item = String> {
+    let (before, rest) = text.code.split_once("const ALL: &[(&str, Attempt)]").unwrap_or((&text.code, ""));
+    let begins = before.lines().count();
+    let ends = begins + rest.split_once("];").map_or(0, |(list, _)| list.lines().count());
+    let listed = text.literals.iter().filter(move |(line, _)| begins < ends && (begins..=ends).contains(line));
+    listed.map(|(_, literal)| literal.clone())
 }
 
 #[test]
