@@ -106,9 +106,15 @@ pub trait Source: Send + Sync {
 /// Sources that come and go while the server runs.
 pub trait Shelf: Send + Sync {
     fn sources(&self) -> Vec<Arc<dyn Source>>;
-    /// An action as it was when an effect of it was made, by what was kept before that effect; and a source that takes effects of
-    /// then back, finds out what became of them, and does nothing else. For what has changed since, or is gone.
-    fn past<'a>(&'a self, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<(Arc<dyn Source>, Arc<Action>)>>;
+    /// What an action was when an effect of it was made, by what was kept before that effect. For what has changed since, or is gone;
+    /// `None` where nothing of it was kept.
+    fn past<'a>(&'a self, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<Past>>;
+}
+
+/// An action as it was, with a source that takes effects of then back, finds out what became of them, and does nothing else.
+pub struct Past {
+    pub source: Arc<dyn Source>,
+    pub action: Arc<Action>,
 }
 
 /// What may be concluded about the effect after an error.

@@ -1,7 +1,7 @@
 //! The sources and what they offer. The pipeline owns them: nobody else holds one.
 
 use countersign_core::limits::LIST_TIMEOUT_MS;
-use countersign_core::source::{self, Shelf, Source};
+use countersign_core::source::{self, Past, Shelf, Source};
 use countersign_core::{Action, ActionId, Digest, Invocation, OrgId};
 use jsonschema::{PatternOptions, Validator};
 use parking_lot::RwLock;
@@ -129,7 +129,7 @@ impl Catalogue {
     /// The action as it was when this was decided about, for what it is otherwise now, or is no more. Only what was kept of it then,
     /// with the digests it had then, counts.
     pub(crate) async fn find_past(&self, of: &Invocation) -> Option<(Arc<dyn Source>, Arc<Definition>)> {
-        let (source, action) = self.shelf.as_ref()?.past(&of.action, of.evidence.as_ref()?).await?;
+        let Past { source, action } = self.shelf.as_ref()?.past(&of.action, of.evidence.as_ref()?).await?;
         let definition = Definition::new(action, &[]).ok()?;
         let is_the_one = (definition.structural, definition.textual) == (of.digests.structural, of.digests.textual);
         (is_the_one && definition.action.id == of.action).then(|| (source, Arc::new(definition)))

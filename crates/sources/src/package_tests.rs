@@ -9,7 +9,7 @@ use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::egress::Request;
 use countersign_core::fault::Faults;
 use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile};
-use countersign_core::source::{AfterError, CallContext, Shelf, Source};
+use countersign_core::source::{AfterError, CallContext, Past, Shelf, Source};
 use countersign_core::{ActionId, Future};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -237,8 +237,8 @@ async fn an_effect_is_taken_back_by_what_was_kept_once_its_package_is_another_or
         bench.source().call(&context, &act(), &json!({})).await.unwrap();
         change(&bench);
         let runs = bench.puppet.asked.lock().len();
-        let (past, then) = bench.packages.past(&act(), &evidence).await.unwrap();
-        assert_eq!(then, definition);
+        let Past { source: past, action } = bench.packages.past(&act(), &evidence).await.unwrap();
+        assert_eq!(action, definition);
         // It takes back and finds out, and does nothing else.
         assert!(matches!(past.reconcile(&context, &act(), &json!({})).await, Ok(Reconciled::Happened(_))));
         assert_eq!(past.prepare(&context, &act(), &json!({})).await.unwrap_err().code(), "unknown_action");

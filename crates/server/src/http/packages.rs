@@ -35,8 +35,9 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
     Ok(Json(Page { items: items.collect(), next: None }))
 }
 
-/// Installs a package, or another version of it. Each of its actions counts as reviewed by whoever installs it. What the version before
-/// did can still be taken back.
+/// Installs a package, or another version of it. Each of its actions counts as reviewed by whoever installs it.
+///
+/// What the version before did can still be taken back.
 #[utoipa::path(operation_id = "packages_install", put, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)), request_body = InstallPackageRequest,
     responses((status = 200, body = PackageView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn install(

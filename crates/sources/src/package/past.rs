@@ -10,7 +10,7 @@ use crate::workspace::commitment::blocking;
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::staged::temporary_name;
 use countersign_core::effect::{Check, Reconciled};
-use countersign_core::source::{CallContext, Error, Output, Source};
+use countersign_core::source::{CallContext, Error, Output, Past, Source};
 use countersign_core::{Action, ActionId, Digest, Future, OrgId, SourceId};
 use serde_json::Value;
 use std::sync::Arc;
@@ -36,6 +36,13 @@ fn definition_of(place: &Place, evidence: &Value) -> Option<Action> {
 /// What errors about it name.
 fn definition_path() -> Result<WorkspacePath, Error> {
     WorkspacePath::parse("definition")
+}
+
+/// The definition an effect was made under, with who takes it back; `None` where none was kept.
+pub(super) fn find(shared: &Arc<Shared>, action: &ActionId, evidence: &Value) -> Option<Past> {
+    let definition = definition_of(&shared.place, evidence)?;
+    let id = SourceId::parse(action.source()).ok()?;
+    Some(Past { source: Arc::new(Former { id, shared: Arc::clone(shared) }), action: Arc::new(definition) })
 }
 
 /// Puts every file back, from what was kept.
@@ -70,19 +77,12 @@ pub(super) async fn find_out(shared: &Arc<Shared>, context: &CallContext) -> Res
 }
 
 /// A package as it was. It has no actions, and runs no code.
-pub(super) struct Past {
+struct Former {
     id: SourceId,
     shared: Arc<Shared>,
 }
 
-impl Past {
-    /// With the definition an effect was made under; `None` where none was kept.
-    pub(super) fn find(shared: &Arc<Shared>, action: &ActionId, evidence: &Value) -> Option<(Arc<dyn Source>, Arc<Action>)> {
-        let definition = definition_of(&shared.place, evidence)?;
-        let id = SourceId::parse(action.source()).ok()?;
-        Some((Arc::new(Self { id, shared: Arc::clone(shared) }), Arc::new(definition)))
-    }
-
+impl Former {
     /// Of what is declared only this can be looked at without the package; what cannot be has not passed.
     async fn look_back(&self, context: &CallContext, output: &Output) -> Result<Vec<Check>, Error> {
         let Some(evidence) = output.evidence.as_ref().or(context.prepared.as_ref()) else {
@@ -98,7 +98,7 @@ fn gone<T>(action: &ActionId) -> Result<T, Error> {
     Err(refused("unknown_action", format!("`{action}` is not what it was, or is gone: what it did can be taken back, and nothing else")))
 }
 
-impl Source for Past {
+impl Source for Former {
     fn id(&self) -> &SourceId {
         &self.id
     }

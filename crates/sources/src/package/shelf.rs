@@ -3,7 +3,7 @@
 use super::egress::Network;
 use super::folder::{self, PackageFiles};
 use super::loaded::{LoadedAction, actions_of};
-use super::past::Past;
+use super::past;
 use super::run::Runner;
 use super::source::PackageSource;
 use crate::program::Programs;
@@ -15,7 +15,7 @@ use countersign_core::checks::Commands;
 use countersign_core::fault::Faults;
 use countersign_core::jail::Jail;
 use countersign_core::limits::{PACKAGE_BYTES_MAX, PACKAGE_FILES_MAX, PACKAGES_MAX};
-use countersign_core::source::{Shelf, Source};
+use countersign_core::source::{Past, Shelf, Source};
 use countersign_core::{Action, ActionId, Digest, Future, SourceId};
 use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
@@ -228,9 +228,9 @@ impl Shelf for Packages {
         self.sources.read().values().map(|source| Arc::clone(source) as Arc<dyn Source>).collect()
     }
 
-    fn past<'a>(&'a self, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<(Arc<dyn Source>, Arc<Action>)>> {
+    fn past<'a>(&'a self, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<Past>> {
         let (shared, action, evidence) = (Arc::clone(&self.shared), action.clone(), evidence.clone());
-        let found = self.shared.workers.run(move || Past::find(&shared, &action, &evidence));
+        let found = self.shared.workers.run(move || past::find(&shared, &action, &evidence));
         Box::pin(async move { found.await.ok().flatten() })
     }
 }
