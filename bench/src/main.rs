@@ -67,7 +67,7 @@ async fn run(extent: Extent) -> Result<()> {
     }
     let sizes = growth::measure(folder.path(), receipt_counts(extent), plan.server, plan.repetitions).await?;
     let (rounds, repetitions) = spawns(extent);
-    let spawned = spawn::measure(&child::server_binary()?, rounds, repetitions)?;
+    let spawned = spawn::measure(&child::server_binary()?, rounds, repetitions).await?;
     notes.extend(said_of(extent, &measured));
     let text = report::text(&machine(&places), &measured, &sizes, &spawned, &notes);
     println!("{text}");

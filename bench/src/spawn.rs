@@ -52,7 +52,7 @@ impl Spawned {
 }
 
 /// `server` is the product's own binary: it is what starts a jail, whole.
-pub(crate) fn measure(server: &Path, rounds: usize, repetitions: usize) -> Result<Vec<Spawned>> {
+pub(crate) async fn measure(server: &Path, rounds: usize, repetitions: usize) -> Result<Vec<Spawned>> {
     progress("a program that does nothing: alone, in the jail, in bubblewrap");
     let sandbox = Sandbox::new(Probes::now(server), server, Options::default()).context("no jail can be had here")?;
     let sha256 = sandbox::sha256_of(Path::new(TRUE)).context("hashing the program")?;
@@ -65,7 +65,7 @@ pub(crate) fn measure(server: &Path, rounds: usize, repetitions: usize) -> Resul
             let mut times = WAYS.map(|_| Vec::with_capacity(rounds));
             for _ in 0..rounds {
                 for (way, times) in WAYS.into_iter().zip(&mut times) {
-                    std::thread::sleep(PAUSE);
+                    tokio::time::sleep(PAUSE).await;
                     let start = Instant::now();
                     let is_done = once(way, &sandbox, sha256);
                     times.push(start.elapsed().as_secs_f64() * 1_000.0);

@@ -26,6 +26,9 @@ pub struct CallContext {
     pub progress: Option<Progress>,
     /// Digest of the code that was decided about, where the action has any of its own. Other code is not run.
     pub code: Option<Digest>,
+    /// Whether a request whose end nobody saw may be made once more under the provider's own key: it is not long ago, and the rules are
+    /// still those it was decided by. Said when a source is asked to reconcile.
+    pub may_ask_again: bool,
     /// Where a source that runs code says what that cost.
     pub meter: Meter,
     pub trace_id: String,

@@ -121,8 +121,14 @@ impl Pipeline {
         let now = Box::new(now.unwrap_or(approved));
         Ok(match now.status {
             Status::InDoubt => Outcome::InDoubt(now),
-            status if status.is_final() => Outcome::Ended { result: now.result.clone(), invocation: now },
-            _ => Outcome::Pending(now),
+            Status::Pending | Status::Approved | Status::Running => Outcome::Pending(now),
+            Status::Succeeded
+            | Status::Failed
+            | Status::Reverted
+            | Status::Denied
+            | Status::Quarantined
+            | Status::Expired
+            | Status::Cancelled => Outcome::Ended { result: now.result.clone(), invocation: now },
         })
     }
 

@@ -33,6 +33,7 @@ pub(crate) fn context() -> CallContext {
         scope: Scope::default(),
         progress: None,
         code: None,
+        may_ask_again: false,
         meter: Default::default(),
         trace_id: "trace".to_owned(),
     }

@@ -81,6 +81,7 @@ pub fn context() -> CallContext {
         scope: Scope::default(),
         progress: None,
         code: None,
+        may_ask_again: false,
         meter: Default::default(),
         trace_id: "0123456789abcdef0123456789abcdef".into(),
     }
@@ -210,6 +211,11 @@ impl FakeSource {
         self.shared.script.lock().recorded_reverts.clone()
     }
 
+    /// For every effect whose end nobody saw: whether it might have been asked for again under the provider's own key.
+    pub fn reconciliations(&self) -> Vec<bool> {
+        self.shared.script.lock().recorded_reconciliations.clone()
+    }
+
     /// How often the world was changed. An answer that leaves the effect unknown counts: it is the case a retry would double.
     pub fn effects(&self) -> u64 {
         self.shared.effects.load(Ordering::SeqCst)
@@ -254,6 +260,7 @@ struct Script {
     recorded_calls: Vec<Call>,
     recorded_previews: Vec<Call>,
     recorded_reverts: Vec<(Call, Value)>,
+    recorded_reconciliations: Vec<bool>,
 }
 
 struct Step {
@@ -384,11 +391,15 @@ impl Source for FakeSource {
 
     fn reconcile<'a>(
         &'a self,
-        _context: &'a CallContext,
+        context: &'a CallContext,
         _action: &'a ActionId,
         _params: &'a Value,
     ) -> Future<'a, Result<Reconciled, Error>> {
-        Box::pin(async move { Ok(self.shared.script.lock().found.pop_front().unwrap_or(Reconciled::Unknown)) })
+        Box::pin(async move {
+            let mut script = self.shared.script.lock();
+            script.recorded_reconciliations.push(context.may_ask_again);
+            Ok(script.found.pop_front().unwrap_or(Reconciled::Unknown))
+        })
     }
 
     fn preview<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Answer> {

@@ -127,7 +127,7 @@ async fn read(file: &str) -> Result<BatchRequest, Failure> {
             members.entry("mode").or_insert_with(|| json!("all_or_nothing"));
             Value::Object(members)
         }
-        other => other,
+        scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => scalar,
     };
     BatchRequest::deserialize(value).map_err(|error| {
         Failure::usage("the file is not a batch")

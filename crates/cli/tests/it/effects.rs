@@ -2,8 +2,9 @@
 
 use crate::countersign::Server;
 use serde_json::json;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn what_a_write_did_is_taken_back_by_a_call_of_its_own() {
@@ -60,6 +61,41 @@ fn hanging_up() -> String {
         }
     });
     url
+}
+
+/// The same, but it takes the second request under a key it has seen.
+fn hanging_up_once() -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let requests = Arc::clone(&seen);
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            let mut some = [0; 4096];
+            let read = connection.read(&mut some).unwrap_or_default();
+            let request = String::from_utf8_lossy(&some[..read]).to_lowercase();
+            let key = request.lines().find_map(|line| line.strip_prefix("idempotency-key: ")).unwrap_or("none").to_owned();
+            let mut requests = requests.lock().unwrap();
+            if requests.contains(&key) {
+                let _sent = connection.write_all(b"HTTP/1.1 201 Created\r\ncontent-length: 4\r\n\r\nmade");
+            }
+            requests.push(key);
+        }
+    });
+    (url, seen)
+}
+
+#[test]
+fn a_request_whose_answer_was_lost_is_asked_for_again_under_its_key() {
+    let (upstream, seen) = hanging_up_once();
+    let server = Server::start_with(&[("COUNTERSIGN_HTTP_ALLOWED_HOSTS", &upstream), ("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8")]);
+    let owner = server.owner();
+    owner.run(&["mode", "set", "http.request", "allow"]).ok();
+    let call = json!({ "method": "POST", "url": upstream, "headers": { "idempotency-key": "order-7" }, "body": "tea" }).to_string();
+    let done = owner.run(&["action", "invoke", "http.request", "--params", &call, "--json"]).ok().json();
+    assert_eq!((&done["result"]["status"], &done["result"]["body"]), (&json!(201), &json!("made")));
+    assert_eq!(*seen.lock().unwrap(), ["order-7", "order-7"]);
+    owner.run(&["receipt", "verify"]).ok();
 }
 
 #[test]

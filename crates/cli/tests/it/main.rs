@@ -5,6 +5,7 @@
 
 mod answers;
 mod backup;
+mod batch_crash;
 mod batches;
 mod countersign;
 mod crash;

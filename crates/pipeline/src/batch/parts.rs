@@ -64,7 +64,7 @@ impl Pipeline {
             self.fault("batch.asked");
             self.note_parts(&mut batch).await?;
         }
-        if batch.parts.iter().any(|part| is_lost(part)) {
+        if batch.parts.iter().any(is_lost) {
             self.call_off(&mut batch).await?;
             return Ok(Ran::Ended(batch));
         }
@@ -332,14 +332,12 @@ pub(super) fn failure_of(error: &Error) -> Option<Failure> {
         | Error::Unrecorded { .. }
         | Error::Internal { .. } => return None,
     };
-    let details = match error {
-        Error::InvalidParams { errors, .. } => {
-            let each: Vec<_> = errors.iter().take(5).map(|error| format!("{} {}", error.pointer, error.message)).collect();
-            format!(": {}", each.join("; "))
-        }
-        _ => String::new(),
-    };
-    Some(Failure { code: code.into(), message: policy::redact_text(&format!("{error}{details}")) })
+    let mut message = error.to_string();
+    if let Error::InvalidParams { errors, .. } = error {
+        let each: Vec<_> = errors.iter().take(5).map(|error| format!("{} {}", error.pointer, error.message)).collect();
+        message = format!("{message}: {}", each.join("; "));
+    }
+    Some(Failure { code: code.into(), message: policy::redact_text(&message) })
 }
 
 pub(super) fn context_of(batch: &BatchId) -> String {

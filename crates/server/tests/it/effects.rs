@@ -4,7 +4,7 @@ use crate::harness::{Kind, TestServer, on_both_engines};
 use countersign_core::Tier;
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::{Check, Reconciled};
-use countersign_core::limits::RUNNING_SECONDS_MAX;
+use countersign_core::limits::{IDEMPOTENCY_SECONDS, RUNNING_SECONDS_MAX};
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
@@ -19,6 +19,7 @@ on_both_engines!(
     nothing_happens_where_nothing_could_be_kept_before_it,
     an_effect_nobody_saw_the_end_of_is_asked_about_at_once,
     whatever_a_crash_interrupts_ends_as_the_source_finds_it,
+    a_provider_is_asked_again_for_a_day_and_under_the_same_rules_only,
     what_nobody_can_find_out_a_person_says,
     a_doubted_call_is_made_again_as_a_new_one,
     an_effect_is_taken_back_on_demand_and_once,
@@ -250,6 +251,32 @@ async fn doubted(server: &TestServer, key: &str) -> String {
     let answer = agent.invoke_with(json!({ "action": "fake.write", "params": { "text": "a" }, "idempotency_key": key })).await;
     answer.problem(409, "in_doubt");
     answer.body["invocation"]["id"].as_str().unwrap().to_owned()
+}
+
+async fn a_provider_is_asked_again_for_a_day_and_under_the_same_rules_only(kind: Kind) {
+    for (waits_seconds, changes_a_rule, may_ask_again) in [
+        (RUNNING_SECONDS_MAX + 1, false, true),
+        (IDEMPOTENCY_SECONDS - 1, false, true),
+        (IDEMPOTENCY_SECONDS, false, false),
+        (RUNNING_SECONDS_MAX + 1, true, false),
+    ] {
+        let server = careful(kind).await;
+        let agent = server.agent().await;
+        server.fault.arm("execute.intended");
+        agent.invoke("fake.write", json!({ "text": "a" })).await.problem(500, "internal");
+        if changes_a_rule {
+            server.owner.set_mode("fake.read", "deny").await;
+        }
+        server.clock.advance_seconds(waits_seconds);
+        let restarted = server.restart().await;
+        restarted.pipeline.recover().await.unwrap();
+        assert_eq!(server.source.reconciliations().first(), Some(&may_ask_again), "{waits_seconds} s, {changes_a_rule}");
+    }
+    // At once, where the connection broke.
+    let server = careful(kind).await;
+    server.source.will_fail(Error::Broken { source_id: "fake".into(), message: "cut".into() });
+    server.agent().await.invoke("fake.write", json!({ "text": "a" })).await.problem(409, "in_doubt");
+    assert_eq!(server.source.reconciliations(), [true]);
 }
 
 async fn what_nobody_can_find_out_a_person_says(kind: Kind) {

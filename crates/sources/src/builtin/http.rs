@@ -6,6 +6,7 @@ mod definition;
 use crate::builtin::{read_params, source_id, unknown_action};
 use crate::web::HostRule;
 use calls::Calls;
+use countersign_core::effect::Reconciled;
 use countersign_core::source::{CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
 use ipnet::IpNet;
@@ -42,6 +43,23 @@ impl Http {
     }
 }
 
+impl Http {
+    /// A request that had a key of the provider's is made once more: the provider answers as it did, or does now what it had not.
+    async fn find_out(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Reconciled, Error> {
+        if action.as_str() != "http.request" || !context.may_ask_again {
+            return Ok(Reconciled::Unknown);
+        }
+        let request: calls::Request = read_params(action, params)?;
+        if !request.has_key() {
+            return Ok(Reconciled::Unknown);
+        }
+        Ok(match self.calls.request(context, request).await {
+            Ok(output) if calls::tells(&output) => Reconciled::Happened(output),
+            Ok(_) | Err(_) => Reconciled::Unknown,
+        })
+    }
+}
+
 impl Source for Http {
     fn id(&self) -> &SourceId {
         &self.id
@@ -68,6 +86,10 @@ impl Source for Http {
 
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(self.perform(context, action, params))
+    }
+
+    fn reconcile<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Reconciled, Error>> {
+        Box::pin(self.find_out(context, action, params))
     }
 
     fn preview<'a>(&'a self, _context: &'a CallContext, action: &'a ActionId, _params: &'a Value) -> Future<'a, Result<Output, Error>> {

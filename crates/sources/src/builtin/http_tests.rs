@@ -447,3 +447,37 @@ async fn what_may_not_be_sent_is_refused_before_a_connection_is_made() {
     }
     assert!(server.requests().is_empty());
 }
+
+#[tokio::test]
+async fn what_broke_off_is_asked_for_again_only_under_a_key_the_provider_knows() {
+    let server = Server::start(|path| match path {
+        "/busy" => answer("409 Conflict", "", "it is being made"),
+        "/ill" => answer("503 Service Unavailable", "", ""),
+        "/gone" => Reply { bytes: Vec::new(), then: Then::Reset },
+        "/no" => answer("422 Unprocessable Content", "", "no such item"),
+        _ => answer("201 Created", "", "made"),
+    })
+    .await;
+    let http = http_to(&[&server]);
+    let find_out = async |path: &str, headers: Value, may_ask_again: bool| {
+        let params = json!({ "method": "POST", "url": server.url(path), "headers": headers, "body": "x" });
+        let context = CallContext { may_ask_again, ..context() };
+        http.reconcile(&context, &ActionId::parse("http.request").unwrap(), &params).await.unwrap()
+    };
+    let key = || json!({ "Idempotency-Key": "order-7" });
+    for (headers, may_ask_again) in [(json!({}), true), (json!({ "idempotency-key": " " }), true), (key(), false)] {
+        assert_eq!(find_out("/", headers, may_ask_again).await, Reconciled::Unknown);
+    }
+    assert!(server.requests().is_empty(), "nothing was sent");
+    for (path, status) in [("/", 201), ("/no", 422)] {
+        let Reconciled::Happened(output) = find_out(path, key(), true).await else { panic!("{path} tells") };
+        assert_eq!(output.value["status"], status);
+    }
+    assert!(server.requests()[0].to_lowercase().contains("idempotency-key: order-7"));
+    for path in ["/busy", "/ill", "/gone"] {
+        assert_eq!(find_out(path, key(), true).await, Reconciled::Unknown, "{path}");
+    }
+    let get = ActionId::parse("http.get").unwrap();
+    let context = CallContext { may_ask_again: true, ..context() };
+    assert_eq!(http.reconcile(&context, &get, &json!({ "url": server.url("/") })).await, Ok(Reconciled::Unknown));
+}

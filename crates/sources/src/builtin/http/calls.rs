@@ -91,6 +91,27 @@ impl Calls {
     }
 }
 
+/// How a provider recognises a request it has seen, as most of them have it.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+impl Request {
+    /// Whether the provider was given a key: then the same request twice is one.
+    pub(super) fn has_key(&self) -> bool {
+        self.headers.iter().any(|(name, value)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY) && !value.trim().is_empty())
+    }
+}
+
+/// Whether this answer, to a request made again, also tells what became of the first: not where the provider is busy with it, or
+/// in no state to say.
+pub(super) fn tells(output: &Output) -> bool {
+    let status = output.value["status"].as_u64().and_then(|status| u16::try_from(status).ok());
+    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+    status.is_some_and(|status| {
+        let is_busy = matches!(status, StatusCode::CONFLICT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS);
+        !is_busy && !status.is_server_error()
+    })
+}
+
 fn deadline(context: &CallContext) -> Deadline {
     Deadline::after(patience(context), context.timeout_ms)
 }

@@ -49,7 +49,7 @@ async fn who_has_not_seen_the_last_save_saves_nothing(kind: Kind) {
     batch.status = BatchStatus::Pending;
     batch.parts[0].status = Some(Status::Pending);
     world.clock.advance_seconds(5);
-    let saved = Ledger::save_batch(store, batch.clone()).await.unwrap().expect("it was seen as it is");
+    let saved = Ledger::save_batch(store, batch.clone()).await.unwrap().unwrap();
     assert!(saved.version > batch.version && saved.touched_at > batch.touched_at);
     assert_eq!(store.find_batch(&tenant.org, &batch.id).await, Ok(Some(saved.clone())));
     assert_eq!(Ledger::save_batch(store, stale.clone()).await, Ok(None));
@@ -62,7 +62,7 @@ async fn a_batch_ends_once_with_its_receipt(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let OpenedBatch::New(batch) = Ledger::open_batch(store, tenant.new_batch(None)).await.unwrap() else { panic!("it is new") };
     let end = tenant.end_batch(batch.clone());
-    let ended = Ledger::end_batch(store, end.clone()).await.unwrap().expect("it goes on");
+    let ended = Ledger::end_batch(store, end.clone()).await.unwrap().unwrap();
     let receipt = ended.receipt.clone().unwrap();
     assert_eq!(receipt.id, end.id);
     let entry = store.find_receipt(&tenant.org, &receipt.id).await.unwrap().unwrap();
