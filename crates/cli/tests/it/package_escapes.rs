@@ -4,7 +4,7 @@
 use crate::countersign::{Server, User};
 use crate::packages::{tree, write_package};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const SETTINGS: &[(&str, &str)] = &[("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true"), ("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "1000")];
 
@@ -57,15 +57,28 @@ impl Ground {
         (text(&last["status"]), text(&last["error"]["code"]))
     }
 
-    /// Everything a way out of the workspace could have changed: what it holds, what is kept, what lies around it.
-    fn picture(&self) -> (BTreeMap<String, String>, BTreeMap<String, String>, String, Vec<u8>, Vec<String>) {
+    fn picture(&self) -> Picture {
         let data = self.server.data();
         let names = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<_> = names.filter(|name| !name.starts_with("countersign.db")).collect();
-        names.sort();
-        let victim = std::fs::read_to_string(self.owner.folder().join("victim.txt")).unwrap();
-        (tree(&self.server.workspace()), tree(&data.join("snapshots")), victim, std::fs::read(data.join("master.key")).unwrap(), names)
+        Picture {
+            workspace: tree(&self.server.workspace()),
+            kept: tree(&data.join("snapshots")),
+            victim: std::fs::read_to_string(self.owner.folder().join("victim.txt")).unwrap(),
+            key: std::fs::read(data.join("master.key")).unwrap(),
+            // Of the database's own files some come and go.
+            beside: names.filter(|name| !name.starts_with("countersign.db")).collect(),
+        }
     }
+}
+
+/// Everything a way out of the workspace could have changed: what it holds, what is kept, what lies around it.
+#[derive(Debug, PartialEq)]
+struct Picture {
+    workspace: BTreeMap<String, String>,
+    kept: BTreeMap<String, String>,
+    victim: String,
+    key: Vec<u8>,
+    beside: BTreeSet<String>,
 }
 
 #[track_caller]
