@@ -1,10 +1,12 @@
 //! Step 13: the system calls a program has. Built and hashed by the server, installed by the jail.
 //!
 //! Filters stack, and the strictest answer wins. `refused` and `absent` hold in both profiles; `high_isolation` adds `allowed`, which
-//! kills on whatever it does not list.
+//! kills on whatever it does not list. What depends on a call's number alone is looked up by halving (`search`); what depends on
+//! its arguments is compared one after the other.
 
 mod refused;
 mod allowed;
+mod search;
 
 use crate::spec::Profile;
 use rustix::io::Errno;
@@ -12,7 +14,7 @@ use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, sock_filter,
 };
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -44,13 +46,17 @@ impl From<BackendError> for Failed {
 
 pub(crate) fn build(profile: Profile) -> Result<Filters, Failed> {
     let errno = |errno: Errno| SeccompAction::Errno(errno.raw_os_error().unsigned_abs());
-    let mut programs = vec![compile(refused::absent()?, SeccompAction::Allow, errno(Errno::NOSYS))?];
+    let mut programs = vec![by_number(refused::absent(), &errno(Errno::NOSYS), &SeccompAction::Allow)];
     match profile {
         Profile::Default => {}
-        Profile::HighIsolation => programs.push(compile(allowed::rules()?, SeccompAction::KillProcess, SeccompAction::Allow)?),
+        Profile::HighIsolation => {
+            programs.push(by_number(allowed::calls(), &SeccompAction::Allow, &SeccompAction::KillProcess));
+            programs.push(by_arguments(allowed::misused()?, SeccompAction::KillProcess)?);
+        }
     }
+    programs.push(by_arguments(refused::arguments()?, errno(Errno::PERM))?);
     // The last: it refuses to install another.
-    programs.push(compile(refused::rules()?, SeccompAction::Allow, errno(Errno::PERM))?);
+    programs.push(by_number(refused::calls(), &errno(Errno::PERM), &SeccompAction::Allow));
     let mut hash = Sha256::new();
     for program in &programs {
         hash.update((program.len() as u64).to_le_bytes());
@@ -73,41 +79,27 @@ pub(crate) fn install(bytes: &[u8]) -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter_all_threads(&program)
 }
 
-fn compile(rules: Rules, otherwise: SeccompAction, on_match: SeccompAction) -> Result<Vec<u8>, Failed> {
+/// One answer for these calls whatever their arguments, and another for all the others.
+fn by_number(calls: impl IntoIterator<Item = i64>, listed: &SeccompAction, otherwise: &SeccompAction) -> Vec<u8> {
+    // A number this architecture does not have is no call of it.
+    let calls: BTreeSet<u32> = calls.into_iter().filter_map(|call| u32::try_from(call).ok()).collect();
+    to_bytes(&search::compile(&calls, u32::from(listed.clone()), u32::from(otherwise.clone())))
+}
+
+/// An answer for these calls with these arguments; everything else passes. `by_number` has looked at the architecture.
+fn by_arguments(rules: Rules, on_match: SeccompAction) -> Result<Vec<u8>, Failed> {
     let arch = std::env::consts::ARCH.try_into()?;
-    let program: BpfProgram = SeccompFilter::new(rules, otherwise, on_match, arch)?.try_into()?;
-    let mut bytes = vec![];
-    for one in x32_guard().iter().chain(&program) {
-        bytes.extend_from_slice(&one.code.to_le_bytes());
-        bytes.extend_from_slice(&[one.jt, one.jf]);
-        bytes.extend_from_slice(&one.k.to_le_bytes());
-    }
-    Ok(bytes)
+    let program: BpfProgram = SeccompFilter::new(rules, SeccompAction::Allow, on_match, arch)?.try_into()?;
+    Ok(to_bytes(&program))
 }
 
-/// The x32 calls carry the architecture of the 64-bit ones and other numbers, so a list of numbers would let them all pass.
-fn x32_guard() -> Vec<sock_filter> {
-    const X32_BIT: u32 = 0x4000_0000;
-    const LOAD_WORD: u16 = 0x20;
-    const JUMP_GREATER_EQUAL: u16 = 0x35;
-    const RETURN: u16 = 0x06;
-    const KILL_PROCESS: u32 = 0x8000_0000;
-    if cfg!(target_arch = "x86_64") {
-        vec![
-            sock_filter { code: LOAD_WORD, jt: 0, jf: 0, k: 0 },
-            sock_filter { code: JUMP_GREATER_EQUAL, jt: 0, jf: 1, k: X32_BIT },
-            sock_filter { code: RETURN, jt: 0, jf: 0, k: KILL_PROCESS },
-        ]
-    } else {
-        vec![]
-    }
-}
-
-/// Adds calls whatever their arguments.
-fn always(rules: &mut Rules, calls: &[i64]) {
-    for call in calls {
-        rules.insert(*call, vec![]);
-    }
+fn to_bytes(program: &[sock_filter]) -> Vec<u8> {
+    let each = |one: &sock_filter| {
+        let [a, b] = one.code.to_le_bytes();
+        let [k0, k1, k2, k3] = one.k.to_le_bytes();
+        [a, b, one.jt, one.jf, k0, k1, k2, k3]
+    };
+    program.iter().flat_map(each).collect()
 }
 
 /// Adds a call with these arguments. Only the low 32 bits are compared: that is all the kernel looks at in every one of them.
@@ -136,20 +128,30 @@ mod tests {
         let [one, other] = Profile::ALL.map(|profile| build(profile).unwrap());
         assert_ne!(one.sha256, other.sha256);
         assert_eq!(one.sha256, build(Profile::Default).unwrap().sha256);
-        assert_eq!((one.programs.len(), other.programs.len()), (2, 3));
+        assert_eq!((one.programs.len(), other.programs.len()), (3, 5));
     }
 
     #[test]
-    fn every_filter_begins_with_the_guard_and_fits_the_kernel() {
+    fn every_filter_looks_at_the_architecture_first_and_fits_the_kernel() {
         for profile in Profile::ALL {
             for program in build(profile).unwrap().programs {
                 assert_eq!(program.len() % 8, 0);
                 assert!(program.len() / 8 <= 4096, "{}", program.len() / 8);
-                if cfg!(target_arch = "x86_64") {
-                    assert_eq!(program[..8], [0x20, 0, 0, 0, 0, 0, 0, 0]);
-                    assert_eq!(program[8..16], [0x35, 0, 0, 1, 0, 0, 0, 0x40]);
-                }
+                assert_eq!(program[..8], [0x20, 0, 0, 0, 4, 0, 0, 0]);
             }
+        }
+    }
+
+    #[test]
+    fn no_call_is_both_allowed_and_refused_whatever_its_arguments() {
+        let absent: BTreeSet<_> = refused::absent().collect();
+        let refused: BTreeSet<_> = refused::calls().collect();
+        assert!(absent.is_disjoint(&refused));
+        for conditional in refused::arguments().unwrap().keys() {
+            assert!(!refused.contains(conditional), "{conditional} is refused anyway");
+        }
+        for conditional in allowed::misused().unwrap().keys() {
+            assert!(allowed::calls().any(|call| call == *conditional), "{conditional} would kill anyway");
         }
     }
 }

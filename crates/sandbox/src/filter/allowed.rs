@@ -3,23 +3,24 @@
 //! Whatever is refused with an error in every profile and asked for by the C library at its start is listed here as well, so that it
 //! is answered with that error and does not kill.
 
-use super::{Failed, Rules, always, when};
+use super::{Failed, Rules, when};
 use crate::orders::fd;
-use SeccompCmpOp::Eq;
+use SeccompCmpOp::Ne;
 use seccompiler::SeccompCmpOp;
 
-pub(super) fn rules() -> Result<Rules, Failed> {
-    let mut rules = Rules::new();
-    always(&mut rules, FILES);
-    always(&mut rules, MEMORY);
-    always(&mut rules, PROCESS);
-    always(&mut rules, WAITING);
-    always(&mut rules, ANSWERED_WITH_AN_ERROR);
+pub(super) fn calls() -> impl Iterator<Item = i64> {
     #[cfg(target_arch = "x86_64")]
-    always(&mut rules, LEGACY);
-    // The one exec is the jail's own: its descriptor lies above what the program can ever open.
-    let exec = u64::from(fd::EXEC.unsigned_abs());
-    when(&mut rules, libc::SYS_execveat, &[(0, Eq, exec), (4, Eq, libc::AT_EMPTY_PATH as u64)])?;
+    let lists = [FILES, MEMORY, PROCESS, WAITING, ANSWERED_WITH_AN_ERROR, LEGACY];
+    #[cfg(not(target_arch = "x86_64"))]
+    let lists = [FILES, MEMORY, PROCESS, WAITING, ANSWERED_WITH_AN_ERROR];
+    lists.into_iter().flatten().copied().chain([libc::SYS_execveat])
+}
+
+/// The one exec is the jail's own: its descriptor lies above what the program can ever open. Any other kills.
+pub(super) fn misused() -> Result<Rules, Failed> {
+    let mut rules = Rules::new();
+    when(&mut rules, libc::SYS_execveat, &[(0, Ne, u64::from(fd::EXEC.unsigned_abs()))])?;
+    when(&mut rules, libc::SYS_execveat, &[(4, Ne, libc::AT_EMPTY_PATH as u64)])?;
     Ok(rules)
 }
 

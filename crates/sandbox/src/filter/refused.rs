@@ -1,32 +1,21 @@
 //! What is refused in every profile: EPERM, or ENOSYS where a program knows how to do without.
 
-use super::{Failed, Rules, always, when, when_wide};
+use super::{Failed, Rules, when, when_wide};
 use SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::SeccompCmpOp;
 
 /// Answered with EPERM.
-pub(super) fn rules() -> Result<Rules, Failed> {
-    let mut rules = Rules::new();
-    always(&mut rules, MOUNTS);
-    always(&mut rules, OTHERS);
-    always(&mut rules, KERNEL);
-    always(&mut rules, SOCKETS);
-    always(&mut rules, SHARED);
-    always(&mut rules, METADATA);
+pub(super) fn calls() -> impl Iterator<Item = i64> {
     #[cfg(target_arch = "x86_64")]
-    always(&mut rules, LEGACY);
-    arguments(&mut rules)?;
-    Ok(rules)
+    let lists = [MOUNTS, OTHERS, KERNEL, SOCKETS, SHARED, METADATA, LEGACY];
+    #[cfg(not(target_arch = "x86_64"))]
+    let lists = [MOUNTS, OTHERS, KERNEL, SOCKETS, SHARED, METADATA];
+    lists.into_iter().flatten().copied()
 }
 
 /// Answered with ENOSYS: the C library and the interpreters fall back to calls whose arguments a filter can see.
-pub(super) fn absent() -> Result<Rules, Failed> {
-    let mut rules = Rules::new();
-    always(
-        &mut rules,
-        &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_openat2],
-    );
-    Ok(rules)
+pub(super) fn absent() -> impl Iterator<Item = i64> {
+    [libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_openat2].into_iter()
 }
 
 /// Another view of the file system, or another namespace.
@@ -157,8 +146,10 @@ const LEGACY: &[i64] = &[
     libc::SYS__sysctl,
 ];
 
-/// What depends on how it is called.
-fn arguments(rules: &mut Rules) -> Result<(), Failed> {
+/// Answered with EPERM where it is called like this.
+pub(super) fn arguments() -> Result<Rules, Failed> {
+    let mut all = Rules::new();
+    let rules = &mut all;
     // Threads and children, never a namespace.
     for flag in NAMESPACES {
         when(rules, libc::SYS_clone, &[(0, MaskedEq(*flag), *flag)])?;
@@ -195,7 +186,7 @@ fn arguments(rules: &mut Rules) -> Result<(), Failed> {
         #[cfg(target_arch = "x86_64")]
         when(rules, libc::SYS_mknod, &[(1, MaskedEq(kinds), device)])?;
     }
-    Ok(())
+    Ok(all)
 }
 
 const NAMESPACES: &[u64] = &[

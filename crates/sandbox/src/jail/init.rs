@@ -15,14 +15,19 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(super) fn run(control: &OwnedFd) -> Result<Infallible, Failure> {
     // Our parent is outside our pid namespace and seen as 0, alive or not; the control socket tells whether the server is there.
     identity::die_with_parent(None)?;
+    // Whatever needs no orders is done while there are none: nobody waits for it then.
+    let ground = mounts::Ground::new()?;
+    sys::set_host_name(c"jail").map_err(at(Step::Mounts, "naming the host"))?;
+    // Away from the program's numbers, which this process closes.
+    let signals = sys::child_signals().map_err(at(Step::Init, "listening for ends of processes"))?;
+    let signals = rustix::io::fcntl_dupfd_cloexec(signals, AWAY).map_err(at(Step::Init, "listening for ends of processes"))?;
     let Some(fds) = word::take_orders(control.as_fd()).map_err(at(Step::Orders, "waiting for orders"))? else {
         std::process::exit(0);
     };
     let Given { packet, program, trees } = take_places(fds)?;
     // 6. What there is to see.
     let trees = if packet.orders.trees_given { mounts::given(&packet.orders, trees) } else { mounts::open_trees(&packet.orders.binds) }?;
-    let mounted = mounts::build(&packet, trees)?;
-    sys::set_host_name(c"jail").map_err(at(Step::Mounts, "naming the host"))?;
+    let mounted = mounts::build(&packet, trees, ground)?;
 
     // The server holds the stage and our handle before anything of the program runs.
     let me =
@@ -30,9 +35,6 @@ pub(super) fn run(control: &OwnedFd) -> Result<Infallible, Failure> {
     word::say_ready(control.as_fd(), mounted.stage.as_fd(), me.as_fd(), mounted.proc).map_err(at(Step::Init, "handing over the stage"))?;
     drop((me, mounted.stage));
 
-    // Away from the program's numbers, which this process closes.
-    let signals = sys::child_signals().map_err(at(Step::Init, "listening for ends of processes"))?;
-    let signals = rustix::io::fcntl_dupfd_cloexec(signals, AWAY).map_err(at(Step::Init, "listening for ends of processes"))?;
     match sys::fork().map_err(at(Step::Init, "forking"))? {
         Fork::Child => {
             drop(signals);

@@ -80,12 +80,28 @@ fn tree(fd: OwnedFd, jail: &Path) -> Result<Tree, Failure> {
     Ok(Tree { fd, target: relative(jail)?, kind: FileType::from_raw_mode(stat.st_mode) })
 }
 
-/// Builds the root and moves into it. Nothing of the old one can be reached afterwards.
-pub(super) fn build(packet: &Packet, trees: Vec<Tree>) -> Result<Mounted, Failure> {
-    let orders = &packet.orders;
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(at(Step::Mounts, "keeping mounts to ourselves"))?;
+/// What every root stands on, whatever is to be seen in it.
+pub(super) struct Ground {
+    /// The program's own processes and nothing else; none at all where the kernel will not have it here.
+    proc: Option<OwnedFd>,
+}
 
+impl Ground {
+    pub(super) fn new() -> Result<Self, Failure> {
+        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+            .map_err(at(Step::Mounts, "keeping mounts to ourselves"))?;
+        // Out of the way of the numbers that come with the orders.
+        let proc = own_proc().and_then(|proc| rustix::io::fcntl_dupfd_cloexec(proc, AWAY)).ok();
+        Ok(Self { proc })
+    }
+}
+
+/// Above every number that is given to a program.
+const AWAY: i32 = 64;
+
+/// Builds the root and moves into it. Nothing of the old one can be reached afterwards.
+pub(super) fn build(packet: &Packet, trees: Vec<Tree>, ground: Ground) -> Result<Mounted, Failure> {
+    let orders = &packet.orders;
     let inputs: u64 = orders.inputs.iter().map(|input| input.bytes as u64 + 4096).sum();
     let names = 256 + 32 * (orders.inputs.len() + trees.len()) as u64;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
@@ -109,7 +125,7 @@ pub(super) fn build(packet: &Packet, trees: Vec<Tree>) -> Result<Mounted, Failur
     for (file, bytes) in orders.stage_initial.iter().zip(initial) {
         write_file(stage.as_fd(), file, bytes, 0o600)?;
     }
-    let proc = own_proc().is_ok_and(|proc| attach(&proc, root.as_fd(), "proc").is_ok());
+    let proc = ground.proc.is_some_and(|proc| attach(&proc, root.as_fd(), "proc").is_ok());
 
     sys::mount_set(root.as_fd(), READ_ONLY, false).map_err(at(Step::Mounts, "making the root read-only"))?;
     move_in(&root)?;
@@ -137,7 +153,6 @@ fn tmpfs(bytes: u64, names: u64, mode: &str, attributes: MountAttrFlags) -> Resu
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).map_err(failed)
 }
 
-/// The program's own processes and nothing else; none at all where the kernel will not have it here.
 fn own_proc() -> Result<OwnedFd, rustix::io::Errno> {
     let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(context.as_fd(), "subset", "pid")?;
