@@ -74,7 +74,7 @@ pub const BREAKER_PROBE_SECONDS: u64 = 60;
 pub const SOURCE_CALLS_MAX: usize = 128;
 /// The first retry waits a random time up to this; every further one up to twice as long.
 pub const RETRY_BASE_MS: u64 = 200;
-/// No retry waits longer than this.
+/// No retry waits longer than this; a source that asks for more is not asked again in the same call.
 pub const RETRY_CAP_MS: u64 = 5_000;
 /// How long an idempotency key answers with its earlier receipt.
 pub const IDEMPOTENCY_SECONDS: u64 = 24 * 60 * 60;
@@ -204,5 +204,14 @@ pub const EGRESS_REQUESTS_MAX: usize = 100;
 pub const EGRESS_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Bytes of a body that is handed back to a program; a larger one is not.
 pub const EGRESS_RESPONSE_BYTES_MAX: usize = 1024 * 1024;
+/// The longest name of a check that is kept, and the longest sentence beside it; the rest is cut.
+pub const CHECK_NAME_CHARS_MAX: usize = 200;
+pub const CHECK_DETAIL_CHARS_MAX: usize = 500;
+/// The longest name a verification script may give to a check; a longer or odder one is refused as a failed check.
+pub const PACKAGE_CHECK_NAME_CHARS_MAX: usize = 64;
+/// How long a start waits for what a crash left behind to be found out; then it goes on behind the open door.
+pub const RECOVERY_GRACE_SECONDS: u64 = 5;
+/// Calls that a crash left behind and that are found out about at a time.
+pub const RECOVERED_AT_ONCE: usize = 8;
 /// Checks a verification script may report; more are refused as a failed check.
 pub const PACKAGE_CHECKS_MAX: usize = 64;

@@ -63,12 +63,17 @@ fn key_of(cleared: &Cleared) -> BreakerKey {
     BreakerKey::new(&resolved.action().id, target.as_deref(), request.bounds.breaker_label.as_deref())
 }
 
+/// How a package's code ends that did not come to an end of its own.
+const ENDED: [&str; 4] = ["package_timed_out", "package_killed", "package_out_of_memory", "package_flooded"];
+
 /// A target that looks at the call and says no works.
 fn is_the_targets_fault(error: &source::Error) -> bool {
     match error {
         source::Error::Unreachable { .. } | source::Error::Busy { .. } | source::Error::Broken { .. } => true,
         // What was given up early by the caller says nothing about the target.
         source::Error::TimedOut { timeout_ms, .. } => *timeout_ms >= 1_000.min(CALL_TIMEOUT_MS),
-        source::Error::Refused { .. } | source::Error::Failed { .. } | source::Error::PreviewUnsupported { .. } => false,
+        // Code that was ended is not code that said no.
+        source::Error::Failed { code, .. } => ENDED.contains(code),
+        source::Error::Refused { .. } | source::Error::PreviewUnsupported { .. } => false,
     }
 }

@@ -167,7 +167,8 @@ impl Pipeline {
             };
             // A transient error says that nothing was done: only then is another try safe.
             let wanted = invocation.bounds.retries_max.map_or(u32::MAX, |retries| retries.saturating_add(1));
-            if !error.is_transient() || invocation.attempts >= self.inner.settings.attempts_max.min(wanted) {
+            if !error.is_transient() || self.asks_for_too_long(error) || invocation.attempts >= self.inner.settings.attempts_max.min(wanted)
+            {
                 return Ok(answer);
             }
             tokio::time::sleep(self.backoff(invocation.attempts, error)).await;
@@ -424,13 +425,18 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Whether the source wants to be left alone for longer than anybody would wait: then it is.
+    fn asks_for_too_long(&self, error: &source::Error) -> bool {
+        matches!(error, source::Error::Busy { retry_after_ms: Some(asked_ms), .. } if *asked_ms > self.inner.settings.retry_cap_ms)
+    }
+
     /// Full jitter: a random time up to a bound that doubles, and at least what the source asked for.
     fn backoff(&self, attempts: u32, error: &source::Error) -> Duration {
         let settings = &self.inner.settings;
         let bound_ms = settings.retry_base_ms.saturating_mul(1 << attempts.saturating_sub(1).min(16)).min(settings.retry_cap_ms);
         let drawn = u64::from_be_bytes(self.random_bytes()) % bound_ms.max(1);
         let asked_ms = match error {
-            source::Error::Busy { retry_after_ms, .. } => retry_after_ms.unwrap_or(0).min(settings.retry_cap_ms),
+            source::Error::Busy { retry_after_ms, .. } => retry_after_ms.unwrap_or(0),
             source::Error::Unreachable { .. }
             | source::Error::TimedOut { .. }
             | source::Error::Broken { .. }

@@ -4,8 +4,11 @@ use crate::{Error, Pipeline};
 use countersign_core::batch::BatchMode;
 use countersign_core::invocation::{Deadline, Failure};
 use countersign_core::ledger::Finished;
-use countersign_core::limits::RUNNING_SECONDS_MAX;
-use countersign_core::{Invocation, Status};
+use countersign_core::limits::{RECOVERED_AT_ONCE, RUNNING_SECONDS_MAX};
+use countersign_core::{Invocation, Status, Timestamp};
+use futures_util::{StreamExt as _, stream};
+use std::collections::HashSet;
+use std::future::Future;
 
 /// How long an approved call may wait to be started by the walk that approved it before another takes it up.
 const APPROVED_SECONDS: u64 = 15;
@@ -13,17 +16,20 @@ const APPROVED_SECONDS: u64 = 15;
 /// Which invocations count as left behind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
-    /// This process has just started and no other works on the database: all of them.
-    All,
+    /// This process has just started and no other works on the database: all that began until then.
+    AllUntil(Timestamp),
     /// Only those no live walk can still be busy with.
     Stale,
 }
 
 impl Pipeline {
-    /// Once at start, before any door opens.
-    pub async fn recover(&self) -> Result<(), Error> {
-        let which = if self.ledger().is_alone().await? { Which::All } else { Which::Stale };
-        self.settle(which).await
+    /// Once at start: to be called before any door opens, and awaited when there is time. Nothing that begins later is touched.
+    pub fn recover(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static {
+        let (pipeline, before) = (self.clone(), self.now());
+        async move {
+            let which = if pipeline.ledger().is_alone().await? { Which::AllUntil(before) } else { Which::Stale };
+            pipeline.settle(which).await
+        }
     }
 
     /// Every few seconds: ends what nobody answered, and takes up what another process dropped.
@@ -47,29 +53,28 @@ impl Pipeline {
     async fn settle(&self, which: Which) -> Result<(), Error> {
         let now = self.ledger().now().await?;
         for org in self.ledger().list_orgs().await? {
+            // Each is asked about once, also where nobody could tell.
+            let mut asked = HashSet::new();
             loop {
                 let running = self.ledger().list_in_status(&org, Status::Running).await?;
-                let stale: Vec<_> = running
-                    .into_iter()
-                    .filter(|invocation| {
-                        let since = invocation.started_at.unwrap_or(invocation.created_at);
-                        which == Which::All || since.plus_seconds(RUNNING_SECONDS_MAX) <= now && !self.is_walking(invocation)
-                    })
-                    .collect();
-                if stale.is_empty() {
+                let is_left = |invocation: &Invocation| {
+                    let since = invocation.started_at.unwrap_or(invocation.created_at);
+                    let is_old = match which {
+                        Which::AllUntil(start) => since <= start,
+                        Which::Stale => since.plus_seconds(RUNNING_SECONDS_MAX) <= now,
+                    };
+                    is_old && !self.is_walking(invocation)
+                };
+                let left: Vec<_> = running.into_iter().filter(is_left).filter(|left| asked.insert(left.id.clone())).collect();
+                if left.is_empty() {
                     break;
                 }
-                for invocation in stale {
-                    self.end_left_behind(invocation).await?;
-                }
+                stream::iter(left).for_each_concurrent(RECOVERED_AT_ONCE, |left| self.end_left_behind(left)).await;
             }
-            if which == Which::All {
-                for doubted in self.ledger().list_in_status(&org, Status::InDoubt).await? {
-                    let id = doubted.id.clone();
-                    if let Err(error) = self.reconcile(doubted).await {
-                        tracing::warn!(invocation = %id, %error, "stays in doubt");
-                    }
-                }
+            if let Which::AllUntil(_) = which {
+                let doubted = self.ledger().list_in_status(&org, Status::InDoubt).await?;
+                let before = doubted.into_iter().filter(|doubted| !asked.contains(&doubted.id));
+                stream::iter(before).for_each_concurrent(RECOVERED_AT_ONCE, |doubted| self.ask_about(doubted)).await;
             }
             for approved in self.ledger().list_in_status(&org, Status::Approved).await? {
                 let since = approved.answer.as_ref().map_or(approved.created_at, |answer| answer.at);
@@ -77,19 +82,19 @@ impl Pipeline {
                 let is_stopped = matches!(approved.deadline, Some(Deadline::Stopped { .. }));
                 // A part of a batch that is all or nothing is started by its batch.
                 let is_part = approved.batch.as_ref().is_some_and(|part| part.mode == BatchMode::AllOrNothing);
-                if !is_stopped && !is_part && (which == Which::All || since.plus_seconds(APPROVED_SECONDS) <= now) {
+                if !is_stopped && !is_part && (matches!(which, Which::AllUntil(_)) || since.plus_seconds(APPROVED_SECONDS) <= now) {
                     self.take_up(approved);
                 }
             }
-            self.settle_batches(&org, which == Which::All).await?;
+            self.settle_batches(&org, matches!(which, Which::AllUntil(_))).await?;
         }
         Ok(())
     }
 
     /// The source may be able to tell what became of it; else a person has to.
-    async fn end_left_behind(&self, left: Invocation) -> Result<(), Error> {
+    async fn end_left_behind(&self, left: Invocation) {
         let id = left.id.clone();
-        match self.reconcile(left.clone()).await {
+        let doubted = match self.reconcile(left.clone()).await {
             Ok(Some(outcome)) => {
                 let status = outcome.invocation().status;
                 tracing::warn!(invocation = %id, %status, "left running by a crash; what became of it was found out");
@@ -100,6 +105,17 @@ impl Pipeline {
                 tracing::warn!(invocation = %id, %error, "what became of it could not be recorded");
                 self.doubt_left_behind(left).await
             }
+        };
+        if let Err(error) = doubted {
+            tracing::warn!(invocation = %id, %error, "stays `running`; it is looked at again");
+        }
+    }
+
+    /// What nobody could tell the last time, perhaps somebody can now.
+    async fn ask_about(&self, doubted: Invocation) {
+        let id = doubted.id.clone();
+        if let Err(error) = self.reconcile(doubted).await {
+            tracing::warn!(invocation = %id, %error, "stays in doubt");
         }
     }
 

@@ -6,6 +6,7 @@ use crate::{Error, Pipeline};
 use countersign_core::Invocation;
 use countersign_core::effect::Check;
 use countersign_core::invocation::{Failure, Intention};
+use countersign_core::limits::{CHECK_DETAIL_CHARS_MAX, CHECK_NAME_CHARS_MAX};
 
 /// What looking at an executed call came to.
 pub(crate) enum Looked {
@@ -75,7 +76,17 @@ impl Pipeline {
             }
         }
         checks.extend(self.ask_to_run_commands(done.subject()).await);
-        Some(checks)
+        Some(checks.into_iter().map(kept).collect())
+    }
+}
+
+/// As it may be kept and signed: others chose the words.
+fn kept(check: Check) -> Check {
+    let bounded = |text: &str, chars: usize| policy::redact_text(text).chars().take(chars).collect::<String>();
+    Check {
+        name: bounded(&check.name, CHECK_NAME_CHARS_MAX),
+        ok: check.ok,
+        detail: check.detail.map(|detail| bounded(&detail, CHECK_DETAIL_CHARS_MAX)),
     }
 }
 

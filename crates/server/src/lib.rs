@@ -20,6 +20,7 @@ pub use ports::{OsRandom, SystemClock};
 pub use telemetry::{init_logs, init_metrics};
 
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Why the server could not start or go on.
@@ -65,13 +66,36 @@ pub fn init_process() {
     let _already = rustls::crypto::ring::default_provider().install_default();
 }
 
+/// Finds out what became of whatever a crash left behind. Most often that is a look at the disk; where a provider has to be asked and
+/// does not answer, the door opens all the same.
+async fn recover(parts: &compose::Parts) -> Result<(), Error> {
+    let mut recovering = tokio::spawn(parts.pipeline.recover());
+    let grace = Duration::from_secs(countersign_core::limits::RECOVERY_GRACE_SECONDS);
+    match tokio::time::timeout(grace, &mut recovering).await {
+        Ok(Ok(recovered)) => Ok(recovered?),
+        Ok(Err(panicked)) => {
+            tracing::error!(%panicked, "what a crash left behind could not be looked at; the next start tries again");
+            Ok(())
+        }
+        Err(_elapsed) => {
+            tracing::warn!("what a crash left behind is still being found out");
+            tokio::spawn(async move {
+                if let Ok(Err(error)) = recovering.await {
+                    tracing::error!(%error, "what a crash left behind could not be found out; the next start tries again");
+                }
+            });
+            Ok(())
+        }
+    }
+}
+
 /// Serves until the process is asked to stop, then finishes what runs.
 pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Result<(), Error> {
     let metrics = telemetry::init_metrics();
     let data = data_dir::DataDir::open(&config)?;
     let listener = http::listen(&config.listen).await?;
     let (parts, first) = compose::compose(&config, &data, metrics).await?;
-    parts.pipeline.recover().await?;
+    recover(&parts).await?;
     let told = Started {
         url: format!("http://{}", http::address_of(&listener, &config.listen)),
         data: config.data.clone(),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 on_both_engines!(
     a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one,
     what_works_or_says_no_is_never_left_alone,
+    code_that_has_to_be_ended_is_left_alone,
     what_a_person_approved_is_tried_all_the_same,
     a_restart_forgets_nothing,
     a_source_is_asked_so_many_questions_at_a_time,
@@ -69,6 +70,22 @@ async fn a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one(kind
     let told: Vec<_> = server.store.list_events(&server.org, &store::PageRequest { limit: 100, after: None }).await.unwrap().items;
     let told: Vec<_> = told.iter().map(|event| event.name.as_str()).filter(|name| name.starts_with("breaker.")).collect();
     assert_eq!(told, ["breaker.opened", "breaker.half_opened", "breaker.opened", "breaker.half_opened", "breaker.closed"]);
+    server.verify().await;
+}
+
+async fn code_that_has_to_be_ended_is_left_alone(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    for code in ["package_timed_out", "package_killed", "package_out_of_memory", "package_flooded"]
+        .into_iter()
+        .cycle()
+        .take(BREAKER_FAILURES_MAX as usize)
+    {
+        server.source.will_fail(Error::Failed { code, message: "it was ended".into() });
+        agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
+    }
+    assert_eq!(breakers(&server).await[0]["state"], "open");
+    assert!(is_refused(&agent.invoke("fake.read", json!({})).await));
     server.verify().await;
 }
 

@@ -270,7 +270,7 @@ async fn a_provider_is_asked_again_for_a_day_and_under_the_same_rules_only(kind:
         server.clock.advance_seconds(waits_seconds);
         let restarted = server.restart().await;
         restarted.pipeline.recover().await.unwrap();
-        assert_eq!(server.source.reconciliations().first(), Some(&may_ask_again), "{waits_seconds} s, {changes_a_rule}");
+        assert_eq!(server.source.reconciliations(), [may_ask_again], "{waits_seconds} s, {changes_a_rule}");
     }
     // At once, where the connection broke.
     let server = careful(kind).await;

@@ -1,13 +1,14 @@
 //! The effect: attempts, time limits, doubt, and results that are too large or not what was promised.
 
 use crate::harness::{Kind, TestServer, on_both_engines};
-use countersign_core::limits::RESULT_STORED_BYTES_MAX;
+use countersign_core::limits::{RESULT_STORED_BYTES_MAX, RETRY_CAP_MS};
 use countersign_core::source::{Error, Output};
 use serde_json::json;
 
 on_both_engines!(
     a_transient_error_is_tried_again_and_every_attempt_has_its_intent,
     attempts_are_bounded,
+    a_source_that_asks_for_more_time_than_a_call_has_is_left_alone,
     an_error_that_is_not_transient_is_not_tried_again,
     a_timeout_of_a_write_is_in_doubt_and_of_a_read_a_failure,
     a_source_that_panics_is_a_broken_source,
@@ -48,6 +49,18 @@ async fn attempts_are_bounded(kind: Kind) {
     let answer = agent.invoke("fake.write", json!({})).await;
     answer.problem(502, "source_failed");
     assert_eq!((&answer.body["error"], server.source.calls().len()), (&json!("source_busy"), 3));
+    server.verify().await;
+}
+
+async fn a_source_that_asks_for_more_time_than_a_call_has_is_left_alone(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    for asked_ms in [RETRY_CAP_MS + 1, u64::MAX] {
+        let before = server.source.calls().len();
+        server.source.will_fail(Error::Busy { source_id: "fake".into(), message: "later".into(), retry_after_ms: Some(asked_ms) });
+        agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
+        assert_eq!(server.source.calls().len(), before + 1, "it is not asked again");
+    }
     server.verify().await;
 }
 

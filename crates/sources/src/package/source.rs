@@ -13,7 +13,7 @@ use crate::words::{failed, refused};
 use crate::workspace::commitment::blocking;
 use crate::workspace::staged::temporary_name;
 use countersign_core::effect::{Check, Reconciled};
-use countersign_core::limits::PACKAGE_CHECKS_MAX;
+use countersign_core::limits::{PACKAGE_CHECK_NAME_CHARS_MAX, PACKAGE_CHECKS_MAX};
 use countersign_core::source::{CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
 use parking_lot::RwLock;
@@ -211,6 +211,10 @@ impl PackageSource {
             Err(error) => return vec![Check::failed(VERIFY_SCRIPT, error.to_string())],
         };
         let verdict = match Verdict::deserialize(ran.result) {
+            Ok(verdict) if verdict.checks.iter().any(|check| !is_name(&check.name)) => {
+                let why = format!("a check has a name other than 1 to {PACKAGE_CHECK_NAME_CHARS_MAX} of `a-z`, `0-9`, `_`, `-` and `.`");
+                return vec![Check::failed(VERIFY_SCRIPT, why)];
+            }
             Ok(verdict) if verdict.checks.len() <= PACKAGE_CHECKS_MAX => verdict,
             Ok(_) => return vec![Check::failed(VERIFY_SCRIPT, format!("it reports more than {PACKAGE_CHECKS_MAX} checks"))],
             Err(error) => return vec![Check::failed(VERIFY_SCRIPT, format!("its verdict does not read: {error}"))],
@@ -250,6 +254,12 @@ impl PackageSource {
         }
         Some(ran.is_ok())
     }
+}
+
+/// Names of checks stand in receipts for ever, so they are names and no place for anything else.
+fn is_name(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-' | b'.');
+    (1..=PACKAGE_CHECK_NAME_CHARS_MAX).contains(&text.len()) && text.bytes().all(fits)
 }
 
 fn invalid(id: &SourceId, why: &str) -> Error {

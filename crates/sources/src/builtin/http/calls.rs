@@ -116,12 +116,12 @@ fn deadline(context: &CallContext) -> Deadline {
     Deadline::after(patience(context), context.timeout_ms)
 }
 
-/// `Some` if the server named a time to come back at; the time itself if it gave it in seconds.
+/// `Some` if the server named a time to come back at. A date is later than we would wait: we have no clock to hold it against.
 fn asks_to_come_back(response: &Response) -> Option<Option<u64>> {
     let overloaded = matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     let after = response.headers().get(RETRY_AFTER).filter(|_| overloaded)?;
     let seconds = after.to_str().ok().and_then(|text| text.parse::<u64>().ok());
-    Some(seconds.map(|seconds| seconds.saturating_mul(1_000)))
+    Some(Some(seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1_000))))
 }
 
 /// What is known of a response before its body.
