@@ -16,9 +16,19 @@ pub trait Jail: Send + Sync {
     fn confine(&self, what: Confinement) -> Future<'_, Result<Confined, Error>>;
 }
 
+/// What a run waits its turn for, where as many run as may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// To make something: with whatever else these make. One of them never takes all the turns.
+    ToMake { whose: String },
+    /// To look at what was made, or to take it back: that must not wait for others to make something.
+    Afterwards,
+}
+
 /// One run of one program.
 #[derive(Clone, Debug)]
 pub struct Confinement {
+    pub turn: Turn,
     /// `InProcess` is no confinement, and is refused.
     pub profile: Profile,
     /// The very file whose bytes have this digest.

@@ -148,6 +148,8 @@ pub const SHUTDOWN_SECONDS: u64 = 35;
 pub const AGENT_TOKEN_DAYS: u64 = 30;
 /// Longest an invocation can really be `running`, all attempts and waits included; older than that it is `in_doubt`.
 pub const RUNNING_SECONDS_MAX: u64 = 150;
+/// For how long an effect that was taken back is remembered to have been: as good as for ever.
+pub const REVERTED_SECONDS: u64 = 100 * 365 * 24 * 60 * 60;
 /// How long a call under a taken idempotency key waits for the first one before it gets `idempotency_in_flight`.
 pub const IDEMPOTENCY_WAIT_SECONDS: u64 = 35;
 /// Background tries to record an outcome that could not be stored, one a second; then the next start finds it `in_doubt`.

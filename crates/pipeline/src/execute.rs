@@ -18,7 +18,7 @@ use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition}
 use countersign_core::invocation::{Announced, Beyond, Failure, Intention};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Begin, BeginAgain, Begun, BeyondOnce, EntryDraft, EntryId, Finished, NewReservation, Row};
-use countersign_core::limits::{IDEMPOTENCY_SECONDS, RECORD_RETRY_SECONDS};
+use countersign_core::limits::RECORD_RETRY_SECONDS;
 use countersign_core::source::{self, AfterError, Output, Source};
 use countersign_core::{Digest, GrantId, IntentId, Invocation, InvocationId, Status, ledger};
 use receipt::body::{ApprovalBody, DefinitionDigests, IntentBody};
@@ -255,7 +255,7 @@ impl Pipeline {
         if row != Row::Insert {
             self.carry_answer(invocation).await?;
         }
-        let expires_at = invocation.created_at.plus_seconds(IDEMPOTENCY_SECONDS);
+        let expires_at = invocation.created_at.plus_seconds(crate::replay::key_seconds(invocation.intention));
         let reservation = invocation.idempotency_key.clone().filter(|_| row == Row::Insert).map(|key| NewReservation { key, expires_at });
         let begin = Begin {
             invocation: invocation.clone(),

@@ -6,7 +6,7 @@ use crate::admit::{Admitted, Live};
 use crate::decide::{Cleared, Moded, Pending};
 use crate::gate::{Gated, Gates};
 use crate::record::Ending;
-use crate::replay::Taken;
+use crate::replay::{Taken, key_seconds};
 mod redeemed;
 
 pub(crate) use redeemed::Redeemed;
@@ -15,7 +15,7 @@ use crate::stage::Stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::invocation::{Binding, Deadline, DeniedBy, Failure, Intention};
 use countersign_core::ledger::{EventDraft, Held, Hold, NewReservation, Row};
-use countersign_core::limits::{DECISIONS_MAX, IDEMPOTENCY_SECONDS};
+use countersign_core::limits::DECISIONS_MAX;
 use countersign_core::{
     ActionId, Decision, Digest, Invocation, InvocationId, Mode, PrincipalId, SessionId, SpaceId, Status, Tier, Timestamp, json,
 };
@@ -40,7 +40,7 @@ impl Pipeline {
             reservation: invocation
                 .idempotency_key
                 .clone()
-                .map(|key| NewReservation { key, expires_at: asked_at.plus_seconds(IDEMPOTENCY_SECONDS) }),
+                .map(|key| NewReservation { key, expires_at: asked_at.plus_seconds(key_seconds(invocation.intention)) }),
             event: self.event(&invocation, Status::Pending),
             pending_max: self.inner.settings.pending_per_session_max,
             invocation: invocation.clone(),

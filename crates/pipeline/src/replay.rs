@@ -5,9 +5,9 @@ use crate::gate::Gated;
 use crate::stage::Stage;
 use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::effect::Scope;
-use countersign_core::invocation::DeniedBy;
+use countersign_core::invocation::{DeniedBy, Intention};
 use countersign_core::ledger::Reservation;
-use countersign_core::limits::IDEMPOTENCY_WAIT_SECONDS;
+use countersign_core::limits::{IDEMPOTENCY_SECONDS, IDEMPOTENCY_WAIT_SECONDS, REVERTED_SECONDS};
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, SessionId, Status, UserId};
 use std::time::Duration;
 
@@ -27,6 +27,14 @@ pub(crate) struct Taken {
     pub(crate) raw: Digest,
     pub(crate) scope: Scope,
     pub(crate) commands: Vec<String>,
+}
+
+/// For how long a key answers. An effect is taken back once, not once a day.
+pub(crate) const fn key_seconds(intention: Intention) -> u64 {
+    match intention {
+        Intention::Effect | Intention::DryRun => IDEMPOTENCY_SECONDS,
+        Intention::Revert => REVERTED_SECONDS,
+    }
 }
 
 impl Taken {

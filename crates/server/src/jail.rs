@@ -1,6 +1,8 @@
 //! The port `core::jail` over the sandbox: specs in, outcomes out, and a bound on how many run at once. A program's way out is joined here
 //! to who judges what goes out.
 
+mod turns;
+
 use countersign_core::action::Profile;
 use countersign_core::jail::{Confined, Confinement, Ended, Error, Jail, StagedFile};
 use countersign_core::limits::PACKAGE_RESULT_BYTES_MAX;
@@ -11,19 +13,17 @@ use std::future::Future;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use turns::Turns;
 
 /// The process itself, under whatever name it was started.
 const HELPER: &str = "/proc/self/exe";
-/// Programs at once; the next waits for one of them.
-const AT_ONCE: usize = 4;
 /// Says to a program which descriptor its way out is, where it has one.
 const EGRESS_VARIABLE: &str = "COUNTERSIGN_EGRESS_FD";
 
 /// Where package code and commands run.
 pub(crate) struct SandboxJail {
     sandbox: Result<Sandbox, String>,
-    at_once: Semaphore,
+    turns: Turns,
 }
 
 impl SandboxJail {
@@ -31,18 +31,18 @@ impl SandboxJail {
     pub(crate) fn open() -> Self {
         let helper = Path::new(HELPER);
         let sandbox = Sandbox::new(Probes::now(helper), helper, Options::default()).map_err(|error| error.to_string());
-        Self { sandbox, at_once: Semaphore::new(AT_ONCE) }
+        Self { sandbox, turns: Turns::new() }
     }
 
     /// A server that runs no code of others needs no sandbox.
     pub(crate) fn closed() -> Self {
         let why = "this server runs no code: set `allow_plugin_code_execution = true` to let it".to_owned();
-        Self { sandbox: Err(why), at_once: Semaphore::new(AT_ONCE) }
+        Self { sandbox: Err(why), turns: Turns::new() }
     }
 
     async fn run(&self, what: Confinement) -> Result<Confined, Error> {
         let sandbox = self.sandbox.as_ref().map_err(|why| Error::Unavailable { message: why.clone() })?;
-        let _turn = self.at_once.acquire().await.map_err(|_| Error::Busy { message: "the server is stopping".to_owned() })?;
+        let _turn = self.turns.take(&what.turn, Duration::from_millis(what.wall_ms / 2)).await?;
         let on_log = what.progress.clone().map(|progress| Box::new(move |line: &str| progress.tell(line)) as OnLog);
         let egress = what.egress.clone();
         let mut spec = spec(what)?;

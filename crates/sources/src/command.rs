@@ -8,7 +8,7 @@ use countersign_core::Future;
 use countersign_core::action::Profile;
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Scope};
-use countersign_core::jail::{Confinement, Ended, Jail};
+use countersign_core::jail::{Confinement, Ended, Jail, Turn};
 use countersign_core::limits::{PACKAGE_LOG_CHARS_MAX, PACKAGE_MEMORY_MB_DEFAULT};
 use countersign_core::source::CallContext;
 use std::path::PathBuf;
@@ -99,6 +99,7 @@ impl CommandRunner {
         let mut read_only = libraries(&program.path);
         read_only.push((self.workspace.clone(), WORKSPACE.into()));
         let confinement = Confinement {
+            turn: Turn::Afterwards,
             profile: Profile::Default,
             program: program.path,
             program_sha256: program.sha256,

@@ -334,6 +334,9 @@ async fn an_effect_is_taken_back_on_demand_and_once(kind: Kind) {
     let receipt = server.receipt_of(taken_back["invocation"]["id"].as_str().unwrap()).await;
     assert_eq!((&receipt["reverses"], &receipt["attempts"]), (&json!(id), &json!(1)));
     assert_eq!(server.owner.post(&path, json!({})).await.ok()["replayed"], true, "an effect is taken back once");
+    server.clock.advance_seconds(3 * IDEMPOTENCY_SECONDS);
+    server.store.forget_expired_keys(&server.org).await.unwrap();
+    assert_eq!(server.owner.post(&path, json!({})).await.ok()["replayed"], true, "and not once a day");
     assert_eq!((server.source.calls().len(), server.source.reverts().len()), (1, 1));
     // Nobody takes the name of such a call for one of theirs.
     let posing = json!({ "action": "fake.write", "params": {}, "idempotency_key": format!("revert:{id}") });

@@ -7,7 +7,7 @@ use crate::program::{PLACES, Program, Programs, libraries};
 use crate::words::{failed, refused, shown};
 use countersign_core::action::Profile;
 use countersign_core::egress::Egress;
-use countersign_core::jail::{self, Confined, Confinement, Ended, Input, Jail, StagedFile};
+use countersign_core::jail::{self, Confined, Confinement, Ended, Input, Jail, StagedFile, Turn};
 use countersign_core::json::parse_strict;
 use countersign_core::limits::{PACKAGE_LOG_CHARS_MAX, PACKAGE_STAGE_BYTES_MAX};
 use countersign_core::source::{CallContext, Error};
@@ -127,7 +127,8 @@ impl Runner {
                 (Program { path: action.folder.join(file), sha256 }, Vec::new())
             }
         };
-        let mut confinement = self.bare(action.manifest.profile(), program, args, memory_bytes, wall_ms(context));
+        let turn = Turn::ToMake { whose: action.action.id.source().to_owned() };
+        let mut confinement = self.bare(turn, action.manifest.profile(), program, args, memory_bytes, wall_ms(context));
         if action.manifest.permissions.filesystem == Filesystem::Workspace {
             confinement.read_only.push((self.workspace.clone(), WORKSPACE.into()));
         }
@@ -135,12 +136,16 @@ impl Runner {
             action.files.iter().map(|(path, file)| Input { path: Path::new(CODE).join(path), bytes: Arc::clone(&file.bytes) }).collect();
         confinement.stdin = input.to_string().into_bytes();
         confinement.progress = context.progress.clone();
+        if script != Script::Execute {
+            confinement.turn = Turn::Afterwards;
+        }
         Ok(confinement)
     }
 
     /// A program with the system's libraries and an empty stage.
-    fn bare(&self, profile: Profile, program: Program, args: Vec<String>, memory_bytes: u64, wall_ms: u64) -> Confinement {
+    fn bare(&self, turn: Turn, profile: Profile, program: Program, args: Vec<String>, memory_bytes: u64, wall_ms: u64) -> Confinement {
         Confinement {
+            turn,
             profile,
             read_only: libraries(&program.path),
             program: program.path,
