@@ -86,6 +86,7 @@ impl Card<'_> {
         if let Some(reason) = &invocation.reason {
             facts.push(("THEIR WORDS", format!("“{}”", clean::line(reason))));
         }
+        facts.extend(invocation.claimed.iter().flat_map(claims));
         facts.push((
             if invocation.answer.is_some() || self.is_pending() { "WHY YOU ARE ASKED" } else { "DECIDED BY" },
             cascade(&invocation.decision),
@@ -223,7 +224,16 @@ fn touched(scope: &ScopeView) -> String {
 }
 
 /// The decision as one line: what the cascade found, what tightened it, what holds.
-pub(in crate::commands) fn cascade(decision: &DecisionView) -> String {
+pub(in crate::commands) /// What the caller says of the call besides. Nothing of it was checked.
+fn claims(claimed: &ClaimedView) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    facts.extend(claimed.action_id.as_ref().map(|name| ("THEY CALL IT", clean::line(name))));
+    facts.extend(claimed.confidence.map(|confidence| ("HOW SURE THEY SAY", confidence.to_string())));
+    facts.extend(claimed.rollback_plan.as_ref().map(|plan| ("THEIR WAY BACK", clean::line(&plan.to_string()))));
+    facts
+}
+
+fn cascade(decision: &DecisionView) -> String {
     let found = match decision.source.as_ref() {
         "inferred_default" => "inferred from the tier".to_owned(),
         "org_default" => "set for the org".to_owned(),
