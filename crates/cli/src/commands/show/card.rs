@@ -5,7 +5,7 @@ use crate::commands::people::People;
 use crate::output::Terminal;
 use crate::style::{self, Tone, clean};
 use api::action::ActionView;
-use api::invocation::{AnswerView, CheckView, DecisionView, EditView, InvocationView, RemedyView, ScopeView};
+use api::invocation::{AnswerView, CheckView, ClaimedView, DecisionView, EditView, InvocationView, RemedyView, ScopeView};
 use countersign_core::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
