@@ -364,4 +364,13 @@ mod tests {
         let running_ends: Vec<_> = Status::ALL.into_iter().filter(|next| Status::Running.may_become(*next)).collect();
         assert_eq!(running_ends, [Status::Succeeded, Status::Failed, Status::Reverted, Status::InDoubt]);
     }
+
+    #[test]
+    fn what_was_claimed_before_there_was_more_to_claim_reads_and_is_written_as_it_was() {
+        let old = r#"{"time":"noon","device":null,"actor":null}"#;
+        let claimed: Claimed = serde_json::from_str(old).unwrap();
+        assert_eq!(claimed, Claimed { time: Some("noon".into()), ..Claimed::default() });
+        // To the letter, since receipts hold a digest of it.
+        assert_eq!(serde_json::to_string(&claimed).unwrap(), old);
+    }
 }

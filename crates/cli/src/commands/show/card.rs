@@ -223,8 +223,7 @@ fn touched(scope: &ScopeView) -> String {
     }
 }
 
-/// The decision as one line: what the cascade found, what tightened it, what holds.
-pub(in crate::commands) /// What the caller says of the call besides. Nothing of it was checked.
+/// What the caller says of the call besides. Nothing of it was checked.
 fn claims(claimed: &ClaimedView) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     facts.extend(claimed.action_id.as_ref().map(|name| ("THEY CALL IT", clean::line(name))));
@@ -233,7 +232,8 @@ fn claims(claimed: &ClaimedView) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn cascade(decision: &DecisionView) -> String {
+/// The decision as one line: what the cascade found, what tightened it, what holds.
+pub(in crate::commands) fn cascade(decision: &DecisionView) -> String {
     let found = match decision.source.as_ref() {
         "inferred_default" => "inferred from the tier".to_owned(),
         "org_default" => "set for the org".to_owned(),
