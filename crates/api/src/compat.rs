@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActionRequest {
-    /// The caller's own name for the request; given back.
+    /// The caller's own name for the request: given back and recorded, never evaluated.
     #[serde(default)]
     pub action_id: Option<String>,
     /// Whom the caller says it acts as: recorded, never evaluated.
@@ -25,6 +25,7 @@ pub struct ActionRequest {
     /// `<source>.<name>`.
     #[schema(example = "files.write_text")]
     pub tool_id: String,
+    /// A `space_id` in here must be the session's space too, by id or name, and is left out; one that the action itself asks for stays.
     #[serde(default = "empty_object")]
     #[schema(value_type = Object)]
     pub params: Value,
@@ -75,6 +76,7 @@ pub struct ActionReceipt {
     pub receipt_id: Option<String>,
     pub action_id: Option<String>,
     pub tool_id: String,
+    /// As it was sent, else the id.
     pub space_id: String,
     pub subject_id: Option<String>,
     /// `ok`, `error`, `skipped` (it waits for a person) or `quarantined`.
@@ -132,7 +134,7 @@ pub struct RewardView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ActionPlan {
-    /// The planner's own name for it; given back.
+    /// The planner's own name for it: given back and recorded, never evaluated.
     #[serde(default)]
     pub action_id: Option<String>,
     /// `<source>.<name>`, or a name that only one source has.
@@ -148,7 +150,8 @@ pub struct ActionPlan {
     #[serde(default = "empty_object")]
     #[schema(value_type = Object)]
     pub input: Value,
-    /// How the planner would take it back. A write of tier R2 needs one, unless the action itself keeps what undoes it.
+    /// How the planner would take it back: shown and recorded, never followed. A write of tier R2 needs one, as an object or a text that is
+    /// not empty, unless the action itself keeps what undoes it.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub rollback_plan: Option<Value>,
@@ -237,6 +240,7 @@ fn empty_object() -> Value {
 pub struct Echo {
     pub action_id: Option<String>,
     pub subject_id: Option<String>,
+    pub space_id: Option<String>,
     pub trace_id: Option<String>,
 }
 
@@ -249,7 +253,7 @@ impl ActionReceipt {
             receipt_id: view.receipt.as_ref().map(|receipt| receipt.id.clone()),
             action_id: echo.action_id,
             tool_id: view.action,
-            space_id: view.space_id,
+            space_id: echo.space_id.unwrap_or(view.space_id),
             subject_id: echo.subject_id.or(Some(view.principal)),
             status: receipt_status(&view.status).to_owned(),
             error: view.error.map(|error| ErrorView { code: error.code, message: error.message }),

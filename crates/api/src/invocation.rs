@@ -4,7 +4,7 @@ use crate::Page;
 use crate::batch::PartOfView;
 use countersign_core::decision::{GateVerdict, Verdict};
 use countersign_core::effect::{Check, Remedy, Scope};
-use countersign_core::invocation::{Answer, Beyond, Deadline, DeniedBy, Intention};
+use countersign_core::invocation::{Answer, Beyond, Claimed, Deadline, DeniedBy, Intention};
 use countersign_core::{Decision, Invocation, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -124,6 +124,50 @@ pub struct CallerContext {
     pub device: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
+}
+
+impl From<CallerContext> for Claimed {
+    fn from(context: CallerContext) -> Self {
+        Self { time: context.time, device: context.device, actor: context.actor, ..Self::default() }
+    }
+}
+
+/// Everything a caller said of itself and a call: shown and recorded, never evaluated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ClaimedView {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    /// Whom the caller says it acts as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// The caller's own name for the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action_id: Option<String>,
+    /// How sure the caller says it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// How the caller would take it back, redacted. Nothing follows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub rollback_plan: Option<Value>,
+}
+
+impl From<Claimed> for ClaimedView {
+    fn from(claimed: Claimed) -> Self {
+        Self {
+            time: claimed.time,
+            device: claimed.device,
+            actor: claimed.actor,
+            subject: claimed.subject,
+            action_id: claimed.action_id,
+            confidence: claimed.confidence.and_then(|confidence| confidence.as_f64()),
+            rollback_plan: claimed.rollback_plan,
+        }
+    }
 }
 
 /// Where a param came from.
@@ -390,9 +434,9 @@ pub struct InvocationView {
     /// How an approver changed the params.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edit: Option<EditView>,
-    /// What the caller said about time, device and actor; never evaluated.
+    /// What the caller said of itself and the call; never evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub claimed: Option<CallerContext>,
+    pub claimed: Option<ClaimedView>,
     /// How much of each kind was taken out of the params before the source saw them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub redacted: BTreeMap<String, u32>,
@@ -623,7 +667,7 @@ impl From<Invocation> for InvocationView {
                 changed: edit.changed,
                 proposed_params: edit.proposed_params,
             }),
-            claimed: invocation.claimed.map(|claimed| CallerContext { time: claimed.time, device: claimed.device, actor: claimed.actor }),
+            claimed: invocation.claimed.map(ClaimedView::from),
             redacted: invocation.redacted.map(|taken| taken.counts).unwrap_or_default(),
             released_from: invocation.released_from.as_ref().map(ToString::to_string),
             grant_id: invocation.grant.as_ref().map(ToString::to_string),

@@ -7,7 +7,7 @@ use crate::grant::GrantScope;
 use crate::jail::Meter;
 use crate::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Number, Value};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -211,6 +211,15 @@ pub struct Claimed {
     /// Whom the caller says it acts as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+    /// The caller's own name for the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action_id: Option<String>,
+    /// How sure the caller says it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Number>,
+    /// How the caller would take it back. Nothing here follows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback_plan: Option<Value>,
 }
 
 /// What redaction took out, and the way back.
@@ -316,7 +325,7 @@ pub struct Invocation {
     /// What stood in for a person.
     #[serde(default)]
     pub grant: Option<GrantId>,
-    /// What the caller said about time, device and actor: recorded, never evaluated.
+    /// What the caller said about itself and the call: recorded, never evaluated.
     #[serde(default)]
     pub claimed: Option<Claimed>,
     /// Where the caller says each param came from, by pointer. It can only tighten.
@@ -354,5 +363,14 @@ mod tests {
         }
         let running_ends: Vec<_> = Status::ALL.into_iter().filter(|next| Status::Running.may_become(*next)).collect();
         assert_eq!(running_ends, [Status::Succeeded, Status::Failed, Status::Reverted, Status::InDoubt]);
+    }
+
+    #[test]
+    fn what_was_claimed_before_there_was_more_to_claim_reads_and_is_written_as_it_was() {
+        let old = r#"{"time":"noon","device":null,"actor":null}"#;
+        let claimed: Claimed = serde_json::from_str(old).unwrap();
+        assert_eq!(claimed, Claimed { time: Some("noon".into()), ..Claimed::default() });
+        // To the letter, since receipts hold a digest of it.
+        assert_eq!(serde_json::to_string(&claimed).unwrap(), old);
     }
 }

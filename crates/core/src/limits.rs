@@ -40,6 +40,8 @@ pub const COMMANDS_PER_CALL_MAX: usize = 16;
 pub const COMMAND_CHARS_MAX: usize = 1_000;
 /// Characters of each word of a caller's `context`; more is refused with `invalid_params`.
 pub const CLAIMED_CHARS_MAX: usize = 200;
+/// Bytes of a caller's own plan to take a call back, as JSON; more is refused with `invalid_params`.
+pub const ROLLBACK_PLAN_BYTES_MAX: usize = 4 * 1024;
 /// Invocations a session may start in a minute; the next is refused with `rate_limited` and the time to wait.
 pub const INVOCATIONS_PER_MINUTE_MAX: u32 = 60;
 /// Bytes of a stored result; a larger one is pruned structurally and marked `_truncated`.

@@ -91,7 +91,7 @@ impl Gated {
             answer: None,
             edit: None,
             grant: None,
-            claimed: request.claimed.clone(),
+            claimed: request.claimed.as_ref().map(crate::claimed::without_secrets),
             provenance: request.provenance.iter().map(|(pointer, label)| (pointer.clone(), word(*label).to_owned())).collect(),
             redacted: self.taken_out.clone(),
             released_from: resolved.admitted.released_from.clone(),

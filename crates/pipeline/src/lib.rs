@@ -23,6 +23,7 @@ mod recover;
 mod reconcile;
 mod revert;
 mod request;
+mod claimed;
 mod catalogue;
 mod grant;
 mod policies;

@@ -1,5 +1,6 @@
 //! Stage 3: do the params fit the schema, and what is this call known by?
 
+use crate::claimed;
 use crate::resolve::Resolved;
 use crate::revert::REVERT_KEY;
 use crate::stage::Stage;
@@ -108,15 +109,7 @@ pub(crate) fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
         let message = format!("must have 1 to {} characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
         errors.push(ParamError { pointer: "/idempotency_key".into(), message });
     }
-    let claimed = request.claimed.iter().flat_map(|claimed| [&claimed.time, &claimed.device, &claimed.actor, &claimed.subject]).flatten();
-    for word in claimed.filter(|word| word.chars().count() > limits::CLAIMED_CHARS_MAX || word.contains('\0')) {
-        let message = format!(
-            "`{}…` is longer than {} characters, or holds U+0000",
-            word.chars().take(20).collect::<String>(),
-            limits::CLAIMED_CHARS_MAX
-        );
-        errors.push(ParamError { pointer: "/context".into(), message });
-    }
+    errors.extend(request.claimed.iter().flat_map(claimed::errors_in));
     if request.provenance.len() > limits::PROVENANCE_MAX {
         errors.push(ParamError { pointer: "/provenance".into(), message: format!("names more than {} params", limits::PROVENANCE_MAX) });
     }

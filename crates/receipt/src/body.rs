@@ -278,7 +278,7 @@ pub struct ReceiptBody {
     /// The batch it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchId>,
-    /// HMAC of what the caller said about time, device and actor.
+    /// HMAC of what the caller said about itself and the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Digest>,
     pub cost: Cost,

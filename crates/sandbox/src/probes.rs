@@ -134,7 +134,7 @@ impl Probes {
             says.into(),
             is_root && mapped,
             HIGH,
-            "root gives every run another uid; an ordinary user has only its own, which `high_isolation` does not take",
+            "root gives each run of `high_isolation` a uid of its own, and all of `default` one that is not root; an ordinary user has only its own, which `high_isolation` does not take",
         );
         for (name, path, consequence) in [
             ("io_uring_disabled", "/proc/sys/kernel/io_uring_disabled", "the filter refuses io_uring whatever this says"),
@@ -154,7 +154,7 @@ impl Probes {
     }
 
     /// What keeps this profile from being had, apart from what the operator allowed to be missing.
-    pub(crate) fn against(&self, profile: Profile, allow_degraded: bool) -> Option<&Probe> {
+    pub fn against(&self, profile: Profile, allow_degraded: bool) -> Option<&Probe> {
         let forgiven = |probe: &Probe| allow_degraded && profile == Profile::Default && probe.name == "landlock";
         self.probes.iter().find(|probe| probe.disables.contains(&profile) && !forgiven(probe))
     }

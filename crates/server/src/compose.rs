@@ -194,8 +194,9 @@ async fn packages(
     place: &Arc<Place>,
     ours: &[Arc<dyn Source>],
 ) -> Result<(Packages, Arc<dyn Commands>), Error> {
-    let may_run_code = config.allow_plugin_code_execution;
-    let opened = tokio::task::spawn_blocking(move || if may_run_code { SandboxJail::open() } else { SandboxJail::closed() }).await;
+    let (may_run_code, allow_degraded) = (config.allow_plugin_code_execution, config.allow_degraded);
+    let open = move || if may_run_code { SandboxJail::open(allow_degraded) } else { SandboxJail::closed() };
+    let opened = tokio::task::spawn_blocking(open).await;
     let jail = Arc::new(opened.map_err(|error| Error::Source(error.to_string()))?);
     let (allowed, confines) = (config.command_allowlist.clone(), Arc::clone(&jail) as Arc<dyn Jail>);
     let commands: Arc<dyn Commands> = Arc::new(CommandRunner::new(allowed, confines, place.folder().to_owned(), may_run_code));

@@ -32,6 +32,8 @@ pub struct Config {
     pub master_key_file: Option<PathBuf>,
     /// Whether code of packages may run, in the sandbox. Without it they are listed, and calls of them are refused.
     pub allow_plugin_code_execution: bool,
+    /// Whether the profile `default` may do without Landlock where the kernel has too little of it. Every outcome then says so.
+    pub allow_degraded: bool,
     /// Whom code of packages may ask over the network, where it says that it does.
     pub package_allowed_hosts: Vec<HostRule>,
     pub package_allowed_networks: Vec<IpNet>,
@@ -77,6 +79,7 @@ struct File {
     redis: Option<String>,
     master_key_file: Option<PathBuf>,
     allow_plugin_code_execution: Option<bool>,
+    allow_degraded: Option<bool>,
     package_allowed_hosts: Option<Vec<String>>,
     package_allowed_networks: Option<Vec<String>>,
     command_allowlist: Option<Vec<String>>,
@@ -133,6 +136,7 @@ impl Config {
             log_level: log_level(env.log_level.or(file.log.level).as_deref().unwrap_or("info"))?,
             master_key_file: env.master_key_file.or(file.master_key_file),
             allow_plugin_code_execution: env.allow_plugin_code_execution.or(file.allow_plugin_code_execution).unwrap_or(false),
+            allow_degraded: env.allow_degraded.or(file.allow_degraded).unwrap_or(false),
             package_allowed_hosts: parse_all("package_allowed_hosts", &package_hosts)?,
             package_allowed_networks: parse_all("package_allowed_networks", &package_networks)?,
             command_allowlist: parse_all("command_allowlist", &commands)?,
@@ -159,6 +163,7 @@ struct Environment {
     log_level: Option<String>,
     master_key_file: Option<PathBuf>,
     allow_plugin_code_execution: Option<bool>,
+    allow_degraded: Option<bool>,
     package_allowed_hosts: Option<Vec<String>>,
     package_allowed_networks: Option<Vec<String>>,
     command_allowlist: Option<Vec<String>>,
@@ -178,6 +183,7 @@ const VARIABLES: &[&str] = &[
     "LOG_LEVEL",
     "MASTER_KEY_FILE",
     "ALLOW_PLUGIN_CODE_EXECUTION",
+    "ALLOW_DEGRADED",
     "PACKAGE_ALLOWED_HOSTS",
     "PACKAGE_ALLOWED_NETWORKS",
     "COMMAND_ALLOWLIST",
@@ -212,10 +218,8 @@ impl Environment {
                 }
                 "LOG_LEVEL" => read.log_level = Some(value),
                 "MASTER_KEY_FILE" => read.master_key_file = Some(value.into()),
-                "ALLOW_PLUGIN_CODE_EXECUTION" => {
-                    let word = value.parse().map_err(|_| ConfigError::InvalidValue { name, message: "expected `true` or `false`".into() });
-                    read.allow_plugin_code_execution = Some(word?);
-                }
+                "ALLOW_PLUGIN_CODE_EXECUTION" => read.allow_plugin_code_execution = Some(true_or_false(name, &value)?),
+                "ALLOW_DEGRADED" => read.allow_degraded = Some(true_or_false(name, &value)?),
                 "PACKAGE_ALLOWED_HOSTS" => read.package_allowed_hosts = Some(list()),
                 "PACKAGE_ALLOWED_NETWORKS" => read.package_allowed_networks = Some(list()),
                 "COMMAND_ALLOWLIST" => read.command_allowlist = Some(list()),
@@ -228,6 +232,10 @@ impl Environment {
         }
         Ok(read)
     }
+}
+
+fn true_or_false(name: String, value: &str) -> Result<bool, ConfigError> {
+    value.parse().map_err(|_| ConfigError::InvalidValue { name, message: "expected `true` or `false`".into() })
 }
 
 /// A named file must be there; the one inside the data folder may be absent.

@@ -42,6 +42,7 @@ fn values_that_make_no_sense_are_named() {
     for (name, value) in [
         ("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "many"),
         ("COUNTERSIGN_LOG_FORMAT", "xml"),
+        ("COUNTERSIGN_ALLOW_DEGRADED", "yes"),
         ("COUNTERSIGN_LOG_LEVEL", "loud"),
         ("COUNTERSIGN_LOG_LEVEL", "info,store=loud"),
         ("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "10.0.0.0/99"),
@@ -69,4 +70,17 @@ fn what_packages_may_ask_is_said_apart_from_what_we_may() {
     let env = [("COUNTERSIGN_PACKAGE_ALLOWED_HOSTS", "one.example.com, two.example.com"), ("COUNTERSIGN_PACKAGE_ALLOWED_NETWORKS", "")];
     let config = load(Flags { config: Some(file), ..Flags::default() }, &env).unwrap();
     assert_eq!((config.package_allowed_hosts.len(), config.package_allowed_networks.len()), (2, 0));
+}
+
+#[test]
+fn less_isolation_is_taken_only_where_an_operator_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("some.toml");
+    std::fs::write(&file, "allow_degraded = true\n").unwrap();
+    let flags = || Flags { config: Some(file.clone()), ..Flags::default() };
+    let elsewhere = Flags { data: Some(folder.path().join("data")), ..Flags::default() };
+    assert!(!load(elsewhere.clone(), &[]).unwrap().allow_degraded);
+    assert!(load(flags(), &[]).unwrap().allow_degraded);
+    assert!(!load(flags(), &[("COUNTERSIGN_ALLOW_DEGRADED", "false")]).unwrap().allow_degraded);
+    assert!(load(elsewhere, &[("COUNTERSIGN_ALLOW_DEGRADED", "true")]).unwrap().allow_degraded);
 }

@@ -28,9 +28,10 @@ pub(crate) struct SandboxJail {
 
 impl SandboxJail {
     /// Looks at what the host offers. What it does not offer is said when something is to run.
-    pub(crate) fn open() -> Self {
+    pub(crate) fn open(allow_degraded: bool) -> Self {
         let helper = Path::new(HELPER);
-        let sandbox = Sandbox::new(Probes::now(helper), helper, Options::default()).map_err(|error| error.to_string());
+        let options = Options { allow_degraded, ..Options::default() };
+        let sandbox = Sandbox::new(Probes::now(helper), helper, options).map_err(|error| error.to_string());
         Self { sandbox, turns: Turns::new() }
     }
 
@@ -163,12 +164,12 @@ pub struct HostProbe {
     pub disables: Vec<&'static str>,
 }
 
-/// What this host offers to confine programs with: every probe, and the profiles that can be had.
-pub fn look_at_host() -> (Vec<HostProbe>, Vec<&'static str>) {
-    let probes = Probes::now(Path::new(HELPER)).probes;
-    let can_be_had = |profile: &sandbox::Profile| probes.iter().all(|probe| !probe.disables.contains(profile));
+/// What this host offers to confine programs with: every probe, and the profiles that a server with this setting can have.
+pub fn look_at_host(allow_degraded: bool) -> (Vec<HostProbe>, Vec<&'static str>) {
+    let host = Probes::now(Path::new(HELPER));
+    let can_be_had = |profile: &sandbox::Profile| host.against(*profile, allow_degraded).is_none();
     let profiles = sandbox::Profile::ALL.into_iter().filter(can_be_had).map(sandbox::Profile::name).collect();
-    let probes = probes.iter().map(|probe| HostProbe {
+    let probes = host.probes.iter().map(|probe| HostProbe {
         name: probe.name,
         value: probe.value.clone(),
         consequence: probe.consequence.clone(),

@@ -139,6 +139,16 @@ fn doctor_finds_a_healthy_server_healthy_and_names_what_mends_a_missing_one() {
     let well = owner.run(&["doctor", "--data", "data", "--json"]).ok().json();
     assert!(well["items"].as_array().unwrap().iter().all(|item| item["verdict"] == "ok"), "{well:#}");
 
+    // What is set is said, and less isolation than there could be is worth a look.
+    let set = |well: &Value, word: &str| {
+        let items = well["items"].as_array().unwrap();
+        items.iter().find(|item| item["found"].as_str().unwrap().contains(word)).map(|item| item["verdict"].clone())
+    };
+    assert_eq!(set(&well, "`allow_degraded` is false"), Some("ok".into()));
+    std::fs::write(server.data().join("countersign.toml"), "allow_degraded = true\n").unwrap();
+    let weaker = owner.run(&["doctor", "--data", "data", "--json"]).ok().json();
+    assert_eq!(set(&weaker, "`allow_degraded` is true"), Some("look".into()));
+
     let lost = User::new(owner.folder(), &crate::fake::nobody(), None);
     let ran = lost.run(&["doctor"]).exits(1);
     assert!(ran.stdout.contains("✗ broken  server"), "{}", ran.stdout);

@@ -132,7 +132,7 @@ fn part(body: PartRequest) -> countersign_core::batch::PartRequest {
         scope: body.scope.map(Scope::from).unwrap_or_default(),
         bounds: Bounds::default(),
         commands: body.verification.unwrap_or_default().commands,
-        claimed: body.context.map(|context| Claimed { time: context.time, device: context.device, actor: context.actor, subject: None }),
+        claimed: body.context.map(Claimed::from),
         provenance: body.provenance.into_iter().map(|(pointer, name)| (pointer, label_word(name).to_owned())).collect(),
     }
 }

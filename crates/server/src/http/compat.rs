@@ -18,7 +18,7 @@ use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::limits::CLAIMED_CHARS_MAX;
 use countersign_core::{Action, ActionId, Invocation, OrgId, Session, SessionId, SpaceId, Tier};
 use pipeline::{Outcome, Request};
-use serde_json::Value;
+use serde_json::{Number, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -34,17 +34,25 @@ pub(super) async fn execute(
     caller: Caller,
     Strict(body): Strict<ActionRequest>,
 ) -> Result<(StatusCode, Json<ActionReceipt>), Refusal> {
-    let session = session_of(&app, &caller, body.session_id.as_deref()).await?;
+    let session = session_of(&app, &caller, "session_id", body.session_id.as_deref()).await?;
     in_its_space(&app, &session, body.space_id.as_deref()).await?;
+    let named = body.params.get("space_id").and_then(Value::as_str).map(str::to_owned);
+    let params = with_its_space(&app, &session, &body.tool_id, body.params).await?;
     let qos = body.qos.unwrap_or_default();
     let context = body.policy_ctx.unwrap_or_default();
-    let echo = Echo { action_id: body.action_id, subject_id: body.subject_id.clone(), trace_id: body.trace_id.clone() };
+    let action_id = short("action_id", body.action_id)?;
+    let echo = Echo {
+        action_id: action_id.clone(),
+        subject_id: body.subject_id.clone(),
+        space_id: body.space_id.or(named),
+        trace_id: body.trace_id.clone(),
+    };
     let outcome = app
         .pipeline()
         .invoke(Request {
             session: session.id,
             action: body.tool_id,
-            params: body.params,
+            params,
             idempotency_key: body.idempotency_key,
             approval_ref: None,
             intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
@@ -58,7 +66,14 @@ pub(super) async fn execute(
             },
             commands: Vec::new(),
             reason: None,
-            claimed: Some(Claimed { time: context.time, device: context.device, actor: context.actor, subject: body.subject_id }),
+            claimed: Some(Claimed {
+                time: context.time,
+                device: context.device,
+                actor: context.actor,
+                subject: body.subject_id,
+                action_id,
+                ..Claimed::default()
+            }),
             provenance: BTreeMap::new(),
             trace_id: short("trace_id", body.trace_id)?.unwrap_or(caller.trace_id),
             principal: caller.principal,
@@ -80,7 +95,7 @@ pub(super) async fn plan(
     caller: Caller,
     Strict(body): Strict<ActionPlan>,
 ) -> Result<(StatusCode, Json<PlanResult>), Refusal> {
-    let session = session_of(&app, &caller, body.session_id.as_deref()).await?;
+    let session = session_of(&app, &caller, "sessionId", body.session_id.as_deref()).await?;
     let tier = match &body.risk_tier {
         Some(text) => Tier::parse(text).ok_or_else(|| Refusal::new(Code::InvalidRequest, "`riskTier` must be R0, R1, R2, R3 or R4"))?,
         // What nobody has said is taken for the worst.
@@ -103,7 +118,12 @@ pub(super) async fn plan(
             bounds: Bounds { tier: Some(tier), ..Bounds::default() },
             commands: verification.commands,
             reason: body.reason.clone(),
-            claimed: None,
+            claimed: Some(Claimed {
+                action_id: short("actionId", body.action_id.clone())?,
+                confidence: body.confidence.and_then(Number::from_f64),
+                rollback_plan: body.rollback_plan.clone(),
+                ..Claimed::default()
+            }),
             provenance: BTreeMap::new(),
             trace_id: caller.trace_id,
             principal: caller.principal,
@@ -113,13 +133,13 @@ pub(super) async fn plan(
     Ok((status, Json(PlanResult::new(view, entry.as_ref(), result, &body))))
 }
 
-/// The session that is named, else the agent's own.
-async fn session_of(app: &App, caller: &Caller, named: Option<&str>) -> Result<Session, Refusal> {
+/// The session that is named in `field`, else the agent's own.
+async fn session_of(app: &App, caller: &Caller, field: &str, named: Option<&str>) -> Result<Session, Refusal> {
     let id = match (named, &caller.principal.session) {
         (Some(named), _) => named.to_owned(),
         (None, Some(own)) => own.to_string(),
         (None, None) => {
-            return Err(Refusal::new(Code::InvalidRequest, "`session_id` is needed: only an agent has a session of its own")
+            return Err(Refusal::new(Code::InvalidRequest, format!("`{field}` is needed: only an agent has a session of its own"))
                 .hint("create one with `countersign session create`"));
         }
     };
@@ -133,15 +153,56 @@ async fn in_its_space(app: &App, session: &Session, named: Option<&str>) -> Resu
     let Some(named) = named else {
         return Ok(());
     };
-    let found = match SpaceId::parse(named) {
-        Ok(id) => Some(id),
-        Err(_) => app.store().find_space_by_name(&session.org, named).await?.map(|space| space.id),
-    };
-    if found.as_ref() == Some(&session.space) {
+    if space_meant(app, &session.org, named).await?.as_ref() == Some(&session.space) {
         return Ok(());
     }
-    Err(Refusal::new(Code::InvalidRequest, "`space_id` is not the space of the session")
-        .hint("see the session's space with `countersign session show`"))
+    Err(another_space("space_id"))
+}
+
+/// The older contract says the space twice. What only repeats the session's is not the action's to know; an action that asks for a space
+/// is told the id, and the gates look at it.
+async fn with_its_space(app: &App, session: &Session, tool: &str, mut params: Value) -> Result<Value, Refusal> {
+    let Some(named) = params.get("space_id").and_then(Value::as_str).map(str::to_owned) else {
+        return Ok(params);
+    };
+    let actions = app.pipeline().catalogue().all_actions(&session.org).await;
+    // An action that is not there is refused as such.
+    let Some(action) = actions.into_iter().find(|action| action.id.as_str() == tool) else {
+        return Ok(params);
+    };
+    let meant = space_meant(app, &session.org, &named).await?;
+    if asks_for_a_space(&action) {
+        if let Some(id) = meant {
+            params["space_id"] = Value::String(id.to_string());
+        }
+        return Ok(params);
+    }
+    if meant.as_ref() != Some(&session.space) {
+        return Err(another_space("params.space_id"));
+    }
+    if let Some(members) = params.as_object_mut() {
+        members.remove("space_id");
+    }
+    Ok(params)
+}
+
+fn asks_for_a_space(action: &Action) -> bool {
+    let is_required = |required: &Value| required.as_array().is_some_and(|names| names.iter().any(|name| name == "space_id"));
+    action.params_schema.pointer("/properties/space_id").is_some() || action.params_schema.get("required").is_some_and(is_required)
+}
+
+async fn space_meant(app: &App, org: &OrgId, named: &str) -> Result<Option<SpaceId>, Refusal> {
+    match SpaceId::parse(named) {
+        Ok(id) => Ok(Some(id)),
+        // No space is called that, and not every database can be asked for it.
+        Err(_) if named.chars().any(char::is_control) => Ok(None),
+        Err(_) => Ok(app.store().find_space_by_name(org, named).await?.map(|space| space.id)),
+    }
+}
+
+fn another_space(field: &str) -> Refusal {
+    Refusal::new(Code::InvalidRequest, format!("`{field}` is not the space of the session"))
+        .hint("see the session's space with `countersign session show`")
 }
 
 /// The action a plan names in full, or by a name that only one source has.
@@ -170,10 +231,20 @@ fn has_a_way_back(plan: &ActionPlan, action: &Action, tier: Tier) -> Result<(), 
     if plan.verification.as_ref().and_then(|verification| verification.required) == Some(false) {
         return Err(Refusal::new(Code::InvalidRequest, "`verification.required` must not be false: a write of tier R2 is verified"));
     }
-    if plan.rollback_plan.is_none() && action.reversibility != Reversibility::Reversible {
-        return Err(Refusal::new(Code::InvalidRequest, "`rollbackPlan` is needed: a write of tier R2 must have a way back"));
+    if !plan.rollback_plan.as_ref().is_some_and(says_how) && action.reversibility != Reversibility::Reversible {
+        let why = "`rollbackPlan` is needed, as an object or a text that is not empty: a write of tier R2 must have a way back";
+        return Err(Refusal::new(Code::InvalidRequest, why));
     }
     Ok(())
+}
+
+/// Whether it says anything of a way back; `false`, a number and emptiness do not.
+fn says_how(rollback_plan: &Value) -> bool {
+    match rollback_plan {
+        Value::Object(members) => !members.is_empty(),
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
+    }
 }
 
 fn short(name: &str, text: Option<String>) -> Result<Option<String>, Refusal> {

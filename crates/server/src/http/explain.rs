@@ -31,7 +31,7 @@ pub(super) async fn explain(
         session: session.id,
         action: body.action,
         params: body.params,
-        claimed: body.context.map(|context| Claimed { time: context.time, device: context.device, actor: context.actor, subject: None }),
+        claimed: body.context.map(Claimed::from),
         provenance: labels(body.provenance),
     };
     Ok(Json(view(app.pipeline().explain(question).await?)))

@@ -71,7 +71,7 @@ pub(super) async fn invoke(
         approval_ref,
         intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
         reason: body.reason,
-        claimed: body.context.map(|context| Claimed { time: context.time, device: context.device, actor: context.actor, subject: None }),
+        claimed: body.context.map(Claimed::from),
         provenance: labels(body.provenance),
         reverses: None,
         scope: body.scope.map(Scope::from).unwrap_or_default(),

@@ -24,6 +24,11 @@ async fn a_character_no_column_holds_is_refused_by_every_field_that_becomes_one(
     server.owner.post("/api/v1/sessions", json!({ "title": "a\u{0}b" })).await.problem(400, "invalid_request");
     server.owner.post("/api/v1/users", json!({ "name": "a\u{0}b", "role": "member" })).await.problem(400, "invalid_request");
     server.owner.post("/api/v1/spaces", json!({ "name": "a\u{0}b" })).await.problem(400, "invalid_request");
+    // A colon divides the name of a space into names, and no other name.
+    for name in [":", "shared:", ":household", "a::b", "a: b", &format!("{}:{}", "a".repeat(40), "b".repeat(40))] {
+        server.owner.post("/api/v1/spaces", json!({ "name": name })).await.problem(400, "invalid_request");
+    }
+    server.owner.post("/api/v1/users", json!({ "name": "a:b", "role": "member" })).await.problem(400, "invalid_request");
     server.owner.post("/api/v1/tokens", json!({ "name": "a\u{0}b" })).await.problem(400, "invalid_request");
     for answer in ["approve", "deny"] {
         let refused = server.owner.post(&format!("{invocation}/{answer}"), json!({ "reason": "a\u{0}b" })).await;

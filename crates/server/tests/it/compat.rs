@@ -14,6 +14,8 @@ on_both_engines!(
     a_plan_that_waits_is_rejected_reverted_or_fails_says_so_in_its_words,
     what_a_plan_says_of_its_risk_only_raises_it,
     a_planned_write_has_a_way_back_or_is_not_made,
+    a_space_in_the_params_is_the_sessions_or_the_request_is_refused,
+    what_a_caller_says_of_its_call_is_shown_recorded_and_free_of_secrets,
     an_envelope_that_makes_no_sense_is_refused,
 );
 
@@ -199,15 +201,104 @@ async fn a_planned_write_has_a_way_back_or_is_not_made(kind: Kind) {
     let agent = server.agent().await;
     let mut without = plan("fake.write", "R2");
     without["rollbackPlan"] = Value::Null;
-    agent.client.post(PLANS, without.clone()).await.problem(400, "invalid_request");
+    for nothing in [json!(null), json!(false), json!(true), json!(0), json!(""), json!("  "), json!({}), json!([]), json!(["undo"])] {
+        without["rollbackPlan"] = nothing.clone();
+        let refused = agent.client.post(PLANS, without.clone()).await;
+        refused.problem(400, "invalid_request");
+        assert!(refused.body["detail"].as_str().unwrap().contains("`rollbackPlan`"), "{nothing}: {refused:?}");
+    }
     let mut unverified = plan("fake.write", "R2");
     unverified["verification"]["required"] = json!(false);
     agent.client.post(PLANS, unverified).await.problem(400, "invalid_request");
     assert_eq!(server.source.effects(), 0);
+    let mut in_words = plan("fake.write", "R2");
+    in_words["rollbackPlan"] = json!("write what was there before");
+    assert_eq!(agent.client.post(PLANS, in_words).await.ok()["status"], "succeeded");
     // The action's own way back is as good as a planned one.
     server.source.redefine("write", |action| action.reversibility = Reversibility::Reversible);
     server.owner.review("fake.write").await;
     assert_eq!(agent.client.post(PLANS, without).await.ok()["status"], "succeeded");
+    server.verify().await;
+}
+
+async fn a_space_in_the_params_is_the_sessions_or_the_request_is_refused(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("write", |action| {
+        action.params_schema = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "additionalProperties": false });
+    });
+    server.owner.set_mode("fake.write", "allow").await;
+    server.owner.post("/api/v1/spaces", json!({ "name": "lab" })).await.ok();
+    let agent = server.agent().await;
+    let naming = |space: Value| {
+        let mut body = request("fake.write");
+        body["params"]["space_id"] = space;
+        body.as_object_mut().unwrap().remove("space_id");
+        body.as_object_mut().unwrap().remove("idempotency_key");
+        body
+    };
+    let main = server.main_space().await;
+    for own in ["main", &main] {
+        let receipt = agent.client.post(EXECUTE, naming(json!(own))).await.ok();
+        assert_eq!((&receipt["status"], &receipt["space_id"]), (&json!("ok"), &json!(own)));
+        assert_eq!(receipt["inputs"], json!({ "text": "hello" }));
+    }
+    assert!(server.source.calls().iter().all(|call| call.params == json!({ "text": "hello" })));
+    for other in ["lab", "nowhere", "", "ma\u{0}in", "spc_00000000000000000000000000"] {
+        let refused = agent.client.post(EXECUTE, naming(json!(other))).await;
+        refused.problem(400, "invalid_request");
+        assert!(refused.body["detail"].as_str().unwrap().contains("`params.space_id`"), "{other}: {refused:?}");
+    }
+    // What is no name at all does not fit the action, which knows no such param.
+    for other in [json!(6), json!(null), json!([main])] {
+        agent.client.post(EXECUTE, naming(other)).await.problem(422, "invalid_params");
+    }
+    let mut unknown = naming(json!("lab"));
+    unknown["tool_id"] = json!("fake.nothing");
+    agent.client.post(EXECUTE, unknown).await.problem(404, "unknown_action");
+    let mut outside = request("fake.write");
+    outside["space_id"] = json!("ma\u{0}in");
+    agent.client.post(EXECUTE, outside).await.problem(400, "invalid_request");
+    assert_eq!(server.source.effects(), 2);
+    server.verify().await;
+}
+
+async fn what_a_caller_says_of_its_call_is_shown_recorded_and_free_of_secrets(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let secret = format!("ghp_{}", "16C7e42F292c6912E7710c838347Ae178B4a");
+    let mut planned = plan("fake.write", "R2");
+    planned["rollbackPlan"] = json!({ "steps": ["put it back"], "with": secret });
+    let waiting = agent.client.post(PLANS, planned.clone()).await;
+    assert_eq!(waiting.status, 202, "{waiting:?}");
+    let id = waiting.body["feedback"]["invocationId"].as_str().unwrap().to_owned();
+    let claimed = server.shown(&id).await["claimed"].clone();
+    assert_eq!((&claimed["action_id"], &claimed["confidence"]), (&json!("action:example"), &json!(0.9)));
+    assert_eq!(claimed["rollback_plan"]["steps"], json!(["put it back"]));
+    assert!(claimed["rollback_plan"]["with"].is_string() && !claimed.to_string().contains(&secret), "{claimed}");
+    // It is the same after the yes as before it, and the receipt holds a digest of it.
+    server.owner.approve(&id).await.ok();
+    assert_eq!(server.shown(&id).await["claimed"], claimed);
+    let digest = |receipt: Value| receipt["claimed"].as_str().map(str::to_owned);
+    let first = digest(server.receipt_of(&id).await);
+    assert!(first.is_some());
+    // Other words, another digest.
+    server.owner.set_mode("fake.write", "allow").await;
+    planned["confidence"] = json!(0.1);
+    let other = agent.client.post(PLANS, planned.clone()).await.ok();
+    assert_ne!(digest(server.receipt_of(other["feedback"]["invocationId"].as_str().unwrap()).await), first);
+    let receipt = agent.client.post(EXECUTE, request("fake.write")).await.ok();
+    let expected = json!({
+        "time": "2025-09-06T12:00:00Z", "device": "phone1", "actor": "alice", "subject": "agent://planner@deviceA",
+        "action_id": request("fake.write")["action_id"],
+    });
+    assert_eq!(server.shown(receipt["invocation_id"].as_str().unwrap()).await["claimed"], expected);
+    // What is too much to record is refused before anything happens.
+    let effects = server.source.effects();
+    planned["rollbackPlan"] = json!({ "steps": "x".repeat(4 * 1024) });
+    let refused = agent.client.post(PLANS, planned).await;
+    refused.problem(422, "invalid_params");
+    assert_eq!(refused.body["errors"][0]["pointer"], "/rollbackPlan");
+    assert_eq!(server.source.effects(), effects);
     server.verify().await;
 }
 
@@ -221,15 +312,23 @@ async fn an_envelope_that_makes_no_sense_is_refused(kind: Kind) {
     for (path, body, status, code) in [
         (EXECUTE, spoiled(request("fake.read"), "surprise", json!(1)), 400, "invalid_request"),
         (EXECUTE, spoiled(request("fake.read"), "trace_id", json!("x".repeat(500))), 400, "invalid_request"),
+        (EXECUTE, spoiled(request("fake.read"), "action_id", json!("x".repeat(500))), 400, "invalid_request"),
         (EXECUTE, spoiled(request("fake.read"), "params", json!([1])), 422, "invalid_params"),
         (EXECUTE, request("fake.nothing"), 404, "unknown_action"),
         (EXECUTE, spoiled(request("fake.read"), "session_id", json!("ses_00000000000000000000000000")), 404, "unknown_session"),
         (PLANS, spoiled(plan("fake.read", "R0"), "riskTier", json!("R9")), 400, "invalid_request"),
+        (PLANS, spoiled(plan("fake.read", "R0"), "actionId", json!("a\u{0}b")), 400, "invalid_request"),
+        (PLANS, spoiled(plan("fake.read", "R0"), "confidence", json!("very")), 400, "invalid_request"),
         (PLANS, plan("nothing", "R0"), 404, "unknown_action"),
         (PLANS, spoiled(plan("fake.read", "R0"), "scope", json!({ "allowed": [] })), 400, "invalid_request"),
     ] {
         agent.client.post(path, body).await.problem(status, code);
     }
-    server.owner.post(EXECUTE, request("fake.read")).await.problem(400, "invalid_request");
+    // Only an agent has a session of its own; each door names the field it takes.
+    for (path, body, field) in [(EXECUTE, request("fake.read"), "`session_id`"), (PLANS, plan("fake.read", "R0"), "`sessionId`")] {
+        let refused = server.owner.post(path, body).await;
+        refused.problem(400, "invalid_request");
+        assert!(refused.body["detail"].as_str().unwrap().contains(field), "{refused:?}");
+    }
     assert_eq!(server.source.effects(), 0);
 }

@@ -7,6 +7,8 @@ use pipeline::{Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
 use server::{App, Parts};
+use sources::builtin::files::{Files, FilesConfig};
+use std::path::PathBuf;
 use std::sync::Arc;
 use store::{Engine, MasterKey, MemoryLimiter, Store, TimeSource};
 use testkit::{FakeCommands, FakeSource, FixedClock, SeededRandom};
@@ -48,7 +50,9 @@ pub(crate) enum Kind {
 #[derive(Clone)]
 pub(crate) struct Home {
     engine: Engine,
-    _folder: Arc<tempfile::TempDir>,
+    folder: Arc<tempfile::TempDir>,
+    /// The real `files`, where a test wants more than the source that obeys.
+    files: Option<Arc<Files>>,
 }
 
 pub(crate) struct TestServer {
@@ -118,7 +122,21 @@ impl Home {
             Kind::Sqlite => Engine::Sqlite { path: folder.path().join("test.db") },
             Kind::Postgres => Engine::Postgres { url: testkit::postgres::fresh_database().await },
         };
-        Self { engine, _folder: Arc::new(folder) }
+        Self { engine, folder: Arc::new(folder), files: None }
+    }
+
+    /// Where the real `files` writes.
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace")
+    }
+
+    fn with_files(mut self) -> Self {
+        let (root, snapshots) = (self.workspace(), self.folder.path().join("snapshots"));
+        for made in [&root, &snapshots] {
+            std::fs::create_dir(made).unwrap();
+        }
+        self.files = Some(Arc::new(Files::open(FilesConfig { root, snapshots }).unwrap()));
+        self
     }
 }
 
@@ -130,6 +148,12 @@ impl TestServer {
     pub(crate) async fn start_limited(kind: Kind, per_minute: u32) -> Self {
         let home = Home::new(kind).await;
         Self::start_on(home, FixedClock::new(), fake_source(), per_minute, None).await
+    }
+
+    /// The real `files` beside the source that obeys.
+    pub(crate) async fn start_with_files(kind: Kind) -> Self {
+        let home = Home::new(kind).await.with_files();
+        Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
     }
 
     /// A new process on the same database, with the same owner, after this one is gone or beside it.
@@ -199,7 +223,8 @@ impl TestServer {
         let org = store.list_orgs().await.unwrap().remove(0).id;
         let at = FaultAt::default();
         let commands = FakeCommands::allowing(&["npm test", "npm run lint"]);
-        let sources: Vec<Arc<dyn Source>> = vec![Arc::new(source.clone())];
+        let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(source.clone())];
+        sources.extend(home.files.clone().map(|files| files as Arc<dyn Source>));
         let pipeline = Pipeline::new(
             Ports {
                 ledger: Arc::new(store.clone()),

@@ -12,6 +12,7 @@ mod batches;
 mod breakers;
 mod changing_rules;
 mod compat;
+mod compat_examples;
 mod consents;
 mod drift;
 mod effects;

@@ -18,7 +18,7 @@ pub(super) fn check(flags: ServerFlags, environment: &Environment) -> Vec<Findin
         Ok(config) => {
             findings.push(Finding::ok("settings", format!("they read well; a server here listens on {}", config.listen)));
             findings.extend(data_folder(config.data_dir(), config.master_key_file.as_deref()));
-            findings.extend(sandbox(config.allow_plugin_code_execution));
+            findings.extend(sandbox(config.allow_plugin_code_execution, config.allow_degraded));
         }
         Err(failure) => findings.push(Finding::broken("settings", failure.message).fix("correct the file or the variable that is named")),
     }
@@ -27,8 +27,8 @@ pub(super) fn check(flags: ServerFlags, environment: &Environment) -> Vec<Findin
 }
 
 /// What the host offers to confine code with. Where none runs, what is missing is only worth a look.
-fn sandbox(runs_code: bool) -> Vec<Finding> {
-    let (probes, profiles) = server::look_at_host();
+fn sandbox(runs_code: bool, allow_degraded: bool) -> Vec<Finding> {
+    let (probes, profiles) = server::look_at_host(allow_degraded);
     let mut findings: Vec<_> = probes
         .iter()
         .map(|probe| {
@@ -41,6 +41,12 @@ fn sandbox(runs_code: bool) -> Vec<Finding> {
         (true, true) => Finding::broken("sandbox", "no profile can be had here, and packages are to run"),
         (true, false) => Finding::look("sandbox", format!("no profile can be had here; {code}")),
         (false, _) => Finding::ok("sandbox", format!("profiles that can be had: {}; {code}", profiles.join(", "))),
+    });
+    findings.push(if allow_degraded {
+        Finding::look("sandbox", "`allow_degraded` is true: where Landlock is missing, `default` runs without it")
+            .fix("take `allow_degraded` out of the settings, unless this kernel has no Landlock")
+    } else {
+        Finding::ok("sandbox", "`allow_degraded` is false: where Landlock is missing, nothing runs")
     });
     findings
 }

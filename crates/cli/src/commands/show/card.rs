@@ -5,7 +5,7 @@ use crate::commands::people::People;
 use crate::output::Terminal;
 use crate::style::{self, Tone, clean};
 use api::action::ActionView;
-use api::invocation::{AnswerView, CheckView, DecisionView, EditView, InvocationView, RemedyView, ScopeView};
+use api::invocation::{AnswerView, CheckView, ClaimedView, DecisionView, EditView, InvocationView, RemedyView, ScopeView};
 use countersign_core::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -86,6 +86,7 @@ impl Card<'_> {
         if let Some(reason) = &invocation.reason {
             facts.push(("THEIR WORDS", format!("“{}”", clean::line(reason))));
         }
+        facts.extend(invocation.claimed.iter().flat_map(claims));
         facts.push((
             if invocation.answer.is_some() || self.is_pending() { "WHY YOU ARE ASKED" } else { "DECIDED BY" },
             cascade(&invocation.decision),
@@ -220,6 +221,15 @@ fn touched(scope: &ScopeView) -> String {
         [] => within,
         except => format!("{within}, except {}", names(except.iter().collect())),
     }
+}
+
+/// What the caller says of the call besides. Nothing of it was checked.
+fn claims(claimed: &ClaimedView) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    facts.extend(claimed.action_id.as_ref().map(|name| ("THEY CALL IT", clean::line(name))));
+    facts.extend(claimed.confidence.map(|confidence| ("HOW SURE THEY SAY", confidence.to_string())));
+    facts.extend(claimed.rollback_plan.as_ref().map(|plan| ("THEIR WAY BACK", clean::line(&plan.to_string()))));
+    facts
 }
 
 /// The decision as one line: what the cascade found, what tightened it, what holds.

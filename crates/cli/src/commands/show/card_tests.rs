@@ -136,6 +136,26 @@ A YES BINDS        params bb…, definition cc…, policy inferred, caller and p
 }
 
 #[test]
+fn what_the_caller_says_of_its_call_is_on_the_card_and_cannot_touch_the_terminal() {
+    let claimed = ClaimedView {
+        action_id: Some("action:\u{1b}[2J".into()),
+        confidence: Some(0.9),
+        rollback_plan: Some(json!({ "steps": ["put \u{202e}it back"] })),
+        ..ClaimedView::default()
+    };
+    let expected = [
+        ("THEY CALL IT", "action:\\u{1b}[2J".to_owned()),
+        ("HOW SURE THEY SAY", "0.9".to_owned()),
+        ("THEIR WAY BACK", "{\"steps\":[\"put \\u{202e}it back\"]}".to_owned()),
+    ];
+    assert_eq!(claims(&claimed), expected);
+    assert_eq!(claims(&ClaimedView::default()), []);
+    let invocation = InvocationView { claimed: Some(claimed), ..invocation(json!({})) };
+    let card = Card { invocation: &invocation, action: None, before: None, people: &People::default() };
+    assert!(card.lines(&terminal()).iter().any(|line| line.contains("THEIR WAY BACK")));
+}
+
+#[test]
 fn no_param_is_ever_cut_and_none_can_touch_the_terminal() {
     let long = "x".repeat(5_000);
     let lines = drawn(json!({ "long": long, "evil": "\u{1b}[2J\u{9b}K", "\u{1b}name": "ok" })).join("\n");
