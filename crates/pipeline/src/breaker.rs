@@ -69,6 +69,9 @@ fn is_the_targets_fault(error: &source::Error) -> bool {
         source::Error::Unreachable { .. } | source::Error::Busy { .. } | source::Error::Broken { .. } => true,
         // What was given up early by the caller says nothing about the target.
         source::Error::TimedOut { timeout_ms, .. } => *timeout_ms >= 1_000.min(CALL_TIMEOUT_MS),
-        source::Error::Refused { .. } | source::Error::Failed { .. } | source::Error::PreviewUnsupported { .. } => false,
+        source::Error::Refused { .. }
+        | source::Error::Failed { .. }
+        | source::Error::WorkspaceElsewhere
+        | source::Error::PreviewUnsupported { .. } => false,
     }
 }
