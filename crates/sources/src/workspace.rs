@@ -17,6 +17,8 @@ pub(crate) mod staged;
 pub(crate) mod visit;
 pub(crate) mod workers;
 
+pub use id::ID_FILE;
+
 use countersign_core::Random;
 use countersign_core::source::Error;
 use id::WorkspaceId;

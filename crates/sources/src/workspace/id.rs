@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// A reserved name: no action can read, list, write or delete it.
-pub(crate) const ID_FILE: &str = ".countersign-workspace";
+pub const ID_FILE: &str = ".countersign-workspace";
 
 const DIGITS: usize = 32;
 
