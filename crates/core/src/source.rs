@@ -147,7 +147,9 @@ pub enum Error {
     #[error("{message}")]
     Failed { code: &'static str, message: String },
     /// Servers that share a database have a workspace each, and see no other.
-    #[error("it was done in the workspace of another server: run this at the server that has it, or settle it by hand; nothing was changed")]
+    #[error(
+        "it was done in the workspace of another server: run this at the server that has it, or settle it by hand; nothing was changed"
+    )]
     WorkspaceElsewhere,
     #[error("action `{action}` cannot say what it would change")]
     PreviewUnsupported { action: ActionId },

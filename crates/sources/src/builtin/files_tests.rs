@@ -619,7 +619,16 @@ fn what_a_crash_left_is_removed_and_nothing_else() {
         .filter_map(|path| path.strip_prefix(scratch.folder.path()).unwrap().to_str().map(str::to_owned))
         .filter(|path| path.contains(".counter"))
         .collect();
-    assert_eq!(left, ["outside/.countersign-other", "root/.countersign-folder", "root/.countersign-link", "root/.countersign-workspace", "root/a/.counter"]);
+    assert_eq!(
+        left,
+        [
+            "outside/.countersign-other",
+            "root/.countersign-folder",
+            "root/.countersign-link",
+            "root/.countersign-workspace",
+            "root/a/.counter"
+        ]
+    );
     assert_eq!(fs::read_to_string(scratch.snapshots().join(sha256("kept"))).unwrap(), "kept");
 }
 
@@ -849,7 +858,8 @@ async fn a_list_leaves_out_what_lies_outside_the_scope_of_the_call() {
         allowed_dirs: texts(dirs),
         forbidden_files: texts(forbidden),
     };
-    let everything: &[&str] = &["a.txt", "src", "src/a.txt", "src/deep", "src/deep/b.txt", "src/deep/c.txt", "src/secret", "src/secret/key"];
+    let everything: &[&str] =
+        &["a.txt", "src", "src/a.txt", "src/deep", "src/deep/b.txt", "src/deep/c.txt", "src/secret", "src/secret/key"];
     for (scope, expected, omitted) in [
         (scope(&[], &[], &[]), everything, 1),
         (scope(&[], &[], &["src/secret", "a.txt"]), &["src", "src/a.txt", "src/deep", "src/deep/b.txt", "src/deep/c.txt"], 1),

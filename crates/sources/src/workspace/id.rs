@@ -62,7 +62,8 @@ impl WorkspaceId {
         if is_id {
             return Ok(Some(Self(text.to_owned())));
         }
-        let message = format!("it does not hold {DIGITS} hex digits: put back the file that belongs here, or remove it to have a new one made");
+        let message =
+            format!("it does not hold {DIGITS} hex digits: put back the file that belongs here, or remove it to have a new one made");
         Err(SetupError::WorkspaceId { path: path.join(ID_FILE).display().to_string(), message })
     }
 
