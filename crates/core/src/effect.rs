@@ -99,7 +99,7 @@ impl Scope {
         *self == Self::default()
     }
 
-    /// Whether a path, relative to where the source acts and without `.` or `..`, may be changed.
+    /// Whether a path, relative to where the source acts and without `.` or `..`, may be touched.
     pub fn permits(&self, path: &str) -> bool {
         let names = names_of(path);
         if names.is_none() || self.forbidden_files.iter().any(|forbidden| lies_in(path, forbidden)) {

@@ -148,8 +148,23 @@ pub const NOTIFICATION_BODY_CHARS_MAX: usize = 4_000;
 pub const SHUTDOWN_SECONDS: u64 = 35;
 /// Days the token of a new session lives; after that a new session is needed.
 pub const AGENT_TOKEN_DAYS: u64 = 30;
-/// Longest an invocation can really be `running`, all attempts and waits included; older than that it is `in_doubt`.
-pub const RUNNING_SECONDS_MAX: u64 = 150;
+/// Longest an invocation can really be `running`, almost two hours; what has been for longer was left behind by a server that is gone,
+/// and another one asks what became of it. All of what may happen in that time, each as slow as it may be:
+pub const RUNNING_SECONDS_MAX: u64 = {
+    // A source may let a question wait for its turn as long as it may then take to answer.
+    let question_ms = 2 * CALL_TIMEOUT_MS;
+    // Made ready, then made.
+    let one_try = 2;
+    // What became of it, where nobody saw; then the action's own checks, and the caller's commands.
+    let one_look = 1 + 1 + COMMANDS_PER_CALL_MAX as u64;
+    let taking_back = 1;
+    let attempts = ATTEMPTS_MAX as u64;
+    let questions = attempts * one_try + one_look + (taking_back + one_try + one_look) + taking_back;
+    let waits_ms = (attempts - 1) * RETRY_CAP_MS;
+    // An intent for every try, for the repair, and for taking back before it and after it; and the outcome.
+    let entries = attempts + 1 + 2 + 1;
+    (questions * question_ms + waits_ms).div_ceil(1_000) + entries * RECORD_RETRY_SECONDS
+};
 /// For how long an effect that was taken back is remembered to have been: as good as for ever.
 pub const REVERTED_SECONDS: u64 = 100 * 365 * 24 * 60 * 60;
 /// How long a call under a taken idempotency key waits for the first one before it gets `idempotency_in_flight`.

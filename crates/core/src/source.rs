@@ -146,6 +146,11 @@ pub enum Error {
     /// The source tried and failed, and knows that nothing was changed.
     #[error("{message}")]
     Failed { code: &'static str, message: String },
+    /// Servers that share a database have a workspace each, and see no other.
+    #[error(
+        "it was done in the workspace of another server: run this at the server that has it, or settle it by hand; nothing was changed"
+    )]
+    WorkspaceElsewhere,
     #[error("action `{action}` cannot say what it would change")]
     PreviewUnsupported { action: ActionId },
 }
@@ -155,18 +160,24 @@ impl Error {
     pub const fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Busy { .. } => true,
-            Self::TimedOut { .. } | Self::Broken { .. } | Self::Refused { .. } | Self::Failed { .. } | Self::PreviewUnsupported { .. } => {
-                false
-            }
+            Self::TimedOut { .. }
+            | Self::Broken { .. }
+            | Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::WorkspaceElsewhere
+            | Self::PreviewUnsupported { .. } => false,
         }
     }
 
     pub const fn after(&self) -> AfterError {
         match self {
             Self::TimedOut { .. } | Self::Broken { .. } => AfterError::Unknown,
-            Self::Unreachable { .. } | Self::Busy { .. } | Self::Refused { .. } | Self::Failed { .. } | Self::PreviewUnsupported { .. } => {
-                AfterError::NoEffect
-            }
+            Self::Unreachable { .. }
+            | Self::Busy { .. }
+            | Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::WorkspaceElsewhere
+            | Self::PreviewUnsupported { .. } => AfterError::NoEffect,
         }
     }
 
@@ -178,6 +189,7 @@ impl Error {
             Self::TimedOut { .. } => "source_timed_out",
             Self::Broken { .. } => "source_broke",
             Self::Refused { code, .. } | Self::Failed { code, .. } => code,
+            Self::WorkspaceElsewhere => "workspace_elsewhere",
             Self::PreviewUnsupported { .. } => "dry_run_unsupported",
         }
     }

@@ -74,6 +74,6 @@ fn is_the_targets_fault(error: &source::Error) -> bool {
         source::Error::TimedOut { timeout_ms, .. } => *timeout_ms >= 1_000.min(CALL_TIMEOUT_MS),
         // Code that was ended is not code that said no.
         source::Error::Failed { code, .. } => ENDED.contains(code),
-        source::Error::Refused { .. } | source::Error::PreviewUnsupported { .. } => false,
+        source::Error::Refused { .. } | source::Error::WorkspaceElsewhere | source::Error::PreviewUnsupported { .. } => false,
     }
 }

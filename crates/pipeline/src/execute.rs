@@ -240,13 +240,16 @@ impl Pipeline {
     /// Whether the row knows of this attempt: then its intent was written after all. Waits for a store that is away: the receipt
     /// must count every intent there is, and could not be written without the store anyway.
     async fn is_at_attempt(&self, invocation: &Invocation) -> bool {
-        for _ in 0..RECORD_RETRY_SECONDS {
-            match self.ledger().find_invocation(&invocation.org, &invocation.id).await {
-                Ok(row) => return row.is_some_and(|row| row.attempts == invocation.attempts),
-                Err(_away) => tokio::time::sleep(Duration::from_secs(1)).await,
+        let asked = async {
+            loop {
+                match self.ledger().find_invocation(&invocation.org, &invocation.id).await {
+                    Ok(row) => return row.is_some_and(|row| row.attempts == invocation.attempts),
+                    Err(_away) => tokio::time::sleep(Duration::from_secs(1)).await,
+                }
             }
-        }
-        false
+        };
+        // By the clock, not by the number of tries: a store that is slow to fail must not keep it running for longer than it may be.
+        tokio::time::timeout(Duration::from_secs(RECORD_RETRY_SECONDS), asked).await.unwrap_or(false)
     }
 
     /// Writes the intent; from here on a crash leaves the effect `in_doubt`.
@@ -442,6 +445,7 @@ impl Pipeline {
             | source::Error::Broken { .. }
             | source::Error::Refused { .. }
             | source::Error::Failed { .. }
+            | source::Error::WorkspaceElsewhere
             | source::Error::PreviewUnsupported { .. } => 0,
         };
         Duration::from_millis(drawn.max(asked_ms))

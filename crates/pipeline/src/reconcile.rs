@@ -113,7 +113,7 @@ impl Pipeline {
                 done.invocation.aftermath.rollback = Some(Remedy { attempted: true, ok: true });
                 Some(Verified::looked(done, Some(failure)))
             }
-            Err(error) if error.is_transient() => None,
+            Err(error) if may_tell_later(&error) => None,
             Err(error) => {
                 tracing::error!(invocation = %done.invocation.id, %error, "an effect that failed its checks could not be taken back");
                 done.invocation.aftermath.rollback = Some(Remedy { attempted: true, ok: false });
@@ -125,7 +125,7 @@ impl Pipeline {
     async fn revert_again(&self, mut done: Done) -> Option<Looked> {
         let evidence = done.invocation.evidence.clone()?;
         match self.ask_to_revert(done.subject(), &evidence).await {
-            Err(error) if error.is_transient() => None,
+            Err(error) if may_tell_later(&error) => None,
             answer => {
                 done.answer = answer;
                 Some(Verified::looked(done, None))
@@ -172,6 +172,11 @@ impl Pipeline {
         let invocation = self.record_ending(Ending::settled(doubted, status, &*key)).await?;
         Ok(Outcome::Ended { invocation: Box::new(invocation), result: None })
     }
+}
+
+/// Whether the same question may be answered another time, or by another server: then this answer is not the last word.
+fn may_tell_later(error: &source::Error) -> bool {
+    error.is_transient() || *error == source::Error::WorkspaceElsewhere
 }
 
 fn interrupted() -> source::Error {

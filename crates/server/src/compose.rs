@@ -99,7 +99,7 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     let first = first_org(&store, data).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());
-    let place = Place::open(&data.workspace(), &data.snapshots()).map_err(|error| Error::Source(error.to_string()))?;
+    let place = Place::open(&data.workspace(), &data.snapshots(), &*random).map_err(|error| Error::Source(error.to_string()))?;
     let place = Arc::new(place);
     let sources = builtin_sources(config, &place, &store, &clock, &random)?;
     let (packages, commands) = packages(config, data, &place, &sources).await?;

@@ -1,6 +1,7 @@
 //! Packages as folders, for who writes them: read and held to the rules as the server would, without one.
 
 use sources::package::Packages;
+use sources::workspace::ID_FILE;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -17,6 +18,13 @@ pub struct File {
 pub fn read(folder: &Path) -> Result<BTreeMap<String, File>, String> {
     let files = Packages::read(folder)?;
     Ok(files.into_iter().map(|(path, file)| (path, File { bytes: file.bytes.to_vec(), executable: file.is_executable })).collect())
+}
+
+/// Every file of a workspace that actions see: all but its id.
+pub fn read_workspace(folder: &Path) -> Result<BTreeMap<String, File>, String> {
+    let mut files = read(folder)?;
+    files.remove(ID_FILE);
+    Ok(files)
 }
 
 /// The ids of the actions a folder makes, or the rule it breaks.

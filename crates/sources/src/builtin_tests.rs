@@ -99,7 +99,8 @@ impl Notifier for Nobody {
 fn sources() -> (tempfile::TempDir, Vec<Box<dyn Source>>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let scratch = tempfile::tempdir().unwrap();
-    let files = Files::open(FilesConfig { root: scratch.path().join("root"), snapshots: scratch.path().join("snapshots") }).unwrap();
+    let config = FilesConfig { root: scratch.path().join("root"), snapshots: scratch.path().join("snapshots") };
+    let files = Files::open(config, &SeededRandom::default()).unwrap();
     let http = Http::new(HttpConfig::default()).unwrap();
     let notify = Notify::new(Arc::new(Nobody), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
     (scratch, vec![Box::new(files), Box::new(http), Box::new(notify)])

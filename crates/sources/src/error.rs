@@ -9,6 +9,9 @@ pub enum Error {
     Folder { path: String, message: String },
     #[error("`{snapshots}` cannot keep snapshots of `{root}`: one lies inside the other")]
     FoldersOverlap { root: String, snapshots: String },
+    /// Without one nobody could tell later in which workspace a change was made.
+    #[error("the id of the workspace, `{path}`, cannot be used: {message}")]
+    WorkspaceId { path: String, message: String },
     /// Without it a path could be redirected between check and use, so there are no `files` actions.
     #[error("this kernel cannot open files beneath a folder safely (openat2 is missing or filtered): {message}")]
     NoSafeOpen { message: String },

@@ -9,11 +9,13 @@ use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::egress::Request;
 use countersign_core::fault::Faults;
 use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile};
-use countersign_core::source::{AfterError, CallContext, Past, Shelf, Source};
+use countersign_core::source::{AfterError, CallContext, Error, Past, Shelf, Source};
 use countersign_core::{ActionId, Future};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use testkit::SeededRandom;
 
 #[path = "package/alias_tests.rs"]
 mod aliases;
@@ -85,10 +87,17 @@ fn bench(tier: &str) -> Bench {
     bench
 }
 
+/// Each that is opened draws an id no other has.
+fn open_place(folder: &std::path::Path) -> Place {
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    let random = SeededRandom::new(OPENED.fetch_add(1, Ordering::SeqCst));
+    Place::open(&folder.join("workspace"), &folder.join("snapshots"), &random).unwrap()
+}
+
 fn open_bench(jail: Arc<dyn Jail>, allowed_hosts: Vec<HostRule>) -> Bench {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::open(&folder.path().join("workspace"), &folder.path().join("snapshots")).unwrap();
+    let place = open_place(folder.path());
     let packages = Packages::open(PackagesConfig {
         folder: folder.path().join("packages"),
         place: Arc::new(place),
@@ -360,4 +369,38 @@ async fn what_is_sent_and_not_heard_of_again_is_in_doubt_and_what_was_never_sent
         let counted: Vec<_> = context.meter.traffic().iter().map(|host| (host.made, host.refused)).collect();
         assert_eq!(counted, [if port == 1 { (0, 1) } else { (1, 0) }], "{port} {method} {ended:?}");
     }
+}
+
+#[tokio::test]
+async fn what_a_package_did_in_another_workspace_is_neither_found_out_nor_touched_in_this_one() {
+    let theirs = bench("R2");
+    theirs.write("a", "old");
+    theirs.will_leave(&[("a", "new"), ("b", "new")], json!({ "output": { "n": 1 } }));
+    let mut context = theirs.context().await;
+    context.prepared = theirs.source().prepare(&context, &act(), &json!({})).await.unwrap();
+    let output = theirs.source().call(&context, &act(), &json!({})).await.unwrap();
+    let evidence = output.evidence.clone().unwrap();
+    // As it was before there, as it is half-made, and as it is after.
+    for (a, b) in [("old", None), ("new", None), ("new", Some("new"))] {
+        let ours = bench("R2");
+        ours.write("a", a);
+        if let Some(b) = b {
+            ours.write("b", b);
+        }
+        let seen = escapes::held(ours.folder.path());
+        let source = ours.source();
+        assert_eq!(source.reconcile(&context, &act(), &json!({})).await, Ok(Reconciled::Unknown), "{a}, {b:?}");
+        assert_eq!(source.revert(&context, &act(), &evidence).await, Err(Error::WorkspaceElsewhere), "{a}, {b:?}");
+        assert_eq!(source.call(&context, &act(), &json!({})).await, Err(Error::WorkspaceElsewhere), "{a}, {b:?}");
+        let checks = source.verify(&context, &act(), &json!({}), &output).await.unwrap();
+        assert!(checks.len() == 1 && !checks[0].ok, "{checks:?}");
+        assert!(checks[0].detail.as_ref().unwrap().contains("the workspace of another server"), "{checks:?}");
+        assert!(ours.puppet.asked.lock().is_empty(), "code ran that could only have looked at the wrong files");
+        assert_eq!(escapes::held(ours.folder.path()), seen, "something was changed");
+    }
+    // A journal from before workspaces had ids is taken as ours.
+    let mut older = evidence.clone();
+    assert!(older.as_object_mut().unwrap().remove("workspace").is_some());
+    theirs.source().revert(&context, &act(), &older).await.unwrap();
+    assert_eq!((theirs.read("a"), theirs.read("b")), (Some("old".to_owned()), None));
 }

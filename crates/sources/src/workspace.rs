@@ -5,6 +5,7 @@
 pub(crate) mod commitment;
 pub(crate) mod diff;
 pub(crate) mod evidence;
+pub(crate) mod id;
 pub(crate) mod made;
 pub(crate) mod outcome;
 pub(crate) mod path;
@@ -16,6 +17,11 @@ pub(crate) mod staged;
 pub(crate) mod visit;
 pub(crate) mod workers;
 
+pub use id::ID_FILE;
+
+use countersign_core::Random;
+use countersign_core::source::Error;
+use id::WorkspaceId;
 use root::Workspace;
 use snapshot::Snapshots;
 use std::path::{Path, PathBuf};
@@ -24,6 +30,7 @@ use std::path::{Path, PathBuf};
 pub struct Place {
     pub(crate) workspace: Workspace,
     pub(crate) snapshots: Snapshots,
+    pub(crate) id: WorkspaceId,
     /// Where a jail finds it.
     pub(crate) folder: PathBuf,
 }
@@ -35,12 +42,23 @@ impl Place {
     }
 
     /// Opens both folders, makes them (0700) where they are absent, and removes what a crash left half-written. Neither may lie
-    /// inside the other.
-    pub fn open(root: &Path, snapshots: &Path) -> Result<Self, crate::Error> {
+    /// inside the other. `random` is asked for the id of a workspace that has none yet.
+    pub fn open(root: &Path, snapshots: &Path, random: &dyn Random) -> Result<Self, crate::Error> {
         root::make_folder(root)?;
         root::make_folder(snapshots)?;
         root::check_apart(root, snapshots)?;
         let folder = root.canonicalize().map_err(|error| root::folder_error(root, &error))?;
-        Ok(Self { workspace: Workspace::open(root)?, snapshots: Snapshots::open(snapshots)?, folder })
+        let workspace = Workspace::open(root)?;
+        let id = WorkspaceId::find_or_make(workspace.root(), root, random)?;
+        Ok(Self { workspace, snapshots: Snapshots::open(snapshots)?, id, folder })
+    }
+
+    /// Whether this is the workspace a change was made in. What was kept before workspaces had ids was kept by the only one there was.
+    pub(crate) fn is(&self, workspace: Option<&WorkspaceId>) -> bool {
+        workspace.is_none_or(|workspace| *workspace == self.id)
+    }
+
+    pub(crate) fn check_is(&self, workspace: Option<&WorkspaceId>) -> Result<(), Error> {
+        if self.is(workspace) { Ok(()) } else { Err(Error::WorkspaceElsewhere) }
     }
 }

@@ -28,6 +28,7 @@ fn every_error() -> Vec<Error> {
         Error::Broken { source_id: source_id(), message: message() },
         Error::Refused { code: "outside", message: message() },
         Error::Failed { code: "full", message: message() },
+        Error::WorkspaceElsewhere,
         Error::PreviewUnsupported { action: write() },
     ];
     for error in &errors {
@@ -38,6 +39,7 @@ fn every_error() -> Vec<Error> {
             | Error::Broken { .. }
             | Error::Refused { .. }
             | Error::Failed { .. }
+            | Error::WorkspaceElsewhere
             | Error::PreviewUnsupported { .. } => {}
         }
     }

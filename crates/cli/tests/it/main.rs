@@ -35,3 +35,4 @@ mod rehearsal;
 mod serving;
 mod terminal;
 mod two_processes;
+mod two_workspaces;

@@ -26,6 +26,9 @@ pub(crate) fn write_package(folder: &Path, name: &str, action: &str, tier: &str,
     }
 }
 
+/// What a workspace is known by, besides what is in it.
+pub(crate) const WORKSPACE_ID: &str = ".countersign-workspace";
+
 pub(crate) fn tree(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut ahead = vec![folder.to_owned()];
@@ -41,6 +44,7 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<String, String> {
             }
         }
     }
+    found.remove(WORKSPACE_ID);
     found
 }
 

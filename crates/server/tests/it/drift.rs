@@ -330,7 +330,7 @@ async fn nothing_is_odd_about_the_builtin_definitions() {
         std::fs::create_dir(made).unwrap();
     }
     let store = TestServer::empty(Kind::Sqlite).await;
-    let files = Files::open(FilesConfig { root, snapshots }).unwrap();
+    let files = Files::open(FilesConfig { root, snapshots }, &testkit::SeededRandom::default()).unwrap();
     let http = Http::new(HttpConfig { allowed_hosts: Vec::new(), allowed_networks: Vec::new() }).unwrap();
     let notify = Notify::new(Arc::new(store), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
     let sources: [&dyn Source; 3] = [&files, &http, &notify];

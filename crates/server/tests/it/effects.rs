@@ -19,6 +19,7 @@ on_both_engines!(
     nothing_happens_where_nothing_could_be_kept_before_it,
     an_effect_nobody_saw_the_end_of_is_asked_about_at_once,
     whatever_a_crash_interrupts_ends_as_the_source_finds_it,
+    what_was_being_taken_back_in_the_workspace_of_another_server_is_in_doubt,
     a_provider_is_asked_again_for_a_day_and_under_the_same_rules_only,
     what_nobody_can_find_out_a_person_says,
     a_doubted_call_is_made_again_as_a_new_one,
@@ -240,6 +241,36 @@ async fn whatever_a_crash_interrupts_ends_as_the_source_finds_it(kind: Kind) {
         let ended = restarted.shown(left["id"].as_str().unwrap()).await;
         assert_eq!((ended["status"].as_str(), ended["attempts"].as_u64()), (Some(expected), Some(u64::from(attempts))), "{point}: {ended}");
         assert_eq!(restarted.source.calls().len(), calls, "{point}: nothing is made again by itself");
+        restarted.verify().await;
+    }
+}
+
+/// Neither what failed its checks nor what somebody wanted back has an end that a server with another workspace could tell.
+async fn what_was_being_taken_back_in_the_workspace_of_another_server_is_in_doubt(kind: Kind) {
+    for (point, on_demand) in [("remedy.rollback_intended", false), ("execute.intended", true)] {
+        let server = careful(kind).await;
+        let agent = server.agent().await;
+        if on_demand {
+            agent.invoke("fake.write", json!({ "text": "a" })).await.ok();
+            let path = format!("/api/v1/invocations/{}/revert", last(&server).await["id"].as_str().unwrap());
+            server.fault.arm(point);
+            server.owner.post(&path, json!({})).await.problem(500, "internal");
+        } else {
+            server.source.will_check(Ok(wrong()));
+            server.fault.arm(point);
+            agent.invoke("fake.write", json!({ "text": "a" })).await.problem(500, "internal");
+        }
+        let left = last(&server).await;
+        assert_eq!(left["status"], "running", "{point}");
+        // A server that starts alone asks twice: about what was left running, and about what is in doubt.
+        for _ in 0..2 {
+            server.source.will_revert(Err(Error::WorkspaceElsewhere));
+        }
+        server.clock.advance_seconds(RUNNING_SECONDS_MAX + 1);
+        let restarted = server.restart().await;
+        restarted.pipeline.recover().await.unwrap();
+        let now = restarted.shown(left["id"].as_str().unwrap()).await;
+        assert_eq!((&now["status"], restarted.source.reverts().is_empty()), (&json!("in_doubt"), false), "{point}: {now}");
         restarted.verify().await;
     }
 }

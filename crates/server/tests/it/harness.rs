@@ -135,7 +135,7 @@ impl Home {
         for made in [&root, &snapshots] {
             std::fs::create_dir(made).unwrap();
         }
-        self.files = Some(Arc::new(Files::open(FilesConfig { root, snapshots }).unwrap()));
+        self.files = Some(Arc::new(Files::open(FilesConfig { root, snapshots }, &SeededRandom::new(5)).unwrap()));
         self
     }
 }

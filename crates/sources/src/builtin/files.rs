@@ -16,7 +16,7 @@ use crate::workspace::staged;
 use crate::workspace::workers::Workers;
 use countersign_core::effect::{Check, Reconciled};
 use countersign_core::source::{CallContext, Error, Output, Source};
-use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
+use countersign_core::{Action, ActionId, Future, OrgId, Random, SourceId};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,8 +46,8 @@ const WRITING_THREADS: usize = 8;
 
 impl Files {
     /// Opens both folders, makes them (0700) where they are absent, and removes what a crash left half-written.
-    pub fn open(config: FilesConfig) -> Result<Self, crate::Error> {
-        Self::on(Arc::new(Place::open(&config.root, &config.snapshots)?))
+    pub fn open(config: FilesConfig, random: &dyn Random) -> Result<Self, crate::Error> {
+        Self::on(Arc::new(Place::open(&config.root, &config.snapshots, random)?))
     }
 
     /// The same on folders that are open, for whoever shares them.
@@ -72,14 +72,16 @@ impl Files {
         match action.as_str() {
             "files.read_text" => {
                 let params = read_params(action, params)?;
-                if read::is_at_hand(&place, &params) {
-                    return read::read_text(&place, &params);
+                // What is forbidden is looked for on the disk, which may take its time.
+                if context.scope.forbidden_files.is_empty() && read::is_at_hand(&place, &params) {
+                    return read::read_text(&place, &params, &context.scope);
                 }
-                blocking(&self.reading, context, move |_| read::read_text(&place, &params)).await
+                let scope = context.scope.clone();
+                blocking(&self.reading, context, move |_| read::read_text(&place, &params, &scope)).await
             }
             "files.list" => {
-                let params = read_params(action, params)?;
-                blocking(&self.reading, context, move |_| list::list(&place, &params)).await
+                let (params, scope) = (read_params(action, params)?, context.scope.clone());
+                blocking(&self.reading, context, move |_| list::list(&place, &params, &scope)).await
             }
             "files.write_text" => {
                 let params = read_params(action, params)?;
@@ -138,12 +140,15 @@ impl Files {
         blocking(&self.writing, context, move |commitment| evidence::revert(&place, &evidence, &temporary, commitment)).await
     }
 
-    /// The disk tells: each change is one rename or one name removed.
+    /// The disk tells: each change is one rename or one name removed. Another disk tells nothing.
     async fn find_out(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Reconciled, Error> {
         let Some(prepared) = &context.prepared else {
             return Ok(Reconciled::Unknown);
         };
         let (place, evidence) = (self.place.clone(), Evidence::read(prepared)?);
+        if !place.is(evidence.workspace.as_ref()) {
+            return Ok(Reconciled::Unknown);
+        }
         let looked_at = evidence.clone();
         let found = blocking(&self.reading, context, move |_| evidence::look(&place, &looked_at)).await?;
         Ok(match (found, action.as_str()) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::builtin::tests::{call, preview};
+use crate::workspace::id::ID_FILE;
 use crate::workspace::path::tests::{NOT_ALLOWED, OUTSIDE};
 use countersign_core::effect::Scope;
 use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_READ_BYTES_MAX, FILE_SNAPSHOT_BYTES_MAX, FILE_WRITE_BYTES_MAX};
@@ -12,7 +13,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use testkit::SeededRandom;
 
 /// A workspace beside a folder that must never be touched.
 struct Scratch {
@@ -57,7 +59,18 @@ impl Scratch {
 }
 
 fn open(folder: &Path) -> Result<Files, crate::Error> {
-    Files::open(FilesConfig { root: folder.join("root"), snapshots: folder.join("snapshots") })
+    open_at(folder.join("root"), folder.join("snapshots"))
+}
+
+/// Each that is opened draws an id no other has.
+fn open_at(root: PathBuf, snapshots: PathBuf) -> Result<Files, crate::Error> {
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    Files::open(FilesConfig { root, snapshots }, &SeededRandom::new(OPENED.fetch_add(1, Ordering::SeqCst)))
+}
+
+/// What is in a folder, but for the id of the workspace.
+fn count(folder: &Path) -> usize {
+    fs::read_dir(folder).unwrap().filter(|entry| entry.as_ref().unwrap().file_name() != ID_FILE).count()
 }
 
 /// Every path below a folder with what is there: two equal pictures mean nothing was changed.
@@ -276,7 +289,8 @@ async fn a_new_file_is_written_with_its_folders_and_can_be_read() {
     assert_eq!(output.value, json!({ "bytes_written": text.len(), "sha256_text": digest, "created": true }));
     assert_eq!(
         output.evidence,
-        Some(json!({ "path": "a/b/c.txt", "previous_sha256": null, "new_sha256": digest, "mode": null, "made_folders": ["a", "a/b"] }))
+        Some(json!({ "path": "a/b/c.txt", "previous_sha256": null, "new_sha256": digest, "mode": null, "made_folders": ["a", "a/b"],
+            "workspace": scratch.files.place.id }))
     );
     assert_eq!(output.quality_thousandths, 1_000);
     let read = call(&scratch.files, "files.read_text", json!({ "path": "a/b/c.txt" })).await.unwrap();
@@ -296,7 +310,8 @@ async fn what_a_write_replaces_is_kept_under_its_digest() {
     assert_eq!(output.value["created"], json!(false));
     assert_eq!(
         output.evidence.unwrap(),
-        json!({ "path": "run.sh", "previous_sha256": previous, "new_sha256": sha256("new"), "mode": 0o755, "made_folders": [] })
+        json!({ "path": "run.sh", "previous_sha256": previous, "new_sha256": sha256("new"), "mode": 0o755, "made_folders": [],
+            "workspace": scratch.files.place.id })
     );
     assert_eq!(fs::read(scratch.snapshots().join(&previous)).unwrap(), [0xff, 0xfe, b'o', b'l', b'd']);
     let metadata = fs::metadata(scratch.root().join("run.sh")).unwrap();
@@ -312,7 +327,7 @@ async fn writing_twice_equals_writing_once() {
         let output = call(&scratch.files, "files.write_text", json!({ "path": "x", "text": "same" })).await.unwrap();
         assert_eq!((&output.value["created"], scratch.content("x")), (&json!(created), "same".to_owned()));
     }
-    assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 1);
+    assert_eq!(count(&scratch.root()), 1);
 }
 
 #[tokio::test]
@@ -448,7 +463,8 @@ async fn a_deleted_file_is_kept_and_cannot_be_deleted_twice() {
     assert_eq!(output.value, json!({ "deleted": true, "previous_sha256": digest }));
     assert_eq!(
         output.evidence,
-        Some(json!({ "path": "a/x", "previous_sha256": digest, "new_sha256": null, "mode": 0o644, "made_folders": [] }))
+        Some(json!({ "path": "a/x", "previous_sha256": digest, "new_sha256": null, "mode": 0o644, "made_folders": [],
+            "workspace": scratch.files.place.id }))
     );
     assert_eq!(fs::read_to_string(scratch.snapshots().join(digest)).unwrap(), "content");
     assert!(scratch.root().join("a").exists() && !scratch.root().join("a/x").exists());
@@ -578,7 +594,7 @@ async fn where_case_does_not_count_only_the_spelling_on_disk_is_accepted() {
 #[test]
 fn the_case_of_names_is_probed_and_the_probe_leaves_nothing() {
     let scratch = Scratch::new();
-    assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 0);
+    assert_eq!(count(&scratch.root()), 0);
     fs::write(scratch.root().join("probe"), "").unwrap();
     let folds = scratch.root().join("PROBE").exists();
     assert_eq!(scratch.files.spelling(), if folds { Spelling::CaseInsensitive } else { Spelling::CaseSensitive });
@@ -603,7 +619,16 @@ fn what_a_crash_left_is_removed_and_nothing_else() {
         .filter_map(|path| path.strip_prefix(scratch.folder.path()).unwrap().to_str().map(str::to_owned))
         .filter(|path| path.contains(".counter"))
         .collect();
-    assert_eq!(left, ["outside/.countersign-other", "root/.countersign-folder", "root/.countersign-link", "root/a/.counter"]);
+    assert_eq!(
+        left,
+        [
+            "outside/.countersign-other",
+            "root/.countersign-folder",
+            "root/.countersign-link",
+            "root/.countersign-workspace",
+            "root/a/.counter"
+        ]
+    );
     assert_eq!(fs::read_to_string(scratch.snapshots().join(sha256("kept"))).unwrap(), "kept");
 }
 
@@ -628,11 +653,11 @@ fn folders_are_made_for_us_alone_and_must_lie_apart() {
     let at = |path: &str| scratch.folder.path().join(path);
     symlink(scratch.root(), at("alias")).unwrap();
     for (root, snapshots) in [("same", "same"), ("outer", "outer/inner"), ("outer/inner", "outer"), ("root", "alias/inside")] {
-        let error = Files::open(FilesConfig { root: at(root), snapshots: at(snapshots) }).err().unwrap();
+        let error = open_at(at(root), at(snapshots)).err().unwrap();
         assert!(matches!(error, crate::Error::FoldersOverlap { .. }), "{error}");
     }
     fs::write(at("file"), "").unwrap();
-    let error = Files::open(FilesConfig { root: at("file"), snapshots: at("elsewhere") }).err().unwrap();
+    let error = open_at(at("file"), at("elsewhere")).err().unwrap();
     assert!(matches!(error, crate::Error::Folder { .. }), "{error}");
 }
 
@@ -711,7 +736,7 @@ async fn a_change_that_was_made_is_seen_and_can_be_taken_back() {
             assert_eq!(restored.value["restored"], path);
             match before {
                 Some(before) => assert_eq!(scratch.content(path), before),
-                None => assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 0, "{action} left something behind"),
+                None => assert_eq!(count(&scratch.root()), 0, "{action} left something behind"),
             }
         }
     }
@@ -747,7 +772,7 @@ async fn a_snapshot_that_is_gone_or_was_changed_restores_nothing() {
         let lost = scratch.files.revert(&context, &id, context.prepared.as_ref().unwrap()).await.unwrap_err();
         assert_eq!(lost.code(), "snapshot_lost");
         assert_eq!(scratch.content("note.txt"), "after");
-        assert_eq!(fs::read_dir(scratch.root()).unwrap().count(), 1, "nothing half-written is left");
+        assert_eq!(count(&scratch.root()), 1, "nothing half-written is left");
     }
 }
 
@@ -784,4 +809,135 @@ async fn a_call_acts_only_where_its_scope_lets_it() {
     assert_eq!(picture(&scratch.root()), seen);
     let write = ActionId::parse("files.write_text").unwrap();
     scratch.files.call(&context, &write, &json!({ "path": "src/a.txt", "text": "after" })).await.unwrap();
+}
+
+/// A context, and an action's answer in it: its code, or that it was accepted.
+async fn code_in(scratch: &Scratch, scope: &Scope, action: &str, params: Value) -> &'static str {
+    let context = CallContext { scope: scope.clone(), ..crate::builtin::tests::context() };
+    let answer = scratch.files.call(&context, &ActionId::parse(action).unwrap(), &params).await;
+    answer.map_or_else(|error| error.code(), |_| "accepted")
+}
+
+#[tokio::test]
+async fn a_call_reads_only_where_its_scope_lets_it() {
+    let scratch = Scratch::new();
+    for path in ["a.txt", "secret.txt", "src/a.txt", "src/secret/deep.txt"] {
+        scratch.put(path, "text");
+    }
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let except = Scope { forbidden_files: texts(&["secret.txt", "src/secret"]), ..Scope::default() };
+    let within = Scope { allowed_dirs: texts(&["src"]), ..Scope::default() };
+    for (scope, path, expected) in [
+        (&except, "a.txt", "accepted"),
+        (&except, "src/a.txt", "accepted"),
+        (&except, "secret.txt", "outside_scope"),
+        (&except, "src/secret/deep.txt", "outside_scope"),
+        // Whether it is there is not told either.
+        (&except, "src/secret/none.txt", "outside_scope"),
+        (&within, "src/secret/deep.txt", "accepted"),
+        (&within, "a.txt", "outside_scope"),
+        (&within, "none.txt", "outside_scope"),
+    ] {
+        assert_eq!(code_in(&scratch, scope, "files.read_text", json!({ "path": path })).await, expected, "{path} in {scope:?}");
+    }
+    // What is forbidden is so under every name it has.
+    symlink("src", scratch.root().join("alias")).unwrap();
+    let by_link = Scope { forbidden_files: texts(&["alias"]), ..Scope::default() };
+    assert_eq!(code_in(&scratch, &by_link, "files.read_text", json!({ "path": "src/a.txt" })).await, "outside_scope");
+}
+
+#[tokio::test]
+async fn a_list_leaves_out_what_lies_outside_the_scope_of_the_call() {
+    let scratch = Scratch::new();
+    for path in ["a.txt", "src/a.txt", "src/deep/b.txt", "src/deep/c.txt", "src/secret/key", "odd\\name"] {
+        scratch.put(path, "text");
+    }
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let scope = |files: &[&str], dirs: &[&str], forbidden: &[&str]| Scope {
+        allowed_files: texts(files),
+        allowed_dirs: texts(dirs),
+        forbidden_files: texts(forbidden),
+    };
+    let everything: &[&str] =
+        &["a.txt", "src", "src/a.txt", "src/deep", "src/deep/b.txt", "src/deep/c.txt", "src/secret", "src/secret/key"];
+    for (scope, expected, omitted) in [
+        (scope(&[], &[], &[]), everything, 1),
+        (scope(&[], &[], &["src/secret", "a.txt"]), &["src", "src/a.txt", "src/deep", "src/deep/b.txt", "src/deep/c.txt"], 1),
+        // What is on the way is walked through, and not listed; what lies outside is not counted.
+        (scope(&[], &["src/deep"], &[]), &["src/deep", "src/deep/b.txt", "src/deep/c.txt"], 0),
+        (scope(&["src/deep/b.txt"], &[], &[]), &["src/deep/b.txt"], 0),
+        (scope(&[], &["src"], &["src/deep", "src/secret"]), &["src", "src/a.txt"], 0),
+        (scope(&[], &[], &["."]), &[], 0),
+    ] {
+        let context = CallContext { scope: scope.clone(), ..crate::builtin::tests::context() };
+        let list = ActionId::parse("files.list").unwrap();
+        let listed = scratch.files.call(&context, &list, &json!({ "recursive": true })).await.unwrap().value;
+        let paths: Vec<_> = listed["entries"].as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect();
+        assert_eq!((paths.as_slice(), &listed["omitted"]), (expected, &json!(omitted)), "{scope:?}");
+    }
+    let except = scope(&[], &[], &["src/secret"]);
+    assert_eq!(code_in(&scratch, &except, "files.list", json!({ "path": "src/secret" })).await, "outside_scope");
+    assert_eq!(code_in(&scratch, &except, "files.list", json!({ "path": "src/secret/none" })).await, "outside_scope");
+    assert_eq!(code_in(&scratch, &scope(&[], &["src/deep"], &[]), "files.list", json!({ "path": "src" })).await, "outside_scope");
+    assert_eq!(code_in(&scratch, &scope(&[], &["src"], &[]), "files.list", json!({ "path": "src/deep" })).await, "accepted");
+}
+
+#[tokio::test]
+async fn a_list_leaves_out_what_is_forbidden_under_another_name() {
+    let scratch = Scratch::new();
+    scratch.put("src/key", "text");
+    fs::hard_link(scratch.root().join("src/key"), scratch.root().join("twin")).unwrap();
+    symlink("src", scratch.root().join("alias")).unwrap();
+    let list = ActionId::parse("files.list").unwrap();
+    for (forbidden, expected) in [("src/key", &["alias", "src"][..]), ("alias", &["twin"])] {
+        let scope = Scope { forbidden_files: vec![forbidden.to_owned()], ..Scope::default() };
+        let context = CallContext { scope, ..crate::builtin::tests::context() };
+        let listed = scratch.files.call(&context, &list, &json!({ "recursive": true })).await.unwrap().value;
+        let paths: Vec<_> = listed["entries"].as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect();
+        assert_eq!(paths, expected, "{forbidden}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_done_in_another_workspace_is_neither_found_out_nor_touched_in_this_one() {
+    for (action, before, path) in CHANGES {
+        let id = ActionId::parse(action).unwrap();
+        let params = params_of(action, path);
+        let theirs = Scratch::new();
+        let context = prepared(&theirs, &id, before, path).await;
+        let output = theirs.files.call(&context, &id, &params).await.unwrap();
+        let evidence = output.evidence.clone().unwrap();
+        // Here it looks as it looked there before the change, or after it: neither says anything about there.
+        for content in [before, Some("after"), None] {
+            let ours = Scratch::new();
+            if let Some(content) = content {
+                ours.put(path, content);
+            }
+            let seen = picture(ours.folder.path());
+            assert_eq!(ours.files.reconcile(&context, &id, &params).await, Ok(Reconciled::Unknown), "{action} on {content:?}");
+            assert_eq!(ours.files.revert(&context, &id, &evidence).await, Err(Error::WorkspaceElsewhere), "{action} on {content:?}");
+            assert_eq!(ours.files.call(&context, &id, &params).await, Err(Error::WorkspaceElsewhere), "{action} on {content:?}");
+            let checks = ours.files.verify(&context, &id, &params, &output).await.unwrap();
+            assert!(checks.len() == 1 && !checks[0].ok, "{checks:?}");
+            assert!(checks[0].detail.as_ref().unwrap().contains("the workspace of another server"), "{checks:?}");
+            assert_eq!(picture(ours.folder.path()), seen, "something was changed");
+        }
+    }
+}
+
+#[tokio::test]
+async fn evidence_from_before_workspaces_had_ids_is_taken_as_ours() {
+    for (action, before, path) in CHANGES {
+        let scratch = Scratch::new();
+        let id = ActionId::parse(action).unwrap();
+        let params = params_of(action, path);
+        let mut context = prepared(&scratch, &id, before, path).await;
+        let older = context.prepared.as_mut().unwrap();
+        assert!(older.as_object_mut().unwrap().remove("workspace").is_some());
+        let older = older.clone();
+        assert_eq!(scratch.files.reconcile(&context, &id, &params).await, Ok(Reconciled::DidNot), "{action}");
+        scratch.files.call(&context, &id, &params).await.unwrap();
+        scratch.files.revert(&context, &id, &older).await.unwrap();
+        assert_eq!(fs::read_to_string(scratch.root().join(path)).ok().as_deref(), before, "{action}");
+    }
 }

@@ -43,7 +43,7 @@ impl Ground {
 }
 
 fn open(folder: &Path) -> Place {
-    Place::open(&folder.join("workspace"), &folder.join("snapshots")).unwrap()
+    open_place(folder)
 }
 
 const FORBIDDEN: &[&str] = &["secret", ".env"];

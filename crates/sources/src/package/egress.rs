@@ -263,7 +263,11 @@ fn sentence(asked: &Asked, error: &Error) -> Refused {
         Error::Unreachable { message, .. } => format!("`{host}` could not be reached: {message}; nothing was sent"),
         Error::TimedOut { .. } => format!("`{host}` did not answer in time; it may have been done"),
         Error::Broken { message, .. } => format!("the connection to `{host}` broke: {message}; it may have been done"),
-        Error::Busy { .. } | Error::Refused { .. } | Error::Failed { .. } | Error::PreviewUnsupported { .. } => error.to_string(),
+        Error::Busy { .. }
+        | Error::Refused { .. }
+        | Error::Failed { .. }
+        | Error::WorkspaceElsewhere
+        | Error::PreviewUnsupported { .. } => error.to_string(),
     })
 }
 

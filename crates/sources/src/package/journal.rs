@@ -6,6 +6,7 @@ use crate::words::{failed, shown};
 use crate::workspace::Place;
 use crate::workspace::commitment::Commitment;
 use crate::workspace::evidence::{self, Evidence, Found};
+use crate::workspace::id::WorkspaceId;
 use crate::workspace::made::MadeFolders;
 use crate::workspace::outcome::{changed, content_changed, unchanged};
 use crate::workspace::path::WorkspacePath;
@@ -30,6 +31,9 @@ pub(super) struct Journal {
     /// The definition it was made under, among the snapshots too: it is taken back under no other, also once the package is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) definition_sha256: Option<Digest>,
+    /// Where. `None` in what was kept before workspaces had ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) workspace: Option<WorkspaceId>,
 }
 
 /// How far it has come.
@@ -60,6 +64,11 @@ impl Journal {
         json!(self)
     }
 
+    /// Whether the changes were made, or were to be made, in this workspace.
+    pub(super) fn check_is_of(&self, place: &Place) -> Result<(), Error> {
+        place.check_is(self.workspace.as_ref())
+    }
+
     pub(super) fn output(&self, place: &Place) -> Result<Output, Error> {
         let mut text = Vec::new();
         place.snapshots.copy(self.result_sha256, &result_path()?, |chunk| {
@@ -72,6 +81,7 @@ impl Journal {
 
     /// Makes the changes that are not made yet, one file after the other. Either all of them stand when this returns, or none.
     pub(super) fn commit(&self, desk: &Desk<'_>) -> Result<(), Error> {
+        self.check_is_of(desk.place)?;
         let mut steps = Vec::new();
         for (position, file) in self.files.iter().enumerate() {
             steps.push(Step::new(desk.place, file, format!("{}-{position}", desk.temporary))?);
@@ -116,6 +126,7 @@ impl Journal {
 
     /// Puts back what was there, in reverse order, unless somebody changed any of it since. A second time finds it done.
     pub(super) fn revert(&self, desk: &Desk<'_>) -> Result<Output, Error> {
+        self.check_is_of(desk.place)?;
         if let Some(other) = self.first(desk.place, Found::Other)? {
             return Err(content_changed(&other.path));
         }
@@ -143,6 +154,9 @@ impl Journal {
     }
 
     pub(super) fn read_back(&self, place: &Place, name: &str) -> Result<Check, Error> {
+        if let Err(elsewhere) = self.check_is_of(place) {
+            return Ok(Check::failed(name, elsewhere.to_string()));
+        }
         for (found, why) in [(Found::Previous, "is as it was before"), (Found::Other, "does not hold what was written")] {
             if let Some(file) = self.first(place, found)? {
                 return Ok(Check::failed(name, format!("`{}` {why}", shown(&file.path))));

@@ -54,12 +54,15 @@ pub(super) async fn take_back(shared: &Arc<Shared>, context: &CallContext, journ
     .await
 }
 
-/// The disk tells. What is half-made is finished, or else taken back.
+/// The disk tells, and another disk tells nothing. What is half-made is finished, or else taken back.
 pub(super) async fn find_out(shared: &Arc<Shared>, context: &CallContext) -> Result<Reconciled, Error> {
     let Some(prepared) = &context.prepared else {
         return Ok(Reconciled::Unknown);
     };
     let (journal, own, temporary) = (Journal::read(prepared)?, Arc::clone(shared), temporary_name(context));
+    if journal.check_is_of(&shared.place).is_err() {
+        return Ok(Reconciled::Unknown);
+    }
     blocking(&shared.workers, context, move |commitment| {
         let desk = Desk { place: &own.place, temporary: &temporary, commitment, faults: &own.faults };
         Ok(match journal.standing(&own.place)? {

@@ -99,7 +99,7 @@ impl Plan {
         let result_sha256 = place.snapshots.keep_bytes(self.output.to_string().as_bytes(), &result_path()?, temporary)?;
         let definition_sha256 = Some(past::keep(place, definition, temporary)?);
         let files = self.changes.iter().map(|change| change.evidence.clone()).collect();
-        Ok(Journal { files, result_sha256, definition_sha256 })
+        Ok(Journal { files, result_sha256, definition_sha256, workspace: Some(place.id.clone()) })
     }
 
     /// What would change, for whoever is asked.
@@ -139,6 +139,7 @@ impl Change {
             mode: previous.as_ref().map(|(file, _)| file.mode.as_raw_mode()),
             new_mode: (previous.is_none() && new.is_some()).then_some(if is_executable { 0o755 } else { 0o644 }),
             made_folders: if new.is_some() { path.last_folders(reached.missing.len()) } else { Vec::new() },
+            workspace: None,
         };
         Ok(Some(Self { path, previous, new, evidence }))
     }

@@ -191,7 +191,12 @@ impl PackageSource {
             && let Some(evidence) = output.evidence.as_ref().or(context.prepared.as_ref())
         {
             let (journal, shared) = (Journal::read(evidence)?, Arc::clone(&self.shared));
+            let is_here = journal.check_is_of(&shared.place).is_ok();
             checks.push(blocking(&self.shared.workers, context, move |_| journal.read_back(&shared.place, READ_BACK)).await?);
+            if !is_here {
+                // Its script and its commands would look at another workspace, and what they found there would mean nothing.
+                return Ok(checks);
+            }
         }
         if action.script(Script::Verify).is_some() {
             checks.extend(self.verdict(context, &action, params, output).await);
@@ -229,6 +234,7 @@ impl PackageSource {
     /// The package's own script first, for whatever it wants to say; then we put every file back, from what was kept.
     async fn put_back(&self, context: &CallContext, id: &ActionId, evidence: &Value) -> Result<Output, Error> {
         let journal = Journal::read(evidence)?;
+        journal.check_is_of(&self.shared.place)?;
         let said = self.say_rollback(context, id, &journal).await;
         let mut output = past::take_back(&self.shared, context, journal).await?;
         if let Some(ok) = said {

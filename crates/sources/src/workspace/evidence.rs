@@ -2,6 +2,7 @@
 
 use super::Place;
 use super::commitment::Commitment;
+use super::id::WorkspaceId;
 use super::outcome::{changed, content_changed, unchanged};
 use super::path::WorkspacePath;
 use super::regular::Regular;
@@ -35,6 +36,9 @@ pub(crate) struct Evidence {
     /// Folders that are made for it, the outermost first.
     #[serde(default)]
     pub(crate) made_folders: Vec<String>,
+    /// Where. `None` in a journal, which says it for all its files, and in what was kept before workspaces had ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace: Option<WorkspaceId>,
 }
 
 /// What is found where a change was to be made.
@@ -96,6 +100,9 @@ pub(crate) fn look(place: &Place, evidence: &Evidence) -> Result<Found, Error> {
 }
 
 pub(crate) fn verify(place: &Place, evidence: &Evidence) -> Result<Vec<Check>, Error> {
+    if let Err(elsewhere) = place.check_is(evidence.workspace.as_ref()) {
+        return Ok(vec![Check::failed(READ_BACK, elsewhere.to_string())]);
+    }
     Ok(vec![match look(place, evidence)? {
         Found::New => Check::passed(READ_BACK),
         Found::Previous => Check::failed(READ_BACK, format!("`{}` is as it was before", shown(&evidence.path))),
@@ -105,6 +112,7 @@ pub(crate) fn verify(place: &Place, evidence: &Evidence) -> Result<Vec<Check>, E
 
 /// Puts back what was there, unless somebody has changed it since. A second time finds it done.
 pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commitment: &Commitment) -> Result<Output, Error> {
+    place.check_is(evidence.workspace.as_ref())?;
     let path = WorkspacePath::parse(&evidence.path)?;
     let restored = || {
         let value = json!({ "restored": path.as_str(), "sha256": evidence.previous_sha256 });

@@ -2,6 +2,7 @@
 //! no link of any kind. Changes are made relative to the descriptor of the folder that was reached, never by path: whoever
 //! swaps a folder for a link meanwhile redirects nothing.
 
+use super::id::ID_FILE;
 use super::outcome::unchanged;
 use super::path::{RESERVED_PREFIX, WorkspacePath};
 use super::visit::{Descend, Seen, visit};
@@ -218,12 +219,13 @@ pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, SetupError> {
     rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| folder_error(path, &errno.into()))
 }
 
-/// Removes files a crash left half-written: regular files under our reserved names, nothing else.
+/// Removes files a crash left half-written: regular files under our reserved names, but for the id, and nothing else.
 pub(crate) fn remove_leftovers(folder: &OwnedFd) {
     let mut removed = 0_usize;
     let visited = visit(folder, "", FILE_LEFTOVERS_VISITED_MAX, |seen: &Seen<'_>| {
         let is_ours = seen.kind == FileType::RegularFile && seen.name.to_bytes().starts_with(RESERVED_PREFIX.as_bytes());
-        if is_ours && rustix::fs::unlinkat(seen.folder, seen.name, AtFlags::empty()).is_ok() {
+        let is_id = seen.path == Some(ID_FILE);
+        if is_ours && !is_id && rustix::fs::unlinkat(seen.folder, seen.name, AtFlags::empty()).is_ok() {
             removed += 1;
         }
         Descend::Into

@@ -15,52 +15,74 @@ pub(crate) fn check_scope(place: &Place, scope: &Scope, path: &WorkspacePath) ->
     if !scope.permits(path.as_str()) {
         return Err(outside(path));
     }
-    if scope.forbidden_files.is_empty() {
-        return Ok(());
-    }
-    check_spellings(&place.workspace, scope, path)?;
-    check_identities(&place.workspace, scope, path)
+    Forbidden::of(place, scope)?.check(path)
 }
 
-/// What is not there yet has no identity: where case does not tell files apart, neither does it tell what is forbidden apart.
-fn check_spellings(workspace: &Workspace, scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
-    match workspace.spelling() {
-        Spelling::CaseSensitive => return Ok(()),
-        Spelling::CaseInsensitive => {}
-    }
-    let forbidden_files = scope.forbidden_files.iter().map(|forbidden| forbidden.to_lowercase()).collect();
-    let folded = Scope { forbidden_files, ..Scope::default() };
-    if folded.permits(&path.as_str().to_lowercase()) { Ok(()) } else { Err(outside(path)) }
+/// What a call must not touch, looked up once for all the paths that are held against it.
+pub(crate) struct Forbidden<'a> {
+    workspace: &'a Workspace,
+    /// As it is spelled, and nothing else of the scope.
+    named: Scope,
+    found: Vec<Identity>,
 }
 
-/// SECURITY: neither the file nor a folder on the way to it may be one that is forbidden. A mount on the way is refused, because
-/// it can show the inside of a forbidden folder, whose identity is then nowhere on the way.
-fn check_identities(workspace: &Workspace, scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
-    let forbidden = forbidden_identities(workspace, scope, path)?;
-    let names = path.names();
-    for last in 0..names.len() {
-        match identity_on_one_mount(workspace.root(), &names[..=last].join("/")) {
-            Ok(found) if forbidden.contains(&found) => return Err(outside(path)),
-            Ok(_) => {}
-            Err(Errno::NOENT) => return Ok(()),
-            Err(Errno::XDEV) => {
-                let why = "it passes a mount, behind which what the call must not touch could have a second name";
-                return Err(refused("outside_scope", format!("`{}` lies outside the scope of the call: {why}", shown(path.as_str()))));
-            }
-            Err(errno) => return Err(unchanged(errno, path.as_str())),
+impl<'a> Forbidden<'a> {
+    pub(crate) fn of(place: &'a Place, scope: &Scope) -> Result<Self, Error> {
+        let workspace = &place.workspace;
+        let named = Scope { forbidden_files: scope.forbidden_files.clone(), ..Scope::default() };
+        Ok(Self { workspace, found: identities(workspace, &named)?, named })
+    }
+
+    pub(crate) fn check(&self, path: &WorkspacePath) -> Result<(), Error> {
+        if self.named.forbidden_files.is_empty() {
+            return Ok(());
         }
+        if !self.named.permits(path.as_str()) {
+            return Err(outside(path));
+        }
+        self.check_spellings(path)?;
+        self.check_identities(path)
     }
-    Ok(())
+
+    /// What is not there yet has no identity: where case does not tell files apart, neither does it tell what is forbidden apart.
+    fn check_spellings(&self, path: &WorkspacePath) -> Result<(), Error> {
+        match self.workspace.spelling() {
+            Spelling::CaseSensitive => return Ok(()),
+            Spelling::CaseInsensitive => {}
+        }
+        let forbidden_files = self.named.forbidden_files.iter().map(|forbidden| forbidden.to_lowercase()).collect();
+        let folded = Scope { forbidden_files, ..Scope::default() };
+        if folded.permits(&path.as_str().to_lowercase()) { Ok(()) } else { Err(outside(path)) }
+    }
+
+    /// SECURITY: neither the file nor a folder on the way to it may be one that is forbidden. A mount on the way is refused, because
+    /// it can show the inside of a forbidden folder, whose identity is then nowhere on the way.
+    fn check_identities(&self, path: &WorkspacePath) -> Result<(), Error> {
+        let names = path.names();
+        for last in 0..names.len() {
+            match identity_on_one_mount(self.workspace.root(), &names[..=last].join("/")) {
+                Ok(found) if self.found.contains(&found) => return Err(outside(path)),
+                Ok(_) => {}
+                Err(Errno::NOENT) => return Ok(()),
+                Err(Errno::XDEV) => {
+                    let why = "it passes a mount, behind which what the call must not touch could have a second name";
+                    return Err(refused("outside_scope", format!("`{}` lies outside the scope of the call: {why}", shown(path.as_str()))));
+                }
+                Err(errno) => return Err(unchanged(errno, path.as_str())),
+            }
+        }
+        Ok(())
+    }
 }
 
-fn forbidden_identities(workspace: &Workspace, scope: &Scope, path: &WorkspacePath) -> Result<Vec<Identity>, Error> {
+fn identities(workspace: &Workspace, scope: &Scope) -> Result<Vec<Identity>, Error> {
     let mut identities = Vec::new();
     for forbidden in scope.forbidden_paths() {
         match identity_behind_links(workspace.root(), if forbidden.is_empty() { "." } else { &forbidden }) {
             Ok(identity) => identities.push(identity),
             // Nothing is there, or it lies outside the workspace, where no path of a call leads.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG | Errno::INVAL) => {}
-            Err(errno) => return Err(unchanged(errno, path.as_str())),
+            Err(errno) => return Err(unchanged(errno, &forbidden)),
         }
     }
     Ok(identities)

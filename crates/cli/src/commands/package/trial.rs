@@ -82,7 +82,7 @@ async fn try_case(dir: &Path, name: &str, case: &Case) -> Result<(), String> {
     trial.serving.abort();
     let status = tried.map_err(|_| "the server did not answer in time".to_owned())??;
     if let Some(expected) = &case.expect.files {
-        let found = server::packages::read(&workspace)?;
+        let found = server::packages::read_workspace(&workspace)?;
         let found: BTreeMap<_, _> =
             found.into_iter().map(|(path, file)| (path, String::from_utf8_lossy(&file.bytes).into_owned())).collect();
         if found != *expected {

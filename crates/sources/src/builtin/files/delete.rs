@@ -36,12 +36,14 @@ pub(super) fn prepare(place: &Place, params: &Delete, scope: &Scope, temporary: 
         mode: Some(file.mode.as_raw_mode()),
         new_mode: None,
         made_folders: Vec::new(),
+        workspace: Some(place.id.clone()),
     })
 }
 
 /// Removes what was prepared to go, if it is still that.
 pub(super) fn delete(place: &Place, params: &Delete, evidence: &Evidence, commitment: &Commitment) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&params.path)?;
+    place.check_is(evidence.workspace.as_ref())?;
     if evidence.path != path.as_str() || evidence.new_sha256.is_some() {
         return Err(refused("evidence_of_another_call", format!("what was prepared is not for deleting `{}`", shown(path.as_str()))));
     }

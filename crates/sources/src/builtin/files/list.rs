@@ -1,9 +1,11 @@
-//! `files.list`
+//! `files.list`. What lies outside the scope of the call is neither listed nor counted.
 
 use crate::workspace::Place;
 use crate::workspace::outcome::unchanged;
 use crate::workspace::path::{WorkspacePath, is_reserved};
+use crate::workspace::scope::{Forbidden, check_scope};
 use crate::workspace::visit::{Descend, Seen, visit};
+use countersign_core::effect::Scope;
 use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_LIST_VISITED_MAX};
 use countersign_core::source::{Error, Output};
 use rustix::fs::FileType;
@@ -28,15 +30,16 @@ struct Entry {
     bytes: Option<u64>,
 }
 
-pub(super) fn list(place: &Place, params: &List) -> Result<Output, Error> {
+pub(super) fn list(place: &Place, params: &List, scope: &Scope) -> Result<Output, Error> {
     let start = match params.path.as_deref() {
         None | Some(".") => String::new(),
-        Some(text) => start(place, text)?,
+        Some(text) => start(place, text, scope)?,
     };
     let below = if params.recursive == Some(true) { Descend::Into } else { Descend::Past };
+    let forbidden = Forbidden::of(place, scope)?;
     let mut entries = BinaryHeap::new();
     let mut omitted = 0_usize;
-    let visited = visit(place.workspace.root(), &start, FILE_LIST_VISITED_MAX, |seen| match Listed::of(seen) {
+    let visited = visit(place.workspace.root(), &start, FILE_LIST_VISITED_MAX, |seen| match Listed::of(seen, scope, &forbidden) {
         Listed::Entry(entry) => {
             entries.push(entry);
             if entries.len() > FILE_LIST_ENTRIES_MAX {
@@ -49,7 +52,8 @@ pub(super) fn list(place: &Place, params: &List) -> Result<Output, Error> {
             omitted += 1;
             Descend::Past
         }
-        Listed::Ours => Descend::Past,
+        Listed::OnTheWay => below,
+        Listed::Ours | Listed::Forbidden => Descend::Past,
     });
     visited.map_err(|errno| unchanged(errno, &start))?;
     let value = json!({ "entries": entries.into_sorted_vec(), "omitted": omitted });
@@ -57,8 +61,9 @@ pub(super) fn list(place: &Place, params: &List) -> Result<Output, Error> {
 }
 
 /// Checks the path as every action does; the walk itself starts at the root again.
-fn start(place: &Place, text: &str) -> Result<String, Error> {
+fn start(place: &Place, text: &str, scope: &Scope) -> Result<String, Error> {
     let path = WorkspacePath::parse(text)?;
+    check_scope(place, scope, &path)?;
     let reached = place.workspace.reach(&path, path.names())?;
     if reached.missing.is_empty() { Ok(text.to_owned()) } else { Err(unchanged(Errno::NOENT, text)) }
 }
@@ -67,18 +72,31 @@ enum Listed {
     Entry(Entry),
     /// There, but no action here could name it.
     NotAddressable,
-    /// A file being written right now.
+    /// A file being written right now, or the id of the workspace.
     Ours,
+    /// Outside the scope of the call, and perhaps on the way to what lies inside.
+    OnTheWay,
+    /// The call must not touch it, nor anything in it.
+    Forbidden,
 }
 
 impl Listed {
-    fn of(seen: &Seen<'_>) -> Self {
-        let (Some(path), Ok(name)) = (seen.path, seen.name.to_str()) else { return Self::NotAddressable };
+    fn of(seen: &Seen<'_>, scope: &Scope, forbidden: &Forbidden<'_>) -> Self {
+        let (Some(path), Ok(name)) = (seen.path, seen.name.to_str()) else {
+            return if scope.is_unbounded() { Self::NotAddressable } else { Self::Forbidden };
+        };
         if is_reserved(name) {
             return Self::Ours;
         }
-        if WorkspacePath::parse(path).is_err() {
-            return Self::NotAddressable;
+        let Ok(addressed) = WorkspacePath::parse(path) else {
+            return if scope.permits(path) { Self::NotAddressable } else { Self::Forbidden };
+        };
+        // What cannot be looked at could be what is forbidden.
+        if forbidden.check(&addressed).is_err() {
+            return Self::Forbidden;
+        }
+        if !scope.permits(path) {
+            return Self::OnTheWay;
         }
         let (kind, bytes) = match seen.kind {
             FileType::RegularFile => ("file", Some(seen.bytes)),

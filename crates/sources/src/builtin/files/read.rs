@@ -4,7 +4,9 @@ use crate::words::{refused, shown};
 use crate::workspace::Place;
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::regular::Regular;
+use crate::workspace::scope::check_scope;
 use countersign_core::Digest;
+use countersign_core::effect::Scope;
 use countersign_core::limits::FILE_READ_BYTES_MAX;
 use countersign_core::source::{Error, Output};
 use rustix::io::Errno;
@@ -23,8 +25,9 @@ pub(super) fn is_at_hand(place: &Place, params: &ReadText) -> bool {
     WorkspacePath::parse(&params.path).is_ok_and(|path| place.workspace.is_at_hand(&path))
 }
 
-pub(super) fn read_text(place: &Place, params: &ReadText) -> Result<Output, Error> {
+pub(super) fn read_text(place: &Place, params: &ReadText, scope: &Scope) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&params.path)?;
+    check_scope(place, scope, &path)?;
     let reached = place.workspace.reach(&path, path.folders())?;
     if !reached.missing.is_empty() {
         return Err(crate::workspace::outcome::unchanged(Errno::NOENT, path.as_str()));

@@ -45,6 +45,7 @@ pub(super) fn prepare(place: &Place, params: &WriteText, scope: &Scope, temporar
         mode: planned.previous.as_ref().map(|(file, _)| file.mode.as_raw_mode()),
         new_mode: None,
         made_folders: path.last_folders(planned.reached.missing.len()),
+        workspace: Some(place.id.clone()),
     })
 }
 
@@ -57,6 +58,7 @@ pub(super) fn write_text(
     commitment: &Commitment,
 ) -> Result<Output, Error> {
     let path = WorkspacePath::parse(&params.path)?;
+    place.check_is(evidence.workspace.as_ref())?;
     let new = Digest::new(Sha256::digest(&params.text).into());
     if evidence.path != path.as_str() || evidence.new_sha256 != Some(new) {
         return Err(refused("evidence_of_another_call", format!("what was prepared is not for this change of `{}`", shown(path.as_str()))));

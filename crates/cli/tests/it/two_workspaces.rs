@@ -1,0 +1,121 @@
+//! Two real servers on one PostgreSQL, with a data folder and so a workspace each: neither says anything about the disk of the other.
+
+use crate::crash::{Client, Serving, new_command, verify};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Starts of a server until the database has noticed that the one before it is gone; the first is nearly always enough.
+const STARTS_MAX: usize = 100;
+
+struct Ground {
+    database: String,
+    folders: [tempfile::TempDir; 2],
+    owner: Client,
+    session: String,
+}
+
+impl Ground {
+    /// An org in which files may be written, two data folders with its keys, and no server.
+    async fn new() -> Self {
+        server::init_process();
+        let database = testkit::postgres::fresh_database().await;
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let server = serve(folders[0].path(), &database, None);
+        for name in ["master.key", "owner.token"] {
+            std::fs::copy(folders[0].path().join(name), folders[1].path().join(name)).unwrap();
+        }
+        let owner = Client::new(std::fs::read_to_string(folders[0].path().join("owner.token")).unwrap().trim().to_owned());
+        let set = owner.send(&server.url, Method::PUT, "modes/files.write_text", json!({ "mode": "allow" })).await.unwrap();
+        assert_eq!(set.0, 200, "{set:?}");
+        let (_, session) = owner.send(&server.url, Method::POST, "sessions", json!({})).await.unwrap();
+        let session = session["id"].as_str().unwrap().to_owned();
+        Self { database, folders, owner, session }
+    }
+
+    fn serve(&self, at: usize, point: Option<&str>) -> Serving {
+        serve(self.folders[at].path(), &self.database, point)
+    }
+
+    fn note(&self, at: usize) -> PathBuf {
+        self.folders[at].path().join("workspace/note.txt")
+    }
+
+    async fn write(&self, server: &Serving) -> Result<(u16, Value), reqwest::Error> {
+        let body = json!({ "action": "files.write_text", "params": { "path": "note.txt", "text": "new" } });
+        self.owner.send(&server.url, Method::POST, &format!("sessions/{}/actions/invoke", self.session), body).await
+    }
+
+    async fn last(&self, server: &Serving) -> Value {
+        let (_, listed) = self.owner.send(&server.url, Method::GET, "invocations", Value::Null).await.unwrap();
+        listed["items"][0].clone()
+    }
+
+    /// Starts a server as the only one, which then finds out what it can about what was `left` so, and answers what the call is by then.
+    async fn serve_alone(&self, at: usize, left: &str) -> (Serving, Value) {
+        for _ in 0..STARTS_MAX {
+            let server = self.serve(at, None);
+            let last = self.last(&server).await;
+            if last["status"] != left {
+                return (server, last);
+            }
+        }
+        panic!("it stays `{left}`");
+    }
+}
+
+fn serve(folder: &Path, database: &str, point: Option<&str>) -> Serving {
+    let mut command = new_command(env!("CARGO_BIN_EXE_countersign"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--database", database, "--data"]).arg(folder);
+    command.envs(point.map(|point| ("FAULT_POINT", point)));
+    Serving::spawn(command)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_left_on_its_own_disk_another_one_does_not_deny() {
+    // The other disk holds nothing, or the very text that was to be written: neither says what happened here.
+    for other in [None, Some("new")] {
+        let ground = Ground::new().await;
+        let first = ground.serve(0, Some("execute.effected"));
+        let gone = ground.write(&first).await;
+        assert!(gone.is_err(), "the server lived on: {gone:?}");
+        drop(first);
+        assert_eq!(std::fs::read_to_string(ground.note(0)).unwrap(), "new");
+        if let Some(other) = other {
+            std::fs::create_dir_all(ground.note(1).parent().unwrap()).unwrap();
+            std::fs::write(ground.note(1), other).unwrap();
+        }
+
+        let (second, left) = ground.serve_alone(1, "running").await;
+        assert_eq!((&left["status"], &left["error"]["code"]), (&json!("in_doubt"), &json!("interrupted")), "{left:#}");
+        assert_eq!(std::fs::read_to_string(ground.note(1)).ok().as_deref(), other);
+        let report = verify(&ground.owner, &second.url, ground.folders[0].path()).await;
+        assert!(report.ok && report.receipts == 0 && report.open_intents == 1, "{report:#?}");
+        drop(second);
+
+        // The server that has the workspace can tell.
+        let (first, found) = ground.serve_alone(0, "in_doubt").await;
+        assert_eq!(found["status"], "succeeded", "{found:#}");
+        let report = verify(&ground.owner, &first.url, ground.folders[0].path()).await;
+        assert!(report.ok && report.receipts == 1 && report.open_intents == 0, "{report:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_did_is_taken_back_by_that_server_only() {
+    let ground = Ground::new().await;
+    let [first, second] = [0, 1].map(|at| ground.serve(at, None));
+    std::fs::write(ground.note(1), "new").unwrap();
+    let (status, answer) = ground.write(&first).await.unwrap();
+    assert_eq!(status, 200, "{answer}");
+    let path = format!("invocations/{}/revert", answer["invocation"]["id"].as_str().unwrap());
+    let (_, refused) = ground.owner.send(&second.url, Method::POST, &path, json!({})).await.unwrap();
+    let refusal = &refused["invocation"];
+    assert_eq!((&refusal["status"], &refusal["error"]["code"]), (&json!("failed"), &json!("workspace_elsewhere")), "{refused:#}");
+    let held = |at| std::fs::read_to_string(ground.note(at)).ok();
+    assert_eq!((held(0).as_deref(), held(1).as_deref()), (Some("new"), Some("new")));
+    // Nothing was done, so it may be asked for again, of the right one.
+    let (_, restored) = ground.owner.send(&first.url, Method::POST, &path, json!({})).await.unwrap();
+    assert_eq!(restored["invocation"]["status"], "succeeded", "{restored:#}");
+    assert_eq!((held(0).as_deref(), held(1).as_deref()), (None, Some("new")));
+}
