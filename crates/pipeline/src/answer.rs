@@ -183,6 +183,8 @@ impl Pipeline {
             };
             return Err(Error::Conflict { invocation: id.clone(), conflict });
         }
+        // First the number, so that what another server has just changed is heard.
+        self.ledger().rules_version(&invocation.org).await?;
         let space = self.ledger().find_space(&invocation.org, &invocation.space).await?.ok_or_else(unknown)?;
         if space.self_approval == SelfApproval::Refused && is_own(principal, &invocation) {
             return Err(Error::SelfApproval { invocation: id.clone() });
