@@ -11,6 +11,10 @@ use countersign_core::{Digest, Invocation, InvocationId, Principal, PrincipalId,
 use policy::scan::Label;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a call waits before it is decided again.
+const RULES_HEARD: Duration = Duration::from_millis(2);
 
 /// A request that may be looked at. It has its id from here on.
 pub(crate) struct Admitted {
@@ -44,24 +48,13 @@ impl Pipeline {
         let rules_version = self.ledger().rules_version(&session.org).await?;
         let space = self.space_of(&session).await?;
         let created_at = self.now();
-        let (part, undoing) = (None, None);
-        Ok(Admitted {
-            id,
-            created_at,
-            session,
-            space,
-            rules_version,
-            request,
-            raw: None,
-            released_from: None,
-            is_edited: false,
-            part,
-            undoing,
-        })
+        Ok(Admitted::first(id, created_at, Place { session, space, rules_version }, request))
     }
 
     /// The same call, to be decided by the rules as they are now. It was counted when it came in.
     pub(crate) async fn admit_again(&self, admitted: Admitted) -> Result<Admitted, Error> {
+        // A change that another server made is heard of some milliseconds after it can be read.
+        tokio::time::sleep(RULES_HEARD).await;
         let rules_version = self.ledger().rules_version(&admitted.session.org).await?;
         let request = &admitted.request;
         // What a batch did in a session can be taken back after it.
@@ -99,6 +92,24 @@ impl Pipeline {
 }
 
 impl Admitted {
+    /// A call that comes in for the first time.
+    pub(crate) fn first(id: InvocationId, created_at: Timestamp, place: Place, request: Request) -> Self {
+        let Place { session, space, rules_version } = place;
+        Self {
+            id,
+            created_at,
+            session,
+            space,
+            rules_version,
+            request,
+            raw: None,
+            released_from: None,
+            is_edited: false,
+            part: None,
+            undoing: None,
+        }
+    }
+
     /// A held invocation that enters the walk again after its answer. It was admitted and counted when it was first asked for.
     pub(crate) fn again(held: &Invocation, live: Live, params: Value) -> Self {
         let Live { principal, session, space, rules_version } = live;
@@ -142,6 +153,13 @@ pub(crate) fn labels_from(provenance: &BTreeMap<String, String>) -> BTreeMap<Str
     let read = |label: &String| serde_json::from_value(Value::String(label.clone())).ok();
     // A label that is not known is the least trusted there is.
     provenance.iter().map(|(pointer, label)| (pointer.clone(), read(label).unwrap_or(Label::Web))).collect()
+}
+
+/// Where a call is made, and by which rules.
+pub(crate) struct Place {
+    pub(crate) session: Session,
+    pub(crate) space: Space,
+    pub(crate) rules_version: i64,
 }
 
 /// Who and where a held call comes from, as that is now.

@@ -16,7 +16,7 @@ use countersign_core::batch::{BatchMode, BatchStatus, Part, PartRequest};
 use countersign_core::invocation::Intention;
 use countersign_core::ledger::{EndBatch, EventDraft, NewBatch, OpenedBatch};
 use countersign_core::limits::{BATCH_PARTS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX, RUNNING_SECONDS_MAX};
-use countersign_core::{ActionId, Batch, BatchId, EventId, InvocationId, OrgId, Principal, ReceiptId, Session, SessionId, Status, json};
+use countersign_core::{ActionId, Batch, BatchId, EventId, InvocationId, OrgId, Principal, ReceiptId, SessionId, Status, json};
 use receipt::body::BatchBody;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Pipeline {
     }
 
     async fn open_batch(&self, request: BatchRequest) -> Result<Batched, Error> {
-        let session = self.invocable_session(&request.principal, &request.session).await?;
+        let session = self.session_for(&request.principal, &request.session, Intention::Effect).await?;
         let actions = self.checked_parts(&session.org, &request).await?;
         let created_at = self.now();
         let id = BatchId::new(created_at, self.random_bytes());
@@ -316,11 +316,6 @@ impl Pipeline {
                 () = self.inner.closing.cancelled() => return Ok(batch),
             }
         }
-    }
-
-    /// The session, if this principal may invoke in it.
-    async fn invocable_session(&self, principal: &Principal, session: &SessionId) -> Result<Session, Error> {
-        self.session_for(principal, session, Intention::Effect).await
     }
 
     /// Marks a batch as being run in this process, for as long as it is.

@@ -1,6 +1,6 @@
 //! What would happen to a call now, and why: the same stages, asked without a trace. Nothing is counted, kept, noted or performed.
 
-use crate::admit::Admitted;
+use crate::admit::{Admitted, Place};
 use crate::decide::Moded;
 use crate::gate::Gates;
 use crate::resolve::Resolved;
@@ -136,19 +136,7 @@ impl Pipeline {
         };
         let created_at = self.now();
         let id = InvocationId::new(created_at, self.random_bytes());
-        let admitted = Admitted {
-            id,
-            created_at,
-            session,
-            space,
-            rules_version,
-            request,
-            raw: None,
-            released_from: None,
-            is_edited: false,
-            part: None,
-            undoing: None,
-        };
+        let admitted = Admitted::first(id, created_at, Place { session, space, rules_version }, request);
         Ok(Resolved { admitted, source, definition, drift })
     }
 }

@@ -60,10 +60,6 @@ use execute::Executed;
 use gate::Gates;
 use replay::Replay;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a call waits before it is decided again.
-const RULES_HEARD_MS: u64 = 2;
 
 /// The one way to perform an action. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -95,11 +91,7 @@ impl Pipeline {
         for _ in 0..DECISIONS_MAX {
             match self.walk_once(admitted).await? {
                 Walked::Outcome(outcome) => return Ok(outcome),
-                Walked::RulesChanged(again) => {
-                    // A change that another server made is heard of some milliseconds after it can be read.
-                    tokio::time::sleep(Duration::from_millis(RULES_HEARD_MS)).await;
-                    admitted = self.admit_again(*again).await?;
-                }
+                Walked::RulesChanged(again) => admitted = self.admit_again(*again).await?,
             }
         }
         Err(Error::rules_keep_changing())

@@ -1,7 +1,7 @@
 //! The parts of a batch, one after the other.
 
 use super::Ran;
-use crate::admit::{Admitted, labels_from};
+use crate::admit::{Admitted, Place, labels_from};
 use crate::decide::Decided;
 use crate::{Error, Outcome, Pipeline, Reached, Request, Walked};
 use countersign_core::batch::{Part, PartOf, PartRequest};
@@ -98,19 +98,19 @@ impl Pipeline {
                 continue;
             }
             let decided = match self.admit_part(batch, index, principal, request, counted).await {
-                Ok(admitted) => self.decide_part(admitted).await,
+                Ok(admitted) => self.stand(admitted, Asking::NotYet).await,
                 Err(error) => Err(error),
             };
             match decided {
                 Ok(Standing::Cleared) => {}
                 Ok(Standing::NeedsPerson(admitted)) => to_hold.push((index, admitted)),
-                Ok(Standing::Refused) => return Ok(()),
+                Ok(Standing::Ended) => return Ok(()),
                 Err(error) => return settle(&mut batch.parts[index], Err::<(), _>(error)).map(|_| ()),
             }
         }
         for (index, admitted) in to_hold {
             // The walk as ever: by now it may even be allowed, and then it must not run yet.
-            let held = self.hold_part(*admitted).await;
+            let held = self.stand(*admitted, Asking::Now).await;
             if held.is_err() {
                 return settle(&mut batch.parts[index], held).map(|_| ());
             }
@@ -118,32 +118,20 @@ impl Pipeline {
         Ok(())
     }
 
-    async fn decide_part(&self, mut admitted: Admitted) -> Result<Standing, Error> {
+    /// Where a part stands by the rules as they are. Nothing is performed.
+    async fn stand(&self, mut admitted: Admitted, asking: Asking) -> Result<Standing, Error> {
         for _ in 0..DECISIONS_MAX {
-            let walked = match self.reach(admitted).await? {
-                Reached::Stopped(walked) => walked,
-                Reached::Fresh(Decided::Denied(denied)) => self.record_refusal(denied, Status::Denied, None).await?,
-                Reached::Fresh(Decided::Pending(pending)) => return Ok(Standing::NeedsPerson(Box::new(pending.gated.undecided()))),
-                Reached::Fresh(Decided::Cleared(_) | Decided::Preview(_)) => return Ok(Standing::Cleared),
+            let walked = match (self.reach(admitted).await?, asking) {
+                (Reached::Stopped(walked), _) => walked,
+                (Reached::Fresh(Decided::Denied(denied)), _) => self.record_refusal(denied, Status::Denied, None).await?,
+                (Reached::Fresh(Decided::Pending(pending)), Asking::Now) => self.hold(pending).await?,
+                (Reached::Fresh(Decided::Pending(pending)), Asking::NotYet) => {
+                    return Ok(Standing::NeedsPerson(Box::new(pending.gated.undecided())));
+                }
+                (Reached::Fresh(Decided::Cleared(_) | Decided::Preview(_)), _) => return Ok(Standing::Cleared),
             };
             match walked {
-                Walked::Outcome(_) => return Ok(Standing::Refused),
-                Walked::RulesChanged(again) => admitted = self.admit_again(*again).await?,
-            }
-        }
-        Err(Error::rules_keep_changing())
-    }
-
-    async fn hold_part(&self, mut admitted: Admitted) -> Result<(), Error> {
-        for _ in 0..DECISIONS_MAX {
-            let walked = match self.reach(admitted).await? {
-                Reached::Stopped(walked) => walked,
-                Reached::Fresh(Decided::Denied(denied)) => self.record_refusal(denied, Status::Denied, None).await?,
-                Reached::Fresh(Decided::Pending(pending)) => self.hold(pending).await?,
-                Reached::Fresh(Decided::Cleared(_) | Decided::Preview(_)) => return Ok(()),
-            };
-            match walked {
-                Walked::Outcome(_) => return Ok(()),
+                Walked::Outcome(_) => return Ok(Standing::Ended),
                 Walked::RulesChanged(again) => admitted = self.admit_again(*again).await?,
             }
         }
@@ -215,19 +203,8 @@ impl Pipeline {
             provenance: labels_from(&asked.provenance),
             trace_id: batch.trace_id.clone(),
         };
-        Ok(Admitted {
-            id: batch.parts[index].invocation.clone(),
-            created_at: self.now(),
-            session,
-            space,
-            rules_version,
-            request,
-            raw: None,
-            released_from: None,
-            is_edited: false,
-            part: Some(part_of(batch, index)),
-            undoing: None,
-        })
+        let (id, place) = (batch.parts[index].invocation.clone(), Place { session, space, rules_version });
+        Ok(Admitted { part: Some(part_of(batch, index)), ..Admitted::first(id, self.now(), place, request) })
     }
 
     /// How every part stands now.
@@ -262,8 +239,15 @@ impl Pipeline {
 enum Standing {
     Cleared,
     NeedsPerson(Box<Admitted>),
-    /// It has ended, with its receipt.
-    Refused,
+    /// It has ended with its receipt, or waits in the inbox.
+    Ended,
+}
+
+/// Whether a person is asked now, or it is only found out that one has to be.
+#[derive(Clone, Copy)]
+enum Asking {
+    NotYet,
+    Now,
 }
 
 pub(super) fn part_of(batch: &Batch, index: usize) -> PartOf {

@@ -2,7 +2,7 @@
 
 use super::Compensation;
 use super::parts::{failure_of, part_of};
-use crate::admit::Admitted;
+use crate::admit::{Admitted, Place};
 use crate::record::Ending;
 use crate::revert::undoing;
 use crate::{Error, Pipeline};
@@ -71,18 +71,12 @@ impl Pipeline {
         let rules_version = self.ledger().rules_version(&batch.org).await?;
         let space = self.space_of(&session).await?;
         let created_at = self.now();
+        let id = InvocationId::new(created_at, self.random_bytes());
+        let request = undoing(&principal, &reversed, Some("another part of its batch failed".to_owned()), batch.trace_id.clone());
         let admitted = Admitted {
-            id: InvocationId::new(created_at, self.random_bytes()),
-            created_at,
-            space,
-            session,
-            rules_version,
-            request: undoing(&principal, &reversed, Some("another part of its batch failed".to_owned()), batch.trace_id.clone()),
-            raw: None,
-            released_from: None,
-            is_edited: false,
             part: Some(part_of(batch, index)),
             undoing: Some(Compensation::within(batch.id.clone())),
+            ..Admitted::first(id, created_at, Place { session, space, rules_version }, request)
         };
         match Box::pin(self.walk_from(admitted)).await {
             Ok(outcome) => {
