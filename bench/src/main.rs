@@ -26,7 +26,8 @@ use std::time::Duration;
 use store::Store;
 
 const USAGE: &str = "usage: make bench [ARGS=\"--quick\"]
-  --quick  one short repetition of everything: to see that it works, not to quote";
+  --quick  one short repetition of everything: to see that it works, not to quote
+  --jail   only what it costs to start a program that does nothing";
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,7 @@ async fn main() -> Result<()> {
         Some(echo::ARGUMENT) => echo::serve(arguments.next()).await,
         None => run(Extent::Standard).await,
         Some("--quick") => run(Extent::Quick).await,
+        Some("--jail") => jail_alone().await,
         Some(other) => bail!("there is no argument `{other}`\n{USAGE}"),
     }
 }
@@ -74,6 +76,13 @@ async fn run(extent: Extent) -> Result<()> {
     let kept = target.join("bench.md");
     std::fs::write(&kept, &text)?;
     progress(&format!("kept in {}", kept.display()));
+    Ok(())
+}
+
+async fn jail_alone() -> Result<()> {
+    let (rounds, repetitions) = spawns(Extent::Standard);
+    let spawned = spawn::measure(&child::server_binary()?, rounds, repetitions).await?;
+    println!("{}", report::text(&machine(&[]), &[], &[], &spawned, &[]));
     Ok(())
 }
 

@@ -36,6 +36,7 @@ mod waiters;
 mod progress;
 mod truncate;
 mod stage;
+mod tally;
 mod error;
 
 pub use answer::{BeyondAsked, GrantFor, Yes};
@@ -49,6 +50,7 @@ pub use explain::{Explanation, Question, Would};
 pub use progress::{Follower, Next, Told};
 pub use quarantine::{Released, Word};
 pub use reconcile::Settlement;
+pub use record::RewardWeights;
 pub use request::{Outcome, Ports, Request, Settings};
 pub use what_if::{Fate, Proposal, ProposedModes, Replayed, WhatIf};
 

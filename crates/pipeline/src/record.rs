@@ -21,7 +21,8 @@ use policy::digest::Bound;
 use receipt::body::{
     ApprovalBody, Cost, DefinitionDigests, EditBody, EgressBody, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification,
 };
-use reward::{Execution, Measured, Weights};
+use reward::{Execution, Measured};
+pub use reward::RewardWeights;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -262,7 +263,7 @@ impl Pipeline {
 
     fn finish_as(&self, id: &ReceiptId, mut ending: Ending) -> Result<Arc<Finish>, Error> {
         ending.invocation.ended_at.get_or_insert_with(|| self.now());
-        let body = receipt_body(id, &ending)?;
+        let body = receipt_body(id, &ending, &self.inner.settings.reward)?;
         Ok(Arc::new(Finish {
             row: ending.row,
             receipt: EntryDraft { id: EntryId::Receipt(id.clone()), body },
@@ -351,6 +352,7 @@ impl Pipeline {
     }
 
     pub(crate) fn count(&self, invocation: &Invocation) {
+        self.inner.tally.count(invocation);
         metrics::counter!(
             "countersign_invocations_total",
             "mode" => invocation.decision.mode.as_str(),
@@ -395,7 +397,7 @@ fn sandbox_of(ending: &Ending) -> Sandbox {
     sandbox
 }
 
-fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
+fn receipt_body(id: &ReceiptId, ending: &Ending, weights: &RewardWeights) -> Result<String, Error> {
     let invocation = &ending.invocation;
     let ended_at = invocation.ended_at.unwrap_or(invocation.created_at);
     let exec_ms = invocation.started_at.map_or(0, |started| ended_at.millis_since(started));
@@ -407,7 +409,7 @@ fn receipt_body(id: &ReceiptId, ending: &Ending) -> Result<String, Error> {
         exec_ms,
         timeout_ms: ending.timeout_ms,
     };
-    let parts = reward::reward(&measured, &Weights::default());
+    let parts = reward::reward(&measured, weights);
     let body = ReceiptBody {
         receipt_id: id.clone(),
         invocation_id: invocation.id.clone(),

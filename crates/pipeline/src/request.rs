@@ -4,7 +4,9 @@ use crate::Pipeline;
 use crate::catalogue::Catalogue;
 use crate::policies::Compiled;
 use crate::progress::Boards;
+use crate::record::RewardWeights;
 use crate::stage::Stages;
+use crate::tally::Tally;
 use crate::waiters::Waiters;
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Bounds, Scope};
@@ -103,6 +105,8 @@ pub struct Settings {
     pub calls_per_source_max: usize,
     /// How long a follower hears nothing before it looks, and is told that the line is still open.
     pub progress_silence_ms: u64,
+    /// What each part counts in the reward of a receipt.
+    pub reward: RewardWeights,
 }
 
 impl Default for Settings {
@@ -114,6 +118,7 @@ impl Default for Settings {
             retry_cap_ms: limits::RETRY_CAP_MS,
             calls_per_source_max: limits::SOURCE_CALLS_MAX,
             progress_silence_ms: limits::PROGRESS_SILENCE_SECONDS * 1_000,
+            reward: RewardWeights::default(),
         }
     }
 }
@@ -130,6 +135,7 @@ pub(crate) struct Inner {
     pub(crate) commands: Option<Arc<dyn Commands>>,
     pub(crate) faults: Faults,
     pub(crate) stages: Stages,
+    pub(crate) tally: Tally,
     pub(crate) waiters: Waiters<InvocationId>,
     pub(crate) batch_waiters: Waiters<BatchId>,
     pub(crate) boards: Boards,
@@ -159,6 +165,7 @@ impl Pipeline {
             commands,
             faults,
             stages: Stages::new(),
+            tally: Tally::default(),
             waiters: Waiters::default(),
             batch_waiters: Waiters::default(),
             boards: Boards::default(),

@@ -116,7 +116,7 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
             commands: Some(commands),
             faults: faults(),
         },
-        Settings::default(),
+        Settings { reward: config.reward_weights, ..Settings::default() },
     );
     // The redaction rules compile at first use: here, not in the first caller's time.
     let _warm = policy::redact_text("warming the redaction rules up");

@@ -2,6 +2,7 @@
 
 use countersign_core::limits;
 use ipnet::IpNet;
+use pipeline::RewardWeights;
 use serde::Deserialize;
 use sources::command::AllowedCommand;
 use sources::web::HostRule;
@@ -39,6 +40,8 @@ pub struct Config {
     pub package_allowed_networks: Vec<IpNet>,
     /// The commands that may verify an effect.
     pub command_allowlist: Vec<AllowedCommand>,
+    /// What each part counts in the reward of a receipt.
+    pub reward_weights: RewardWeights,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -83,6 +86,7 @@ struct File {
     package_allowed_hosts: Option<Vec<String>>,
     package_allowed_networks: Option<Vec<String>>,
     command_allowlist: Option<Vec<String>>,
+    reward_weights: Option<Vec<String>>,
     #[serde(default)]
     http: HttpSection,
     #[serde(default)]
@@ -140,6 +144,7 @@ impl Config {
             package_allowed_hosts: parse_all("package_allowed_hosts", &package_hosts)?,
             package_allowed_networks: parse_all("package_allowed_networks", &package_networks)?,
             command_allowlist: parse_all("command_allowlist", &commands)?,
+            reward_weights: reward_weights(&env.reward_weights.or(file.reward_weights).unwrap_or_default())?,
             data,
         })
     }
@@ -167,6 +172,7 @@ struct Environment {
     package_allowed_hosts: Option<Vec<String>>,
     package_allowed_networks: Option<Vec<String>>,
     command_allowlist: Option<Vec<String>>,
+    reward_weights: Option<Vec<String>>,
 }
 
 /// The variables the server reads, without their prefix `COUNTERSIGN_`.
@@ -187,6 +193,7 @@ const VARIABLES: &[&str] = &[
     "PACKAGE_ALLOWED_HOSTS",
     "PACKAGE_ALLOWED_NETWORKS",
     "COMMAND_ALLOWLIST",
+    "REWARD_WEIGHTS",
 ];
 
 impl Environment {
@@ -223,6 +230,7 @@ impl Environment {
                 "PACKAGE_ALLOWED_HOSTS" => read.package_allowed_hosts = Some(list()),
                 "PACKAGE_ALLOWED_NETWORKS" => read.package_allowed_networks = Some(list()),
                 "COMMAND_ALLOWLIST" => read.command_allowlist = Some(list()),
+                "REWARD_WEIGHTS" => read.reward_weights = Some(list()),
                 client if CLIENT_VARIABLES.contains(&client) => {}
                 _ => {
                     let known = VARIABLES.iter().map(|known| format!("COUNTERSIGN_{known}")).collect::<Vec<_>>().join(", ");
@@ -259,6 +267,25 @@ fn log_level(text: &str) -> Result<Targets, ConfigError> {
         level.parse::<LevelFilter>().map_err(|_| invalid(format!("`{level}` is not one of off, error, warn, info, debug, trace")))?;
     }
     text.parse().map_err(|error| invalid(format!("`{text}`: {error}")))
+}
+
+/// Each `part=weight`; a part that is not named counts what it counts by default.
+fn reward_weights(texts: &[String]) -> Result<RewardWeights, ConfigError> {
+    let mut weights = RewardWeights::default();
+    for text in texts {
+        let invalid = |message: &str| ConfigError::InvalidValue { name: "reward_weights".into(), message: format!("`{text}`: {message}") };
+        let (part, weight) = text.split_once('=').ok_or_else(|| invalid("expected a part and its weight, such as `success=0.6`"))?;
+        let of_part = match part.trim() {
+            "success" => &mut weights.success,
+            "quality" => &mut weights.quality,
+            "cost" => &mut weights.cost,
+            "latency" => &mut weights.latency,
+            _ => return Err(invalid("the parts are success, quality, cost and latency")),
+        };
+        let weight = weight.trim().parse().ok().filter(|weight: &f64| (0.0..=1.0).contains(weight));
+        *of_part = (weight.ok_or_else(|| invalid("a weight is a number from 0 to 1"))? * 1_000_000.0).round() as i64;
+    }
+    Ok(weights)
 }
 
 fn parse_all<T: std::str::FromStr>(name: &str, texts: &[String]) -> Result<Vec<T>, ConfigError>

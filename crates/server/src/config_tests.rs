@@ -38,6 +38,14 @@ fn an_unknown_key_is_an_error_wherever_it_stands() {
 }
 
 #[test]
+fn what_the_parts_of_a_reward_count_is_the_operators_to_say() {
+    let weights = |env: &[_]| load(Flags::default(), env).unwrap().reward_weights;
+    assert_eq!(weights(&[]), RewardWeights { success: 600_000, quality: 300_000, cost: 50_000, latency: 50_000 });
+    let set = [("COUNTERSIGN_REWARD_WEIGHTS", "quality=0, latency = 0.25")];
+    assert_eq!(weights(&set), RewardWeights { success: 600_000, quality: 0, cost: 50_000, latency: 250_000 });
+}
+
+#[test]
 fn values_that_make_no_sense_are_named() {
     for (name, value) in [
         ("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "many"),
@@ -49,6 +57,10 @@ fn values_that_make_no_sense_are_named() {
         ("COUNTERSIGN_HTTP_ALLOWED_HOSTS", "not a host"),
         ("COUNTERSIGN_PACKAGE_ALLOWED_HOSTS", "https://example.com/path"),
         ("COUNTERSIGN_PACKAGE_ALLOWED_NETWORKS", "10.0.0.0/99"),
+        ("COUNTERSIGN_REWARD_WEIGHTS", "success"),
+        ("COUNTERSIGN_REWARD_WEIGHTS", "beauty=0.5"),
+        ("COUNTERSIGN_REWARD_WEIGHTS", "success=1.5"),
+        ("COUNTERSIGN_REWARD_WEIGHTS", "success=NaN"),
     ] {
         assert!(matches!(load(Flags::default(), &[(name, value)]), Err(ConfigError::InvalidValue { .. })), "{name}={value}");
     }

@@ -2,6 +2,7 @@
 
 use crate::Parts;
 use countersign_core::Status;
+use countersign_core::breaker::BreakerState;
 use countersign_core::limits::{CHECKPOINT_SECONDS, SWEEP_SECONDS};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::Pipeline;
@@ -35,7 +36,7 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
         if let Some(metrics) = &metrics {
             metrics.run_upkeep();
         }
-        let mut pending = 0;
+        let (mut pending, mut in_doubt, mut open) = (0, 0, 0);
         for org in store.list_orgs().await.unwrap_or_default() {
             if is_time_to_forget && let Err(error) = store.forget_expired_keys(&org.id).await {
                 tracing::warn!(%error, "expired idempotency keys could not be removed; they are tried again");
@@ -47,8 +48,13 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
                 tracing::warn!(%error, "what nobody looked at in quarantine could not be removed; it is tried again");
             }
             pending += store.count_in_status(&org.id, Status::Pending).await.unwrap_or_default();
+            in_doubt += store.count_in_status(&org.id, Status::InDoubt).await.unwrap_or_default();
+            let breakers = store.list_breakers(&org.id).await.unwrap_or_default();
+            open += breakers.iter().filter(|breaker| breaker.state != BreakerState::Closed).count();
         }
         metrics::gauge!("countersign_pending").set(pending as f64);
+        metrics::gauge!("countersign_in_doubt").set(in_doubt as f64);
+        metrics::gauge!("countersign_breakers_open").set(open as f64);
     }
 }
 

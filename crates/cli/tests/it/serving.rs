@@ -52,6 +52,7 @@ async fn what_happens_is_counted() {
     let server = Server::start();
     let owner = server.owner();
     owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["action", "invoke", "files.read_text", "path=missing"]).exits(1);
     let held = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait"]).exits(6).stdout;
     owner.run(&["action", "invoke", "files.write_text", "path=c", "text=d", "--no-wait"]).exits(6);
     owner.run(&["approve", held.trim()]).ok();
@@ -62,13 +63,22 @@ async fn what_happens_is_counted() {
         r#"countersign_invocations_total{mode="require_approval",status="pending"} 2"#,
         r#"countersign_invocations_total{mode="require_approval",status="succeeded"} 1"#,
         "countersign_approval_seconds_count 1",
-        r#"countersign_stage_seconds_count{stage="decide"} 3"#,
+        r#"countersign_stage_seconds_count{stage="decide"} 4"#,
+        r#"countersign_action_seconds_count{action="files.list"} 1"#,
+        r#"countersign_action_ended_total{action="files.write_text",status="succeeded",code=""} 1"#,
+        r#"countersign_action_ended_total{action="files.read_text",status="failed",code="file_not_found"} 1"#,
+        r#"countersign_action_retries_total{action="files.read_text"} 0"#,
+        r#"countersign_action_cpu_milliseconds_total{action="files.read_text"} 0"#,
     ] {
         assert!(metrics.lines().any(|line| line == expected), "{expected} is not in\n{metrics}");
     }
     // Measured by a loop that comes around every few seconds.
     for _ in 0..200 {
-        if scrape().await.lines().any(|line| line == "countersign_pending 1") {
+        let metrics = scrape().await;
+        if metrics.lines().any(|line| line == "countersign_pending 1") {
+            for expected in ["countersign_in_doubt 0", "countersign_breakers_open 0"] {
+                assert!(metrics.lines().any(|line| line == expected), "{expected} is not in\n{metrics}");
+            }
             return;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -5,14 +5,14 @@ const ONE: i64 = 1_000_000;
 
 /// How much each part counts, in millionths. Cost and latency are taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Weights {
-    pub(crate) success: i64,
-    pub(crate) quality: i64,
-    pub(crate) cost: i64,
-    pub(crate) latency: i64,
+pub struct RewardWeights {
+    pub success: i64,
+    pub quality: i64,
+    pub cost: i64,
+    pub latency: i64,
 }
 
-impl Default for Weights {
+impl Default for RewardWeights {
     fn default() -> Self {
         Self { success: 600_000, quality: 300_000, cost: 50_000, latency: 50_000 }
     }
@@ -51,7 +51,7 @@ pub(crate) struct RewardParts {
 }
 
 /// `clamp(success + quality - cost - latency, -1, 1)`, each weighted; rounded towards zero.
-pub(crate) fn reward(measured: &Measured, weights: &Weights) -> RewardParts {
+pub(crate) fn reward(measured: &Measured, weights: &RewardWeights) -> RewardParts {
     let success = match measured.execution {
         Execution::Never => return RewardParts::default(),
         Execution::Failed => 0,
@@ -86,7 +86,7 @@ mod tests {
     }
 
     fn check(measured: Measured, expected: RewardParts) {
-        assert_eq!(reward(&measured, &Weights::default()), expected, "{measured:?}");
+        assert_eq!(reward(&measured, &RewardWeights::default()), expected, "{measured:?}");
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
             execution in prop_oneof![Just(Execution::Failed), Just(Execution::Succeeded)],
         ) {
             let measured = Measured { execution, quality_thousandths, cpu_ms, cpu_budget_ms, exec_ms, timeout_ms };
-            let parts = reward(&measured, &Weights { success, quality, cost, latency });
+            let parts = reward(&measured, &RewardWeights { success, quality, cost, latency });
             prop_assert!((-ONE..=ONE).contains(&parts.scalar_millionths));
             for part in [parts.success, parts.quality, parts.cost, parts.latency] {
                 prop_assert!((0..=ONE).contains(&part));
@@ -132,7 +132,7 @@ mod tests {
             (quality_thousandths, cpu_ms, cpu_budget_ms, exec_ms, timeout_ms) in any::<(u32, u64, u64, u64, u64)>(),
         ) {
             let measured = Measured { execution: Execution::Never, quality_thousandths, cpu_ms, cpu_budget_ms, exec_ms, timeout_ms };
-            prop_assert_eq!(reward(&measured, &Weights::default()), RewardParts::default());
+            prop_assert_eq!(reward(&measured, &RewardWeights::default()), RewardParts::default());
         }
     }
 }

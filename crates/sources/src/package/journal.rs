@@ -34,6 +34,15 @@ pub(super) struct Journal {
     /// Where. `None` in what was kept before workspaces had ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) workspace: Option<WorkspaceId>,
+    /// How good the script says its answer is, in thousandths.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) quality_thousandths: u32,
+}
+
+/// What is evident is not written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn is_zero(quality: &u32) -> bool {
+    *quality == 0
 }
 
 /// How far it has come.
@@ -76,7 +85,7 @@ impl Journal {
             Ok(())
         })?;
         let value = serde_json::from_slice(&text).map_err(|_| failed("snapshot_lost", "the kept result does not read".to_owned()))?;
-        Ok(Output { value, quality_thousandths: 0, evidence: Some(self.to_value()) })
+        Ok(Output { value, quality_thousandths: self.quality_thousandths, evidence: Some(self.to_value()) })
     }
 
     /// Makes the changes that are not made yet, one file after the other. Either all of them stand when this returns, or none.

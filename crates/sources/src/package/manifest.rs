@@ -181,7 +181,11 @@ impl Manifest {
         self.memory_mb.unwrap_or(PACKAGE_MEMORY_MB_DEFAULT) * 1024 * 1024
     }
 
-    pub(super) const fn profile(&self) -> Profile {
+    /// What can do the most harm runs under the tightest profile, whatever its author asks for: the worst tier, and whoever has a way out.
+    pub(super) fn profile(&self) -> Profile {
+        if self.tier() == Tier::R4 || !self.hosts.is_empty() {
+            return Profile::HighIsolation;
+        }
         match self.profile {
             Isolation::Default => Profile::Default,
             Isolation::HighIsolation => Profile::HighIsolation,
@@ -219,6 +223,27 @@ mod tests {
         }
         let missing = read(|value| drop(value.as_object_mut().unwrap().remove("riskTier")));
         assert_eq!(missing.unwrap().tier(), Tier::R4);
+    }
+
+    #[test]
+    fn the_worst_tier_and_whoever_has_a_way_out_run_under_the_tightest_profile() {
+        for (tier, hosts, asked, expected) in [
+            ("R1", false, "default", Profile::Default),
+            ("R1", false, "high_isolation", Profile::HighIsolation),
+            ("R1", true, "default", Profile::HighIsolation),
+            ("R3", false, "default", Profile::Default),
+            ("R3", true, "default", Profile::HighIsolation),
+            ("R4", false, "default", Profile::HighIsolation),
+        ] {
+            let manifest = read(|value| {
+                value["riskTier"] = json!(tier);
+                value["profile"] = json!(asked);
+                if hosts {
+                    value["hosts"] = json!(["example.com"]);
+                }
+            });
+            assert_eq!(manifest.unwrap().profile(), expected, "{tier} {hosts} {asked}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::workspace::scope::check_scope;
 use countersign_core::effect::Scope;
 use countersign_core::jail::StagedFile;
 use countersign_core::limits::{FILE_READ_BYTES_MAX, PACKAGE_CHANGES_MAX};
-use countersign_core::source::Error;
+use countersign_core::source::{Error, Output};
 use countersign_core::{Action, Digest};
 use rustix::io::Errno;
 use serde::Deserialize;
@@ -30,6 +30,26 @@ pub(super) struct Answer {
     /// Files that are to go. What is merely not on the stage stays.
     #[serde(default)]
     pub(super) deletes: Vec<String>,
+    #[serde(default)]
+    quality: Quality,
+}
+
+/// How good the script says its answer is; 0 where it does not say.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(try_from = "f64")]
+struct Quality {
+    thousandths: u32,
+}
+
+impl TryFrom<f64> for Quality {
+    type Error = String;
+
+    fn try_from(quality: f64) -> Result<Self, String> {
+        if !(0.0..=1.0).contains(&quality) {
+            return Err(format!("`quality` is {quality}; it lies between 0 and 1"));
+        }
+        Ok(Self { thousandths: (quality * 1_000.0).round() as u32 })
+    }
 }
 
 impl Answer {
@@ -37,7 +57,7 @@ impl Answer {
         Self::deserialize(result).map_err(|error| {
             failed(
                 "package_bad_output",
-                format!("the result of `execute` is not `{{\"output\": …, \"deletes\": […]}}`: {error}{UNCHANGED}"),
+                format!("the result of `execute` is not `{{\"output\": …, \"deletes\": […], \"quality\": …}}`: {error}{UNCHANGED}"),
             )
         })
     }
@@ -47,6 +67,7 @@ impl Answer {
 pub(super) struct Plan {
     changes: Vec<Change>,
     output: Value,
+    quality: Quality,
 }
 
 struct Change {
@@ -83,7 +104,7 @@ impl Plan {
             }
             changes.extend(Change::new(place, path, content)?);
         }
-        Ok(Self { changes, output: answer.output })
+        Ok(Self { changes, output: answer.output, quality: answer.quality })
     }
 
     /// Keeps what there is, and what there is to be, so that a crash loses neither.
@@ -99,7 +120,8 @@ impl Plan {
         let result_sha256 = place.snapshots.keep_bytes(self.output.to_string().as_bytes(), &result_path()?, temporary)?;
         let definition_sha256 = Some(past::keep(place, definition, temporary)?);
         let files = self.changes.iter().map(|change| change.evidence.clone()).collect();
-        Ok(Journal { files, result_sha256, definition_sha256, workspace: Some(place.id.clone()) })
+        let quality_thousandths = self.quality.thousandths;
+        Ok(Journal { files, result_sha256, definition_sha256, workspace: Some(place.id.clone()), quality_thousandths })
     }
 
     /// What would change, for whoever is asked.
@@ -108,8 +130,8 @@ impl Plan {
         Ok(json!({ "changes": changes, "output": self.output }))
     }
 
-    pub(super) fn into_output(self) -> Value {
-        self.output
+    pub(super) fn into_output(self) -> Output {
+        Output { quality_thousandths: self.quality.thousandths, ..Output::new(self.output) }
     }
 }
 

@@ -140,7 +140,7 @@ impl PackageSource {
             if action.manifest.is_write() {
                 return Err(refused("evidence_missing", format!("`{id}` was not prepared")));
             }
-            return Ok(Output::new(self.plan(context, &action, params, false).await?.into_output()));
+            return Ok(self.plan(context, &action, params, false).await?.into_output());
         };
         let (journal, shared, temporary) = (Journal::read(prepared)?, Arc::clone(&self.shared), temporary_name(context));
         blocking(&self.shared.workers, context, move |commitment| {
@@ -159,7 +159,7 @@ impl PackageSource {
             Ok(_) if way_out.as_ref().is_some_and(|way_out| way_out.was_cut_off()) => {
                 Err(self.in_doubt(context, &failed("package_failed", "it ended before a request was answered")))
             }
-            Ok(plan) => Ok(Output::new(plan.into_output())),
+            Ok(plan) => Ok(plan.into_output()),
             Err(error) if way_out.as_ref().is_some_and(|way_out| way_out.may_have_changed()) => Err(self.in_doubt(context, &error)),
             Err(error) => Err(error),
         }
