@@ -40,8 +40,8 @@ impl Spare {
 enum Request {
     /// Somebody waits for this one.
     One(Profile, mpsc::Sender<Result<Spare, Error>>),
-    /// Nobody does yet.
-    Refill(Profile),
+    /// Nobody does yet. What the run before leaves of its cgroup is removed first: that, too, nobody waits for.
+    Refill(Profile, Option<Leaf>),
 }
 
 pub(crate) struct Jailer {
@@ -64,7 +64,8 @@ impl Jailer {
                             kept.lock().push(spare);
                         }
                     }
-                    Request::Refill(profile) => {
+                    Request::Refill(profile, over) => {
+                        drop(over);
                         let waiting = kept.lock().iter().filter(|spare: &&Spare| spare.profile == profile).count();
                         if waiting < spares_max
                             && let Ok(spare) = kit.start(profile)
@@ -89,9 +90,9 @@ impl Jailer {
         spare.map_or_else(|| self.take_new(profile), Ok)
     }
 
-    /// Makes one for whoever comes next. Asked for when a run is over: before, it would only be in its way.
-    pub(crate) fn refill(&self, profile: Profile) {
-        self.ask(Request::Refill(profile));
+    /// Makes one for whoever comes next, and clears up after a run. Asked for when it is over: before, it would only be in its way.
+    pub(crate) fn refill(&self, profile: Profile, over: Option<Leaf>) {
+        self.ask(Request::Refill(profile, over));
     }
 
     /// One that has not been waiting: for when there is no spare, or it turned out to be dead.

@@ -143,9 +143,9 @@ impl Sandbox {
             on_log,
         };
         let finished = pump::run(running, watch);
-        inner.jailer.refill(spec.profile);
-        let finished = finished?;
         let starved = leaf.as_ref().is_some_and(Leaf::ran_out_of_memory);
+        inner.jailer.refill(spec.profile, leaf);
+        let finished = finished?;
         conclude(finished, facts, starved, started, (spec.stage.files_max, spec.stage.bytes_max))
     }
 }

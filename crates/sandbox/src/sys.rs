@@ -96,6 +96,30 @@ pub(crate) fn fork() -> io::Result<Fork> {
     }
 }
 
+/// How much stack the child of `lend_memory` has: its deepest call is a Landlock rule being written.
+const LENT_STACK_BYTES: usize = 256 * 1024;
+
+/// Starts a child that runs `work` in this process's own memory and on a stack of its own, while this process stands still, until the
+/// child executes a program, or ends with the code that `work` returns. Nothing is copied, so nothing is thrown away at the exec.
+///
+/// Only for the jail, which has one thread. The child has descriptors and signals of its own; what it allocates is lost to us.
+pub(crate) fn lend_memory<F: FnMut() -> i32>(mut work: F) -> io::Result<rustix::process::Pid> {
+    extern "C" fn child<F: FnMut() -> i32>(work: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: the pointer is to the closure below, which the suspended parent keeps alive.
+        let work = unsafe { &mut *work.cast::<F>() };
+        work()
+    }
+    let mut stack = vec![0_u128; LENT_STACK_BYTES / size_of::<u128>()];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the stack is ours, aligned, and outlives the child's use of it, because this process is suspended until the child no
+    // longer shares its memory; the child never returns into our frames: what follows `work` is the end of the process.
+    let pid = unsafe { libc::clone(child::<F>, stack.as_mut_ptr_range().end.cast(), flags, (&raw mut work).cast()) };
+    if pid < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+}
+
 /// Becomes the program behind `fd`. Returns only when that failed.
 pub(crate) fn exec(fd: BorrowedFd<'_>, args: &[CString], environment: &[CString]) -> io::Error {
     let pointers = |texts: &[CString]| -> Vec<*const libc::c_char> {

@@ -2,10 +2,10 @@
 //!
 //! Inside its namespace nobody can signal it. When it ends, the kernel kills everyone else there.
 
-use super::{EXIT_FAILED, Failure, at, fail, identity, lock, mounts};
+use super::{EXIT_FAILED, Failure, at, identity, lock, mounts};
 use crate::error::Step;
 use crate::orders::{Packet, fd};
-use crate::sys::{self, Fork};
+use crate::sys;
 use crate::word;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus};
@@ -35,21 +35,19 @@ pub(super) fn run(control: &OwnedFd) -> Result<Infallible, Failure> {
     word::say_ready(control.as_fd(), mounted.stage.as_fd(), me.as_fd(), mounted.proc).map_err(at(Step::Init, "handing over the stage"))?;
     drop((me, mounted.stage));
 
-    match sys::fork().map_err(at(Step::Init, "forking"))? {
-        Fork::Child => {
-            drop(signals);
-            match lock::become_program(packet, program, mounted.proc) {
-                Ok(never) => match never {},
-                Err(failure) => fail(control, &failure),
-            }
+    // The child stands in our memory until it executes the program, and closes only its own descriptors.
+    let child = sys::lend_memory(|| match lock::become_program(&packet, &program, mounted.proc) {
+        Ok(never) => match never {},
+        Err(failure) => {
+            let _ = word::say_failed(control.as_fd(), failure.step, &failure.why);
+            EXIT_FAILED
         }
-        Fork::Parent(child) => {
-            drop((program, packet));
-            super::close_programs();
-            let _ = lock::forget_capabilities();
-            watch(child, control, &signals)
-        }
-    }
+    });
+    let child = child.map_err(at(Step::Init, "forking"))?;
+    drop((program, packet));
+    super::close_programs();
+    let _ = lock::forget_capabilities();
+    watch(child, control, &signals)
 }
 
 /// What came with the orders.

@@ -17,7 +17,7 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-pub(super) fn become_program(packet: Packet, program: OwnedFd, proc: bool) -> Result<Infallible, Failure> {
+pub(super) fn become_program(packet: &Packet, program: &OwnedFd, proc: bool) -> Result<Infallible, Failure> {
     let orders = &packet.orders;
     identity::die_with_parent(None)?;
     sys::default_signals();
@@ -33,7 +33,7 @@ pub(super) fn become_program(packet: Packet, program: OwnedFd, proc: bool) -> Re
     close(orders)?; // 10
     rustix::thread::set_no_new_privs(true).map_err(at(Step::NoNewPrivileges, "giving up new privileges"))?; // 11
     if let Some(abi) = orders.landlock_abi {
-        restrict(abi, orders, &program, proc)?; // 12
+        restrict(abi, orders, program, proc)?; // 12
     }
     for bytes in packet.blobs.iter().take(orders.filters.len()) {
         filter::install(bytes).map_err(at(Step::Seccomp, "installing a filter"))?; // 13
