@@ -146,6 +146,9 @@ pub const NOTIFICATION_TITLE_CHARS_MAX: usize = 200;
 pub const NOTIFICATION_BODY_CHARS_MAX: usize = 4_000;
 /// How long a stopping server waits for running invocations before it leaves them to the next start.
 pub const SHUTDOWN_SECONDS: u64 = 35;
+/// Days for which what undoes an effect is kept. It cannot be taken back for longer.
+pub const SNAPSHOT_DAYS: u64 = 180;
+pub const REVERSIBLE_SECONDS_MAX: u64 = SNAPSHOT_DAYS * 24 * 60 * 60;
 /// Days the token of a new session lives; after that a new session is needed.
 pub const AGENT_TOKEN_DAYS: u64 = 30;
 /// Longest an invocation can really be `running`, almost two hours; what has been for longer was left behind by a server that is gone,

@@ -1,8 +1,9 @@
 //! The sources and what they offer. The pipeline owns them: nobody else holds one.
 
+use countersign_core::action::{Effect, Reversibility};
 use countersign_core::limits::LIST_TIMEOUT_MS;
 use countersign_core::source::{self, Past, Shelf, Source};
-use countersign_core::{Action, ActionId, Digest, Invocation, OrgId};
+use countersign_core::{Action, ActionId, Digest, Invocation, OrgId, Tier};
 use jsonschema::{PatternOptions, Validator};
 use parking_lot::RwLock;
 use std::collections::{HashMap, HashSet};
@@ -138,6 +139,7 @@ impl Catalogue {
 
 impl Definition {
     fn new(action: Arc<Action>, others: &[Arc<Action>]) -> Result<Self, source::Error> {
+        check_promise(&action)?;
         let structural = policy::digest::structural(&action);
         let textual = policy::digest::textual(&action);
         let archive = [(structural, policy::digest::structural_body(&action)), (textual, policy::digest::textual_body(&action))];
@@ -146,6 +148,16 @@ impl Definition {
         let findings = policy::scan_definition(&action, others);
         Ok(Self { structural, textual, params, result, archive, findings, action })
     }
+}
+
+/// R2 is for what is checked and can be taken back: a write that is neither has no business there.
+fn check_promise(action: &Action) -> Result<(), source::Error> {
+    let writes = action.tier == Tier::R2 && action.effects.contains(&Effect::FilesystemWrite);
+    if writes && (action.reversibility != Reversibility::Reversible || action.checks.is_empty()) {
+        let message = format!("action `{}` writes at tier R2, and is not checked afterwards or cannot be taken back", action.id);
+        return Err(source::Error::Failed { code: "definition_invalid", message });
+    }
+    Ok(())
 }
 
 fn compile(action: &Action, schema: &serde_json::Value) -> Result<Validator, source::Error> {

@@ -21,8 +21,8 @@ use policy::digest::Bound;
 use receipt::body::{
     ApprovalBody, Cost, DefinitionDigests, EditBody, EgressBody, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification,
 };
-use reward::{Execution, Measured};
 pub use reward::RewardWeights;
+use reward::{Execution, Measured};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;

@@ -24,10 +24,13 @@ impl Pipeline {
         }
         let failed: Vec<Check> = done.invocation.aftermath.checks.iter().flatten().filter(|check| !check.ok).cloned().collect();
         // What is tried again begins where the first try began.
-        if is_reversible(&done) && !self.roll_back(&mut done).await? {
-            done.invocation.aftermath.rollback = Some(FAILED);
-            done.invocation.aftermath.repair = Some(NOT_TRIED);
-            return Ok(Verified::looked(done, Some(failure)));
+        if is_reversible(&done) {
+            let rollback = self.roll_back(&mut done).await?;
+            if !rollback.ok {
+                done.invocation.aftermath.rollback = Some(rollback);
+                done.invocation.aftermath.repair = Some(NOT_TRIED);
+                return Ok(Verified::looked(done, Some(failure)));
+            }
         }
         self.fault("remedy.rolled_back");
         if !self.try_again(&mut done, &failed).await? {
@@ -68,19 +71,17 @@ impl Pipeline {
             done.invocation.aftermath.rollback = Some(NOT_TRIED);
             return Ok(Verified::looked(done, Some(failure)));
         }
-        let is_restored = self.roll_back(&mut done).await?;
+        let rollback = self.roll_back(&mut done).await?;
         self.fault("remedy.taken_back");
-        if is_restored {
-            return Ok(reverted(done, failure));
-        }
-        done.invocation.aftermath.rollback = Some(FAILED);
+        done.invocation.aftermath.rollback = Some(rollback);
         Ok(Verified::looked(done, Some(failure)))
     }
 
-    /// Announces that the effect is taken back, and takes it back. Whether everything is seen to be as it was.
-    async fn roll_back(&self, done: &mut Done) -> Result<bool, Error> {
+    /// Announces that the effect is taken back, and takes it back. It is well when everything is seen to be as it was; and what could not
+    /// be announced was not tried.
+    async fn roll_back(&self, done: &mut Done) -> Result<Remedy, Error> {
         let Some(evidence) = done.invocation.evidence.clone() else {
-            return Ok(false);
+            return Ok(NOT_TRIED);
         };
         let mut next = done.invocation.clone();
         next.attempts += 1;
@@ -88,7 +89,7 @@ impl Pipeline {
         let intent = self.intent(&done.announcement(), &next)?;
         // Undoing what should not be there needs nobody's leave, and no change of a rule forbids it.
         if !self.announce_again(&next, intent, None).await? {
-            return Ok(false);
+            return Ok(NOT_TRIED);
         }
         done.invocation = next;
         self.fault("remedy.rollback_intended");
@@ -96,7 +97,7 @@ impl Pipeline {
         if let Err(error) = &restored {
             tracing::error!(invocation = %done.invocation.id, %error, "an effect that failed its checks could not be taken back");
         }
-        Ok(restored.is_ok())
+        Ok(if restored.is_ok() { DONE } else { FAILED })
     }
 
     /// The same call once more. Whether it was tried.

@@ -32,6 +32,8 @@ pub struct Parts {
     pub metrics: Option<PrometheusHandle>,
     /// What can be installed; absent where there is none.
     pub packages: Option<Arc<Packages>>,
+    /// Where what undoes effects is kept; absent where nothing works on files.
+    pub place: Option<Arc<Place>>,
 }
 
 /// The parts, shared by every request.
@@ -120,7 +122,7 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     );
     // The redaction rules compile at first use: here, not in the first caller's time.
     let _warm = policy::redact_text("warming the redaction rules up");
-    Ok((Parts { store, pipeline, random, clock, metrics, packages: Some(packages) }, first))
+    Ok((Parts { store, pipeline, random, clock, metrics, packages: Some(packages), place: Some(place) }, first))
 }
 
 /// A build for development stops dead at the point that `FAULT_POINT` names, so that a test sees what is found afterwards.

@@ -1,11 +1,13 @@
 //! What goes on in the background: sweeping what ran out, signing checkpoints, measuring the queue.
 
 use crate::Parts;
-use countersign_core::Status;
 use countersign_core::breaker::BreakerState;
-use countersign_core::limits::{CHECKPOINT_SECONDS, SWEEP_SECONDS};
+use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_DAYS, SWEEP_SECONDS};
+use countersign_core::{Clock, Status};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::Pipeline;
+use sources::workspace::Place;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Store;
 use tokio_util::sync::CancellationToken;
@@ -13,12 +15,18 @@ use tokio_util::sync::CancellationToken;
 /// Keys live for a day: nobody notices if one lives a minute longer.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+
 /// Starts the loops; the returned future ends when they have stopped.
 pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
     let sweeping = tokio::spawn(sweep(parts.pipeline.clone(), parts.store.clone(), parts.metrics.clone(), stop.clone()));
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
+    let forgetting = parts.place.clone().map(|place| tokio::spawn(forget(place, parts.clock.clone(), stop.clone())));
     async move {
         let _ended = tokio::join!(sweeping, signing);
+        if let Some(forgetting) = forgetting {
+            let _ended = forgetting.await;
+        }
     }
 }
 
@@ -55,6 +63,22 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
         metrics::gauge!("countersign_pending").set(pending as f64);
         metrics::gauge!("countersign_in_doubt").set(in_doubt as f64);
         metrics::gauge!("countersign_breakers_open").set(open as f64);
+    }
+}
+
+/// At the start and then daily: what can no longer be taken back needs nothing kept for it.
+async fn forget(place: Arc<Place>, clock: Arc<dyn Clock>, stop: CancellationToken) {
+    loop {
+        // A day more than promised: what is taken back at the last moment still finds all it needs.
+        let (place, then) = (Arc::clone(&place), clock.now().minus_seconds((SNAPSHOT_DAYS + 1) * DAY_SECONDS));
+        match tokio::task::spawn_blocking(move || place.forget_before(then)).await {
+            Ok(Ok(0)) | Err(_) => {}
+            Ok(Ok(forgotten)) => tracing::info!(forgotten, "snapshots of effects that can no longer be taken back were removed"),
+            Ok(Err(error)) => tracing::warn!(%error, "old snapshots could not be removed; they are tried again"),
+        }
+        if !waited(Duration::from_secs(DAY_SECONDS), &stop).await {
+            return;
+        }
     }
 }
 

@@ -134,7 +134,7 @@ async fn the_actions_and_their_tiers_are_these() {
         ("files.delete", Tier::R3, Reversible, NotRepeatable, Supported),
         ("http.get", Tier::R1, NoEffect, Repeatable, Unsupported),
         ("http.request", Tier::R3, NotReversible, NotRepeatable, Unsupported),
-        ("notify.send", Tier::R2, NotReversible, NotRepeatable, Unsupported),
+        ("notify.send", Tier::R3, NotReversible, NotRepeatable, Unsupported),
     ];
     assert_eq!(table, expected.map(|(id, tier, undo, again, preview)| (id.to_owned(), tier, undo, again, preview)));
 }

@@ -172,6 +172,21 @@ async fn a_change_is_whole_or_not_at_all_and_what_a_crash_left_half_is_finished(
 }
 
 #[tokio::test]
+async fn how_good_an_answer_is_its_script_may_say_whether_it_reads_or_writes() {
+    for (tier, said, thousandths) in [("R1", json!(0.25), 250), ("R1", json!(1), 1_000), ("R2", json!(0.8), 800)] {
+        let bench = bench(tier);
+        bench.will_leave(&[], json!({ "output": {}, "quality": said }));
+        let mut context = bench.context().await;
+        context.prepared = match tier {
+            "R2" => bench.source().prepare(&context, &act(), &json!({})).await.unwrap(),
+            _ => None,
+        };
+        let output = bench.source().call(&context, &act(), &json!({})).await.unwrap();
+        assert_eq!(output.quality_thousandths, thousandths, "{tier} {said}");
+    }
+}
+
+#[tokio::test]
 async fn what_lies_outside_or_is_not_allowed_is_refused_before_anything_is_kept() {
     let bench = bench("R2");
     let source = bench.source();
@@ -183,6 +198,9 @@ async fn what_lies_outside_or_is_not_allowed_is_refused_before_anything_is_kept(
         (&[], json!(["nothing"]), "file_not_found"),
         (&[("x", "x")], json!(["x"]), "package_stage_refused"),
         (&[], json!("x"), "package_bad_output"),
+        (&[], json!({ "output": 1, "quality": 1.01 }), "package_bad_output"),
+        (&[], json!({ "output": 1, "quality": -0.1 }), "package_bad_output"),
+        (&[], json!({ "output": 1, "quality": "good" }), "package_bad_output"),
     ] {
         bench.will_leave(staged, json!({ "output": {}, "deletes": deletes }));
         let scope = Scope { forbidden_files: vec!["secret".to_owned()], ..Scope::default() };

@@ -19,8 +19,8 @@ pub(crate) mod workers;
 
 pub use id::ID_FILE;
 
-use countersign_core::Random;
 use countersign_core::source::Error;
+use countersign_core::{Random, Timestamp};
 use id::WorkspaceId;
 use root::Workspace;
 use snapshot::Snapshots;
@@ -51,6 +51,11 @@ impl Place {
         let workspace = Workspace::open(root)?;
         let id = WorkspaceId::find_or_make(workspace.root(), root, random)?;
         Ok(Self { workspace, snapshots: Snapshots::open(snapshots)?, id, folder })
+    }
+
+    /// Removes what undoes effects of before `then`, and answers how much there was of it.
+    pub fn forget_before(&self, then: Timestamp) -> std::io::Result<usize> {
+        Ok(self.snapshots.forget_before(then)?)
     }
 
     /// Whether this is the workspace a change was made in. What was kept before workspaces had ids was kept by the only one there was.

@@ -1,4 +1,4 @@
-//! What waits for a person, the nearest deadline first.
+//! What waits for a person: what nobody knows the end of, then what is to be approved, the nearest deadline first.
 
 use super::kill_switch;
 use super::people::People;
@@ -6,7 +6,6 @@ use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
 use crate::style::Tone;
-use api::identity::StatusResponse;
 use api::invocation::InvocationView;
 use clap::Args;
 use serde_json::{Value, json};
@@ -32,6 +31,8 @@ const COLUMNS: &[Column] = &[
     Column::Extra("WHO"),
     Column::Whole("EXPIRES"),
 ];
+/// May or may not have happened: somebody has to find out.
+const IN_DOUBT: &str = "in_doubt";
 /// Under a minute is soon.
 const SOON_MS: u64 = 60_000;
 
@@ -43,6 +44,10 @@ impl Inbox {
         // What has no deadline, because its clock stands still, comes last.
         let order = |one: &InvocationView| (one.expires_at.is_none(), one.expires_at.clone(), one.id.clone());
         waiting.sort_by_cached_key(|(invocation, _)| order(invocation));
+        let doubted = client.pages::<InvocationView>(&["invocations"], &[("status", IN_DOUBT)]).all().await?;
+        let settle =
+            doubted.first().map(|(first, _)| format!("countersign invocation settle {} --as succeeded|failed|retry --reason …", first.id));
+        waiting.splice(0..0, doubted);
         let people = People::load(client, terminal).await;
         let mut table = Table::new(COLUMNS, "nothing waits for you");
         for (invocation, _) in &waiting {
@@ -60,8 +65,10 @@ impl Inbox {
         if let Some((first, _)) = waiting.first() {
             terminal.next(format!("countersign show {}", first.id));
         }
+        if let Some(settle) = settle {
+            terminal.next(settle);
+        }
         stopped(client, terminal).await;
-        in_doubt(client, terminal).await;
         Ok(Exit::Ok)
     }
 }
@@ -76,19 +83,10 @@ async fn stopped(client: &Client, terminal: &mut Terminal) {
     }
 }
 
-/// What nobody waits for but somebody must look at. Not knowing is no reason to fail.
-async fn in_doubt(client: &Client, terminal: &mut Terminal) {
-    if terminal.is_document() {
-        return;
-    }
-    let count = client.get::<StatusResponse>(&["status"], &[]).await.map(|answer| answer.read.in_doubt).unwrap_or_default();
-    if count > 0 {
-        terminal.note(Tone::Danger.paint(format!("? in doubt: {count}, which may or may not have happened")));
-        terminal.next("countersign invocation list --status in_doubt");
-    }
-}
-
 fn deadline(invocation: &InvocationView, terminal: &Terminal) -> Cell {
+    if invocation.status == IN_DOUBT {
+        return Cell::shown("? in doubt", IN_DOUBT).toned(Tone::Danger);
+    }
     let Some(at) = &invocation.expires_at else {
         return if invocation.clock_stopped { Cell::shown("■ stopped", "stopped").toned(Tone::Danger) } else { Cell::missing() };
     };

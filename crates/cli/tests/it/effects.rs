@@ -107,9 +107,11 @@ fn what_is_in_doubt_is_settled_by_a_person() {
     for (how, ends) in [("succeeded", "succeeded"), ("failed", "failed")] {
         let doubted = owner.run(&["action", "invoke", "http.request", "method=POST", &format!("url={upstream}"), "body=x", "--json"]);
         assert_eq!(doubted.error()["code"], "in_doubt");
-        let told = owner.run(&["inbox"]).ok().stderr;
-        assert!(told.contains("in doubt: 1"), "{told}");
         let id = owner.run(&["invocation", "list", "--status", "in_doubt", "-o", "name"]).ok().stdout.trim().to_owned();
+        assert_eq!(owner.run(&["inbox", "--json"]).ok().json()["items"][0]["id"], json!(id));
+        let inbox = owner.run(&["inbox", "-o", "table"]).ok();
+        assert!(inbox.stdout.contains(&id) && inbox.stdout.contains("in doubt"), "{inbox:?}");
+        assert!(inbox.stderr.contains(&format!("countersign invocation settle {id}")), "{inbox:?}");
         assert!(owner.run(&["show", &id]).ok().stderr.contains("countersign invocation settle"), "what to do next is said");
         let asked = owner.run(&["invocation", "settle", &id, "--as", how, "--reason", "I looked"]).exits(2);
         assert!(asked.stderr.contains("record that `http.request`"), "{}", asked.stderr);

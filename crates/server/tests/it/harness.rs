@@ -245,8 +245,15 @@ impl TestServer {
                 ..Settings::default()
             },
         );
-        let app =
-            App::new(Parts { store: store.clone(), pipeline: pipeline.clone(), random, clock: shared, metrics: metrics(), packages: None });
+        let app = App::new(Parts {
+            store: store.clone(),
+            pipeline: pipeline.clone(),
+            random,
+            clock: shared,
+            metrics: metrics(),
+            packages: None,
+            place: None,
+        });
         let listener = server::http::listen("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", server::http::address_of(&listener, ""));
         let (stop, stopped) = oneshot::channel();

@@ -4,6 +4,7 @@ use super::*;
 use crate::builtin::tests::{call, preview};
 use crate::workspace::id::ID_FILE;
 use crate::workspace::path::tests::{NOT_ALLOWED, OUTSIDE};
+use countersign_core::Timestamp;
 use countersign_core::effect::Scope;
 use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_READ_BYTES_MAX, FILE_SNAPSHOT_BYTES_MAX, FILE_WRITE_BYTES_MAX};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
@@ -14,6 +15,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use testkit::SeededRandom;
 
 /// A workspace beside a folder that must never be touched.
@@ -318,6 +320,28 @@ async fn what_a_write_replaces_is_kept_under_its_digest() {
     assert_eq!(metadata.mode() & 0o7777, 0o755, "permissions are kept, set-id bits are not");
     assert_eq!(fs::metadata(scratch.snapshots().join(&previous)).unwrap().mode() & 0o777, 0o600);
     assert_eq!(scratch.content("run.sh"), "new");
+}
+
+#[tokio::test]
+async fn what_was_kept_long_ago_is_forgotten_and_nothing_else() {
+    let scratch = Scratch::new();
+    for text in ["old", "new", "newest"] {
+        call(&scratch.files, "files.write_text", json!({ "path": "x", "text": text })).await.unwrap();
+    }
+    let snapshot = |text| scratch.snapshots().join(sha256(text));
+    scratch.put("../snapshots/README", "not one of ours");
+    let then = Timestamp::from_micros(1_000_000 * 1_000_000);
+    for (path, seconds) in [(snapshot("old"), 999_999), (snapshot("new"), 1_000_000), (scratch.snapshots().join("README"), 1)] {
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    }
+    assert_eq!(scratch.files.place.forget_before(then).unwrap(), 1);
+    assert_eq!((snapshot("old").exists(), snapshot("new").exists()), (false, true));
+    assert!(scratch.snapshots().join("README").exists());
+    // Kept anew, it is young again.
+    scratch.put("x", "new");
+    call(&scratch.files, "files.write_text", json!({ "path": "x", "text": "other" })).await.unwrap();
+    assert_eq!(scratch.files.place.forget_before(then.plus_seconds(60)).unwrap(), 0);
 }
 
 #[tokio::test]

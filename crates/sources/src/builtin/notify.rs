@@ -108,7 +108,8 @@ fn definition() -> Result<Action, crate::Error> {
         version: VERSION.to_owned(),
         title: "Notify people".to_owned(),
         description: "Shows a message to the people of the org. An invocation notifies once, however often it is tried.".to_owned(),
-        tier: Tier::R2,
+        // What was read cannot be unread.
+        tier: Tier::R3,
         params_schema: object_schema(
             json!({
                 "title": text_schema(NOTIFICATION_TITLE_CHARS_MAX, "One line."),
@@ -121,7 +122,6 @@ fn definition() -> Result<Action, crate::Error> {
         effects: vec![Effect::DeviceNotification],
         timeout_ms: 5_000,
         idempotency_key_fields: Vec::new(),
-        // What was read cannot be unread.
         reversibility: Reversibility::NotReversible,
         reversible_seconds: None,
         checks: Vec::new(),

@@ -123,7 +123,7 @@ fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> 
             (false, true) => Reversibility::Reversible,
             (false, false) => Reversibility::NoEffect,
         },
-        reversible_seconds: manifest.reversible_seconds,
+        reversible_seconds: (writes && !acts_elsewhere).then(|| manifest.reversible_seconds()),
         checks: checked,
         repeatability: if manifest.repeatable { Repeatability::Repeatable } else { Repeatability::NotRepeatable },
         // Its code runs in a dry run too, and that of R3 and R4 runs for nobody but the person who said so. Nor do the params of a

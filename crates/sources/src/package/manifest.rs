@@ -5,7 +5,9 @@ use super::run::Script;
 use crate::web::HostRule;
 use countersign_core::Tier;
 use countersign_core::action::Profile;
-use countersign_core::limits::{CALL_TIMEOUT_MS, PACKAGE_HOSTS_MAX, PACKAGE_MEMORY_MB_DEFAULT, PACKAGE_MEMORY_MB_MAX};
+use countersign_core::limits::{
+    CALL_TIMEOUT_MS, PACKAGE_HOSTS_MAX, PACKAGE_MEMORY_MB_DEFAULT, PACKAGE_MEMORY_MB_MAX, REVERSIBLE_SECONDS_MAX,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -39,7 +41,7 @@ pub(super) struct Manifest {
     pub(super) idempotency_key_fields: Vec<String>,
     #[serde(default)]
     pub(super) repeatable: bool,
-    pub(super) reversible_seconds: Option<u64>,
+    reversible_seconds: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -175,6 +177,11 @@ impl Manifest {
 
     pub(super) fn timeout_ms(&self) -> u64 {
         self.timeout_ms.unwrap_or(CALL_TIMEOUT_MS)
+    }
+
+    /// No longer than what undoes it is kept.
+    pub(super) fn reversible_seconds(&self) -> u64 {
+        self.reversible_seconds.unwrap_or(REVERSIBLE_SECONDS_MAX).min(REVERSIBLE_SECONDS_MAX)
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {

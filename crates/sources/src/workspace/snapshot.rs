@@ -6,10 +6,12 @@ use super::regular::Regular;
 use super::root::{open_beneath, open_folder, remove_leftovers, sync_folder};
 use super::staged::Staged;
 use crate::words::{failed, shown};
-use countersign_core::Digest;
 use countersign_core::limits::FILE_SNAPSHOT_BYTES_MAX;
 use countersign_core::source::Error;
-use rustix::fs::{Mode, OFlags};
+use countersign_core::{Digest, Timestamp};
+use parking_lot::Mutex;
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -21,13 +23,15 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Snapshots {
     folder: OwnedFd,
+    /// Held while one is entered or removed: what is kept anew is not removed for its age.
+    entering: Mutex<()>,
 }
 
 impl Snapshots {
     pub(crate) fn open(path: &Path) -> Result<Self, crate::Error> {
         let folder = open_folder(path)?;
         remove_leftovers(&folder);
-        Ok(Self { folder })
+        Ok(Self { folder, entering: Mutex::new(()) })
     }
 
     /// Keeps what `file` holds, on disk when this returns. The content must still be the one with this digest.
@@ -42,6 +46,7 @@ impl Snapshots {
             return Err(content_changed(path.as_str()));
         }
         staged.sync()?;
+        let _entering = self.entering.lock();
         staged.replace(&digest.to_string()).map_err(|errno| unchanged(errno, path.as_str()))?;
         sync_folder(&self.folder).map_err(|errno| unchanged(errno, path.as_str()))
     }
@@ -52,6 +57,7 @@ impl Snapshots {
         let mut staged = Staged::create(&self.folder, temporary, Mode::RUSR | Mode::WUSR, path)?;
         staged.write(bytes)?;
         staged.sync()?;
+        let _entering = self.entering.lock();
         staged.replace(&digest.to_string()).map_err(|errno| unchanged(errno, path.as_str()))?;
         sync_folder(&self.folder).map_err(|errno| unchanged(errno, path.as_str()))?;
         Ok(digest)
@@ -60,10 +66,37 @@ impl Snapshots {
     /// The same for what is kept again and again: where it is there already, whole, nothing is written.
     pub(crate) fn keep_once(&self, bytes: &[u8], path: &WorkspacePath, temporary: &str) -> Result<Digest, Error> {
         let digest = Digest::new(Sha256::digest(bytes).into());
-        match self.copy(digest, path, |_| Ok(())) {
-            Ok(()) => Ok(digest),
-            Err(_) => self.keep_bytes(bytes, path, temporary),
+        let is_there = {
+            let _entering = self.entering.lock();
+            self.copy(digest, path, |_| Ok(())).is_ok() && self.make_young(digest).is_ok()
+        };
+        if is_there { Ok(digest) } else { self.keep_bytes(bytes, path, temporary) }
+    }
+
+    /// As if it were kept now.
+    fn make_young(&self, digest: Digest) -> Result<(), Errno> {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let times = Timestamps { last_access: now, last_modification: now };
+        rustix::fs::utimensat(&self.folder, digest.to_string(), &times, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Removes what was kept before `then`, and answers how many they were.
+    pub(crate) fn forget_before(&self, then: Timestamp) -> Result<usize, Errno> {
+        let mut forgotten = 0;
+        for entry in Dir::read_from(&self.folder)? {
+            let entry = entry?;
+            let is_snapshot = entry.file_name().to_str().is_ok_and(|name| Digest::parse(name).is_some());
+            if !is_snapshot {
+                continue;
+            }
+            let _entering = self.entering.lock();
+            let found = rustix::fs::statat(&self.folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+            if found.st_mtime < then.as_micros() / 1_000_000 {
+                rustix::fs::unlinkat(&self.folder, entry.file_name(), AtFlags::empty())?;
+                forgotten += 1;
+            }
         }
+        Ok(forgotten)
     }
 
     /// Hands out what was kept of `path` under this digest; it must still have it.

@@ -302,13 +302,22 @@ fn remedy(remedy: RemedyView, well: &str, ill: &str) -> String {
 fn reversible(word: &str, seconds: Option<u64>) -> String {
     match word {
         "no_effect" => "there is nothing to take back".to_owned(),
-        "reversible" if seconds.is_some() => {
-            format!("yes, for {} s after it: what was there before is kept", seconds.unwrap_or_default())
-        }
-        "reversible" => "yes: what was there before is kept".to_owned(),
+        "reversible" => match seconds {
+            Some(seconds) => format!("yes, for {} after it: what was there before is kept", span(seconds)),
+            None => "yes: what was there before is kept".to_owned(),
+        },
         "not_reversible" => Tone::Danger.paint("no: it leaves our reach"),
         other => clean::line(other),
     }
+}
+
+/// In the largest unit it is whole in.
+fn span(seconds: u64) -> String {
+    let units = [(24 * 60 * 60, "day"), (60 * 60, "hour"), (60, "minute"), (1, "second")];
+    let (length, unit) =
+        units.into_iter().find(|(length, _)| seconds >= *length && seconds.is_multiple_of(*length)).unwrap_or((1, "second"));
+    let count = seconds / length;
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
 fn fact(label: &str, text: &str, columns: Option<u16>) -> String {

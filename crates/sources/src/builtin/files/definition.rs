@@ -2,7 +2,9 @@
 
 use crate::builtin::{VERSION, action_id, object_schema};
 use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
-use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_PATH_BYTES_MAX, FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX};
+use countersign_core::limits::{
+    FILE_LIST_ENTRIES_MAX, FILE_PATH_BYTES_MAX, FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX, REVERSIBLE_SECONDS_MAX,
+};
 use countersign_core::{Action, Tier};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -123,7 +125,7 @@ fn write_text() -> Result<Action, crate::Error> {
         timeout_ms: TIMEOUT_MS,
         idempotency_key_fields: vec!["path".to_owned(), "sha256(text)".to_owned()],
         reversibility: Reversibility::Reversible,
-        reversible_seconds: None,
+        reversible_seconds: Some(REVERSIBLE_SECONDS_MAX),
         checks: vec![super::evidence::READ_BACK.to_owned()],
         repeatability: Repeatability::Repeatable,
         preview: Preview::Supported,
@@ -153,7 +155,7 @@ fn delete() -> Result<Action, crate::Error> {
         timeout_ms: TIMEOUT_MS,
         idempotency_key_fields: Vec::new(),
         reversibility: Reversibility::Reversible,
-        reversible_seconds: None,
+        reversible_seconds: Some(REVERSIBLE_SECONDS_MAX),
         checks: vec![super::evidence::READ_BACK.to_owned()],
         // The second time there is nothing to delete, and it fails.
         repeatability: Repeatability::NotRepeatable,
