@@ -303,8 +303,8 @@ pub struct Invocation {
     /// Commands the caller wants run after the effect, each of which must succeed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
-    /// What running it costs, while it runs.
-    #[serde(skip)]
+    /// What running its code has cost, and under what isolation; what is in doubt is recorded long after it ran.
+    #[serde(default, skip_serializing_if = "Meter::is_unused")]
     pub meter: Meter,
     pub failure: Option<Failure>,
     pub denied_by: Option<DeniedBy>,

@@ -5,6 +5,7 @@ use crate::Future;
 use crate::action::Profile;
 use crate::effect::Progress;
 use crate::egress::{Egress, Traffic};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -99,10 +100,11 @@ pub struct StagedFile {
 }
 
 /// What running code has cost so far, and under what isolation: told by who runs it, read by who records it. Clones are one meter.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Metered", into = "Metered")]
 pub struct Meter(Arc<Mutex<Metered>>);
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Metered {
     cpu_ms: Option<u64>,
     facts: Option<Value>,
@@ -110,7 +112,24 @@ struct Metered {
     traffic: BTreeMap<String, (u64, u64)>,
 }
 
+impl From<Metered> for Meter {
+    fn from(metered: Metered) -> Self {
+        Self(Arc::new(Mutex::new(metered)))
+    }
+}
+
+impl From<Meter> for Metered {
+    fn from(Meter(metered): Meter) -> Self {
+        metered.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 impl Meter {
+    /// Whether nothing ran outside the server.
+    pub fn is_unused(&self) -> bool {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) == Metered::default()
+    }
+
     pub fn add(&self, confined: &Confined) {
         let mut metered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         metered.cpu_ms = Some(metered.cpu_ms.unwrap_or(0).saturating_add(confined.cpu_ms));
@@ -149,10 +168,9 @@ impl Meter {
     }
 }
 
-/// It is no part of what is stored: two rows that differ in nothing else are alike.
 impl PartialEq for Meter {
-    fn eq(&self, _: &Self) -> bool {
-        true
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || Metered::from(self.clone()) == Metered::from(other.clone())
     }
 }
 

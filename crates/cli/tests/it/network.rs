@@ -46,10 +46,14 @@ pub(crate) fn write_asking(folder: &Path, action: &str, tier: &str, script: &str
 
 /// What the newest receipt says of the network.
 pub(crate) fn egress_of(owner: &User) -> Vec<Value> {
+    newest_body(owner)["sandbox"]["egress"].as_array().cloned().unwrap_or_default()
+}
+
+/// What the newest receipt says.
+fn newest_body(owner: &User) -> Value {
     let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
     let id = listed["items"][0]["receipt"]["id"].as_str().unwrap_or_else(|| panic!("{listed:#}")).to_owned();
-    let shown = owner.run(&["receipt", "show", &id, "--json"]).ok().json();
-    shown["payload"]["body"]["sandbox"]["egress"].as_array().cloned().unwrap_or_default()
+    owner.run(&["receipt", "show", &id, "--json"]).ok().json()["payload"]["body"].clone()
 }
 
 fn newest(owner: &User) -> Value {
@@ -285,6 +289,13 @@ fn a_script_that_fails_after_it_changed_something_leaves_doubt_and_one_that_did_
             let message = ended["error"]["message"].as_str().unwrap_or_default();
             assert_eq!(message.contains("may have happened"), status == "in_doubt", "{how} {action} {sends}: {message}");
             assert!(status != "in_doubt" || !message.contains("nothing was changed"), "{message}");
+            if status == "in_doubt" && how == "dies" {
+                // Whoever settles it later did not run it; its receipt says under what it ran, and whom it asked, all the same.
+                let id = ended["id"].as_str().unwrap();
+                owner.run(&["invocation", "settle", id, "--as", "succeeded", "--reason", "it is there", "--yes"]).ok();
+                assert_eq!(egress_of(&owner), [json!({ "host": outside.url(""), "made": 1, "refused": 0 })]);
+                assert!(newest_body(&owner)["sandbox"]["seccomp_sha256"].is_string());
+            }
             // So much that fails in a row is left alone; each of these is to be tried.
             owner.run(&["breaker", "close", action, "--yes"]);
         }
