@@ -156,7 +156,7 @@ impl PartialEq for Meter {
     }
 }
 
-/// Why nothing ran.
+/// Why there is nothing to say about a run. Whether anything ran is what tells them apart.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The host cannot confine as the profile demands. Nothing weaker is taken instead.
@@ -167,4 +167,8 @@ pub enum Error {
     Refused { message: String },
     #[error("{message}; nothing ran, retrying is safe")]
     Busy { message: String },
+    /// It may have begun, and how it went is not known. It was ended, its stage was thrown away, and its way out is shut; what it sent
+    /// before is known to whoever let it out.
+    #[error("{message}; it may have run")]
+    Lost { message: String },
 }

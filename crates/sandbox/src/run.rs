@@ -131,7 +131,10 @@ impl Sandbox {
         spec.egress = None;
         let out_of_memory = match leaf.as_ref().map(Leaf::out_of_memory_events).transpose() {
             Ok(events) => events.flatten(),
-            Err(error) => return Err(running.abandon(Error::host("watch the cgroup", error))),
+            Err(error) => {
+                let error = Error::Host { what: "watch the cgroup", why: error.to_string(), started: true };
+                return Err(running.abandon(error));
+            }
         };
         let watch = pump::Watch {
             limits: spec.limits,

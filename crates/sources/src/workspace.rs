@@ -18,6 +18,7 @@ pub(crate) mod visit;
 pub(crate) mod workers;
 
 pub use id::ID_FILE;
+pub use root::{Spelling, spelling_of};
 
 use countersign_core::Random;
 use countersign_core::source::Error;

@@ -22,6 +22,7 @@ mod outside;
 mod package_checks;
 mod package_crash;
 mod package_escapes;
+mod package_faults;
 mod package_programs;
 mod package_users;
 mod package_versions;

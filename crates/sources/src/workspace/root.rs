@@ -252,6 +252,15 @@ fn probe_spelling(root: &OwnedFd) -> Spelling {
     if still_there && !other_spelling_found { Spelling::CaseSensitive } else { Spelling::CaseInsensitive }
 }
 
+/// The same of a workspace that is there already, without writing to it: its id is asked for under another spelling. `None` where no
+/// server has worked in this folder yet.
+pub fn spelling_of(folder: &Path) -> Option<Spelling> {
+    let root = open_folder(folder).ok()?;
+    let find = |name: &str| rustix::fs::statat(&root, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| (stat.st_dev, stat.st_ino));
+    let own = find(ID_FILE).ok()?;
+    Some(if find(&ID_FILE.to_uppercase()) == Ok(own) { Spelling::CaseInsensitive } else { Spelling::CaseSensitive })
+}
+
 pub(crate) fn folder_error(path: &Path, error: &std::io::Error) -> SetupError {
     SetupError::Folder { path: path.display().to_string(), message: error.to_string() }
 }
