@@ -39,6 +39,8 @@ pub struct Confinement {
     pub env: Vec<(String, String)>,
     /// Paths of the host, and where the program sees them, read-only.
     pub read_only: Vec<(PathBuf, PathBuf)>,
+    /// Folders of the host of which it sees a part, read-only.
+    pub views: Vec<View>,
     /// Files the program finds, read-only, by their absolute path in the jail.
     pub inputs: Vec<Input>,
     pub stdin: Vec<u8>,
@@ -53,6 +55,15 @@ pub struct Confinement {
     pub progress: Option<Progress>,
     /// Whom it may ask over the network. `None`: it has no way out at all.
     pub egress: Option<Arc<dyn Egress>>,
+}
+
+/// A part of a folder of the host: these entries, by their paths in it, and nothing beside them or added to them while it runs. None of
+/// them lies in another. What is not there is not shown, and neither is what another mount holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    pub host: PathBuf,
+    pub jail: PathBuf,
+    pub only: Vec<String>,
 }
 
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Runs a jail on behalf of a test: as root, or as the ordinary user it becomes first. One JSON job in, one JSON report out.
 
-use sandbox::{Bind, Cancel, Input, Limits, Options, Probes, Profile, Program, Sandbox, Spec, StageSpec};
+use sandbox::{Bind, Cancel, Input, Limits, Options, Probes, Profile, Program, Sandbox, Spec, StageSpec, View};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::Read;
@@ -20,6 +20,9 @@ struct Job {
     env: Vec<(String, String)>,
     #[serde(default)]
     read_only: Vec<(PathBuf, PathBuf)>,
+    /// A folder, where it is seen, and what of it.
+    #[serde(default)]
+    views: Vec<(PathBuf, PathBuf, Vec<String>)>,
     #[serde(default)]
     inputs: Vec<(PathBuf, String)>,
     #[serde(default)]
@@ -86,6 +89,8 @@ fn spec(job: &Job) -> Result<Spec, String> {
     spec.args = job.args.iter().map(|arg| arg.replace("{server}", &std::process::id().to_string())).collect();
     spec.env.clone_from(&job.env);
     spec.read_only = job.read_only.iter().map(|(host, jail)| Bind { host: host.clone(), jail: jail.clone() }).collect();
+    let view = |(host, jail, only): &(PathBuf, PathBuf, Vec<String>)| View { host: host.clone(), jail: jail.clone(), only: only.clone() };
+    spec.views = job.views.iter().map(view).collect();
     spec.inputs = job.inputs.iter().map(|(path, text)| Input { path: path.clone(), bytes: text.clone().into_bytes() }).collect();
     spec.stdin = job.stdin.clone().into_bytes();
     let (limits, stage) = (Limits::default(), StageSpec::default());

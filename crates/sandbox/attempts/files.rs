@@ -36,6 +36,7 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("fs_write_own_package", write_own_package),
     ("fs_overlay_whiteout", overlay_whiteout),
     ("fs_kept", kept),
+    ("fs_seen", seen),
 ];
 
 pub(crate) fn text(path: &str) -> CString {
@@ -268,4 +269,34 @@ fn kept(place: &Place) {
     let _ = std::io::Read::read_to_string(&mut std::io::stdin(), &mut all);
     say(&format!("stdin={all}"));
     let _ = writeln!(std::io::stderr(), "first line\nsecond \u{1b}[31mline");
+}
+
+/// Everything below the folder it is shown, with what it can read of it; once more when somebody has changed something there.
+fn seen(_: &Place) {
+    say(&format!("before={}", everything_shown()));
+    if std::env::var_os("AGAIN").is_some() {
+        let _ = writeln!(std::io::stderr(), "looked");
+        while fs::metadata("/shown/free/go").is_err() {
+            std::thread::yield_now();
+        }
+        say(&format!("after={}", everything_shown()));
+    }
+}
+
+fn everything_shown() -> String {
+    let mut ahead = vec![std::path::PathBuf::from("/shown")];
+    let mut found = vec![];
+    while let Some(folder) = ahead.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                ahead.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path);
+            found.push(format!("{}:{}", path.display(), text.as_deref().unwrap_or("-")));
+        }
+    }
+    found.sort();
+    found.join(" ").replace("/shown/", "")
 }

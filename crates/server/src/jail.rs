@@ -8,7 +8,7 @@ use countersign_core::jail::{Confined, Confinement, Ended, Error, Jail, StagedFi
 use countersign_core::limits::PACKAGE_RESULT_BYTES_MAX;
 use sandbox::egress::{self, Proxy};
 use sandbox::stage::Kind;
-use sandbox::{Bind, Input, Limits, OnLog, Options, Outcome, Probes, Program, Sandbox, Spec, StageSpec};
+use sandbox::{Bind, Input, Limits, OnLog, Options, Outcome, Probes, Program, Sandbox, Spec, StageSpec, View};
 use std::future::Future;
 use std::io;
 use std::path::Path;
@@ -112,6 +112,7 @@ fn spec(what: Confinement) -> Result<Spec, Error> {
         args: what.args,
         env: what.env,
         read_only: what.read_only.into_iter().map(|(host, jail)| Bind { host, jail }).collect(),
+        views: what.views.into_iter().map(|view| View { host: view.host, jail: view.jail, only: view.only }).collect(),
         inputs: what.inputs.into_iter().map(|input| Input { path: input.path, bytes: input.bytes.to_vec() }).collect(),
         stage: StageSpec { bytes_max: what.stage_bytes_max, files_max: what.stage_files_max, initial: Vec::new() },
         stdin: what.stdin,

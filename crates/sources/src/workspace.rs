@@ -14,6 +14,7 @@ pub(crate) mod root;
 pub(crate) mod scope;
 pub(crate) mod snapshot;
 pub(crate) mod staged;
+pub(crate) mod view;
 pub(crate) mod visit;
 pub(crate) mod workers;
 

@@ -26,6 +26,7 @@ mod package_faults;
 mod package_programs;
 mod package_users;
 mod package_versions;
+mod package_views;
 mod packages;
 mod permission;
 mod policies;

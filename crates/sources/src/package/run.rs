@@ -6,6 +6,7 @@ use super::loaded::LoadedAction;
 use super::manifest::Filesystem;
 use crate::program::{Program, Programs, libraries};
 use crate::words::{failed, refused, shown};
+use crate::workspace::view;
 use countersign_core::action::Profile;
 use countersign_core::egress::Egress;
 use countersign_core::jail::{self, Confined, Confinement, Ended, Input, Jail, StagedFile, Turn};
@@ -98,7 +99,7 @@ impl Runner {
         let turn = Turn::ToMake { whose: action.action.id.source().to_owned() };
         let mut confinement = self.bare(turn, action.manifest.profile(), program, args, memory_bytes, wall_ms(context));
         if action.manifest.permissions.filesystem == Filesystem::Workspace {
-            confinement.read_only.push((self.workspace.clone(), WORKSPACE.into()));
+            view::show(&self.workspace, WORKSPACE, &context.scope, &mut confinement).await?;
         }
         confinement.inputs =
             action.files.iter().map(|(path, file)| Input { path: Path::new(CODE).join(path), bytes: Arc::clone(&file.bytes) }).collect();
@@ -116,6 +117,7 @@ impl Runner {
             turn,
             profile,
             read_only: libraries(&program.path),
+            views: Vec::new(),
             program: program.path,
             program_sha256: program.sha256,
             args,

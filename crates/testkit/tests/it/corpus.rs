@@ -84,7 +84,7 @@ const CORPUS: [Group; 53] = [
 ];
 
 /// Attempts that try no way out, but show that what is promised besides holds.
-const OTHERS: &[&str] = &["nothing", "killed", "mounts", "fs_kept", "fs_unreadable"];
+const OTHERS: &[&str] = &["nothing", "killed", "mounts", "fs_kept", "fs_unreadable", "fs_seen"];
 
 /// How names of groups and of attempts begin.
 const KINDS: &[&str] = &["fs_", "proc_", "net_", "leak_", "out_", "time_", "mem_", "ipc_", "tty_", "core_", "dev_", "kernel_", "commit_"];
