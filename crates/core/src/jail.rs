@@ -58,7 +58,7 @@ pub struct Confinement {
 }
 
 /// A part of a folder of the host: these entries, by their paths in it, and nothing beside them or added to them while it runs. None of
-/// them lies in another. What is not there is not shown, and neither is what another mount holds.
+/// them lies in another. What is not there is not shown, and neither is one that is, or lies behind, another mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     pub host: PathBuf,

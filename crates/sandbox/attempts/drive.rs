@@ -1,11 +1,13 @@
 //! Runs a jail on behalf of a test: as root, or as the ordinary user it becomes first. One JSON job in, one JSON report out.
 
+use crate::files::text;
+use crate::sys::call;
 use sandbox::{Bind, Cancel, Input, Limits, Options, Probes, Profile, Program, Sandbox, Spec, StageSpec, View};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::os::fd::{IntoRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ struct Job {
     /// A folder, where it is seen, and what of it.
     #[serde(default)]
     views: Vec<(PathBuf, PathBuf, Vec<String>)>,
+    /// A folder that becomes another mount first, for this process alone.
+    mount_at: Option<PathBuf>,
     #[serde(default)]
     inputs: Vec<(PathBuf, String)>,
     #[serde(default)]
@@ -55,6 +59,9 @@ pub(crate) fn main() -> i32 {
 }
 
 fn drive(job: Job) -> Result<Value, String> {
+    if let Some(folder) = &job.mount_at {
+        mount_at(folder)?;
+    }
     if let Some(id) = job.uid {
         crate::sys::become_id(id)?;
     }
@@ -81,6 +88,18 @@ fn drive(job: Job) -> Result<Value, String> {
         report["beside"] = ran?;
         Ok(report)
     })
+}
+
+/// Mounts something on a folder in a namespace of our own, with one file in it that everybody may read.
+fn mount_at(folder: &Path) -> Result<(), String> {
+    let (nothing, kind) = (text(""), text("tmpfs"));
+    let at = text(&folder.to_string_lossy());
+    let (alone, private) = (i64::from(libc::CLONE_NEWNS), (libc::MS_REC | libc::MS_PRIVATE) as i64);
+    call(libc::SYS_unshare, &[&alone])
+        .and_then(|_| call(libc::SYS_mount, &[&nothing, &text("/"), &nothing, &private]))
+        .and_then(|_| call(libc::SYS_mount, &[&kind, &at, &kind, &0_i64, &text("mode=755")]))
+        .map_err(|error| format!("nothing could be mounted: errno {error}"))?;
+    std::fs::write(folder.join("inside"), "inside").map_err(|error| error.to_string())
 }
 
 fn spec(job: &Job) -> Result<Spec, String> {

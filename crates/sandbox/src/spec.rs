@@ -89,7 +89,7 @@ pub struct Bind {
 }
 
 /// A part of a folder of the host: these entries, by their paths in it, none of which lies in another. What is not there, or lies behind
-/// a link or another mount, is not shown; a link among them is shown as one. Nothing that comes to be beside them is seen.
+/// a link, or is or lies behind another mount, is not shown; a link among them is shown as one, and a mount in one of them with it. Nothing that comes to be beside them is seen.
 #[derive(Clone, Debug)]
 pub struct View {
     pub host: PathBuf,

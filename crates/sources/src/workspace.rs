@@ -7,6 +7,7 @@ pub(crate) mod diff;
 pub(crate) mod evidence;
 pub(crate) mod id;
 pub(crate) mod made;
+pub(crate) mod mounts;
 pub(crate) mod outcome;
 pub(crate) mod path;
 pub(crate) mod regular;

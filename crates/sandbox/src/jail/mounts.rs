@@ -71,9 +71,8 @@ impl Tree {
 
 fn open_one(host: &Path, jail: &Path, only: Option<&Vec<String>>, attributes: u64) -> Result<Tree, Failure> {
     let failed = |error: rustix::io::Errno| Failure::new(Step::Mounts, format_args!("showing `{}`", host.display()), error);
-    // Of what is shown in part, another mount inside is not shown: it could hold what is left out under another name.
-    let more = if only.is_some() { OpenTreeFlags::empty() } else { OpenTreeFlags::AT_RECURSIVE };
-    let fd = open_tree(CWD, host, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | more).map_err(failed)?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let fd = open_tree(CWD, host, flags).map_err(failed)?;
     // With the API of old a recursive mount is read-only at its top alone.
     sys::mount_set(fd.as_fd(), attributes, true).map_err(at(Step::Mounts, format_args!("making `{}` read-only", host.display())))?;
     tree(fd, jail, only)

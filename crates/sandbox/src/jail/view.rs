@@ -43,8 +43,9 @@ fn show_one(root: &OwnedFd, tree: &Tree, part: &str) -> Result<(), Failure> {
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&found).map_err(failed)?.st_mode);
     match kind {
         FileType::Directory | FileType::RegularFile => {
-            let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-            let cut = open_tree(&found, "", flags).map_err(failed)?;
+            // With the mounts inside it: without them, what they cover would come to light.
+            let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+            let cut = open_tree(&found, "", flags | OpenTreeFlags::AT_EMPTY_PATH).map_err(failed)?;
             make_target(root, &target, kind)?;
             place(root, &cut, &target)
         }

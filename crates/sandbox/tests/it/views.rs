@@ -1,6 +1,6 @@
 //! Of a folder that is shown in part, the rest is not there: not by its name, not by a link, and not when it comes to be later.
 
-use crate::harness::{answer, attempt, attempts, helper, setups};
+use crate::harness::{answer, attempt, attempts, helper, is_root, setups};
 use sandbox::{Bind, Ended, Options, Probes, Profile, Program, Sandbox, Spec, View};
 use serde_json::json;
 use std::fs;
@@ -42,6 +42,27 @@ fn what_is_named_is_seen_and_nothing_else() {
         for setup in setups() {
             let report = attempt(setup, "fs_seen", &json!({ "views": [[folder.path(), "/shown", only]] }));
             let printed = report["result"].as_str().unwrap_or_else(|| panic!("{setup:?} {only:?}: {report}"));
+            assert_eq!(answer(printed, "before"), Some(expected), "{setup:?} {only:?}: {report}");
+        }
+    }
+}
+
+#[test]
+fn a_mount_is_no_part_of_a_folder_and_what_it_covers_stays_covered() {
+    for (only, expected) in [
+        (vec!["free", "top"], "free/a:free/a free/deep/inside:inside free/link:- top:top"),
+        (vec!["free/a", "free/deep"], "free/a:free/a"),
+        (vec!["free/deep/inside", "free/deep/b"], ""),
+    ] {
+        for setup in setups() {
+            let folder = folder();
+            let more = json!({ "mount_at": folder.path().join("free/deep"), "views": [[folder.path(), "/shown", only]] });
+            let report = attempt(setup, "fs_seen", &more);
+            if !is_root() {
+                assert_eq!(report["refused"], "nothing could be mounted: errno 1", "only root mounts: {report}");
+                continue;
+            }
+            let printed = report["result"].as_str().unwrap_or_else(|| panic!("{setup:?}: {report}"));
             assert_eq!(answer(printed, "before"), Some(expected), "{setup:?} {only:?}: {report}");
         }
     }

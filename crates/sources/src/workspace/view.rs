@@ -1,9 +1,10 @@
 //! What of the workspace code may see that acts for a call: all of it, or only what the call's scope permits. It is put together from
 //! what is permitted, never by covering what is not: a cover is lost when the file below it is replaced.
 
+use super::mounts::mounts_below;
 use super::outcome::{unchanged, unchanged_io};
 use super::root::{FOLDER, Spelling, identity_on_one_mount, open_beneath, open_folder, real_path, spelling_of};
-use crate::words::refused;
+use crate::words::{refused, shown};
 use countersign_core::effect::Scope;
 use countersign_core::jail::{Confinement, View};
 use countersign_core::limits::VIEW_PARTS_MAX;
@@ -29,7 +30,7 @@ pub(crate) async fn show(workspace: &Path, jail: &str, scope: &Scope, confinemen
 }
 
 /// The parts of the workspace that a scope permits, none of which lies in another.
-fn parts(workspace: &Path, scope: &Scope) -> Result<Vec<String>, Error> {
+pub(crate) fn parts(workspace: &Path, scope: &Scope) -> Result<Vec<String>, Error> {
     let root = open_folder(workspace).map_err(|error| unchanged_io(&std::io::Error::other(error.to_string()), "."))?;
     let mut view = Parts {
         root: &root,
@@ -40,8 +41,12 @@ fn parts(workspace: &Path, scope: &Scope) -> Result<Vec<String>, Error> {
     for forbidden in scope.forbidden_paths() {
         // By its name, and by where that leads.
         let real = real_path(&root, &forbidden).map_err(|errno| unchanged(errno, &forbidden))?;
+        check_is_on_one_mount(&root, real.as_deref().unwrap_or_default())?;
         view.hidden.extend([view.folded(&forbidden)].into_iter().chain(real.map(|real| view.folded(&real))));
     }
+    // SECURITY: a mount can show the inside of what is forbidden, and what it covers was not to be seen before either.
+    let mounts = mounts_below(workspace).map_err(|error| unchanged_io(&error, "."))?;
+    view.hidden.extend(mounts.iter().map(|mount| view.folded(mount)).collect::<Vec<_>>());
     let is_open = scope.allowed_files.is_empty() && scope.allowed_dirs.is_empty();
     let (folders, files) = if is_open { (vec![String::new()], Vec::new()) } else { scope.allowed_paths() };
     for folder in folders {
@@ -51,6 +56,15 @@ fn parts(workspace: &Path, scope: &Scope) -> Result<Vec<String>, Error> {
         view.add_file(file)?;
     }
     Ok(view.apart())
+}
+
+/// What lies behind a mount has a second name where the mount is from, and nobody can tell which.
+fn check_is_on_one_mount(root: &OwnedFd, forbidden: &str) -> Result<(), Error> {
+    if forbidden.is_empty() || identity_on_one_mount(root, forbidden) != Err(Errno::XDEV) {
+        return Ok(());
+    }
+    let why = "it lies behind a mount, and could be seen under a second name";
+    Err(refused("outside_scope", format!("`{}` cannot be kept from the code of this call: {why}; nothing ran", shown(forbidden))))
 }
 
 struct Parts<'a> {
@@ -105,10 +119,6 @@ impl Parts<'_> {
 
     /// What a folder holds, where it is one. A name that is not UTF-8 is nobody's to see: no call can name it.
     fn names(&self, path: &str) -> Result<Option<Vec<String>>, Error> {
-        // Behind another mount nothing is shown, so nothing is looked for.
-        if !path.is_empty() && identity_on_one_mount(self.root, path).is_err() {
-            return Ok(None);
-        }
         let folder = match open_beneath(self.root, if path.is_empty() { "." } else { path }, FOLDER, Mode::empty()) {
             Ok(folder) => folder,
             Err(errno) if is_absence(errno) => return Ok(None),
