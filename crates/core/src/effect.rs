@@ -111,6 +111,14 @@ impl Scope {
             || self.allowed_dirs.iter().any(|allowed| lies_in(path, allowed))
     }
 
+    /// What is allowed, each as a plain path from where the source acts: folders with all they hold, then files. Empty where everything
+    /// is. What cannot be understood names nothing there.
+    pub fn allowed_paths(&self) -> (Vec<String>, Vec<String>) {
+        let plain =
+            |paths: &[String], end: fn(&str) -> &str| paths.iter().filter_map(|path| Some(names_of(end(path))?.join("/"))).collect();
+        (plain(&self.allowed_dirs, folder_of), plain(&self.allowed_files, |path| path))
+    }
+
     /// What is forbidden, each as a plain path from where the source acts. What cannot be understood names nothing there.
     pub fn forbidden_paths(&self) -> impl Iterator<Item = String> {
         self.forbidden_files.iter().filter_map(|forbidden| Some(names_of(folder_of(forbidden))?.join("/")))

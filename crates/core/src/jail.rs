@@ -40,6 +40,8 @@ pub struct Confinement {
     pub env: Vec<(String, String)>,
     /// Paths of the host, and where the program sees them, read-only.
     pub read_only: Vec<(PathBuf, PathBuf)>,
+    /// Folders of the host of which it sees a part, read-only.
+    pub views: Vec<View>,
     /// Files the program finds, read-only, by their absolute path in the jail.
     pub inputs: Vec<Input>,
     pub stdin: Vec<u8>,
@@ -54,6 +56,15 @@ pub struct Confinement {
     pub progress: Option<Progress>,
     /// Whom it may ask over the network. `None`: it has no way out at all.
     pub egress: Option<Arc<dyn Egress>>,
+}
+
+/// A part of a folder of the host: these entries, by their paths in it, and nothing beside them or added to them while it runs. None of
+/// them lies in another. What is not there is not shown, and neither is one that is, or lies behind, another mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    pub host: PathBuf,
+    pub jail: PathBuf,
+    pub only: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -174,7 +185,7 @@ impl PartialEq for Meter {
     }
 }
 
-/// Why nothing ran.
+/// Why there is nothing to say about a run. Whether anything ran is what tells them apart.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The host cannot confine as the profile demands. Nothing weaker is taken instead.
@@ -185,4 +196,8 @@ pub enum Error {
     Refused { message: String },
     #[error("{message}; nothing ran, retrying is safe")]
     Busy { message: String },
+    /// It may have begun, and how it went is not known. It was ended, its stage was thrown away, and its way out is shut; what it sent
+    /// before is known to whoever let it out.
+    #[error("{message}; it may have run")]
+    Lost { message: String },
 }

@@ -208,6 +208,9 @@ pub const PACKAGE_BODY_BYTES_MAX: usize = PACKAGE_BYTES_MAX / 3 * 4 + 256 * 1024
 pub const PACKAGES_MAX: usize = 200;
 /// Files one call of a package may change; more are refused with `package_stage_refused`.
 pub const PACKAGE_CHANGES_MAX: usize = 256;
+/// Parts of the workspace one run may be shown, where the scope of its call shows less than all of it; more are refused with
+/// `scope_too_fine`.
+pub const VIEW_PARTS_MAX: usize = 4_096;
 /// Bytes a package may write in one call; the next write fails in the jail.
 pub const PACKAGE_STAGE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Bytes of a package's result, on its stdout; a longer one is refused with `package_bad_output`.

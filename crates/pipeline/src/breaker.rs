@@ -64,7 +64,7 @@ fn key_of(cleared: &Cleared) -> BreakerKey {
 }
 
 /// How a package's code ends that did not come to an end of its own.
-const ENDED: [&str; 4] = ["package_timed_out", "package_killed", "package_out_of_memory", "package_flooded"];
+const ENDED: [&str; 5] = ["package_timed_out", "package_killed", "package_out_of_memory", "package_flooded", "package_lost"];
 
 /// A target that looks at the call and says no works.
 fn is_the_targets_fault(error: &source::Error) -> bool {

@@ -42,6 +42,7 @@ pub(crate) fn name(errno: i32) -> String {
         (libc::ENOSYS, "ENOSYS"),
         (libc::ENAMETOOLONG, "ENAMETOOLONG"),
         (libc::EMFILE, "EMFILE"),
+        (libc::EISCONN, "EISCONN"),
         (libc::EOPNOTSUPP, "EOPNOTSUPP"),
     ];
     known.iter().find(|(number, _)| *number == errno).map_or_else(|| errno.to_string(), |(_, name)| (*name).to_owned())

@@ -64,6 +64,8 @@ fn attempt(name: &str, before: &[Option<PathBuf>; 2]) -> i32 {
     let place = Place { stage: "/mnt/stage".into(), victim: "/mnt/victim".into(), visible: "/mnt/visible".into(), server: 1 };
     let made =
         fs::create_dir(&place.stage).and_then(|()| fs::create_dir(&place.visible)).and_then(|()| fs::write(&place.victim, "untouched"));
+    let made = made.and_then(|()| fs::write(format!("{}/os-release", place.visible), ""));
+    sys::leak_ring();
     if made.is_err() || std::env::set_current_dir(&place.stage).is_err() {
         return refuse("no place to try it in");
     }

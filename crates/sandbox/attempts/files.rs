@@ -36,6 +36,7 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("fs_write_own_package", write_own_package),
     ("fs_overlay_whiteout", overlay_whiteout),
     ("fs_kept", kept),
+    ("fs_seen", seen),
 ];
 
 pub(crate) fn text(path: &str) -> CString {
@@ -74,6 +75,7 @@ fn symlink_in_stage(place: &Place) {
 
 fn hardlink_from_outside(place: &Place) {
     try_one("victim", || errno(fs::hard_link(&place.victim, format!("{}/hard", place.stage))));
+    try_one("visible", || errno(fs::hard_link(format!("{}/os-release", place.visible), format!("{}/hard-visible", place.stage))));
 }
 
 fn hardlink_inside(place: &Place) {
@@ -166,6 +168,13 @@ fn setid_bits(place: &Place) {
             let file = errno(fs::File::create(path(&format!("f{label}"))))?;
             call(libc::SYS_fchmod, &[&i64::from(file.as_raw_fd()), &i64::from(bits)]).map(drop)
         });
+        let made = text(&path(&format!("m{label}")));
+        try_one(&format!("mknod_{label}"), || {
+            call(libc::SYS_mknodat, &[&i64::from(libc::AT_FDCWD), &made, &i64::from(libc::S_IFREG | bits), &0_i64]).map(drop)
+        });
+        try_one(&format!("tmpfile_{label}"), || {
+            errno(fs::OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).mode(bits).open(&place.stage)).map(drop)
+        });
     }
     try_one("sticky", || {
         let file = errno(fs::File::create(path("sticky")))?;
@@ -179,6 +188,13 @@ fn odd_names(place: &Place) {
         try_one(&format!("{name:?}"), || errno(fs::write(format!("{}/{name}", place.stage), name)));
     }
     try_one("long", || errno(fs::write(format!("{}/{}", place.stage, "a".repeat(256)), "")));
+    // To the kernel a name ends here: what comes after is nobody's.
+    try_one("nul", || {
+        let path = [format!("{}/nul\0after", place.stage).into_bytes()];
+        let flags = i64::from(libc::O_CREAT | libc::O_WRONLY);
+        let file = call(libc::SYS_openat, &[&i64::from(libc::AT_FDCWD), &(path[0].as_ptr() as i64), &flags, &0o600_i64])?;
+        call(libc::SYS_write, &[&file, &text("nul"), &3_i64]).map(drop)
+    });
 }
 
 fn name_with_newline(place: &Place) {
@@ -253,4 +269,34 @@ fn kept(place: &Place) {
     let _ = std::io::Read::read_to_string(&mut std::io::stdin(), &mut all);
     say(&format!("stdin={all}"));
     let _ = writeln!(std::io::stderr(), "first line\nsecond \u{1b}[31mline");
+}
+
+/// Everything below the folder it is shown, with what it can read of it; once more when somebody has changed something there.
+fn seen(_: &Place) {
+    say(&format!("before={}", everything_shown()));
+    if std::env::var_os("AGAIN").is_some() {
+        let _ = writeln!(std::io::stderr(), "looked");
+        while fs::metadata("/shown/free/go").is_err() {
+            std::thread::yield_now();
+        }
+        say(&format!("after={}", everything_shown()));
+    }
+}
+
+fn everything_shown() -> String {
+    let mut ahead = vec![std::path::PathBuf::from("/shown")];
+    let mut found = vec![];
+    while let Some(folder) = ahead.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                ahead.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path);
+            found.push(format!("{}:{}", path.display(), text.as_deref().unwrap_or("-")));
+        }
+    }
+    found.sort();
+    found.join(" ").replace("/shown/", "")
 }

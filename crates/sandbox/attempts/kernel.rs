@@ -3,7 +3,7 @@
 use crate::Place;
 use crate::answer::{Attempt, errno, try_one};
 use crate::files::text;
-use crate::sys::call;
+use crate::sys::{self, call};
 use std::fs;
 
 pub(crate) const ALL: &[(&str, Attempt)] = &[
@@ -43,6 +43,11 @@ fn kernel_surfaces(_: &Place) {
         let parameters = [[0_u64; 15]];
         call(libc::SYS_io_uring_setup, &[&1_i64, &parameters]).map(drop)
     });
+    // Of one that whoever started us left open nothing is here, and with nothing could it be told to work.
+    try_one("ring_open", || call(libc::SYS_fcntl, &[&sys::RING, &i64::from(libc::F_GETFD)]).map(drop));
+    try_one("ring_map", sys::map_ring);
+    try_one("ring_enter", || call(libc::SYS_io_uring_enter, &[&sys::RING, &0_i64, &0_i64, &0_i64, &0_i64, &0_i64]).map(drop));
+    try_one("ring_register", || call(libc::SYS_io_uring_register, &[&sys::RING, &3_i64, &0_i64, &0_i64]).map(drop));
 }
 
 fn sysv_mq(_: &Place) {
@@ -66,22 +71,26 @@ fn dev_nodes(_: &Place) {
     try_one("urandom", || errno(fs::File::open("/dev/urandom")).map(drop));
 }
 
-fn kernel_writes(_: &Place) {
+fn kernel_writes(place: &Place) {
     // Opened for writing, and nothing is written: these are the whole machine's.
     let open = |path: &str| errno(fs::OpenOptions::new().write(true).open(path)).map(drop);
     for path in ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sysrq-trigger", "/sys/kernel/uevent_helper"] {
         try_one(path, || open(path));
     }
+    for path in ["/sys/fs/cgroup/release_agent", "/sys/fs/cgroup/memory/release_agent", "/sys/fs/cgroup/cgroup.procs"] {
+        try_one(path, || open(path));
+    }
+    // With a view of its own of the groups, a program of its choice is started by the kernel as root. Only looked for, never written.
+    let (kind, stage) = (text("cgroup2"), text(&place.stage));
+    try_one("cgroup_mount", || call(libc::SYS_mount, &[&kind, &stage, &kind, &0_i64, &0_i64]).map(drop));
     try_one("oom_score_adj", || open("/proc/self/oom_score_adj"));
     try_one("uid_map", || open("/proc/self/uid_map"));
     try_one("hostname", || call(libc::SYS_sethostname, &[&text("taken"), &5_i64]).map(drop));
 }
 
 fn clock(_: &Place) {
-    let time = [[0_i64; 2]];
     // A time that is not valid: whoever may set the clock is told so, and the clock stays as it is.
     let wrong = [[0_i64, -1]];
-    let _ = time;
     try_one("clock_settime", || call(libc::SYS_clock_settime, &[&0_i64, &wrong]).map(drop));
     try_one("timer_slack", || call(libc::SYS_prctl, &[&i64::from(libc::PR_SET_TIMERSLACK), &1_i64]).map(drop));
 }

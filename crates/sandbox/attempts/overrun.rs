@@ -13,10 +13,15 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("mem_private", mem_private),
     ("mem_shared", mem_shared),
     ("mem_children", mem_children),
+    ("mem_heap", mem_heap),
+    ("mem_stage", mem_stage),
+    ("mem_pipes", mem_pipes),
+    ("mem_page_cache", mem_page_cache),
     ("out_flood", flood),
     ("out_flood_stderr", flood_stderr),
     ("out_bytes", bytes),
     ("out_closed", closed),
+    ("out_abyss", abyss),
     ("killed", killed),
 ];
 
@@ -67,6 +72,60 @@ fn mem_children(_: &Place) {
     sys::sleep_for_ever();
 }
 
+fn mem_heap(_: &Place) {
+    let (taken, error) = sys::fill_heap(MOST);
+    say(&format!("taken={taken}\nstopped={}", name(error)));
+    sys::sleep_for_ever();
+}
+
+/// Files on the stage are memory too.
+fn mem_stage(place: &Place) {
+    sys::ignore(libc::SIGXFSZ);
+    let piece = vec![1_u8; 1 << 20];
+    let held = (0..MOST >> 20).take_while(|number| std::fs::write(format!("{}/{number}", place.stage), &piece).is_ok()).count();
+    say(&format!("held={held}"));
+    sys::sleep_for_ever();
+}
+
+/// What waits in a pipe is the kernel's memory, not a process's.
+fn mem_pipes(_: &Place) {
+    let piece = vec![1_u8; 1 << 20];
+    let mut held = 0_usize;
+    let mut made = 0_usize;
+    let stopped = loop {
+        let ends = [[0_i32; 2]];
+        if let Err(error) = sys::call(libc::SYS_pipe2, &[&ends, &i64::from(libc::O_NONBLOCK)]) {
+            break error;
+        }
+        let end = i64::from(ends[0][1]);
+        let _ = sys::call(libc::SYS_fcntl, &[&end, &i64::from(libc::F_SETPIPE_SZ), &(1 << 20)]);
+        while let Ok(written) = sys::call(libc::SYS_write, &[&end, &(piece.as_ptr() as i64), &(piece.len() as i64)]) {
+            held += usize::try_from(written).unwrap_or(0);
+        }
+        made += 1;
+    };
+    say(&format!("made={made}\nheld={held}\nstopped={}", name(stopped)));
+}
+
+/// Reads more of the host's files than it may hold: the kernel keeps copies of them, and must let go of them again.
+fn mem_page_cache(place: &Place) {
+    let mut ahead = vec![std::path::PathBuf::from(&place.visible)];
+    let mut read = 0_u64;
+    while let (Some(folder), true) = (ahead.pop(), read < (256 << 20)) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => ahead.push(entry.path()),
+                Ok(kind) if kind.is_file() => {
+                    let copied = std::fs::File::open(entry.path()).and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()));
+                    read += copied.unwrap_or(0);
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    say(&format!("read_enough={}", read >= (64 << 20)));
+}
+
 fn flood(_: &Place) {
     let piece = vec![b'a'; 1 << 20];
     for _ in 0..1024 {
@@ -95,6 +154,15 @@ fn closed(place: &Place) {
         let _ = sys::call(libc::SYS_close, &[&fd]);
     }
     let _ = std::fs::write(format!("{}/after", place.stage), "still here");
+}
+
+/// A folder in a folder in a folder: whoever walks it by calling itself falls. Each costs more than the one before, so it is not the
+/// depth that the stage itself is tried with.
+fn abyss(_: &Place) {
+    let (folder, here) = (crate::files::text("d"), i64::from(libc::AT_FDCWD));
+    let down = || sys::call(libc::SYS_mkdirat, &[&here, &folder, &0o700_i64]).and_then(|_| sys::call(libc::SYS_chdir, &[&folder]));
+    let deep = (0..10_000).take_while(|_| down().is_ok()).count();
+    say(&format!("deep={deep}"));
 }
 
 fn killed(_: &Place) {

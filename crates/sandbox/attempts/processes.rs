@@ -11,10 +11,14 @@ use std::os::unix::fs::OpenOptionsExt;
 pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("proc_inspect_server", inspect_server),
     ("proc_signals", signals),
+    ("proc_signals_to_all", signals_to_all),
+    ("proc_signals_stopped", signals_stopped),
     ("proc_double_fork_survivor", double_fork),
     ("proc_fork_bomb", fork_bomb),
     ("proc_thread_bomb", thread_bomb),
     ("proc_vfork_bomb", vfork_bomb),
+    ("proc_bomb_held", bomb_held),
+    ("proc_neighbour", neighbour),
     ("proc_exec_from_stage", exec_from_stage),
     ("proc_memfd_exec", memfd_exec),
     ("proc_setuid_binary", setuid_binary),
@@ -34,6 +38,8 @@ fn inspect_server(place: &Place) {
         // Seizing does not stop whom it hits.
         try_one(&format!("ptrace_{label}"), || call(libc::SYS_ptrace, &[&i64::from(libc::PTRACE_SEIZE), &pid]).map(drop));
         try_one(&format!("vm_{label}"), || call(libc::SYS_process_vm_readv, &[&pid, &vector, &1_i64, &vector, &1_i64]).map(drop));
+        // Nothing is written: a length of nothing is refused only to whoever may not write.
+        try_one(&format!("vm_write_{label}"), || call(libc::SYS_process_vm_writev, &[&pid, &vector, &0_i64, &vector, &0_i64]).map(drop));
     }
     try_one("pidfd_getfd", || {
         let own = call(libc::SYS_pidfd_open, &[&i64::from(std::process::id())])?;
@@ -42,10 +48,55 @@ fn inspect_server(place: &Place) {
 }
 
 fn signals(place: &Place) {
-    try_one("server", || call(libc::SYS_kill, &[&i64::from(place.server), &0_i64]).map(drop));
+    let (server, kill) = (i64::from(place.server), i64::from(libc::SIGKILL));
+    try_one("server", || call(libc::SYS_kill, &[&server, &0_i64]).map(drop));
+    try_one("server_kill", || call(libc::SYS_kill, &[&server, &kill]).map(drop));
+    try_one("server_thread", || call(libc::SYS_tgkill, &[&server, &server, &kill]).map(drop));
     try_one("init_stop", || call(libc::SYS_kill, &[&1_i64, &i64::from(libc::SIGSTOP)]).map(drop));
-    try_one("init_kill", || call(libc::SYS_kill, &[&1_i64, &i64::from(libc::SIGKILL)]).map(drop));
+    try_one("init_kill", || call(libc::SYS_kill, &[&1_i64, &kill]).map(drop));
+    try_one("pidfd_server", || call(libc::SYS_pidfd_open, &[&server, &0_i64]).map(drop));
+    try_one("pidfd_init", || {
+        let init = call(libc::SYS_pidfd_open, &[&1_i64, &0_i64])?;
+        call(libc::SYS_pidfd_send_signal, &[&init, &kill, &0_i64, &0_i64]).map(drop)
+    });
+    // A folder of `/proc` is a handle of its process too.
+    try_one("pidfd_proc", || {
+        let folder = errno(fs::File::open(format!("/proc/{}", place.server)))?;
+        call(libc::SYS_pidfd_send_signal, &[&i64::from(folder.as_raw_fd()), &kill, &0_i64, &0_i64]).map(drop)
+    });
+    signals_to_everyone();
     say("alive=ok");
+}
+
+/// To everyone this process may signal: only who is in here with it.
+fn signals_to_everyone() {
+    // It was forked before the signal is ignored, so it dies of it; whoever is forked later does not.
+    let bystander = sys::leave_child(|| sys::sleep_for_ever());
+    sys::ignore(libc::SIGTERM);
+    try_one("everyone", || call(libc::SYS_kill, &[&-1_i64, &i64::from(libc::SIGTERM)]).map(drop));
+    let ended = bystander.map_err(name).and_then(|pid| match sys::wait_for(pid)? {
+        sys::Child::Signalled(signal) => Ok(signal.to_string()),
+        sys::Child::Answered(_) => Ok("none".to_owned()),
+    });
+    say(&format!("bystander={}", ended.unwrap_or_else(|error| error)));
+}
+
+/// The same with the signal nobody can ignore, sent by a child: the program itself dies of it.
+fn signals_to_all(_: &Place) {
+    say("begun=ok");
+    let _ = sys::leave_child(|| {
+        let _ = call(libc::SYS_kill, &[&-1_i64, &i64::from(libc::SIGKILL)]);
+    });
+    sys::sleep_for_ever();
+}
+
+/// Stops whoever watches it, then itself: only the deadline can end it.
+fn signals_stopped(_: &Place) {
+    say("begun=ok");
+    let stop = i64::from(libc::SIGSTOP);
+    let _ = call(libc::SYS_kill, &[&1_i64, &stop]);
+    let _ = call(libc::SYS_kill, &[&0_i64, &stop]);
+    sys::sleep_for_ever();
 }
 
 fn double_fork(_: &Place) {
@@ -101,6 +152,19 @@ fn vfork_bomb(_: &Place) {
     say(&format!("made={made}\nstopped={stopped}"));
 }
 
+/// Holds as many processes as it can get, and says when there are no more.
+fn bomb_held(_: &Place) {
+    while sys::leave_child(|| sys::sleep_for_ever()).is_ok() {}
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), b"full\n");
+    sys::sleep_for_ever();
+}
+
+/// What a program beside it does meanwhile: children of its own, as many as it may have.
+fn neighbour(_: &Place) {
+    let made = (0..32).take_while(|_| sys::leave_child(|| sys::sleep_for_ever()).is_ok()).count();
+    say(&format!("made={made}"));
+}
+
 fn exec_from_stage(place: &Place) {
     let path = format!("{}/program", place.stage);
     let copied = errno(fs::copy("/usr/lib/os-release", &path));
@@ -111,6 +175,15 @@ fn exec_from_stage(place: &Place) {
         let null = [0_i64];
         match call(libc::SYS_execve, &[&text(&format!("{path}.x")), &null, &null]) {
             // An empty file that may be executed is refused only for its content.
+            Err(libc::ENOEXEC) => Ok(()),
+            other => other.map(drop),
+        }
+    });
+    try_one("fexecve", || {
+        let file = errno(fs::File::open(format!("{path}.x")))?;
+        let null = [0_i64];
+        let empty = i64::from(libc::AT_EMPTY_PATH);
+        match call(libc::SYS_execveat, &[&i64::from(file.as_raw_fd()), &text(""), &null, &null, &empty]) {
             Err(libc::ENOEXEC) => Ok(()),
             other => other.map(drop),
         }

@@ -3,6 +3,8 @@
 #![expect(unsafe_code, reason = "an attempt calls the kernel as an attacker would, past every library")]
 
 use std::ffi::CString;
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 
 /// Becomes an ordinary user, for good.
 pub(crate) fn become_id(id: u32) -> Result<(), String> {
@@ -61,22 +63,22 @@ pub(crate) fn in_child(work: impl FnOnce() -> i32) -> Result<Child, String> {
                 let answer = work();
                 libc::_exit(answer.clamp(0, 255));
             }
-            pid if pid > 0 => {
-                let mut status = 0;
-                while libc::waitpid(pid, &mut status, 0) < 0 {
-                    if last() != libc::EINTR {
-                        return Err("no wait".into());
-                    }
-                }
-                if libc::WIFSIGNALED(status) {
-                    Ok(Child::Signalled(libc::WTERMSIG(status)))
-                } else {
-                    Ok(Child::Answered(libc::WEXITSTATUS(status)))
-                }
-            }
+            pid if pid > 0 => wait_for(pid),
             _ => Err(last().to_string()),
         }
     }
+}
+
+/// How a child ended, once it has.
+pub(crate) fn wait_for(pid: i32) -> Result<Child, String> {
+    let mut status = 0;
+    // SAFETY: the pointer is to a live value of the right type.
+    while unsafe { libc::waitpid(pid, &mut status, 0) } < 0 {
+        if last() != libc::EINTR {
+            return Err("no wait".into());
+        }
+    }
+    if libc::WIFSIGNALED(status) { Ok(Child::Signalled(libc::WTERMSIG(status))) } else { Ok(Child::Answered(libc::WEXITSTATUS(status))) }
 }
 
 /// Forks and leaves the child running `work`; its pid, or the error.
@@ -123,6 +125,70 @@ pub(crate) fn fill(flags: i32, most: usize) -> (usize, i32) {
         taken += PIECE;
     }
     (taken, 0)
+}
+
+/// The same by moving the end of the heap.
+pub(crate) fn fill_heap(most: usize) -> (usize, i32) {
+    const PIECE: usize = 4 << 20;
+    // SAFETY: the new piece lies between the old end and the new one, which the kernel has granted; nothing here allocates meanwhile.
+    unsafe {
+        let begin = libc::syscall(libc::SYS_brk, 0_usize) as usize;
+        let mut taken = 0;
+        while taken < most {
+            let end = begin + taken + PIECE;
+            if libc::syscall(libc::SYS_brk, end) as usize != end {
+                return (taken, libc::ENOMEM);
+            }
+            std::ptr::write_bytes((begin + taken) as *mut u8, 1, PIECE);
+            taken += PIECE;
+        }
+        (taken, 0)
+    }
+}
+
+/// Sends a descriptor over a socket.
+pub(crate) fn send_rights(socket: i64, descriptor: i32) -> Result<(), i32> {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    // SAFETY: both numbers are open in this process for as long as the call lasts.
+    let (socket, descriptor) = unsafe { (BorrowedFd::borrow_raw(socket as i32), [BorrowedFd::borrow_raw(descriptor)]) };
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptor));
+    let sent = sendmsg(socket, &[std::io::IoSlice::new(b"x")], &mut ancillary, SendFlags::empty());
+    sent.map(drop).map_err(rustix::io::Errno::raw_os_error)
+}
+
+/// Takes a descriptor from a socket, if one waits there.
+pub(crate) fn receive_rights(socket: i64) -> Result<(), i32> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    // SAFETY: the number is open in this process for as long as the call lasts.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket as i32) };
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = [0_u8; 16];
+    let received = recvmsg(socket, &mut [std::io::IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::DONTWAIT);
+    received.map_err(rustix::io::Errno::raw_os_error)?;
+    let came =
+        ancillary.drain().any(|message| if let RecvAncillaryMessage::ScmRights(mut all) = message { all.next().is_some() } else { false });
+    if came { Ok(()) } else { Err(libc::ENOENT) }
+}
+
+/// Opens the kernel's ring for work, where it has one, as a descriptor that is passed on: what a careless server would leak.
+pub(crate) fn leak_ring() {
+    let parameters = [[0_u64; 15]];
+    if let Ok(ring) = call(libc::SYS_io_uring_setup, &[&1_i64, &parameters]) {
+        let _ = call(libc::SYS_dup3, &[&ring, &RING, &0_i64]);
+    }
+}
+
+/// Where a leaked ring lies.
+pub(crate) const RING: i64 = 50;
+
+/// Maps what a ring shares with the kernel.
+pub(crate) fn map_ring() -> Result<(), i32> {
+    // SAFETY: a fresh mapping that is never touched.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_SHARED, RING as i32, 0) };
+    if at == libc::MAP_FAILED { Err(last()) } else { Ok(()) }
 }
 
 /// Maps a file as code.

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::spec::{OPEN_FILES_MAX, Spec};
+use countersign_core::limits::VIEW_PARTS_MAX;
 use std::path::{Component, Path};
 
 /// What the jail makes itself.
@@ -11,14 +12,18 @@ const OWN: [&str; 3] = ["/stage", "/proc", "/dev"];
 const BINDS_MAX: usize = 64;
 
 pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
-    if spec.read_only.len() > BINDS_MAX {
+    if spec.read_only.len() + spec.views.len() > BINDS_MAX {
         return refused(Path::new("read_only"), "more than 64 paths");
     }
-    for bind in &spec.read_only {
-        placed(&bind.jail)?;
-        if !bind.host.is_absolute() {
-            return refused(&bind.host, "not an absolute path of the host");
+    let whole = spec.read_only.iter().map(|bind| (&bind.host, &bind.jail));
+    for (host, jail) in whole.chain(spec.views.iter().map(|view| (&view.host, &view.jail))) {
+        placed(jail)?;
+        if !host.is_absolute() {
+            return refused(host, "not an absolute path of the host");
         }
+    }
+    for view in &spec.views {
+        parts(&view.only)?;
     }
     for input in &spec.inputs {
         placed(&input.path)?;
@@ -55,6 +60,26 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
     }
     if limits.open_files > OPEN_FILES_MAX {
         return refused(Path::new("open_files"), "more than 512");
+    }
+    Ok(())
+}
+
+/// Parts of a view are plain and apart: one that lay in another would be placed through it.
+fn parts(only: &[String]) -> Result<(), Error> {
+    if only.len() > VIEW_PARTS_MAX {
+        return refused(Path::new("only"), "more parts than a view may have");
+    }
+    let mut sorted: Vec<&Path> = only.iter().map(Path::new).collect();
+    // Paths sort by their names, so whatever lies in another comes right behind it.
+    sorted.sort_unstable();
+    for (index, part) in sorted.iter().enumerate() {
+        let plain = part.to_str().is_some_and(|text| text.split('/').all(|name| !matches!(name, "" | "." | "..") && !name.contains('\0')));
+        if !plain {
+            return refused(part, "not a plain path of what is shown");
+        }
+        if index > 0 && part.starts_with(sorted[index - 1]) {
+            return refused(part, "it lies in another part");
+        }
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 mod identity;
 mod mounts;
+mod view;
 mod init;
 mod lock;
 mod attempt;

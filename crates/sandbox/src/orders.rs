@@ -81,6 +81,8 @@ pub(crate) struct Orders {
 pub(crate) struct Bound {
     pub(crate) host: PathBuf,
     pub(crate) jail: PathBuf,
+    /// What of it is shown; `None` shows all.
+    pub(crate) only: Option<Vec<String>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

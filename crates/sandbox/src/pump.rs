@@ -146,7 +146,7 @@ impl Pump<'_> {
         }
         if self.look_at.is_some_and(|at| now >= at) {
             self.look_at = Some(now + LOOK_EVERY);
-            if self.first.is_some() && resident::bytes_below(self.pid.as_raw_nonzero().get().unsigned_abs()) > self.limits.memory_bytes {
+            if self.first.is_some() && self.held_bytes() > self.limits.memory_bytes {
                 self.stop(Ended::OutOfMemory);
             }
         }
@@ -160,6 +160,12 @@ impl Pump<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What its processes and its stage hold together.
+    fn held_bytes(&self) -> u64 {
+        let stage = self.finished.stage.as_ref().map_or(0, |(stage, _)| resident::bytes_of_stage(stage.as_fd()));
+        resident::bytes_below(self.pid.as_raw_nonzero().get().unsigned_abs()).saturating_add(stage)
     }
 
     /// Ends everything, once. The first reason is the one that counts.

@@ -1,6 +1,7 @@
 //! How much memory a jail holds, looked at from outside: the fallback where no cgroup bounds it.
 
 use std::fs;
+use std::os::fd::BorrowedFd;
 
 /// A tree of more processes than this is not counted to its end: it is over any bound already.
 const PROCESSES_MAX: usize = 8192;
@@ -32,6 +33,12 @@ fn held_by(pid: u32) -> u64 {
         rest.split_whitespace().next()?.parse::<u64>().ok()
     });
     kilobytes.sum::<u64>().saturating_mul(1024)
+}
+
+/// Bytes that the files of a stage hold. It is memory, and no process holds it.
+pub(crate) fn bytes_of_stage(stage: BorrowedFd<'_>) -> u64 {
+    let Ok(found) = rustix::fs::fstatvfs(stage) else { return 0 };
+    found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize)
 }
 
 /// Whether the kernel tells who is whose child.

@@ -131,7 +131,10 @@ impl Sandbox {
         spec.egress = None;
         let out_of_memory = match leaf.as_ref().map(Leaf::out_of_memory_events).transpose() {
             Ok(events) => events.flatten(),
-            Err(error) => return Err(running.abandon(Error::host("watch the cgroup", error))),
+            Err(error) => {
+                let error = Error::Host { what: "watch the cgroup", why: error.to_string(), started: true };
+                return Err(running.abandon(error));
+            }
         };
         let watch = pump::Watch {
             limits: spec.limits,
@@ -248,7 +251,9 @@ const LANDLOCK_ABI_MAX: i32 = 9;
 type Started = (Running, Option<Leaf>, Option<Lease>);
 
 fn bounds(spec: &Spec) -> Vec<Bound> {
-    spec.read_only.iter().map(|bind| Bound { host: bind.host.clone(), jail: bind.jail.clone() }).collect()
+    let whole = spec.read_only.iter().map(|bind| Bound { host: bind.host.clone(), jail: bind.jail.clone(), only: None });
+    let parts = spec.views.iter().map(|view| Bound { host: view.host.clone(), jail: view.jail.clone(), only: Some(view.only.clone()) });
+    whole.chain(parts).collect()
 }
 
 fn bytes_of(inputs: &[Input]) -> impl Iterator<Item = &[u8]> {

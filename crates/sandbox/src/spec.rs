@@ -44,6 +44,8 @@ pub struct Spec {
     pub env: Vec<(String, String)>,
     /// What of the host can be seen, read and executed, and where.
     pub read_only: Vec<Bind>,
+    /// Folders of the host of which a part can be seen.
+    pub views: Vec<View>,
     /// Files the program finds in its root, read-only: exactly these bytes, whatever happens on the host's disk meanwhile.
     pub inputs: Vec<Input>,
     pub stage: StageSpec,
@@ -62,6 +64,7 @@ impl Spec {
             args: vec![],
             env: vec![],
             read_only: vec![],
+            views: vec![],
             inputs: vec![],
             stage: StageSpec::default(),
             stdin: vec![],
@@ -83,6 +86,15 @@ pub struct Program {
 pub struct Bind {
     pub host: PathBuf,
     pub jail: PathBuf,
+}
+
+/// A part of a folder of the host: these entries, by their paths in it, none of which lies in another. What is not there, or lies behind
+/// a link, or is or lies behind another mount, is not shown; a link among them is shown as one, and a mount in one of them with it. Nothing that comes to be beside them is seen.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub host: PathBuf,
+    pub jail: PathBuf,
+    pub only: Vec<String>,
 }
 
 /// A file made for the program.

@@ -216,3 +216,34 @@ fn check(exact: &str, found: &Stat) -> Result<Entry, Error> {
     }
     Ok(Entry { path: exact.to_owned(), kind, mode })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::AtFlags;
+
+    /// As deep as a program could only go outside a jail.
+    const ABYSS: usize = 100_000;
+
+    fn open(folder: &OwnedFd, name: &str) -> OwnedFd {
+        rustix::fs::openat(folder, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
+    }
+
+    #[test]
+    fn out_hostile_depth_ends_the_walk_and_not_the_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = OwnedFd::from(File::open(folder.path()).unwrap());
+        let mut at = top.try_clone().unwrap();
+        for _ in 0..ABYSS {
+            rustix::fs::mkdirat(&at, "d", Mode::RWXU).unwrap();
+            at = open(&at, "d");
+        }
+        let stage = Stage::new(top, u64::MAX, u64::MAX);
+        assert_eq!(stage.walk(), Err(Error::TooDeep { path: vec!["d"; DEPTH_MAX + 1].join("/") }));
+        // From below, because whatever removes it from above calls itself as often as it is deep.
+        for _ in 0..ABYSS {
+            at = open(&at, "..");
+            rustix::fs::unlinkat(&at, "d", AtFlags::REMOVEDIR).unwrap();
+        }
+    }
+}

@@ -16,6 +16,11 @@ pub(crate) struct DataDir {
     _lock: File,
 }
 
+/// Where in a data folder actions work.
+pub(crate) fn workspace_below(data: &Path) -> PathBuf {
+    data.join("workspace")
+}
+
 impl DataDir {
     pub(crate) fn open(config: &Config) -> Result<Self, Error> {
         let path = config.data.clone();
@@ -38,7 +43,7 @@ impl DataDir {
     }
 
     pub(crate) fn workspace(&self) -> PathBuf {
-        self.path.join("workspace")
+        workspace_below(&self.path)
     }
 
     pub(crate) fn snapshots(&self) -> PathBuf {

@@ -8,7 +8,7 @@ use countersign_core::jail::{Confined, Confinement, Ended, Error, Jail, StagedFi
 use countersign_core::limits::PACKAGE_RESULT_BYTES_MAX;
 use sandbox::egress::{self, Proxy};
 use sandbox::stage::Kind;
-use sandbox::{Bind, Input, Limits, OnLog, Options, Outcome, Probes, Program, Sandbox, Spec, StageSpec};
+use sandbox::{Bind, Input, Limits, OnLog, Options, Outcome, Probes, Program, Sandbox, Spec, StageSpec, View};
 use std::future::Future;
 use std::io;
 use std::path::Path;
@@ -54,17 +54,21 @@ impl SandboxJail {
             }
             None => sandbox.run(spec, on_log).await,
         };
-        let outcome = outcome.map_err(|error| {
-            let message = error.to_string();
-            match error {
-                sandbox::Error::Unavailable { .. } | sandbox::Error::Immortal { .. } => Error::Unavailable { message },
-                sandbox::Error::Refused { .. } | sandbox::Error::OtherProgram { .. } => Error::Refused { message },
-                sandbox::Error::Host { .. } => Error::Busy { message },
-            }
-        })?;
+        let outcome = outcome.map_err(|error| without_outcome(&error))?;
         // Reading the stage is reading memory, but up to its whole size.
         let confined = tokio::task::spawn_blocking(move || confined(outcome)).await;
-        confined.map_err(|error| Error::Busy { message: format!("the stage could not be read: {error}") })
+        confined.map_err(|error| Error::Lost { message: format!("the stage could not be read: {error}") })
+    }
+}
+
+/// What an error of the sandbox means for whoever asked. Only where the program cannot have begun is it said that nothing ran.
+fn without_outcome(error: &sandbox::Error) -> Error {
+    let message = error.to_string();
+    match error {
+        sandbox::Error::Unavailable { .. } => Error::Unavailable { message },
+        sandbox::Error::Refused { .. } | sandbox::Error::OtherProgram { .. } => Error::Refused { message },
+        sandbox::Error::Host { started: false, .. } => Error::Busy { message },
+        sandbox::Error::Host { started: true, .. } | sandbox::Error::Immortal { .. } => Error::Lost { message },
     }
 }
 
@@ -108,6 +112,7 @@ fn spec(what: Confinement) -> Result<Spec, Error> {
         args: what.args,
         env: what.env,
         read_only: what.read_only.into_iter().map(|(host, jail)| Bind { host, jail }).collect(),
+        views: what.views.into_iter().map(|view| View { host: view.host, jail: view.jail, only: view.only }).collect(),
         inputs: what.inputs.into_iter().map(|input| Input { path: input.path, bytes: input.bytes.to_vec() }).collect(),
         stage: StageSpec { bytes_max: what.stage_bytes_max, files_max: what.stage_files_max, initial: Vec::new() },
         stdin: what.stdin,
@@ -176,4 +181,34 @@ pub fn look_at_host(allow_degraded: bool) -> (Vec<HostProbe>, Vec<&'static str>)
         disables: probe.disables.iter().map(|profile| profile.name()).collect(),
     });
     (probes.collect(), profiles)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbox::Error as Sandboxed;
+
+    #[test]
+    fn only_what_cannot_have_begun_is_said_not_to_have_run() {
+        let host = |started| Sandboxed::Host { what: "watch the program", why: "a descriptor broke".to_owned(), started };
+        let other = Sandboxed::OtherProgram { path: "a".to_owned(), expected: "b".to_owned(), found: "c".to_owned() };
+        for (error, expected) in [
+            (host(false), "busy"),
+            (host(true), "lost"),
+            (Sandboxed::Immortal { waited_ms: 1 }, "lost"),
+            (Sandboxed::Unavailable { step: sandbox::Step::Mounts, why: "no".to_owned() }, "unavailable"),
+            (Sandboxed::Refused { what: "a".to_owned(), why: "no".to_owned() }, "refused"),
+            (other, "refused"),
+        ] {
+            let said = error.to_string();
+            let (found, message) = match without_outcome(&error) {
+                Error::Unavailable { message } => ("unavailable", message),
+                Error::Refused { message } => ("refused", message),
+                Error::Busy { message } => ("busy", message),
+                Error::Lost { message } => ("lost", message),
+            };
+            assert_eq!((found, &message), (expected, &said));
+            assert_eq!(found == "lost", !said.contains("nothing ran"), "{said}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ pub mod packages;
 mod compose;
 mod data_dir;
 mod jail;
+mod look;
 mod loops;
 mod ports;
 mod telemetry;
@@ -16,6 +17,7 @@ pub use compose::{App, Parts, open_store, open_store_unchanged};
 pub use config::{Config, ConfigError, Flags, LogFormat};
 pub use http::openapi_json;
 pub use jail::{HostProbe, look_at_host};
+pub use look::{Interpreter, Spelling, interpreters, spelling_below};
 pub use ports::{OsRandom, SystemClock};
 pub use telemetry::{init_logs, init_metrics};
 

@@ -4,6 +4,7 @@
 use crate::program::{PLACES, Programs, libraries};
 use crate::words::{patience, shown};
 use crate::workspace::path::WorkspacePath;
+use crate::workspace::view;
 use countersign_core::Future;
 use countersign_core::action::Profile;
 use countersign_core::checks::Commands;
@@ -96,16 +97,15 @@ impl CommandRunner {
         let mut argv = self.argv(command, &context.scope)?;
         let name = argv.remove(0);
         let program = self.programs.find(&name).await.ok_or_else(|| format!("there is no program `{name}` in {}", PLACES.join(", ")))?;
-        let mut read_only = libraries(&program.path);
-        read_only.push((self.workspace.clone(), WORKSPACE.into()));
-        let confinement = Confinement {
+        let mut confinement = Confinement {
             turn: Turn::Afterwards,
             profile: Profile::Default,
+            read_only: libraries(&program.path),
+            views: Vec::new(),
             program: program.path,
             program_sha256: program.sha256,
             args: argv,
             env: vec![("LANG".to_owned(), "C.UTF-8".to_owned())],
-            read_only,
             inputs: Vec::new(),
             stdin: Vec::new(),
             wall_ms: u64::try_from(patience(context).as_millis()).unwrap_or(context.timeout_ms).max(1),
@@ -115,6 +115,7 @@ impl CommandRunner {
             progress: context.progress.clone(),
             egress: None,
         };
+        view::show(&self.workspace, WORKSPACE, &context.scope, &mut confinement).await.map_err(|error| error.to_string())?;
         let confined = self.jail.confine(confinement).await.map_err(|error| error.to_string())?;
         context.meter.add(&confined);
         if confined.ended == Ended::Exited(0) {
@@ -163,7 +164,7 @@ mod tests {
 
     impl Jail for NoJail {
         fn confine(&self, _what: Confinement) -> Future<'_, Result<Confined, Error>> {
-            Box::pin(std::future::ready(Err(Error::Unavailable { message: "there is none in this test".to_owned() })))
+            self.confine_nothing()
         }
     }
 
@@ -199,6 +200,44 @@ mod tests {
         ] {
             assert!(runner.refusal(refused, &scope).is_some(), "`{refused}` was let through");
         }
+    }
+
+    /// Remembers what it was asked to show, and runs nothing.
+    #[derive(Default)]
+    struct Seen(parking_lot::Mutex<Vec<Confinement>>);
+
+    impl Jail for Seen {
+        fn confine(&self, what: Confinement) -> Future<'_, Result<Confined, Error>> {
+            self.0.lock().push(what);
+            NoJail.confine_nothing()
+        }
+    }
+
+    impl NoJail {
+        fn confine_nothing(&self) -> Future<'_, Result<Confined, Error>> {
+            Box::pin(std::future::ready(Err(Error::Unavailable { message: "there is none in this test".to_owned() })))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_sees_of_the_workspace_what_the_scope_of_its_call_permits() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a", "b"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        let jail = Arc::new(Seen::default());
+        let allowed = vec!["true".parse().unwrap()];
+        let runner = CommandRunner::new(allowed, Arc::clone(&jail) as Arc<dyn Jail>, folder.path().to_owned(), true);
+        let scope = Scope { forbidden_files: vec!["b".to_owned()], ..Scope::default() };
+        for scope in [Scope::default(), scope] {
+            let context = CallContext { scope, ..crate::builtin::tests::context() };
+            assert!(!runner.run(&context, "true").await.ok);
+        }
+        let asked = jail.0.lock();
+        let shown = |index: usize| (asked[index].read_only.iter().any(|(host, _)| host == folder.path()), asked[index].views.clone());
+        let only = vec!["a".to_owned()];
+        let part = countersign_core::jail::View { host: folder.path().to_owned(), jail: WORKSPACE.into(), only };
+        assert_eq!((shown(0), shown(1)), ((true, vec![]), (false, vec![part])));
     }
 
     #[test]

@@ -305,7 +305,7 @@ struct Sender {
     request: Request,
     /// It does not wait for the answer, but only until somebody has heard it.
     heard: Option<Arc<tokio::sync::Notify>>,
-    ended: Ended,
+    ended: Result<Ended, JailError>,
     runs: Mutex<u32>,
 }
 
@@ -321,9 +321,14 @@ impl Jail for Sender {
             }
             let stdout = json!({ "output": {} }).to_string().into_bytes();
             let (facts, log) = (json!({}), String::new());
-            Ok(Confined { ended: self.ended, stdout, is_cut: false, log, cpu_ms: 1, facts, staged: Ok(Vec::new()) })
+            let ended = self.ended.clone()?;
+            Ok(Confined { ended, stdout, is_cut: false, log, cpu_ms: 1, facts, staged: Ok(Vec::new()) })
         })
     }
+}
+
+fn lost() -> JailError {
+    JailError::Lost { message: "a descriptor broke".to_owned() }
 }
 
 /// Reads what arrives, says so, and answers or stays silent.
@@ -352,21 +357,25 @@ async fn what_is_sent_and_not_heard_of_again_is_in_doubt_and_what_was_never_sent
     let (silent, heard) = listen(false).await;
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for (port, method, heard, ended, ends) in [
-        (answering, "POST", None, Ended::Exited(0), "ok"),
-        (answering, "POST", None, Ended::Exited(1), "source_broke"),
-        (answering, "POST", None, Ended::OutOfMemory, "source_broke"),
-        (answering, "POST", None, Ended::TimedOut, "source_timed_out"),
-        (answering, "GET", None, Ended::Exited(1), "package_failed"),
+        (answering, "POST", None, Ok(Ended::Exited(0)), "ok"),
+        (answering, "POST", None, Ok(Ended::Exited(1)), "source_broke"),
+        (answering, "POST", None, Ok(Ended::OutOfMemory), "source_broke"),
+        (answering, "POST", None, Ok(Ended::TimedOut), "source_timed_out"),
+        (answering, "GET", None, Ok(Ended::Exited(1)), "package_failed"),
         // It ended well, and never waited to hear whether what it sent was done.
-        (silent, "POST", Some(&heard), Ended::Exited(0), "source_broke"),
-        (silent, "GET", Some(&heard), Ended::Exited(0), "ok"),
-        (nobody, "POST", None, Ended::Exited(1), "package_failed"),
-        (nobody, "POST", None, Ended::TimedOut, "package_timed_out"),
-        (1, "POST", None, Ended::Exited(1), "package_failed"),
+        (silent, "POST", Some(&heard), Ok(Ended::Exited(0)), "source_broke"),
+        (silent, "GET", Some(&heard), Ok(Ended::Exited(0)), "ok"),
+        (nobody, "POST", None, Ok(Ended::Exited(1)), "package_failed"),
+        (nobody, "POST", None, Ok(Ended::TimedOut), "package_timed_out"),
+        (1, "POST", None, Ok(Ended::Exited(1)), "package_failed"),
+        // Nobody saw it end.
+        (answering, "POST", None, Err(lost()), "source_broke"),
+        (answering, "GET", None, Err(lost()), "package_lost"),
+        (nobody, "POST", None, Err(lost()), "package_lost"),
     ] {
         let host = format!("http://127.0.0.1:{port}");
         let request = Request { method: method.to_owned(), url: format!("{host}/"), headers: Vec::new(), body: Vec::new() };
-        let sender = Arc::new(Sender { request, heard: heard.cloned(), ended, runs: Mutex::default() });
+        let sender = Arc::new(Sender { request, heard: heard.cloned(), ended: ended.clone(), runs: Mutex::default() });
         let allowed = [answering, silent, nobody].map(|port| format!("http://127.0.0.1:{port}").parse().unwrap());
         let bench = open_bench(Arc::clone(&sender) as Arc<dyn Jail>, allowed.to_vec());
         let declared = if port == 1 { format!("http://127.0.0.1:{answering}") } else { host };
@@ -387,6 +396,28 @@ async fn what_is_sent_and_not_heard_of_again_is_in_doubt_and_what_was_never_sent
         let counted: Vec<_> = context.meter.traffic().iter().map(|host| (host.made, host.refused)).collect();
         assert_eq!(counted, [if port == 1 { (0, 1) } else { (1, 0) }], "{port} {method} {ended:?}");
     }
+}
+
+/// Loses whatever it is to run.
+struct Loses;
+
+impl Jail for Loses {
+    fn confine(&self, _what: Confinement) -> Future<'_, Result<Confined, JailError>> {
+        Box::pin(std::future::ready(Err(lost())))
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_was_lost_is_a_failure_that_changed_nothing_and_is_not_tried_again() {
+    let bench = open_bench(Arc::new(Loses), Vec::new());
+    bench.packages.install("kit", &files("R2")).unwrap();
+    bench.write("a", "old");
+    let seen = escapes::held(bench.folder.path());
+    let error = bench.source().prepare(&bench.context().await, &act(), &json!({})).await.unwrap_err();
+    assert_eq!((error.code(), error.after(), error.is_transient()), ("package_lost", AfterError::NoEffect, false));
+    let said = "`kit.act` may have run, and how it went was lost: a descriptor broke; nothing was changed";
+    assert_eq!(error.to_string(), said);
+    assert_eq!(escapes::held(bench.folder.path()), seen);
 }
 
 #[tokio::test]

@@ -3,8 +3,9 @@
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,35 +21,87 @@ pub(crate) struct Program {
     pub(crate) sha256: [u8; 32],
 }
 
-/// Each is looked for once. Clones share what was found.
-#[derive(Clone, Default)]
-pub(crate) struct Programs(Arc<Mutex<HashMap<String, Option<Program>>>>);
+/// What changes whenever a file's bytes do. The change time cannot be set by a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
 
-impl Programs {
-    /// Takes a while the first time: the program is read whole.
-    pub(crate) async fn find(&self, name: &str) -> Option<Program> {
-        let known = self.0.lock().get(name).cloned();
-        if let Some(known) = known {
-            return known;
+impl Version {
+    fn of(found: &Metadata) -> Self {
+        Self {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.size(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
         }
-        let wanted = name.to_owned();
-        let looked = move || PLACES.iter().find_map(|folder| look(&Path::new(folder).join(&wanted)));
-        let found = tokio::task::spawn_blocking(looked).await.ok()?;
-        self.0.lock().insert(name.to_owned(), found.clone());
-        found
     }
 }
 
-/// A program the kernel can run by itself; a script that stands in for one would need more than its own bytes.
-fn look(path: &Path) -> Option<Program> {
-    let path = path.canonicalize().ok()?;
-    let mut file = File::open(&path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
+/// Each is read whole once, and again when it has changed: one that is installed or upgraded meanwhile is noticed at the next call, as
+/// it would be at the next start. Clones share what was found.
+#[derive(Clone)]
+pub(crate) struct Programs {
+    places: Arc<[PathBuf]>,
+    read: Arc<Mutex<HashMap<PathBuf, (Version, Program)>>>,
+}
+
+impl Default for Programs {
+    fn default() -> Self {
+        Self::in_places(&PLACES.map(PathBuf::from))
+    }
+}
+
+impl Programs {
+    fn in_places(places: &[PathBuf]) -> Self {
+        Self { places: places.into(), read: Arc::default() }
+    }
+
+    /// Takes a while the first time: the program is read whole.
+    pub(crate) async fn find(&self, name: &str) -> Option<Program> {
+        let (own, name) = (self.clone(), name.to_owned());
+        tokio::task::spawn_blocking(move || own.find_now(&name)).await.ok()?
+    }
+
+    pub(crate) fn find_now(&self, name: &str) -> Option<Program> {
+        self.places.iter().find_map(|folder| self.look(&folder.join(name)))
+    }
+
+    /// A program the kernel can run by itself; a script that stands in for one would need more than its own bytes.
+    fn look(&self, path: &Path) -> Option<Program> {
+        let path = path.canonicalize().ok()?;
+        let found = path.metadata().ok().filter(Metadata::is_file)?;
+        let known = self.read.lock().get(&path).cloned();
+        if let Some((version, program)) = known
+            && version == Version::of(&found)
+        {
+            return Some(program);
+        }
+        let mut file = File::open(&path).ok()?;
+        let before = Version::of(&file.metadata().ok()?);
+        let program = Program { sha256: hash(&mut file)?, path: path.clone() };
+        // What changed while it was read is read again the next time.
+        if before == Version::of(&file.metadata().ok()?) {
+            self.read.lock().insert(path, (before, program.clone()));
+        }
+        Some(program)
+    }
+}
+
+/// `None` where it is no program, or cannot be read.
+fn hash(file: &mut File) -> Option<[u8; 32]> {
     let mut hasher = Sha256::new();
     let mut chunk = vec![0; 256 * 1024];
     let mut is_first = true;
     loop {
         match file.read(&mut chunk).ok()? {
-            0 => break,
+            0 if is_first => return None,
+            0 => return Some(hasher.finalize().into()),
             read => {
                 if is_first && !is_program(&chunk[..read]) {
                     return None;
@@ -58,7 +111,6 @@ fn look(path: &Path) -> Option<Program> {
             }
         }
     }
-    Some(Program { path, sha256: hasher.finalize().into() })
 }
 
 pub(crate) fn is_program(bytes: &[u8]) -> bool {
@@ -71,4 +123,59 @@ pub(crate) fn libraries(program: &Path) -> Vec<(PathBuf, PathBuf)> {
     let own = own.filter(|own| !LIBRARIES.iter().any(|library| own == Path::new(library)));
     let all = LIBRARIES.iter().map(PathBuf::from).chain(own);
     all.filter(|path| path.is_dir()).map(|path| (path.clone(), path)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_installed_upgraded_or_removed_meanwhile_is_noticed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().canonicalize().unwrap();
+        let (first, second) = (folder.join("first"), folder.join("second"));
+        for place in [&first, &second] {
+            std::fs::create_dir(place).unwrap();
+        }
+        let programs = Programs::in_places(&[first.clone(), second.clone()]);
+        let holds = |expected: Option<(&Path, &[u8])>| {
+            let found = programs.find_now("tool").map(|program| (program.path, program.sha256));
+            let expected = expected.map(|(path, bytes)| (path.to_owned(), Sha256::digest(bytes).into()));
+            assert_eq!(found, expected);
+        };
+        let at = second.join("tool");
+        holds(None);
+        std::fs::write(&at, "#!/bin/sh\n").unwrap();
+        holds(None);
+        std::fs::write(&at, b"").unwrap();
+        holds(None);
+        std::fs::write(&at, b"\x7fELF one").unwrap();
+        holds(Some((&at, b"\x7fELF one")));
+        // The same file with other bytes, then another file under its name.
+        std::fs::write(&at, b"\x7fELF one and more").unwrap();
+        holds(Some((&at, b"\x7fELF one and more")));
+        std::fs::write(second.join("new"), b"\x7fELF two and more").unwrap();
+        std::fs::rename(second.join("new"), &at).unwrap();
+        holds(Some((&at, b"\x7fELF two and more")));
+        // One that comes before it, by a link to wherever it is.
+        std::fs::write(folder.join("real"), b"\x7fELF three").unwrap();
+        std::os::unix::fs::symlink(folder.join("real"), first.join("tool")).unwrap();
+        holds(Some((&folder.join("real"), b"\x7fELF three")));
+        std::fs::remove_file(first.join("tool")).unwrap();
+        holds(Some((&at, b"\x7fELF two and more")));
+        std::fs::remove_file(&at).unwrap();
+        holds(None);
+    }
+
+    #[test]
+    fn what_did_not_change_is_not_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().join("tool");
+        std::fs::write(&at, b"\x7fELF one").unwrap();
+        let programs = Programs::in_places(&[folder.path().to_owned()]);
+        let found = programs.find_now("tool").unwrap();
+        // What is remembered is what is answered, as long as the file is the one it was remembered of.
+        programs.read.lock().get_mut(&found.path).unwrap().1.sha256 = [7; 32];
+        assert_eq!(programs.find_now("tool").unwrap().sha256, [7; 32]);
+    }
 }

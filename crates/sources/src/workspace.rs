@@ -7,6 +7,7 @@ pub(crate) mod diff;
 pub(crate) mod evidence;
 pub(crate) mod id;
 pub(crate) mod made;
+pub(crate) mod mounts;
 pub(crate) mod outcome;
 pub(crate) mod path;
 pub(crate) mod regular;
@@ -14,10 +15,12 @@ pub(crate) mod root;
 pub(crate) mod scope;
 pub(crate) mod snapshot;
 pub(crate) mod staged;
+pub(crate) mod view;
 pub(crate) mod visit;
 pub(crate) mod workers;
 
 pub use id::ID_FILE;
+pub use root::{Spelling, spelling_of};
 
 use countersign_core::source::Error;
 use countersign_core::{Random, Timestamp};

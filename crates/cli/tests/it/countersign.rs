@@ -242,6 +242,25 @@ impl Server {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
+    /// What everything it started, and everything those started, runs as.
+    pub(crate) fn descendants(&self) -> Vec<String> {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        // The parent stands two words behind the name, which may hold anything.
+        let parent = |process: u32| -> Option<u32> {
+            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+            stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
+        };
+        let parents: std::collections::BTreeMap<u32, u32> = processes.filter_map(|process| Some((process, parent(process)?))).collect();
+        let server = self.child.as_ref().unwrap().id();
+        let is_below = |process: u32| {
+            let above = std::iter::successors(parents.get(&process).copied(), |process| parents.get(process).copied());
+            above.take(parents.len()).any(|process| process == server)
+        };
+        let line = |process: &u32| std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        let below = parents.keys().filter(|process| is_below(**process));
+        below.map(|process| String::from_utf8_lossy(&line(process)).replace('\0', " ")).collect()
+    }
+
     /// How many descriptors it holds.
     pub(crate) fn open_descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.as_ref().unwrap().id())).unwrap().count()

@@ -139,6 +139,18 @@ fn doctor_finds_a_healthy_server_healthy_and_names_what_mends_a_missing_one() {
     let well = owner.run(&["doctor", "--data", "data", "--json"]).ok().json();
     assert!(well["items"].as_array().unwrap().iter().all(|item| item["verdict"] == "ok"), "{well:#}");
 
+    // What was asked of the machine is told with its value.
+    let told = |subject: &str| -> Vec<String> {
+        let items = well["items"].as_array().unwrap().iter().filter(|item| item["subject"] == subject);
+        items.map(|item| item["found"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(told("workspace"), ["case: it counts; names that differ in it are two files"]);
+    let node = told("interpreter").into_iter().find(|found| found.starts_with("node: ")).unwrap();
+    let words: Vec<_> = node.split([' ', ';']).collect();
+    assert!(std::fs::metadata(words[1]).unwrap().is_file(), "{node}");
+    assert!(words[4].len() == 64 && words[4].bytes().all(|byte| byte.is_ascii_hexdigit()), "{node}");
+    assert!(told("interpreter").iter().any(|found| found.starts_with("python3: ")), "{well:#}");
+
     // What is set is said, and less isolation than there could be is worth a look.
     let set = |well: &Value, word: &str| {
         let items = well["items"].as_array().unwrap();

@@ -21,14 +21,14 @@ console.log(JSON.stringify({ output: { uid: process.getuid() } }));
 const FINE: &str = r#"console.log(JSON.stringify({ ok: true, checks: [] }));"#;
 
 /// Whoever runs the tests, unless that is root.
-fn ordinary_user() -> u32 {
+pub(crate) fn ordinary_user() -> u32 {
     let uid = std::fs::metadata("/proc/self").unwrap().uid();
     if uid == 0 { NOBODY_ELSE } else { uid }
 }
 
 /// Whether the kernel lets this user make the namespaces a jail is made of, asked with a program that is not ours.
 #[expect(clippy::disallowed_methods, reason = "the kernel is asked by the system's own program")]
-fn may_make_namespaces(uid: u32) -> bool {
+pub(crate) fn may_make_namespaces(uid: u32) -> bool {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "true"]);
     if uid == NOBODY_ELSE {

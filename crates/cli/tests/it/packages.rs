@@ -167,18 +167,13 @@ const ways = {
   sleeps: () => setInterval(() => {}, 1000),
   ignores_term: () => { process.on("SIGTERM", () => {}); process.kill(process.pid, "SIGTERM"); setInterval(() => {}, 1000); },
   is_killed: () => process.kill(process.pid, "SIGKILL"),
-  forks: () => {
-    const { spawn } = require("child_process");
-    for (let n = 0; n < 10000; n++) spawn("/proc/self/exe", ["-e", "setInterval(() => {}, 1000)"]).on("error", () => {});
-    setInterval(() => {}, 1000);
-  },
   eats_memory: () => { const held = []; for (;;) held.push(Buffer.alloc(16 << 20, 1)); },
   fills_the_stage: () => { const file = fs.openSync("/stage/big", "w"); const chunk = Buffer.alloc(1 << 20, 1); for (let n = 0; n < 10240; n++) fs.writeSync(file, chunk); answer({}); },
   floods: () => { const chunk = "x".repeat(1 << 20); for (let n = 0; n < 1024; n++) fs.writeSync(1, chunk); },
   closes_stdout: () => fs.closeSync(1),
   says_nonsense: () => console.log("{not json"),
   says_it_twice: () => console.log('{"output": {}, "output": {"ok": true}}'),
-  says_too_deep: () => console.log("[".repeat(100) + "]".repeat(100)),
+  says_too_deep: () => console.log("[".repeat(100000) + "]".repeat(100000)),
   breaks_its_schema: () => answer({ ok: "perhaps" }),
   throws: () => { throw new Error("on purpose"); },
   stages_a_link: () => { fs.symlinkSync("/etc/passwd", "/stage/a.txt"); answer({ ok: true }); },
@@ -210,10 +205,9 @@ fn whatever_a_package_does_the_server_stays_healthy_and_nothing_is_changed() {
         ("sleeps", "package_timed_out"),
         ("ignores_term", "package_timed_out"),
         ("is_killed", "package_killed"),
-        ("forks", ""),
-        ("eats_memory", ""),
+        ("eats_memory", "package_out_of_memory"),
         ("fills_the_stage", "package_failed"),
-        ("floods", ""),
+        ("floods", "package_flooded"),
         ("closes_stdout", "package_bad_output"),
         ("says_nonsense", "package_bad_output"),
         ("says_it_twice", "package_bad_output"),
@@ -234,9 +228,9 @@ fn whatever_a_package_does_the_server_stays_healthy_and_nothing_is_changed() {
         assert_ne!(refused.code, 0, "{how}: {refused:?}");
         let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
         let last = &listed["items"][0];
-        assert!(last["status"] == "failed" || last["status"] == "reverted", "{how}: {last:#}");
-        let failed_with = last["error"]["code"].as_str().unwrap();
-        assert!(code.is_empty() || failed_with == code, "{how}: {last:#}");
+        // Only of an answer that does not fit is something made first: nothing was staged, and that is taken back.
+        let status = if how == "breaks_its_schema" { "reverted" } else { "failed" };
+        assert_eq!((&last["status"], &last["error"]["code"]), (&json!(status), &json!(code)), "{how}: {last:#}");
         assert_eq!(tree(&server.workspace()), before(), "{how}");
         // So much that fails in a row is left alone; each of these is to be tried.
         owner.run(&["breaker", "close", "kit.hostile", "--yes"]);

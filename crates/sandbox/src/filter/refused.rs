@@ -86,7 +86,7 @@ const KERNEL: &[i64] = &[
     libc::SYS_lookup_dcookie,
 ];
 
-/// Every way to name a peer. A pair of connected sockets is no network, and children are given their pipes that way.
+/// Every way to name a peer. A pair of connected streams is no network, and children are given their pipes that way.
 const SOCKETS: &[i64] = &[libc::SYS_socket, libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4];
 
 /// Memory and queues that outlive a process and belong to no file.
@@ -155,6 +155,10 @@ pub(super) fn arguments() -> Result<Rules, Failed> {
         when(rules, libc::SYS_clone, &[(0, MaskedEq(*flag), *flag)])?;
     }
     when(rules, libc::SYS_socketpair, &[(0, Ne, libc::AF_UNIX as u64)])?;
+    // SECURITY: an end of a pair of datagrams sends to whomever it names, not only to its other end. A raw pair is one of datagrams.
+    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+        when(rules, libc::SYS_socketpair, &[(1, MaskedEq(SOCKET_KINDS), kind as u64)])?;
+    }
     // Without a path it is about an open file, which is the program's own.
     when_wide(rules, libc::SYS_utimensat, (1, Ne, 0))?;
     when(rules, libc::SYS_personality, &[(0, Ne, 0xffff_ffff)])?;
@@ -198,6 +202,9 @@ const NAMESPACES: &[u64] = &[
     libc::CLONE_NEWUTS as u64,
     libc::CLONE_NEWCGROUP as u64,
 ];
+
+/// Which bits of a kind of socket are not flags.
+const SOCKET_KINDS: u64 = 0xf;
 
 /// The flags with which opening takes a mode.
 const CREATING: &[u64] = &[libc::O_CREAT as u64, (libc::O_TMPFILE & !libc::O_DIRECTORY) as u64];

@@ -1,6 +1,6 @@
 //! Step 6: what there is to see. A root in memory, read-only; what was asked for of the host, read-only; and the stage.
 
-use super::{Failure, at};
+use super::{Failure, at, view};
 use crate::error::Step;
 use crate::orders::{Bound, Orders, Packet, Sized};
 use crate::sys;
@@ -26,9 +26,11 @@ const ROOT_BYTES: u64 = 1 << 20;
 
 /// A part of the host, cut out and not yet anywhere.
 pub(super) struct Tree {
-    fd: OwnedFd,
-    target: String,
-    kind: FileType,
+    pub(super) fd: OwnedFd,
+    pub(super) target: String,
+    pub(super) kind: FileType,
+    /// What of it is shown; `None` shows all.
+    only: Option<Vec<String>>,
 }
 
 /// What there is once everything is in place.
@@ -43,21 +45,22 @@ pub(super) struct Mounted {
 pub(super) fn open_trees(binds: &[Bound]) -> Result<Vec<Tree>, Failure> {
     let mut trees = vec![];
     for bind in binds {
-        trees.push(open_one(&bind.host, &bind.jail, READ_ONLY | NO_SUID | NO_DEVICES)?);
+        trees.push(open_one(&bind.host, &bind.jail, bind.only.as_ref(), READ_ONLY | NO_SUID | NO_DEVICES)?);
     }
     for device in DEVICES {
-        trees.push(open_one(Path::new(device), Path::new(device), READ_ONLY | NO_SUID | NO_EXEC)?);
+        trees.push(open_one(Path::new(device), Path::new(device), None, READ_ONLY | NO_SUID | NO_EXEC)?);
     }
     Ok(trees)
 }
 
 /// The same trees, cut out by the server and sent along: the binds, then the devices.
 pub(super) fn given(orders: &Orders, fds: Vec<OwnedFd>) -> Result<Vec<Tree>, Failure> {
-    let targets = orders.binds.iter().map(|bind| bind.jail.as_path()).chain(DEVICES.iter().map(Path::new));
+    let binds = orders.binds.iter().map(|bind| (bind.jail.as_path(), bind.only.as_ref()));
+    let targets = binds.chain(DEVICES.iter().map(|device| (Path::new(*device), None)));
     if fds.len() != orders.binds.len() + DEVICES.len() {
         return Err(Failure::new(Step::Mounts, "taking what is to be shown", "a part is missing"));
     }
-    fds.into_iter().zip(targets).map(|(fd, target)| tree(fd, target)).collect()
+    fds.into_iter().zip(targets).map(|(fd, (target, only))| tree(fd, target, only)).collect()
 }
 
 impl Tree {
@@ -66,18 +69,18 @@ impl Tree {
     }
 }
 
-fn open_one(host: &Path, jail: &Path, attributes: u64) -> Result<Tree, Failure> {
+fn open_one(host: &Path, jail: &Path, only: Option<&Vec<String>>, attributes: u64) -> Result<Tree, Failure> {
     let failed = |error: rustix::io::Errno| Failure::new(Step::Mounts, format_args!("showing `{}`", host.display()), error);
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let fd = open_tree(CWD, host, flags).map_err(failed)?;
     // With the API of old a recursive mount is read-only at its top alone.
     sys::mount_set(fd.as_fd(), attributes, true).map_err(at(Step::Mounts, format_args!("making `{}` read-only", host.display())))?;
-    tree(fd, jail)
+    tree(fd, jail, only)
 }
 
-fn tree(fd: OwnedFd, jail: &Path) -> Result<Tree, Failure> {
+fn tree(fd: OwnedFd, jail: &Path, only: Option<&Vec<String>>) -> Result<Tree, Failure> {
     let stat = rustix::fs::statat(&fd, c"", AtFlags::EMPTY_PATH).map_err(at(Step::Mounts, format_args!("showing `{}`", jail.display())))?;
-    Ok(Tree { fd, target: relative(jail)?, kind: FileType::from_raw_mode(stat.st_mode) })
+    Ok(Tree { fd, target: relative(jail)?, kind: FileType::from_raw_mode(stat.st_mode), only: only.cloned() })
 }
 
 /// What every root stands on, whatever is to be seen in it.
@@ -103,7 +106,8 @@ const AWAY: i32 = 64;
 pub(super) fn build(packet: &Packet, trees: Vec<Tree>, ground: Ground) -> Result<Mounted, Failure> {
     let orders = &packet.orders;
     let inputs: u64 = orders.inputs.iter().map(|input| input.bytes as u64 + 4096).sum();
-    let names = 256 + 32 * (orders.inputs.len() + trees.len()) as u64;
+    let parts: u64 = trees.iter().flat_map(|tree| &tree.only).flatten().map(|part| 1 + part.split('/').count() as u64).sum();
+    let names = 256 + 32 * (orders.inputs.len() + trees.len()) as u64 + parts;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let root = tmpfs(ROOT_BYTES + inputs, names, "0755", attributes)?;
     attach(&root, CWD, "/").map_err(at(Step::Mounts, "mounting the root"))?;
@@ -112,8 +116,11 @@ pub(super) fn build(packet: &Packet, trees: Vec<Tree>, ground: Ground) -> Result
         rustix::fs::mkdirat(&root, directory, Mode::from_raw_mode(0o755)).map_err(at(Step::Mounts, "making the root"))?;
     }
     for tree in trees {
-        make_target(&root, &tree)?;
-        attach(&tree.fd, root.as_fd(), &tree.target).map_err(at(Step::Mounts, format_args!("mounting `/{}`", tree.target)))?;
+        make_target(&root, &tree.target, tree.kind)?;
+        match &tree.only {
+            None => place(&root, &tree.fd, &tree.target)?,
+            Some(only) => view::show(&root, &tree, only)?,
+        }
     }
     let (inputs, initial) = blobs(packet)?;
     for (input, bytes) in orders.inputs.iter().zip(inputs) {
@@ -178,6 +185,11 @@ pub(super) fn try_overlay() -> Result<(), String> {
     fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).map(drop).map_err(|error| error.to_string())
 }
 
+/// Mounts a tree where its target was made.
+pub(super) fn place(root: &OwnedFd, tree: &OwnedFd, target: &str) -> Result<(), Failure> {
+    attach(tree, root.as_fd(), target).map_err(at(Step::Mounts, format_args!("mounting `/{target}`")))
+}
+
 fn attach(tree: &OwnedFd, at: BorrowedFd<'_>, path: &str) -> Result<(), rustix::io::Errno> {
     move_mount(tree.as_fd(), "", at, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
@@ -191,21 +203,21 @@ fn move_in(root: &OwnedFd) -> Result<(), Failure> {
     rustix::process::chdir("/").map_err(failed)
 }
 
-fn make_target(root: &OwnedFd, tree: &Tree) -> Result<(), Failure> {
-    make_parents(root.as_fd(), &tree.target)?;
-    let made = if tree.kind == FileType::Directory {
-        rustix::fs::mkdirat(root, &tree.target, Mode::from_raw_mode(0o755))
+pub(super) fn make_target(root: &OwnedFd, target: &str, kind: FileType) -> Result<(), Failure> {
+    make_parents(root.as_fd(), target)?;
+    let made = if kind == FileType::Directory {
+        rustix::fs::mkdirat(root, target, Mode::from_raw_mode(0o755))
     } else {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::WRONLY;
-        rustix::fs::openat(root, &tree.target, flags, Mode::from_raw_mode(0o444)).map(drop)
+        rustix::fs::openat(root, target, flags, Mode::from_raw_mode(0o444)).map(drop)
     };
     match made {
         Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-        Err(error) => Err(Failure::new(Step::Mounts, format_args!("making `/{}`", tree.target), error)),
+        Err(error) => Err(Failure::new(Step::Mounts, format_args!("making `/{target}`"), error)),
     }
 }
 
-fn make_parents(root: BorrowedFd<'_>, path: &str) -> Result<(), Failure> {
+pub(super) fn make_parents(root: BorrowedFd<'_>, path: &str) -> Result<(), Failure> {
     for (end, _) in path.match_indices('/') {
         match rustix::fs::mkdirat(root, &path[..end], Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}

@@ -2,6 +2,12 @@
 
 use crate::harness::{Setup, answer, attempt, setups};
 use serde_json::{Value, json};
+use std::io::ErrorKind::WouldBlock;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::Path;
 
 #[test]
 fn a_stage_with_anything_odd_is_refused_whole() {
@@ -40,7 +46,7 @@ fn names_are_never_merged() {
     each("fs_odd_names", &json!({}), |report| {
         let entries = report["stage"]["entries"].as_array().unwrap();
         let names: Vec<_> = entries.iter().map(|entry| entry["path"].as_str().unwrap()).collect();
-        assert_eq!(names, ["-rf", "..a", "A", "CON", "a", "a ", "a.", "cafe\u{301}", "caf\u{e9}"]);
+        assert_eq!(names, ["-rf", "..a", "A", "CON", "a", "a ", "a.", "cafe\u{301}", "caf\u{e9}", "nul"]);
         assert!(entries.iter().all(|entry| entry["path"] == entry["text"]), "{report}");
     });
 }
@@ -80,8 +86,74 @@ fn a_program_is_nobody_inside_and_dumps_no_core() {
 }
 
 #[test]
-fn no_name_is_looked_up() {
-    each("net_dns", &json!({}), |report| assert_eq!(report["result"], "lookup=failed\n"));
+fn net_dns_asks_nobody() {
+    let (tcp, udp) = neighbours_by_port();
+    let more = json!({ "env": [["LISTENER", tcp.local_addr().unwrap().port().to_string()]] });
+    each("net_dns", &more, |report| {
+        let expected = "lookup=failed\n/run/nscd/socket=EPERM\n/var/run/nscd/socket=EPERM\ntcp=EPERM\nudp=EPERM\n";
+        assert_eq!(report["result"], expected);
+    });
+    assert_eq!((tcp.accept().unwrap_err().kind(), udp.recv(&mut [0; 16]).unwrap_err().kind()), (WouldBlock, WouldBlock));
+    // Whoever does reach them is seen.
+    let own = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
+    assert_eq!(tcp.accept().unwrap().1, own.local_addr().unwrap());
+    let own = UdpSocket::bind("127.0.0.1:0").unwrap();
+    own.send_to(b"seen", udp.local_addr().unwrap()).unwrap();
+    assert_eq!(udp.recv_from(&mut [0; 16]).unwrap(), (4, own.local_addr().unwrap()));
+}
+
+/// Two who listen on the host under one number, and wait for nobody.
+fn neighbours_by_port() -> (TcpListener, UdpSocket) {
+    let mut others = vec![];
+    loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        if let Ok(udp) = UdpSocket::bind(tcp.local_addr().unwrap()) {
+            tcp.set_nonblocking(true).unwrap();
+            udp.set_nonblocking(true).unwrap();
+            return (tcp, udp);
+        }
+        // Held until another number is found.
+        others.push(tcp);
+    }
+}
+
+#[test]
+fn net_unix_reaches_nobody_who_listens_outside() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let hidden = format!("countersign-test-{}", std::process::id());
+    let name = std::os::unix::net::SocketAddr::from_abstract_name(&hidden).unwrap();
+    let streams = [UnixListener::bind(at("stream")).unwrap(), UnixListener::bind_addr(&name).unwrap()];
+    let datagrams = UnixDatagram::bind(at("datagram")).unwrap();
+    datagrams.set_nonblocking(true).unwrap();
+    for name in ["stream", "datagram"] {
+        std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    for listener in &streams {
+        listener.set_nonblocking(true).unwrap();
+    }
+    // They lie in a folder that is shown: nothing but the refusal of sockets stands between.
+    let mut shown: Vec<_> =
+        ["/usr/lib", "/lib", "/lib64"].into_iter().filter(|path| Path::new(path).exists()).map(|path| json!([path, path])).collect();
+    shown.push(json!([folder.path(), "/shown"]));
+    let more = json!({ "env": [["LISTENER", hidden]], "read_only": shown });
+    each("net_unix", &more, |report| {
+        let printed = report["result"].as_str().unwrap();
+        for label in ["pathname", "pathname_datagram", "abstract", "pair_connect", "pair_sends_out", "raw_pair_sends_out"] {
+            assert_eq!(answer(printed, label), Some("EPERM"), "{label}: {printed}");
+        }
+        assert_eq!(answer(printed, "stream_pair_sends_out"), Some("EISCONN"), "{printed}");
+        for listener in &streams {
+            assert_eq!(listener.accept().unwrap_err().kind(), WouldBlock);
+        }
+        assert_eq!(datagrams.recv(&mut [0; 16]).unwrap_err().kind(), WouldBlock);
+    });
+    // Whoever does reach them is seen.
+    let _own = (UnixStream::connect(at("stream")).unwrap(), UnixStream::connect_addr(&name).unwrap());
+    assert!(streams.iter().all(|listener| listener.accept().is_ok()));
+    UnixDatagram::unbound().unwrap().send_to(b"seen", at("datagram")).unwrap();
+    assert_eq!(datagrams.recv(&mut [0; 16]).unwrap(), 4);
 }
 
 #[test]

@@ -37,12 +37,94 @@ fn proc_bombs_end_at_the_bound() {
 }
 
 #[test]
+fn proc_bombs_leave_their_neighbours_alone() {
+    // The bomb holds all it can get while the other starts, under the same server and, in `default`, the same uid.
+    each("proc_bomb_held", &json!({ "processes": 40, "beside": "proc_neighbour" }), |setup, report| {
+        assert_eq!(report["ended"], json!({ "how": "cancelled" }), "{setup:?} {report}");
+        assert_eq!(report["lines"], json!(["full"]));
+        let beside = &report["beside"];
+        assert_eq!(
+            (&beside["ended"], &beside["result"]),
+            (&json!({ "how": "exited", "value": 0 }), &json!("made=32\n")),
+            "{setup:?} {beside}"
+        );
+    });
+}
+
+#[test]
+fn proc_signals_to_all_reach_nobody_outside() {
+    // Whoever runs it goes on and reports; so does a neighbour, which ends after it was called off and not before.
+    each("proc_signals_to_all", &json!({}), |_, report| {
+        assert_eq!(report["ended"], json!({ "how": "signalled", "value": 9 }), "{report}");
+        assert_eq!(report["result"], "begun=ok\n");
+    });
+    each("proc_bomb_held", &json!({ "processes": 10, "beside": "proc_signals_to_all" }), |_, report| {
+        assert_eq!(report["beside"]["ended"], json!({ "how": "signalled", "value": 9 }), "{report}");
+        assert_eq!(report["ended"], json!({ "how": "cancelled" }), "{report}");
+    });
+}
+
+#[test]
+fn proc_signals_that_stop_move_no_deadline() {
+    each("proc_signals_stopped", &json!({ "wall_ms": 1000 }), |_, report| {
+        assert_eq!(report["ended"], json!({ "how": "timed_out" }), "{report}");
+        assert_eq!(report["result"], "begun=ok\n");
+    });
+}
+
+#[test]
 fn mem_overrun_ends_at_the_bound() {
-    for name in ["mem_private", "mem_shared", "mem_children"] {
+    for name in ["mem_private", "mem_shared", "mem_children", "mem_heap"] {
         each(name, &json!({ "memory_bytes": 64 << 20 }), |setup, report| {
             assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?} {name}: {report}");
         });
     }
+}
+
+#[test]
+fn mem_overrun_counts_what_is_on_the_stage() {
+    each("mem_stage", &json!({ "memory_bytes": 64 << 20, "stage_bytes": 1 << 30, "stage_files": 2000 }), |setup, report| {
+        assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?}: {report}");
+    });
+}
+
+#[test]
+fn mem_overrun_by_pipes_ends_at_the_bound_or_at_what_a_user_may_have_of_them() {
+    each("mem_pipes", &json!({ "memory_bytes": 32 << 20 }), |setup, report| match report["facts"]["cgroup_backend"].as_str() {
+        Some("v1" | "v2") => assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?}: {report}"),
+        // No process holds it, so nobody sees it from outside: what bounds it is the number of pipes and the kernel's own bound.
+        Some("none") => {
+            let printed = report["result"].as_str().unwrap();
+            let held: u64 = answer(printed, "held").unwrap().parse().unwrap();
+            assert_eq!(answer(printed, "stopped"), Some("EMFILE"), "{setup:?}: {printed}");
+            assert!(held <= bytes_of_pipes_max(), "{setup:?}: {printed}");
+        }
+        other => panic!("{other:?}"),
+    });
+}
+
+/// What a user's pipes may hold together at their full size, and beyond that a page or two each.
+fn bytes_of_pipes_max() -> u64 {
+    let pages: u64 = std::fs::read_to_string("/proc/sys/fs/pipe-user-pages-soft").unwrap().trim().parse().unwrap();
+    (pages + 2 * 256) * 4096 + (1 << 20)
+}
+
+#[test]
+fn mem_overrun_by_what_is_read_is_let_go_of_again() {
+    each("mem_page_cache", &json!({ "memory_bytes": 32 << 20 }), |setup, report| {
+        assert_eq!(report["ended"], json!({ "how": "exited", "value": 0 }), "{setup:?}: {report}");
+        assert_eq!(report["result"], "read_enough=true\n");
+    });
+}
+
+#[test]
+fn out_hostile_depth_of_folders_is_refused_and_the_server_stays_small() {
+    each("out_abyss", &json!({ "stage_files": 20_000 }), |setup, report| {
+        assert_eq!(report["result"], "deep=10000\n", "{setup:?}: {report}");
+        let refused = report["stage"]["refused"].as_str().unwrap();
+        assert!(refused.ends_with("lies deeper than 32 directories"), "{refused}");
+        assert!(report["server_high_water_kb"].as_u64().unwrap() < 64 << 10, "{}", report["server_high_water_kb"]);
+    });
 }
 
 #[test]

@@ -168,12 +168,28 @@ pub(crate) fn run(job: &Value) -> Value {
 /// One attempt, with the host looked at afterwards: what it must not reach is as it was.
 pub(crate) fn attempt(setup: Setup, name: &str, more: &Value) -> Value {
     let victim = Victim::new(setup);
-    let host_name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let before = settings();
     let report = run(&job(setup, name, &victim.path(), more));
     victim.assert_untouched();
-    assert_eq!(std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap(), host_name);
+    assert_eq!(settings(), before);
     assert!(!Path::new("/usr/lib/countersign-was-here").exists());
+    assert_eq!(queues_of_an_attempt(), Vec::<String>::new());
     report
+}
+
+/// What an attempt would like to set on the host: what it is called, what is started when something crashes or a group empties.
+fn settings() -> Vec<(PathBuf, String)> {
+    let mut paths: Vec<PathBuf> = ["hostname", "domainname", "core_pattern"].map(|name| Path::new("/proc/sys/kernel").join(name)).into();
+    let groups = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten().map(|entry| entry.path());
+    paths.extend(groups.chain([PathBuf::from("/sys/fs/cgroup")]).map(|folder| folder.join("release_agent")));
+    paths.into_iter().filter_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text))).collect()
+}
+
+/// Memory, queues and semaphores of the host under the key that every attempt at them uses.
+fn queues_of_an_attempt() -> Vec<String> {
+    let tables = ["shm", "msg", "sem"].map(|kind| std::fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default());
+    let rows = tables.iter().flat_map(|table| table.lines().skip(1).map(str::to_owned));
+    rows.filter(|row| row.split_whitespace().next() == Some("7")).collect()
 }
 
 /// The same attempt without a jail, in namespaces that are thrown away.

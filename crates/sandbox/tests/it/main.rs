@@ -7,4 +7,5 @@ mod corpus;
 mod effects;
 mod faults;
 mod server;
+mod views;
 mod refusals;

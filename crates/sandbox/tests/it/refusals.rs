@@ -1,7 +1,7 @@
 //! What is refused before anything runs, each with the sentence it is refused with.
 
 use crate::harness::{Setup, attempts, helper, is_root, job, run, setups};
-use sandbox::{Bind, Error, Input, Options, Probes, Profile, Program, Sandbox, Spec};
+use sandbox::{Bind, Error, Input, Options, Probes, Profile, Program, Sandbox, Spec, View};
 use serde_json::json;
 use std::path::Path;
 
@@ -66,6 +66,16 @@ fn what_makes_no_sense_is_refused() {
     check(&|spec| spec.read_only = bind("/usr", "/stage/usr"), "the jail has a place of its own there");
     check(&|spec| spec.read_only = bind("usr", "/usr"), "not an absolute path of the host");
     check(&|spec| spec.read_only = bind("/that/is/not/there", "/usr"), "step `mounts`: showing `/that/is/not/there`");
+    let view = |only: &[&str]| {
+        vec![View { host: "/usr".into(), jail: "/shown".into(), only: only.iter().map(|part| (*part).to_owned()).collect() }]
+    };
+    for part in ["", ".", "..", "a/../b", "/a", "a//b", "a/", "a\0b"] {
+        check(&|spec| spec.views = view(&[part]), "not a plain path of what is shown");
+    }
+    check(&|spec| spec.views = view(&["a/b", "a-b", "a"]), "it lies in another part");
+    check(&|spec| spec.views = view(&["a", "a"]), "it lies in another part");
+    check(&|spec| spec.views = vec![View { only: vec!["a".into(); 4097], ..view(&[]).remove(0) }], "more parts than a view may have");
+    check(&|spec| spec.views = vec![View { jail: "/stage".into(), ..view(&[]).remove(0) }], "the jail has a place of its own there");
     check(&|spec| spec.inputs = input("/proc/x"), "the jail has a place of its own there");
     check(&|spec| spec.inputs = input("/usr/lib/x"), "step `mounts`");
     check(&|spec| spec.stage.initial = input("/absolute"), "not a plain path relative to the stage");

@@ -1,7 +1,7 @@
 //! What becomes of a jail when the server does not wait for it.
 
 use crate::harness::{Victim, alive, attempts, helper, job, setups, start};
-use sandbox::{Bind, Ended, Options, Probes, Profile, Program, Sandbox, Spec};
+use sandbox::{Bind, Ended, Error, Options, Probes, Profile, Program, Sandbox, Spec};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -45,6 +45,37 @@ fn a_run_that_nobody_awaits_any_more_is_ended() {
         wait_until("everything is dead", || alive().is_empty());
         drop(hears);
     });
+}
+
+#[test]
+fn a_run_that_nobody_can_watch_any_more_is_ended_and_said_to_have_begun() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let on_log = Box::new(|line: &str| panic!("the watcher fails at `{line}`"));
+        let error = sandbox().run(spec("proc_bomb_held"), Some(on_log)).await.unwrap_err();
+        assert!(matches!(error, Error::Host { started: true, .. }), "{error}");
+        assert!(!error.is_transient() && error.to_string().ends_with("the program was ended"), "{error}");
+        wait_until("everything is dead", || alive().is_empty());
+    });
+}
+
+#[test]
+fn a_program_that_is_replaced_in_place_is_noticed_at_its_next_run() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = folder.path().join("program");
+    std::fs::copy(attempts(), &path).unwrap();
+    let (sandbox, before) = (sandbox(), sandbox::sha256_of(&path).unwrap());
+    let run = |sha256| {
+        let spec = Spec { program: Program { path: path.clone(), sha256 }, ..spec("nothing") };
+        sandbox.run_blocking(spec, None, None).map(|outcome| outcome.ended)
+    };
+    assert_eq!(run(before).unwrap(), Ended::Exited(0));
+    // The same program with one byte more: an upgrade that goes on under the same name, and as the same file.
+    std::fs::OpenOptions::new().append(true).open(&path).and_then(|mut file| std::io::Write::write_all(&mut file, b"x")).unwrap();
+    let after = sandbox::sha256_of(&path).unwrap();
+    assert!(matches!(run(before), Err(Error::OtherProgram { .. })), "what was hashed before is not what would run");
+    assert_eq!(run(after).unwrap(), Ended::Exited(0));
 }
 
 #[test]

@@ -76,7 +76,7 @@ async fn a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one(kind
 async fn code_that_has_to_be_ended_is_left_alone(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
-    for code in ["package_timed_out", "package_killed", "package_out_of_memory", "package_flooded"]
+    for code in ["package_timed_out", "package_killed", "package_out_of_memory", "package_flooded", "package_lost"]
         .into_iter()
         .cycle()
         .take(BREAKER_FAILURES_MAX as usize)

@@ -155,6 +155,17 @@ fn inside_the_namespaces() {
         ground.check(&[forbidden], path, "outside_scope");
     }
     ground.check(FORBIDDEN, "free/a", "permitted");
+    // Nor is it read: of a mount nothing is shown, and what is forbidden by the name of one cannot be kept from anybody.
+    let seen = |forbidden: &[&str]| {
+        let scope = Scope { forbidden_files: forbidden.iter().map(|text| (*text).to_owned()).collect(), ..Scope::default() };
+        let parts = crate::workspace::view::parts(ground.place.folder(), &scope).map_err(|error| error.code());
+        parts.map(|parts| parts.into_iter().filter(|part| part != crate::workspace::ID_FILE).collect::<Vec<_>>())
+    };
+    assert_eq!(seen(FORBIDDEN).unwrap(), ["free/a", "free/inner"]);
+    assert_eq!(seen(&["free/a"]).unwrap(), [".env", "free/inner", "secret"]);
+    for forbidden in ["folder", "folder/key", "inner", "file"] {
+        assert_eq!(seen(&[forbidden]), Err("outside_scope"), "{forbidden}");
+    }
 
     fn mount(ground: &Ground, shown: &str, under: &str) {
         let status = Command::new("mount").arg("--bind").arg(ground.at(shown)).arg(ground.at(under)).status().unwrap();

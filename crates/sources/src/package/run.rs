@@ -1,10 +1,12 @@
 //! Runs one script of a package in the jail: JSON in on stdin, JSON out on stdout, and whatever it wrote to its stage.
 
 use super::egress::WayOut;
+use super::language::Language;
 use super::loaded::LoadedAction;
 use super::manifest::Filesystem;
-use crate::program::{PLACES, Program, Programs, libraries};
+use crate::program::{Program, Programs, libraries};
 use crate::words::{failed, refused, shown};
+use crate::workspace::view;
 use countersign_core::action::Profile;
 use countersign_core::egress::Egress;
 use countersign_core::jail::{self, Confined, Confinement, Ended, Input, Jail, StagedFile, Turn};
@@ -39,34 +41,6 @@ impl Script {
             Self::Verify => "verify",
             Self::Rollback => "rollback",
         }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Language {
-    JavaScript,
-    Python,
-}
-
-impl Language {
-    const fn command(self) -> &'static str {
-        match self {
-            Self::JavaScript => "node",
-            Self::Python => "python3",
-        }
-    }
-
-    /// What stands before the script. Neither reads an environment, a user's folder or installed modules.
-    fn args(self, memory_bytes: u64) -> Vec<String> {
-        match self {
-            Self::JavaScript => vec![format!("--max-old-space-size={}", (memory_bytes >> 20).max(32) * 3 / 4), "--no-addons".to_owned()],
-            Self::Python => ["-I", "-S", "-B"].map(str::to_owned).to_vec(),
-        }
-    }
-
-    fn missing(self) -> Error {
-        let message = format!("there is no `{}` in {}: install it, and start again", self.command(), PLACES.join(", "));
-        refused("package_interpreter_missing", message)
     }
 }
 
@@ -110,12 +84,7 @@ impl Runner {
             .script(script)
             .ok_or_else(|| refused("package_invalid", format!("`{}` has no `{}`", action.action.id, script.name())))?;
         let memory_bytes = action.manifest.memory_bytes();
-        let language = match Path::new(file).extension().and_then(|extension| extension.to_str()) {
-            Some("js") => Some(Language::JavaScript),
-            Some("py") => Some(Language::Python),
-            Some(_) | None => None,
-        };
-        let (program, args) = match language {
+        let (program, args) = match Language::of(file) {
             Some(language) => {
                 let program = self.programs.find(language.command()).await.ok_or_else(|| language.missing())?;
                 let mut args = language.args(memory_bytes);
@@ -130,7 +99,7 @@ impl Runner {
         let turn = Turn::ToMake { whose: action.action.id.source().to_owned() };
         let mut confinement = self.bare(turn, action.manifest.profile(), program, args, memory_bytes, wall_ms(context));
         if action.manifest.permissions.filesystem == Filesystem::Workspace {
-            confinement.read_only.push((self.workspace.clone(), WORKSPACE.into()));
+            view::show(&self.workspace, WORKSPACE, &context.scope, &mut confinement).await?;
         }
         confinement.inputs =
             action.files.iter().map(|(path, file)| Input { path: Path::new(CODE).join(path), bytes: Arc::clone(&file.bytes) }).collect();
@@ -148,6 +117,7 @@ impl Runner {
             turn,
             profile,
             read_only: libraries(&program.path),
+            views: Vec::new(),
             program: program.path,
             program_sha256: program.sha256,
             args,
@@ -170,6 +140,10 @@ impl Runner {
             jail::Error::Refused { message } => refused("package_refused", message),
             jail::Error::Busy { message } => {
                 Error::Busy { source_id: name.split('.').next().unwrap_or(name).to_owned(), message, retry_after_ms: None }
+            }
+            // Its stage is gone, so nothing of it is here. What it sent is not asked about here: whoever let it out knows.
+            jail::Error::Lost { message } => {
+                failed("package_lost", format!("`{name}` may have run, and how it went was lost: {message}{UNCHANGED}"))
             }
         })?;
         context.meter.add(&confined);

@@ -1,4 +1,4 @@
-use super::super::Place;
+use super::super::{Place, Spelling, spelling_of};
 use super::*;
 use std::fs;
 use testkit::SeededRandom;
@@ -69,4 +69,22 @@ fn a_link_or_a_folder_in_its_place_is_refused_and_nothing_is_written_through_it(
     fs::remove_file(workspace.join(ID_FILE)).unwrap();
     fs::create_dir(workspace.join(ID_FILE)).unwrap();
     assert!(open(folder.path(), 1).is_err());
+}
+
+#[test]
+fn whether_case_tells_names_apart_is_seen_without_writing() {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = folder.path().join("workspace");
+    assert_eq!(spelling_of(&workspace), None, "there is none");
+    fs::create_dir(&workspace).unwrap();
+    assert_eq!(spelling_of(&workspace), None, "nobody has worked here");
+    let place = open(folder.path(), 1).unwrap();
+    assert_eq!(spelling_of(&workspace), Some(place.workspace.spelling()), "both ask the same file system");
+    // What a file system answers that does not tell case apart, and what only looks like it.
+    let other = workspace.join(ID_FILE.to_uppercase());
+    fs::hard_link(workspace.join(ID_FILE), &other).unwrap();
+    assert_eq!(spelling_of(&workspace), Some(Spelling::CaseInsensitive));
+    fs::remove_file(&other).unwrap();
+    fs::write(&other, "another file").unwrap();
+    assert_eq!(spelling_of(&workspace), Some(Spelling::CaseSensitive));
 }

@@ -12,7 +12,7 @@ use countersign_core::limits::FILE_LEFTOVERS_VISITED_MAX;
 use countersign_core::source::Error;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -157,6 +157,27 @@ fn identity(root: &OwnedFd, path: &str, resolve: ResolveFlags, more: OFlags) -> 
     identity_of(&open_resolved(root, path, OFlags::PATH | more, Mode::empty(), resolve)?)
 }
 
+/// Where in the workspace a path really lies, once every link on it is followed; `None` where it leads out of it. Of what is not there
+/// yet, the place where it would come to be.
+pub(crate) fn real_path(root: &OwnedFd, path: &str) -> Result<Option<String>, Errno> {
+    let place = |file: &OwnedFd| rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new());
+    let mut end = path.len();
+    loop {
+        let (begin, rest) = path.split_at(end);
+        let begin = if begin.is_empty() { "." } else { begin };
+        match open_resolved(root, begin, OFlags::PATH, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS) {
+            Ok(found) => {
+                let (found, root) = (place(&found)?, place(root)?);
+                let below = found.to_bytes().strip_prefix(root.to_bytes()).and_then(|below| std::str::from_utf8(below).ok());
+                return Ok(below.map(|below| format!("{below}{rest}").trim_start_matches('/').to_owned()));
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) if end > 0 => end = path[..end].rfind('/').unwrap_or(0),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG | Errno::INVAL) => return Ok(None),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
 /// Which file is open.
 pub(crate) fn identity_of(file: &OwnedFd) -> Result<Identity, Errno> {
     rustix::fs::fstat(file).map(|stat| Identity { device: stat.st_dev, number: stat.st_ino })
@@ -250,6 +271,15 @@ fn probe_spelling(root: &OwnedFd) -> Spelling {
     // Should the probe stay behind, the next start removes it as a leftover.
     let _ = rustix::fs::unlinkat(root, &name, AtFlags::empty());
     if still_there && !other_spelling_found { Spelling::CaseSensitive } else { Spelling::CaseInsensitive }
+}
+
+/// The same of a workspace that is there already, without writing to it: its id is asked for under another spelling. `None` where no
+/// server has worked in this folder yet.
+pub fn spelling_of(folder: &Path) -> Option<Spelling> {
+    let root = open_folder(folder).ok()?;
+    let find = |name: &str| rustix::fs::statat(&root, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| (stat.st_dev, stat.st_ino));
+    let own = find(ID_FILE).ok()?;
+    Some(if find(&ID_FILE.to_uppercase()) == Ok(own) { Spelling::CaseInsensitive } else { Spelling::CaseSensitive })
 }
 
 pub(crate) fn folder_error(path: &Path, error: &std::io::Error) -> SetupError {

@@ -53,9 +53,9 @@ const CORPUS: [Group; 53] = [
     Group { name: "fs_overlay_whiteout", tried_in: &[FILES], parts: &[] },
     Group { name: "fs_artifact_names", tried_in: &[ESCAPES, PACKAGES], parts: &[] },
     Group { name: "proc_inspect_server", tried_in: &[REST], parts: &[] },
-    Group { name: "proc_signals", tried_in: &[REST], parts: &[] },
+    Group { name: "proc_signals", tried_in: &[REST, FAULTS], parts: &["proc_signals_to_all", "proc_signals_stopped"] },
     Group { name: "proc_double_fork_survivor", tried_in: &[REST, FAULTS], parts: &[] },
-    Group { name: "proc_bombs", tried_in: &[FAULTS], parts: &["proc_fork_bomb", "proc_thread_bomb", "proc_vfork_bomb"] },
+    Group { name: "proc_bombs", tried_in: &[FAULTS], parts: &["proc_fork_bomb", "proc_thread_bomb", "proc_vfork_bomb", "proc_bomb_held", "proc_neighbour"] },
     Group { name: "proc_exec_from_stage", tried_in: &[REST], parts: &[] },
     Group { name: "proc_memfd_exec", tried_in: &[REST], parts: &[] },
     Group { name: "proc_setuid_binary", tried_in: &[REST, EFFECTS], parts: &[] },
@@ -67,13 +67,13 @@ const CORPUS: [Group; 53] = [
     Group { name: "net_inet", tried_in: &[REST], parts: &[] },
     Group { name: "net_families", tried_in: &[REST], parts: &[] },
     Group { name: "net_dns", tried_in: &[EFFECTS], parts: &[] },
-    Group { name: "net_unix", tried_in: &[REST], parts: &[] },
+    Group { name: "net_unix", tried_in: &[REST, EFFECTS], parts: &[] },
     Group { name: "net_egress_proxy", tried_in: &[PROXY], parts: &["net_egress_fd"] },
     Group { name: "leak_env_argv", tried_in: &[EFFECTS], parts: &[] },
     Group { name: "leak_fds", tried_in: &[EFFECTS], parts: &[] },
-    Group { name: "out_hostile", tried_in: &[FAULTS, PACKAGES], parts: &["out_flood", "out_flood_stderr", "out_bytes", "out_closed"] },
+    Group { name: "out_hostile", tried_in: &[FAULTS, PACKAGES], parts: &["out_flood", "out_flood_stderr", "out_bytes", "out_closed", "out_abyss"] },
     Group { name: "time_overrun", tried_in: &[FAULTS], parts: &["time_spin", "time_sleep", "time_ignore"] },
-    Group { name: "mem_overrun", tried_in: &[FAULTS], parts: &["mem_private", "mem_shared", "mem_children"] },
+    Group { name: "mem_overrun", tried_in: &[FAULTS], parts: &["mem_private", "mem_shared", "mem_children", "mem_heap", "mem_stage", "mem_pipes", "mem_page_cache"] },
     Group { name: "ipc_sysv_mq", tried_in: &[REST], parts: &[] },
     Group { name: "tty_injection", tried_in: &[REST], parts: &[] },
     Group { name: "core_dump_to_pipe", tried_in: &[EFFECTS], parts: &[] },
@@ -84,7 +84,7 @@ const CORPUS: [Group; 53] = [
 ];
 
 /// Attempts that try no way out, but show that what is promised besides holds.
-const OTHERS: &[&str] = &["nothing", "killed", "mounts", "fs_kept", "fs_unreadable"];
+const OTHERS: &[&str] = &["nothing", "killed", "mounts", "fs_kept", "fs_unreadable", "fs_seen"];
 
 /// How names of groups and of attempts begin.
 const KINDS: &[&str] = &["fs_", "proc_", "net_", "leak_", "out_", "time_", "mem_", "ipc_", "tty_", "core_", "dev_", "kernel_", "commit_"];

@@ -4,6 +4,7 @@ use super::Finding;
 use crate::commands::serve::ServerFlags;
 use crate::context::{Contexts, Environment};
 use rustix::fs::Access;
+use server::{Interpreter, Spelling};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -18,7 +19,9 @@ pub(super) fn check(flags: ServerFlags, environment: &Environment) -> Vec<Findin
         Ok(config) => {
             findings.push(Finding::ok("settings", format!("they read well; a server here listens on {}", config.listen)));
             findings.extend(data_folder(config.data_dir(), config.master_key_file.as_deref()));
+            findings.extend(server::spelling_below(config.data_dir()).map(spelling));
             findings.extend(sandbox(config.allow_plugin_code_execution, config.allow_degraded));
+            findings.extend(server::interpreters().iter().map(|found| interpreter(found, config.allow_plugin_code_execution)));
         }
         Err(failure) => findings.push(Finding::broken("settings", failure.message).fix("correct the file or the variable that is named")),
     }
@@ -49,6 +52,33 @@ fn sandbox(runs_code: bool, allow_degraded: bool) -> Vec<Finding> {
         Finding::ok("sandbox", "`allow_degraded` is false: where Landlock is missing, nothing runs")
     });
     findings
+}
+
+/// How the workspace's file system tells names apart.
+fn spelling(spelling: Spelling) -> Finding {
+    match spelling {
+        Spelling::CaseSensitive => Finding::ok("workspace", "case: it counts; names that differ in it are two files"),
+        Spelling::CaseInsensitive => Finding::look(
+            "workspace",
+            "case: it does not count; a path is taken only as it is spelled on disk, and what is forbidden is so in every spelling",
+        ),
+    }
+}
+
+/// What packages' scripts run by. Where none runs, none is needed.
+fn interpreter(interpreter: &Interpreter, runs_code: bool) -> Finding {
+    let Interpreter { name, language, found } = interpreter;
+    match found {
+        Some((path, digest)) => {
+            let found = format!("{name}: {} with sha256 {digest}; packages in {language} run by it", path.display());
+            Finding::ok("interpreter", found)
+        }
+        None if runs_code => {
+            let found = format!("{name}: there is none; packages in {language} are refused with `package_interpreter_missing`");
+            Finding::look("interpreter", found).fix(format!("install `{name}` for everyone, unless no package is in {language}"))
+        }
+        None => Finding::ok("interpreter", format!("{name}: there is none, and code of packages is not run")),
+    }
 }
 
 fn data_folder(data: &Path, master_key: Option<&Path>) -> Vec<Finding> {
@@ -114,4 +144,25 @@ fn contexts(environment: &Environment) -> Option<Finding> {
             Finding::ok("contexts", format!("{} in {}, {current}", contexts.contexts.len(), path.display()))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_does_not_tell_case_apart_is_worth_a_look() {
+        let (well, worse) = (spelling(Spelling::CaseSensitive), spelling(Spelling::CaseInsensitive));
+        assert_eq!((well.verdict, worse.verdict), (Verdict::Ok, Verdict::Look));
+        assert!(well.found.starts_with("case: it counts;") && worse.found.starts_with("case: it does not count;"));
+    }
+
+    #[test]
+    fn an_interpreter_that_is_missing_matters_where_code_runs() {
+        let missing = Interpreter { name: "node", language: "JavaScript", found: None };
+        let (needed, not_needed) = (interpreter(&missing, true), interpreter(&missing, false));
+        assert_eq!((needed.verdict, not_needed.verdict), (Verdict::Look, Verdict::Ok));
+        assert!(needed.found.contains("`package_interpreter_missing`") && needed.fix.is_some(), "{needed:?}");
+    }
 }

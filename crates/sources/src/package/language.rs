@@ -1,0 +1,72 @@
+//! What scripts are written in, and the interpreters that takes.
+
+use crate::program::{PLACES, Programs};
+use crate::words::refused;
+use countersign_core::Digest;
+use countersign_core::source::Error;
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    JavaScript,
+    Python,
+}
+
+/// An interpreter, as it is here now.
+pub struct Interpreter {
+    pub name: &'static str,
+    /// What is written for it.
+    pub language: &'static str,
+    /// Where it is, and the digest of its bytes; `None` where there is none.
+    pub found: Option<(PathBuf, Digest)>,
+}
+
+/// Every interpreter that scripts may need. Reads each of them whole.
+pub fn interpreters() -> Vec<Interpreter> {
+    let programs = Programs::default();
+    let look = |language: Language| {
+        let found = programs.find_now(language.command()).map(|program| (program.path, Digest::new(program.sha256)));
+        Interpreter { name: language.command(), language: language.title(), found }
+    };
+    Language::ALL.into_iter().map(look).collect()
+}
+
+impl Language {
+    const ALL: [Self; 2] = [Self::JavaScript, Self::Python];
+
+    /// `None` where the file is a program of its own.
+    pub(super) fn of(file: &str) -> Option<Self> {
+        match Path::new(file).extension().and_then(|extension| extension.to_str()) {
+            Some("js") => Some(Self::JavaScript),
+            Some("py") => Some(Self::Python),
+            Some(_) | None => None,
+        }
+    }
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::JavaScript => "JavaScript",
+            Self::Python => "Python",
+        }
+    }
+
+    pub(super) const fn command(self) -> &'static str {
+        match self {
+            Self::JavaScript => "node",
+            Self::Python => "python3",
+        }
+    }
+
+    /// What stands before the script. Neither reads an environment, a user's folder or installed modules.
+    pub(super) fn args(self, memory_bytes: u64) -> Vec<String> {
+        match self {
+            Self::JavaScript => vec![format!("--max-old-space-size={}", (memory_bytes >> 20).max(32) * 3 / 4), "--no-addons".to_owned()],
+            Self::Python => ["-I", "-S", "-B"].map(str::to_owned).to_vec(),
+        }
+    }
+
+    pub(super) fn missing(self) -> Error {
+        let message = format!("there is no `{}` in {}: install it, and call again", self.command(), PLACES.join(", "));
+        refused("package_interpreter_missing", message)
+    }
+}
