@@ -416,6 +416,8 @@ impl Pipeline {
         match self.ledger().doubt(invocation.clone(), event).await? {
             // A repeat after an uncertain commit finds the work done.
             Finished::Recorded { .. } | Finished::Not(Status::InDoubt) => {}
+            // Another server took this one for gone: it doubts it, too, or finds out more.
+            Finished::Not(Status::Running) => return Ok(()),
             Finished::Not(status) => {
                 return Err(Error::Internal { message: format!("`{}` became `{status}` while it ran", invocation.id) });
             }
@@ -583,6 +585,12 @@ impl Walking {
     pub(crate) fn begin(pipeline: &Pipeline, id: &InvocationId) -> Self {
         pipeline.inner.walking.lock().insert(id.clone());
         Self { pipeline: pipeline.clone(), id: id.clone() }
+    }
+
+    /// The same, unless it is being walked already.
+    pub(crate) fn begin_alone(pipeline: &Pipeline, id: &InvocationId) -> Option<Self> {
+        let is_first = pipeline.inner.walking.lock().insert(id.clone());
+        is_first.then(|| Self { pipeline: pipeline.clone(), id: id.clone() })
     }
 }
 

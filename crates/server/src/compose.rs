@@ -57,10 +57,11 @@ impl App {
         &self.parts.pipeline
     }
 
-    /// Waits for running walks, then signs a last checkpoint over everything they recorded.
-    pub async fn finish(&self) {
+    /// Waits for running walks, then signs a last checkpoint over everything they recorded. Whether all of them have ended.
+    pub async fn finish(&self) -> bool {
         let limit = Duration::from_secs(SHUTDOWN_SECONDS);
-        if tokio::time::timeout(limit, self.parts.pipeline.finish()).await.is_err() {
+        let is_over = tokio::time::timeout(limit, self.parts.pipeline.finish()).await.is_ok();
+        if !is_over {
             tracing::warn!("some invocations did not end in time; the next start finds them in doubt");
         }
         for org in self.parts.store.list_orgs().await.unwrap_or_default() {
@@ -68,6 +69,7 @@ impl App {
                 tracing::warn!(%error, "the last checkpoint could not be signed");
             }
         }
+        is_over
     }
 }
 

@@ -28,6 +28,9 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
         if is_time_to_forget {
             forgotten_at = Instant::now();
         }
+        if is_time_to_forget && let Err(error) = store.forget_servers().await {
+            tracing::warn!(%error, "servers that are long gone could not be forgotten; they are tried again");
+        }
         if let Err(error) = pipeline.sweep().await {
             tracing::warn!(%error, "the sweep could not finish; it comes again");
         }
