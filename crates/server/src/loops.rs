@@ -52,6 +52,10 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             pending += store.count_in_status(&org.id, Status::Pending).await.unwrap_or_default();
         }
         metrics::gauge!("countersign_pending").set(pending as f64);
+        if store.may_be_shared() {
+            let servers = store.list_servers().await.unwrap_or_default();
+            metrics::gauge!("countersign_servers").set(servers.iter().filter(|server| !server.is_gone).count() as f64);
+        }
     }
 }
 

@@ -328,6 +328,13 @@ impl Serving {
         self.child.id()
     }
 
+    /// SIGTERM, and its end.
+    pub(crate) fn stop(mut self) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+
     /// SIGKILL: no handler, no flush, no goodbye.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
