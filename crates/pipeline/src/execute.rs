@@ -85,6 +85,7 @@ impl Pipeline {
         self.inner.boards.decided(&invocation.id, rules_version(&cleared));
         let (row, ready) = if needs_intent(&cleared) {
             let ready = self.make_ready(&cleared, &mut invocation, &[]).await?;
+            self.fault("execute.prepared");
             match self.begin(&cleared, &mut invocation).await? {
                 Started::Row(row) => {
                     self.inner.boards.intended(&invocation.id);

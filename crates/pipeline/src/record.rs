@@ -249,6 +249,7 @@ impl Pipeline {
         let Some((mut invocation, seq)) = self.write_ending(finish, &id, walking).await? else {
             return Ok(Recorded::RulesChanged);
         };
+        self.fault("record.ended");
         invocation.receipt = Some(ReceiptRef { id, seq });
         self.count(&invocation);
         self.inner.waiters.wake(&invocation.id);

@@ -7,6 +7,7 @@ use super::root::{open_beneath, open_folder, remove_leftovers, sync_folder};
 use super::staged::Staged;
 use crate::words::{failed, shown};
 use countersign_core::Digest;
+use countersign_core::fault::Faults;
 use countersign_core::limits::FILE_SNAPSHOT_BYTES_MAX;
 use countersign_core::source::Error;
 use rustix::fs::{Mode, OFlags};
@@ -21,13 +22,18 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Snapshots {
     folder: OwnedFd,
+    faults: Faults,
 }
 
 impl Snapshots {
     pub(crate) fn open(path: &Path) -> Result<Self, crate::Error> {
         let folder = open_folder(path)?;
         remove_leftovers(&folder);
-        Ok(Self { folder })
+        Ok(Self { folder, faults: Faults::default() })
+    }
+
+    pub(super) fn listen(&mut self, faults: &Faults) {
+        self.faults = faults.clone();
     }
 
     /// Keeps what `file` holds, on disk when this returns. The content must still be the one with this digest.
@@ -42,6 +48,7 @@ impl Snapshots {
             return Err(content_changed(path.as_str()));
         }
         staged.sync()?;
+        self.faults.point("snapshot.staged");
         staged.replace(&digest.to_string()).map_err(|errno| unchanged(errno, path.as_str()))?;
         sync_folder(&self.folder).map_err(|errno| unchanged(errno, path.as_str()))
     }
@@ -52,6 +59,7 @@ impl Snapshots {
         let mut staged = Staged::create(&self.folder, temporary, Mode::RUSR | Mode::WUSR, path)?;
         staged.write(bytes)?;
         staged.sync()?;
+        self.faults.point("snapshot.staged");
         staged.replace(&digest.to_string()).map_err(|errno| unchanged(errno, path.as_str()))?;
         sync_folder(&self.folder).map_err(|errno| unchanged(errno, path.as_str()))?;
         Ok(digest)
