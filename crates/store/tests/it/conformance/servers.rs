@@ -53,7 +53,7 @@ async fn what_a_server_runs_is_its_own_until_its_lease_runs_out(kind: Kind) {
     assert_eq!(second.list_left_behind(&tenant.org).await, Ok(vec![]));
     assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(false), "its server may live");
     pass(&world, 1, &[&second]).await;
-    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), [running.id.clone()]);
+    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), std::slice::from_ref(&running.id));
     assert_eq!(world.store.list_left_behind(&tenant.org).await, Ok(vec![]), "nobody leaves anything behind to itself");
     assert_eq!(second.claim(&tenant.org, &running.id, Status::InDoubt).await, Ok(false), "it is not in doubt");
     assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
@@ -173,7 +173,7 @@ async fn a_server_takes_over_from_the_one_before_it_at_once(kind: Kind) {
     Ledger::open_batch(&world.store, tenant.new_batch(None)).await.unwrap();
     assert_eq!(second.list_left_behind(&tenant.org).await, Ok(vec![]));
     second.succeed(world.store.server_id().clone());
-    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), [running.id.clone()]);
+    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), std::slice::from_ref(&running.id));
     assert_eq!(second.list_left_batches(&tenant.org).await.unwrap().len(), 1);
     assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
 }
