@@ -470,7 +470,8 @@ pub trait Ledger: Send + Sync {
     /// This server begins its work: from here on what it runs is known to be its own, for as long as it renews its lease. Whether no
     /// other server works on this database: only then is everything that is `running` left over from a crash.
     fn join(&self) -> Future<'_, Result<bool, Error>>;
-    /// At most 100 running invocations of servers that are gone, oldest first.
+    /// At most 100 running invocations that no other live server is busy with: those of servers that are gone first, then this one's own,
+    /// each oldest first. Whether it is busy with one of its own it must know itself.
     fn list_left_behind<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Invocation>, Error>>;
     /// Takes up an invocation in this status that no live server is busy with. Whether it is this server's: then no other asks about it.
     fn claim<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId, status: Status) -> Future<'a, Result<bool, Error>>;

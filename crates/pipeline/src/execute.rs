@@ -23,6 +23,7 @@ use countersign_core::source::{self, AfterError, Output, Source};
 use countersign_core::{Digest, GrantId, IntentId, Invocation, InvocationId, Status, ledger};
 use receipt::body::{ApprovalBody, DefinitionDigests, IntentBody};
 use serde_json::Value;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +84,8 @@ impl Pipeline {
         };
         self.label_before(cleared.gated()).await?;
         self.inner.boards.decided(&invocation.id, rules_version(&cleared));
+        // Before its row is there: whatever runs and is not being walked was left behind.
+        let walking = Walking::begin(self, &invocation.id);
         let (row, ready) = if needs_intent(&cleared) {
             let ready = self.make_ready(&cleared, &mut invocation, &[]).await?;
             self.fault("execute.prepared");
@@ -98,7 +101,6 @@ impl Pipeline {
             (Row::Insert, Ok(()))
         };
         self.fault("execute.intended");
-        let walking = Walking::begin(self, &invocation.id);
         let answer = self.attempt(&cleared, &mut invocation, &row, ready).await?;
         self.count_outcome(&cleared, target, &answer).await;
         self.fault("execute.effected");
@@ -290,7 +292,9 @@ impl Pipeline {
         let (policy_slice, approval) = (cleared.policy_slice(), approval_body(cleared));
         let validated = &cleared.gated().validated;
         let (profile, idempotency) = (validated.resolved.action().profile.as_str().to_owned(), validated.idempotency_digest());
+        let walking = Walking::begin(self, &invocation.id);
         self.inner.tasks.spawn(async move {
+            let _walking = walking;
             let message = "the store went away while the intent was written; nothing was sent".to_owned();
             let failure = Failure { code: "store_unavailable".into(), message };
             let mut ending = Ending::unexecuted(invocation, Status::Failed, None, failure, Row::From(Status::Running));
@@ -584,19 +588,29 @@ pub(crate) struct Walking {
 
 impl Walking {
     pub(crate) fn begin(pipeline: &Pipeline, id: &InvocationId) -> Self {
-        pipeline.inner.walking.lock().insert(id.clone());
+        *pipeline.inner.walking.lock().entry(id.clone()).or_default() += 1;
         Self { pipeline: pipeline.clone(), id: id.clone() }
     }
 
     /// The same, unless it is being walked already.
     pub(crate) fn begin_alone(pipeline: &Pipeline, id: &InvocationId) -> Option<Self> {
-        let is_first = pipeline.inner.walking.lock().insert(id.clone());
-        is_first.then(|| Self { pipeline: pipeline.clone(), id: id.clone() })
+        match pipeline.inner.walking.lock().entry(id.clone()) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(nobody) => {
+                nobody.insert(1);
+                Some(Self { pipeline: pipeline.clone(), id: id.clone() })
+            }
+        }
     }
 }
 
 impl Drop for Walking {
     fn drop(&mut self) {
-        self.pipeline.inner.walking.lock().remove(&self.id);
+        if let Entry::Occupied(mut walking) = self.pipeline.inner.walking.lock().entry(self.id.clone()) {
+            *walking.get_mut() -= 1;
+            if *walking.get() == 0 {
+                walking.remove();
+            }
+        }
     }
 }

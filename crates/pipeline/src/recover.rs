@@ -19,7 +19,8 @@ const APPROVED_SECONDS: u64 = 15;
 enum Which {
     /// This process has just started and no other works on the database: all that began until then.
     AllUntil(Timestamp),
-    /// Others work on it: only those of servers that are gone, and those no walk can still be busy with. At a start also what is in
+    /// Others work on it: only those of servers that are gone, those no walk can still be busy with, and this one's own whose walk
+    /// broke off. At a start also what is in
     /// doubt is asked about, because this server may see what the others do not.
     Stale { is_starting: bool },
 }
@@ -176,6 +177,6 @@ impl Pipeline {
     }
 
     fn is_walking(&self, invocation: &Invocation) -> bool {
-        self.inner.walking.lock().contains(&invocation.id)
+        self.inner.walking.lock().contains_key(&invocation.id)
     }
 }

@@ -77,13 +77,13 @@ impl Store {
             .await
     }
 
-    /// Running calls of servers that are gone, oldest first.
+    /// Running calls of servers that are gone, then this one's own, each oldest first.
     pub(crate) async fn left_behind(&self, org: &OrgId) -> Result<Vec<Invocation>, Error> {
         let now = self.db.now().await?;
         let sql = format!(
-            "{} AND status = 'running'{} AND run_by <> $2 AND NOT EXISTS (
+            "{} AND status = 'running'{} AND run_by IS NOT NULL AND (run_by = $2 OR NOT EXISTS (
                SELECT 1 FROM servers WHERE servers.id = invocations.run_by AND servers.seen_at > $3 AND servers.id <> $4
-             ) ORDER BY id || '' LIMIT $5",
+             )) ORDER BY CASE WHEN run_by = $2 THEN 1 ELSE 0 END, id || '' LIMIT $5",
             select_invocation!(),
             among_open(Status::Running)
         );

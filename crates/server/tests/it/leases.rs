@@ -1,7 +1,7 @@
 //! Several servers on one database: what one of them was running when it died another takes up as soon as it is known to be gone, and
 //! nobody touches what a live one runs.
 
-use crate::harness::{Agent, Answer, Kind, TestServer, on_postgres};
+use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgres};
 use countersign_core::effect::Reconciled;
 use countersign_core::ledger::{EventDraft, Finished, Ledger};
 use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS};
@@ -21,6 +21,8 @@ on_postgres!(
     a_batch_of_a_dead_server_is_finished_by_another,
     a_batch_of_a_live_server_is_left_to_it,
 );
+
+on_both_engines!(a_call_whose_walk_broke_off_is_settled_by_its_own_server);
 
 /// A server that others know of, and in which an agent may write.
 async fn first(kind: Kind) -> (TestServer, Agent) {
@@ -103,11 +105,26 @@ async fn what_a_live_server_runs_nobody_touches(kind: Kind) {
     outlive(&[&live, &second]).await;
     second.pipeline.sweep().await.unwrap();
     let third = beside(&live).await;
-    third.pipeline.sweep().await.unwrap();
+    for server in [&third, &live] {
+        server.pipeline.sweep().await.unwrap();
+    }
     assert_eq!((status_of(&third, &id).await, live.source.reconciliations().len()), (json!("running"), 0));
     held.release();
     assert_eq!(calling.await.unwrap().ok()["invocation"]["status"], "succeeded");
     assert_eq!(live.verify().await.receipts, 1);
+}
+
+/// A bug, or a store that was away for too long: nobody walks it any more, and its server lives.
+async fn a_call_whose_walk_broke_off_is_settled_by_its_own_server(kind: Kind) {
+    let (server, agent) = first(kind).await;
+    let broken = interrupted(&server, &agent).await;
+    let (held, calling) = held(&server, &agent).await;
+    server.source.will_reconcile(happened());
+    server.pipeline.sweep().await.unwrap();
+    assert_eq!((status_of(&server, &broken).await, server.source.reconciliations().len()), (json!("succeeded"), 1));
+    held.release();
+    assert_eq!(calling.await.unwrap().ok()["invocation"]["status"], "succeeded", "what is being walked is left alone");
+    assert_eq!(server.verify().await.receipts, 2);
 }
 
 async fn of_several_survivors_one_asks_what_became_of_a_call(kind: Kind) {
