@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Whoever listens at the points; outside of tests nobody does, and a point costs a comparison.
 #[derive(Clone, Default)]
@@ -10,6 +11,20 @@ pub struct Faults(Option<Arc<dyn Fn(&'static str) + Send + Sync>>);
 impl Faults {
     pub fn new(at: impl Fn(&'static str) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(at)))
+    }
+
+    /// Listens for one point: `name` the first time it is passed, `name:3` the third time, however many share the listener.
+    pub fn at(wanted: &str, stop: impl Fn() + Send + Sync + 'static) -> Self {
+        let (name, times) = match wanted.split_once(':').map(|(name, times)| (name, times.parse())) {
+            Some((name, Ok(times))) => (name.to_owned(), times),
+            Some((_, Err(_))) | None => (wanted.to_owned(), 1),
+        };
+        let passed = AtomicU64::new(0);
+        Self::new(move |point| {
+            if point == name && passed.fetch_add(1, Ordering::SeqCst) + 1 == times {
+                stop();
+            }
+        })
     }
 
     /// The step before it is done, the step after it has not begun.
@@ -23,5 +38,33 @@ impl Faults {
 impl fmt::Debug for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "Faults(listening)" } else { "Faults" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_found_the_first_time_or_the_time_that_is_named() {
+        for (wanted, passings, expected) in [
+            ("one", vec!["other", "one", "one"], vec![1]),
+            ("one:1", vec!["one"], vec![0]),
+            ("one:3", vec!["one", "one", "other", "one", "one"], vec![3]),
+            ("one:2", vec!["one"], vec![]),
+            ("one:0", vec!["one", "one"], vec![]),
+            ("one:many", vec!["one", "one"], vec![]),
+        ] {
+            let (now, stopped) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(u64::MAX)));
+            let (at, told) = (Arc::clone(&now), Arc::clone(&stopped));
+            let faults = Faults::at(wanted, move || told.store(at.load(Ordering::SeqCst), Ordering::SeqCst));
+            for (index, point) in (0..).zip(passings) {
+                now.store(index, Ordering::SeqCst);
+                // Clones listen together.
+                faults.clone().point(point);
+            }
+            let stopped = Some(stopped.load(Ordering::SeqCst)).filter(|at| *at != u64::MAX);
+            assert_eq!(stopped, expected.first().copied(), "{wanted}");
+        }
     }
 }

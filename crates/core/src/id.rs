@@ -110,6 +110,8 @@ prefixed_id! {
     ConsentId = "cns_";
     /// A text that was laid out to be stolen.
     CanaryId = "cny_";
+    /// One process that serves, from its start to its end.
+    ServerId = "srv_";
     /// A saved automation definition.
     AutomationId = "aut_";
 }

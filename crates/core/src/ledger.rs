@@ -89,7 +89,7 @@ pub enum Row {
     Insert,
     /// It is new, unless an earlier try of this very write was kept after all.
     InsertAgain,
-    /// This process began it, so it is `running` and nobody else ends it. Were it not, all that share the commit would fail and
+    /// This process began it, so it is `running` and nobody else ends it. Were it not, or had another server claimed it, all that share the commit would fail and
     /// could be tried again as `From(Running)`.
     Begun,
     /// It must be in this status, else nothing happens.
@@ -234,7 +234,8 @@ pub enum Finished {
     Recorded {
         seq: u64,
     },
-    /// The row was not in the expected status, or not yet past its time; this is the status it has. Nothing was written.
+    /// The row was not in the expected status, or not yet past its time; this is the status it has. `running` where it was expected to
+    /// be: another server has claimed it. Nothing was written.
     Not(Status),
     /// Somebody changed a rule since: decide again. Nothing was written.
     RulesChanged,
@@ -466,8 +467,16 @@ pub trait Ledger: Send + Sync {
         action: &'a ActionId,
         key: &'a str,
     ) -> Future<'a, Result<Option<Reservation>, Error>>;
-    /// Whether no other server works on this database: only then is everything that is `running` left over from a crash.
-    fn is_alone(&self) -> Future<'_, Result<bool, Error>>;
+    /// This server begins its work: from here on what it runs is known to be its own, for as long as it renews its lease. Whether no
+    /// other server works on this database: only then is everything that is `running` left over from a crash.
+    fn join(&self) -> Future<'_, Result<bool, Error>>;
+    /// At most 100 running invocations that no other live server is busy with: those of servers that are gone first, then this one's own,
+    /// each oldest first. Whether it is busy with one of its own it must know itself.
+    fn list_left_behind<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Invocation>, Error>>;
+    /// Takes up an invocation in this status that no live server is busy with. Whether it is this server's: then no other asks about it.
+    fn claim<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId, status: Status) -> Future<'a, Result<bool, Error>>;
+    /// Lets go of an invocation in doubt, so that another server may ask about it.
+    fn release<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<(), Error>>;
     /// Every org, for background loops; each further read is by org again.
     fn list_orgs(&self) -> Future<'_, Result<Vec<OrgId>, Error>>;
     /// At most 100 invocations in this status, oldest first.
@@ -493,6 +502,8 @@ pub trait Ledger: Send + Sync {
     fn find_sealed_parts<'a>(&'a self, org: &'a OrgId, batch: &'a BatchId) -> Future<'a, Result<Option<Vec<u8>>, Error>>;
     /// At most 100 batches in this status, oldest first.
     fn list_batches_in_status<'a>(&'a self, org: &'a OrgId, status: BatchStatus) -> Future<'a, Result<Vec<Batch>, Error>>;
+    /// At most 100 running batches that no live server is busy with, oldest first; this one's own count among them.
+    fn list_left_batches<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Batch>, Error>>;
     /// Saves how far it has come. `None`: somebody else has saved it since it was read, and nothing was written.
     fn save_batch(&self, batch: Batch) -> Future<'_, Result<Option<Batch>, Error>>;
     /// Saves how it ended, with its receipt and its event. `None` as above.

@@ -151,8 +151,8 @@ pub const SNAPSHOT_DAYS: u64 = 180;
 pub const REVERSIBLE_SECONDS_MAX: u64 = SNAPSHOT_DAYS * 24 * 60 * 60;
 /// Days the token of a new session lives; after that a new session is needed.
 pub const AGENT_TOKEN_DAYS: u64 = 30;
-/// Longest an invocation can really be `running`, almost two hours; what has been for longer was left behind by a server that is gone,
-/// and another one asks what became of it. All of what may happen in that time, each as slow as it may be:
+/// Longest an invocation can really be `running`, almost two hours. Where nobody knows which server runs it, what has been for longer was
+/// left behind, and is asked about. All of what may happen in that time, each as slow as it may be:
 pub const RUNNING_SECONDS_MAX: u64 = {
     // A source may let a question wait for its turn as long as it may then take to answer.
     let question_ms = 2 * CALL_TIMEOUT_MS;
@@ -168,6 +168,21 @@ pub const RUNNING_SECONDS_MAX: u64 = {
     let entries = attempts + 1 + 2 + 1;
     (questions * question_ms + waits_ms).div_ceil(1_000) + entries * RECORD_RETRY_SECONDS
 };
+/// How often a server tells the others on its database that it lives.
+pub const LEASE_RENEW_SECONDS: u64 = 5;
+/// A server that could not tell so for this long, several tries in a row, begins no effect until it can; callers get `store_unavailable`.
+pub const LEASE_FENCE_SECONDS: u64 = 20;
+/// A server that was not heard of for this long is gone, and others find out what became of what it was running. By then whatever it
+/// began before it was fenced has ended, one way or the other:
+pub const LEASE_SECONDS: u64 = {
+    // A source may let a question wait for its turn as long as it may then take to answer.
+    let effect_seconds = 2 * CALL_TIMEOUT_MS / 1_000;
+    // A commit that is slow, and clocks that run differently.
+    let margin_seconds = 10;
+    LEASE_FENCE_SECONDS + effect_seconds + margin_seconds
+};
+/// How long a server that is gone is still listed.
+pub const SERVER_REMEMBERED_SECONDS: u64 = 24 * 60 * 60;
 /// For how long an effect that was taken back is remembered to have been: as good as for ever.
 pub const REVERTED_SECONDS: u64 = 100 * 365 * 24 * 60 * 60;
 /// How long a call under a taken idempotency key waits for the first one before it gets `idempotency_in_flight`.

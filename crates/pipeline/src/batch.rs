@@ -15,7 +15,7 @@ use countersign_core::action::{Class, Reversibility};
 use countersign_core::batch::{BatchMode, BatchStatus, Part, PartRequest};
 use countersign_core::invocation::Intention;
 use countersign_core::ledger::{EndBatch, EventDraft, NewBatch, OpenedBatch};
-use countersign_core::limits::{BATCH_PARTS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX, RUNNING_SECONDS_MAX};
+use countersign_core::limits::{BATCH_PARTS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX};
 use countersign_core::{ActionId, Batch, BatchId, EventId, InvocationId, OrgId, Principal, ReceiptId, SessionId, Status, json};
 use receipt::body::BatchBody;
 use serde_json::{Value, json};
@@ -184,19 +184,18 @@ impl Pipeline {
         Ok(!waits)
     }
 
-    /// Everything a crash, or a store that was away, left behind.
-    pub(crate) async fn settle_batches(&self, org: &OrgId, is_starting: bool) -> Result<(), Error> {
-        let running = self.ledger().list_batches_in_status(org, BatchStatus::Running).await?;
-        if !running.is_empty() {
-            let is_alone = is_starting || self.ledger().is_alone().await?;
-            let now = self.ledger().now().await?;
-            for batch in running {
-                let is_stale = is_alone || batch.touched_at.plus_seconds(RUNNING_SECONDS_MAX) <= now;
-                if is_stale && !self.inner.batches.lock().contains(&batch.id) {
-                    let walking = self.walk_batch(&batch.id);
-                    if let Some(batch) = self.ledger().save_batch(batch).await? {
-                        self.spawn_batch(batch, walking);
-                    }
+    /// Everything a crash, or a store that was away, left behind; of a server that starts alone, whatever runs.
+    pub(crate) async fn settle_batches(&self, org: &OrgId, is_alone: bool) -> Result<(), Error> {
+        let left = match is_alone {
+            true => self.ledger().list_batches_in_status(org, BatchStatus::Running).await?,
+            false => self.ledger().list_left_batches(org).await?,
+        };
+        for batch in left {
+            if !self.inner.batches.lock().contains(&batch.id) {
+                let walking = self.walk_batch(&batch.id);
+                // Whoever saves first runs it.
+                if let Some(batch) = self.ledger().save_batch(batch).await? {
+                    self.spawn_batch(batch, walking);
                 }
             }
         }

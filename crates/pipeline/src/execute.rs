@@ -23,6 +23,7 @@ use countersign_core::source::{self, AfterError, Output, Source};
 use countersign_core::{Digest, GrantId, IntentId, Invocation, InvocationId, Status, ledger};
 use receipt::body::{ApprovalBody, DefinitionDigests, IntentBody};
 use serde_json::Value;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,8 +84,11 @@ impl Pipeline {
         };
         self.label_before(cleared.gated()).await?;
         self.inner.boards.decided(&invocation.id, rules_version(&cleared));
+        // Before its row is there: whatever runs and is not being walked was left behind.
+        let walking = Walking::begin(self, &invocation.id);
         let (row, ready) = if needs_intent(&cleared) {
             let ready = self.make_ready(&cleared, &mut invocation, &[]).await?;
+            self.fault("execute.prepared");
             match self.begin(&cleared, &mut invocation).await? {
                 Started::Row(row) => {
                     self.inner.boards.intended(&invocation.id);
@@ -97,7 +101,6 @@ impl Pipeline {
             (Row::Insert, Ok(()))
         };
         self.fault("execute.intended");
-        let walking = Walking::begin(self, &invocation.id);
         let answer = self.attempt(&cleared, &mut invocation, &row, ready).await?;
         self.count_outcome(&cleared, target, &answer).await;
         self.fault("execute.effected");
@@ -289,7 +292,9 @@ impl Pipeline {
         let (policy_slice, approval) = (cleared.policy_slice(), approval_body(cleared));
         let validated = &cleared.gated().validated;
         let (profile, idempotency) = (validated.resolved.action().profile.as_str().to_owned(), validated.idempotency_digest());
+        let walking = Walking::begin(self, &invocation.id);
         self.inner.tasks.spawn(async move {
+            let _walking = walking;
             let message = "the store went away while the intent was written; nothing was sent".to_owned();
             let failure = Failure { code: "store_unavailable".into(), message };
             let mut ending = Ending::unexecuted(invocation, Status::Failed, None, failure, Row::From(Status::Running));
@@ -416,6 +421,8 @@ impl Pipeline {
         match self.ledger().doubt(invocation.clone(), event).await? {
             // A repeat after an uncertain commit finds the work done.
             Finished::Recorded { .. } | Finished::Not(Status::InDoubt) => {}
+            // Another server took this one for gone: it doubts it, too, or finds out more.
+            Finished::Not(Status::Running) => return Ok(()),
             Finished::Not(status) => {
                 return Err(Error::Internal { message: format!("`{}` became `{status}` while it ran", invocation.id) });
             }
@@ -581,13 +588,29 @@ pub(crate) struct Walking {
 
 impl Walking {
     pub(crate) fn begin(pipeline: &Pipeline, id: &InvocationId) -> Self {
-        pipeline.inner.walking.lock().insert(id.clone());
+        *pipeline.inner.walking.lock().entry(id.clone()).or_default() += 1;
         Self { pipeline: pipeline.clone(), id: id.clone() }
+    }
+
+    /// The same, unless it is being walked already.
+    pub(crate) fn begin_alone(pipeline: &Pipeline, id: &InvocationId) -> Option<Self> {
+        match pipeline.inner.walking.lock().entry(id.clone()) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(nobody) => {
+                nobody.insert(1);
+                Some(Self { pipeline: pipeline.clone(), id: id.clone() })
+            }
+        }
     }
 }
 
 impl Drop for Walking {
     fn drop(&mut self) {
-        self.pipeline.inner.walking.lock().remove(&self.id);
+        if let Entry::Occupied(mut walking) = self.pipeline.inner.walking.lock().entry(self.id.clone()) {
+            *walking.get_mut() -= 1;
+            if *walking.get() == 0 {
+                walking.remove();
+            }
+        }
     }
 }

@@ -16,7 +16,7 @@ use countersign_core::keyring::SpaceKey;
 use countersign_core::ledger::{Approval, EntryDraft, EntryId, Finish, Finished, GrantUse, KeyFate, NewQuarantine, Row};
 use countersign_core::limits::{CALL_TIMEOUT_MS, QUARANTINE_SECONDS, RECORD_RETRY_SECONDS, RESULT_STORED_BYTES_MAX};
 use countersign_core::quarantine::{Caught, Holds};
-use countersign_core::{Digest, Invocation, ReceiptId, Status, json};
+use countersign_core::{Digest, Invocation, ReceiptId, Status, json, ledger};
 use policy::digest::Bound;
 use receipt::body::{
     ApprovalBody, Cost, DefinitionDigests, EditBody, EgressBody, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification,
@@ -250,6 +250,7 @@ impl Pipeline {
         let Some((mut invocation, seq)) = self.write_ending(finish, &id, walking).await? else {
             return Ok(Recorded::RulesChanged);
         };
+        self.fault("record.ended");
         invocation.receipt = Some(ReceiptRef { id, seq });
         self.count(&invocation);
         self.inner.waiters.wake(&invocation.id);
@@ -344,6 +345,11 @@ impl Pipeline {
                     None if status == Status::InDoubt && matches!(finish.row, Row::Begun | Row::From(Status::Running)) => {
                         let resolved = Arc::new(Finish { row: Row::From(Status::InDoubt), ..Finish::clone(finish) });
                         Box::pin(self.try_ending(&resolved, receipt)).await
+                    }
+                    // Another server took this one for gone, and finds out what became of it: how it ended is said when that one is done.
+                    None if status == Status::Running && matches!(finish.row, Row::Begun | Row::From(Status::Running)) => {
+                        let message = format!("another server finds out what became of `{}`", invocation.id);
+                        Err(Error::Store(ledger::Error::Unavailable { message }))
                     }
                     _ => Err(Error::Conflict { invocation: invocation.id.clone(), conflict: conflict_with(status) }),
                 }
@@ -545,10 +551,10 @@ const fn again(row: Row) -> Row {
 }
 
 /// Whether the same write may succeed later.
-pub(crate) const fn is_passing(error: &countersign_core::ledger::Error) -> bool {
+pub(crate) const fn is_passing(error: &ledger::Error) -> bool {
     match error {
-        countersign_core::ledger::Error::Unavailable { .. } | countersign_core::ledger::Error::CommitUnknown { .. } => true,
-        countersign_core::ledger::Error::Corrupt { .. } => false,
+        ledger::Error::Unavailable { .. } | ledger::Error::CommitUnknown { .. } => true,
+        ledger::Error::Corrupt { .. } => false,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a crash, a restart or the clock leaves behind: expired, stale or interrupted invocations, brought to an honest state.
 
+use crate::execute::Walking;
 use crate::{Error, Pipeline};
 use countersign_core::batch::BatchMode;
 use countersign_core::invocation::{Deadline, Failure};
@@ -18,8 +19,10 @@ const APPROVED_SECONDS: u64 = 15;
 enum Which {
     /// This process has just started and no other works on the database: all that began until then.
     AllUntil(Timestamp),
-    /// Only those no live walk can still be busy with.
-    Stale,
+    /// Others work on it: only those of servers that are gone, those no walk can still be busy with, and this one's own whose walk
+    /// broke off. At a start also what is in
+    /// doubt is asked about, because this server may see what the others do not.
+    Stale { is_starting: bool },
 }
 
 impl Pipeline {
@@ -27,7 +30,8 @@ impl Pipeline {
     pub fn recover(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static {
         let (pipeline, before) = (self.clone(), self.now());
         async move {
-            let which = if pipeline.ledger().is_alone().await? { Which::AllUntil(before) } else { Which::Stale };
+            let is_alone = pipeline.ledger().join().await?;
+            let which = if is_alone { Which::AllUntil(before) } else { Which::Stale { is_starting: true } };
             pipeline.settle(which).await
         }
     }
@@ -45,11 +49,11 @@ impl Pipeline {
                 }
             }
         }
-        self.settle(Which::Stale).await
+        self.settle(Which::Stale { is_starting: false }).await
     }
 
-    /// What is stale is judged by the database's clock, and began by the clock of the server that ran it. Where the two differ
-    /// by minutes, a call may be doubted too early: the walk that still runs it corrects that when it records how it ended.
+    /// A server that could not reach the database for long may be taken for gone and still live, and a call then be doubted too early:
+    /// the walk that still runs it corrects that when it records how it ended.
     async fn settle(&self, which: Which) -> Result<(), Error> {
         let now = self.ledger().now().await?;
         for org in self.ledger().list_orgs().await? {
@@ -57,21 +61,24 @@ impl Pipeline {
             let mut asked = HashSet::new();
             loop {
                 let running = self.ledger().list_in_status(&org, Status::Running).await?;
-                let is_left = |invocation: &Invocation| {
+                let is_old = |invocation: &Invocation| {
                     let since = invocation.started_at.unwrap_or(invocation.created_at);
-                    let is_old = match which {
+                    match which {
                         Which::AllUntil(start) => since <= start,
-                        Which::Stale => since.plus_seconds(RUNNING_SECONDS_MAX) <= now,
-                    };
-                    is_old && !self.is_walking(invocation)
+                        Which::Stale { .. } => since.plus_seconds(RUNNING_SECONDS_MAX) <= now,
+                    }
                 };
-                let left: Vec<_> = running.into_iter().filter(is_left).filter(|left| asked.insert(left.id.clone())).collect();
+                let mut left: Vec<_> = running.into_iter().filter(is_old).collect();
+                if let Which::Stale { .. } = which {
+                    left.extend(self.ledger().list_left_behind(&org).await?);
+                }
+                left.retain(|left| !self.is_walking(left) && asked.insert(left.id.clone()));
                 if left.is_empty() {
                     break;
                 }
                 stream::iter(left).for_each_concurrent(RECOVERED_AT_ONCE, |left| self.end_left_behind(left)).await;
             }
-            if let Which::AllUntil(_) = which {
+            if which != (Which::Stale { is_starting: false }) {
                 let doubted = self.ledger().list_in_status(&org, Status::InDoubt).await?;
                 let before = doubted.into_iter().filter(|doubted| !asked.contains(&doubted.id));
                 stream::iter(before).for_each_concurrent(RECOVERED_AT_ONCE, |doubted| self.ask_about(doubted)).await;
@@ -94,6 +101,9 @@ impl Pipeline {
     /// The source may be able to tell what became of it; else a person has to.
     async fn end_left_behind(&self, left: Invocation) {
         let id = left.id.clone();
+        let Some(_walking) = self.claim(&left).await else {
+            return;
+        };
         let doubted = match self.reconcile(left.clone()).await {
             Ok(Some(outcome)) => {
                 let status = outcome.invocation().status;
@@ -113,9 +123,29 @@ impl Pipeline {
 
     /// What nobody could tell the last time, perhaps somebody can now.
     async fn ask_about(&self, doubted: Invocation) {
-        let id = doubted.id.clone();
-        if let Err(error) = self.reconcile(doubted).await {
-            tracing::warn!(invocation = %id, %error, "stays in doubt");
+        let (org, id) = (doubted.org.clone(), doubted.id.clone());
+        let Some(_walking) = self.claim(&doubted).await else {
+            return;
+        };
+        match self.reconcile(doubted).await {
+            Ok(Some(_ended)) => return,
+            Ok(None) => {}
+            Err(error) => tracing::warn!(invocation = %id, %error, "stays in doubt"),
+        }
+        if let Err(error) = self.ledger().release(&org, &id).await {
+            tracing::warn!(invocation = %id, %error, "stays in doubt, and no other server asks about it while this one lives");
+        }
+    }
+
+    /// Whoever has claimed it asks about it, and nobody else does; should that one die of it, its own lease runs out.
+    async fn claim(&self, left: &Invocation) -> Option<Walking> {
+        let walking = Walking::begin_alone(self, &left.id)?;
+        match self.ledger().claim(&left.org, &left.id, left.status).await {
+            Ok(is_ours) => is_ours.then_some(walking),
+            Err(error) => {
+                tracing::warn!(invocation = %left.id, %error, "could not be taken up; it is looked at again");
+                None
+            }
         }
     }
 
@@ -147,6 +177,6 @@ impl Pipeline {
     }
 
     fn is_walking(&self, invocation: &Invocation) -> bool {
-        self.inner.walking.lock().contains(&invocation.id)
+        self.inner.walking.lock().contains_key(&invocation.id)
     }
 }

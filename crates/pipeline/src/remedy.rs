@@ -109,6 +109,7 @@ impl Pipeline {
         next.attempts += 1;
         next.purpose = Purpose::Repair;
         let ready = self.make_ready(cleared, &mut next, failed).await?;
+        self.fault("remedy.repair_prepared");
         if !self.begin_again(cleared, &next, Some(rules_version(cleared))).await? {
             return Ok(false);
         }

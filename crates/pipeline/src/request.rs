@@ -142,8 +142,8 @@ pub(crate) struct Inner {
     pub(crate) tasks: TaskTracker,
     /// Set when the server stops: nobody is kept waiting then.
     pub(crate) closing: CancellationToken,
-    /// Invocations this process is walking right now: recovery leaves them alone.
-    pub(crate) walking: Mutex<HashSet<InvocationId>>,
+    /// Invocations this process is walking right now, and how many of its tasks are: recovery leaves them alone.
+    pub(crate) walking: Mutex<HashMap<InvocationId, usize>>,
     /// Batches this process is running right now.
     pub(crate) batches: Mutex<HashSet<BatchId>>,
     /// How many more questions each source may be asked now.

@@ -59,10 +59,11 @@ impl App {
         &self.parts.pipeline
     }
 
-    /// Waits for running walks, then signs a last checkpoint over everything they recorded.
-    pub async fn finish(&self) {
+    /// Waits for running walks, then signs a last checkpoint over everything they recorded. Whether all of them have ended.
+    pub async fn finish(&self) -> bool {
         let limit = Duration::from_secs(SHUTDOWN_SECONDS);
-        if tokio::time::timeout(limit, self.parts.pipeline.finish()).await.is_err() {
+        let is_over = tokio::time::timeout(limit, self.parts.pipeline.finish()).await.is_ok();
+        if !is_over {
             tracing::warn!("some invocations did not end in time; the next start finds them in doubt");
         }
         for org in self.parts.store.list_orgs().await.unwrap_or_default() {
@@ -70,6 +71,7 @@ impl App {
                 tracing::warn!(%error, "the last checkpoint could not be signed");
             }
         }
+        is_over
     }
 }
 
@@ -101,8 +103,9 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     let first = first_org(&store, data).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());
+    let faults = faults();
     let place = Place::open(&data.workspace(), &data.snapshots(), &*random).map_err(|error| Error::Source(error.to_string()))?;
-    let place = Arc::new(place);
+    let place = Arc::new(place.with_faults(&faults));
     let sources = builtin_sources(config, &place, &store, &clock, &random)?;
     let (packages, commands) = packages(config, data, &place, &sources).await?;
     let packages = Arc::new(packages);
@@ -116,7 +119,7 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
             sources,
             shelf: Some(Arc::clone(&packages) as Arc<dyn Shelf>),
             commands: Some(commands),
-            faults: faults(),
+            faults,
         },
         Settings { reward: config.reward_weights, ..Settings::default() },
     );
@@ -125,17 +128,16 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     Ok((Parts { store, pipeline, random, clock, metrics, packages: Some(packages), place: Some(place) }, first))
 }
 
-/// A build for development stops dead at the point that `FAULT_POINT` names, so that a test sees what is found afterwards.
+/// A build for development stops dead at the point that `FAULT_POINT` names, or the n-th time it comes there (`name:n`), so that a test
+/// sees what is found afterwards.
 fn faults() -> Faults {
     if !cfg!(debug_assertions) {
         return Faults::default();
     }
     match std::env::var("FAULT_POINT") {
-        Ok(at) => Faults::new(move |point| {
-            if point == at {
-                // As `kill -9` does: nothing is flushed, nothing is told.
-                let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
-            }
+        Ok(at) => Faults::at(&at, || {
+            // As `kill -9` does: nothing is flushed, nothing is told.
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }),
         Err(_) => Faults::default(),
     }
@@ -211,7 +213,6 @@ async fn packages(
         allowed_hosts: config.package_allowed_hosts.clone(),
         allowed_networks: config.package_allowed_networks.clone(),
         taken: ours.iter().map(|source| source.id().clone()).collect(),
-        faults: faults(),
     });
     opened.map(|packages| (packages, commands)).map_err(|error| Error::Source(error.to_string()))
 }

@@ -1,7 +1,7 @@
 //! The data folder: private, locked by one server at a time, with the master key and the first owner's token.
 
 use crate::{Config, Error};
-use countersign_core::{Random, Secret, random_bytes};
+use countersign_core::{Random, Secret, ServerId, random_bytes};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -52,6 +52,21 @@ impl DataDir {
 
     pub(crate) fn packages(&self) -> PathBuf {
         self.path.join("packages")
+    }
+
+    /// Who served this folder before; nobody, or nobody knows.
+    pub(crate) fn earlier_server(&self) -> Option<ServerId> {
+        let text = std::fs::read_to_string(self.server_file()).ok()?;
+        ServerId::parse(text.trim()).ok()
+    }
+
+    /// Who serves it now, for whoever does next.
+    pub(crate) fn write_server(&self, server: &ServerId) -> Result<(), Error> {
+        write_private(&self.server_file(), format!("{server}\n").as_bytes()).map_err(|error| unusable(&self.path, &error))
+    }
+
+    fn server_file(&self) -> PathBuf {
+        self.path.join("server.id")
     }
 
     pub(crate) fn write_owner_token(&self, token: &Secret<String>) -> Result<(), Error> {

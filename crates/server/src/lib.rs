@@ -8,6 +8,7 @@ pub mod packages;
 mod compose;
 mod data_dir;
 mod jail;
+mod lease;
 mod look;
 mod loops;
 mod ports;
@@ -23,6 +24,7 @@ pub use telemetry::{init_logs, init_metrics};
 
 use std::path::PathBuf;
 use std::time::Duration;
+use store::Store;
 use tokio_util::sync::CancellationToken;
 
 /// Why the server could not start or go on.
@@ -91,12 +93,23 @@ async fn recover(parts: &compose::Parts) -> Result<(), Error> {
     }
 }
 
+/// The server before this one on the data folder is gone, since its lock is ours: what it left is this one's to find out about.
+fn follow_earlier(store: &Store, data: &data_dir::DataDir) -> Result<(), Error> {
+    if let Some(earlier) = data.earlier_server() {
+        store.succeed(earlier);
+    }
+    data.write_server(store.server_id())
+}
+
 /// Serves until the process is asked to stop, then finishes what runs.
 pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Result<(), Error> {
     let metrics = telemetry::init_metrics();
     let data = data_dir::DataDir::open(&config)?;
     let listener = http::listen(&config.listen).await?;
     let (parts, first) = compose::compose(&config, &data, metrics).await?;
+    follow_earlier(&parts.store, &data)?;
+    // Begun before anything is: finding out what was left behind may take long.
+    let lease = lease::KeptLease::keep(&parts.store);
     recover(&parts).await?;
     let told = Started {
         url: format!("http://{}", http::address_of(&listener, &config.listen)),
@@ -116,6 +129,9 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
     tracing::info!("stopping: finishing what runs");
     stop.cancel();
     background.await;
-    app.finish().await;
+    let is_over = app.finish().await;
+    if let Some(lease) = lease {
+        lease.end(is_over).await;
+    }
     Ok(())
 }

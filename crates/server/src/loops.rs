@@ -37,6 +37,9 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
         if is_time_to_forget {
             forgotten_at = Instant::now();
         }
+        if is_time_to_forget && let Err(error) = store.forget_servers().await {
+            tracing::warn!(%error, "servers that are long gone could not be forgotten; they are tried again");
+        }
         if let Err(error) = pipeline.sweep().await {
             tracing::warn!(%error, "the sweep could not finish; it comes again");
         }
@@ -63,6 +66,10 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
         metrics::gauge!("countersign_pending").set(pending as f64);
         metrics::gauge!("countersign_in_doubt").set(in_doubt as f64);
         metrics::gauge!("countersign_breakers_open").set(open as f64);
+        if store.may_be_shared() {
+            let servers = store.list_servers().await.unwrap_or_default();
+            metrics::gauge!("countersign_servers").set(servers.iter().filter(|server| !server.is_gone).count() as f64);
+        }
     }
 }
 

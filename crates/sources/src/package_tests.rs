@@ -7,7 +7,6 @@ use crate::workspace::Place;
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::egress::Request;
-use countersign_core::fault::Faults;
 use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile};
 use countersign_core::source::{AfterError, CallContext, Error, Past, Shelf, Source};
 use countersign_core::{ActionId, Future};
@@ -107,7 +106,6 @@ fn open_bench(jail: Arc<dyn Jail>, allowed_hosts: Vec<HostRule>) -> Bench {
         allowed_hosts,
         allowed_networks: vec!["127.0.0.1/32".parse().unwrap()],
         taken: Vec::new(),
-        faults: Faults::default(),
     })
     .unwrap();
     Bench { folder, puppet: Arc::default(), packages }

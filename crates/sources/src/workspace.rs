@@ -22,6 +22,7 @@ pub(crate) mod workers;
 pub use id::ID_FILE;
 pub use root::{Spelling, spelling_of};
 
+use countersign_core::fault::Faults;
 use countersign_core::source::Error;
 use countersign_core::{Random, Timestamp};
 use id::WorkspaceId;
@@ -36,6 +37,7 @@ pub struct Place {
     pub(crate) id: WorkspaceId,
     /// Where a jail finds it.
     pub(crate) folder: PathBuf,
+    pub(crate) faults: Faults,
 }
 
 impl Place {
@@ -53,7 +55,15 @@ impl Place {
         let folder = root.canonicalize().map_err(|error| root::folder_error(root, &error))?;
         let workspace = Workspace::open(root)?;
         let id = WorkspaceId::find_or_make(workspace.root(), root, random)?;
-        Ok(Self { workspace, snapshots: Snapshots::open(snapshots)?, id, folder })
+        Ok(Self { workspace, snapshots: Snapshots::open(snapshots)?, id, folder, faults: Faults::default() })
+    }
+
+    /// The same, with somebody who listens between the steps of a change.
+    #[must_use]
+    pub fn with_faults(mut self, faults: &Faults) -> Self {
+        self.faults = faults.clone();
+        self.snapshots.listen(faults);
+        self
     }
 
     /// Removes what undoes effects of before `then`, and answers how much there was of it.

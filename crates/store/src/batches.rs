@@ -2,15 +2,14 @@
 
 use crate::db::{Columns, Row, Tx, vals};
 use crate::events::insert_event;
+use crate::servers::{SWEEP_ROWS, gone_before};
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::batch::BatchStatus;
 use countersign_core::invocation::ReceiptRef;
 use countersign_core::ledger::{EndBatch, NewBatch, OpenedBatch};
+use countersign_core::limits::RUNNING_SECONDS_MAX;
 use countersign_core::{Batch, BatchId, OrgId, ReceiptId, SessionId};
 use receipt::entry::Kind;
-
-/// Batches a background loop takes at a time; it comes back for more.
-const SWEEP_ROWS: i64 = 100;
 
 const SELECT_BATCH: &str = "SELECT body, receipt_id, receipt_seq, version, touched_at FROM batches WHERE org_id = $1";
 
@@ -30,12 +29,13 @@ impl Store {
                         batch.idempotency_key.as_deref(),
                         sealed_parts,
                         body,
-                        tx.now()
+                        tx.now(),
+                        tx.lease().run_by()
                     ];
                     let inserted = tx
                         .exec(
-                            "INSERT INTO batches (org_id, id, session_id, status, key, sealed_parts, body, version, touched_at)
-                             VALUES ($1, $2, $3, $4, $5, $6, $7, 1, $8) ON CONFLICT (org_id, session_id, key) DO NOTHING",
+                            "INSERT INTO batches (org_id, id, session_id, status, key, sealed_parts, body, version, touched_at, run_by)
+                             VALUES ($1, $2, $3, $4, $5, $6, $7, 1, $8, $9) ON CONFLICT (org_id, session_id, key) DO NOTHING",
                             &params,
                         )
                         .await?;
@@ -86,6 +86,21 @@ impl Store {
         rows.into_iter().map(read_batch).collect()
     }
 
+    /// Batches that no server is known to run: those of servers that are gone, those that this one has let go of, and those of nobody
+    /// knows whom that have not been touched for longer than a call can run. On a file nobody else could be running them.
+    pub(crate) async fn left_batches(&self, org: &OrgId) -> Result<Vec<Batch>, Error> {
+        let now = self.db.now().await?;
+        let untouched_since = if self.db.is_postgres() { now.minus_seconds(RUNNING_SECONDS_MAX) } else { now };
+        let sql = format!(
+            "{SELECT_BATCH} AND status = 'running' AND (run_by = $2 OR run_by IS NULL AND touched_at <= $3 OR run_by IS NOT NULL AND NOT EXISTS (
+               SELECT 1 FROM servers WHERE servers.id = batches.run_by AND servers.seen_at > $4 AND servers.id <> $5
+             )) ORDER BY id LIMIT $6"
+        );
+        let lease = self.db.lease();
+        let params = vals![org.as_str(), lease.id().as_str(), untouched_since, gone_before(now), lease.earlier(), SWEEP_ROWS];
+        self.db.read(&sql, &params).await?.into_iter().map(read_batch).collect()
+    }
+
     pub(crate) async fn save_batch(&self, batch: Batch) -> Result<Option<Batch>, Error> {
         let body = to_body(&batch)?;
         self.db.write(move |tx| Box::pin(async move { save_in(tx, batch, body).await })).await
@@ -118,11 +133,12 @@ impl Store {
 
 async fn save_in(tx: &mut Tx, mut batch: Batch, body: String) -> Result<Option<Batch>, Error> {
     let now = tx.now();
-    let params = vals![batch.status.as_str(), body, batch.version + 1, now, batch.org.as_str(), batch.id.as_str(), batch.version];
+    let run_by = tx.lease().run_by().filter(|_| batch.status == BatchStatus::Running);
+    let params = vals![batch.status.as_str(), body, batch.version + 1, now, run_by, batch.org.as_str(), batch.id.as_str(), batch.version];
     let saved = tx
         .exec(
-            "UPDATE batches SET status = $1, body = $2, version = $3, touched_at = $4
-             WHERE org_id = $5 AND id = $6 AND version = $7 AND receipt_id IS NULL",
+            "UPDATE batches SET status = $1, body = $2, version = $3, touched_at = $4, run_by = $5
+             WHERE org_id = $6 AND id = $7 AND version = $8 AND receipt_id IS NULL",
             &params,
         )
         .await?;

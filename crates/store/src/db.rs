@@ -2,6 +2,7 @@
 //! Every write is queued to one writer, which runs all that wait, each in its own savepoint, and commits once.
 //! No timer: a lone write commits at once, and batches grow by themselves under load.
 
+mod lease;
 mod postgres;
 mod pulse;
 mod remembered;
@@ -11,7 +12,8 @@ pub use postgres::Patience;
 
 use crate::Error;
 use crate::seal::Sealing;
-use countersign_core::{Clock, Future, Timestamp};
+use countersign_core::{Clock, Future, ServerId, Timestamp};
+pub(crate) use lease::Lease;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -66,6 +68,7 @@ pub(crate) struct Tx {
     connection: Connection,
     now: Timestamp,
     pub(crate) sealing: Sealing,
+    lease: Arc<Lease>,
     savepoint: Savepoint,
     /// Whether a statement of the batch changed what others remember.
     changes_remembered: bool,
@@ -101,10 +104,17 @@ struct Queued<T, F> {
 }
 
 impl Db {
-    pub(crate) async fn open(engine: &Engine, time: TimeSource, patience: Patience, sealing: Sealing) -> Result<Self, Error> {
+    pub(crate) async fn open(
+        engine: &Engine,
+        time: TimeSource,
+        patience: Patience,
+        sealing: Sealing,
+        server: ServerId,
+    ) -> Result<Self, Error> {
+        let lease = Arc::new(Lease::new(server));
         match engine {
-            Engine::Sqlite { path } => Ok(Self::Sqlite(Arc::new(sqlite::Sqlite::open(path, time, sealing)?))),
-            Engine::Postgres { url } => Ok(Self::Postgres(Arc::new(postgres::Postgres::open(url, time, patience, sealing).await?))),
+            Engine::Sqlite { path } => Ok(Self::Sqlite(Arc::new(sqlite::Sqlite::open(path, time, sealing, lease)?))),
+            Engine::Postgres { url } => Ok(Self::Postgres(Arc::new(postgres::Postgres::open(url, time, patience, sealing, lease).await?))),
         }
     }
 
@@ -196,10 +206,21 @@ impl Db {
         }
     }
 
-    /// Whether no other server works on this database. On SQLite the data folder's lock has seen to it.
+    /// This process, as other servers know it.
+    pub(crate) fn lease(&self) -> &Lease {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.lease(),
+            Self::Postgres(postgres) => postgres.lease(),
+        }
+    }
+
+    /// Whether no other server works on this database; then every lease has ended. On SQLite the data folder's lock has seen to it.
     pub(crate) async fn is_alone(&self) -> Result<bool, Error> {
         match self {
-            Self::Sqlite(_) => Ok(true),
+            Self::Sqlite(_) => {
+                self.write(|tx| Box::pin(async move { tx.exec(END_ALL_LEASES, &[]).await })).await?;
+                Ok(true)
+            }
             Self::Postgres(postgres) => postgres.is_alone().await,
         }
     }
@@ -237,8 +258,26 @@ impl Snapshot {
 }
 
 impl Tx {
-    fn new(connection: Connection, sealing: Sealing) -> Self {
-        Self { connection, now: Timestamp::default(), sealing, savepoint: Savepoint::Outside, changes_remembered: false, broken: None }
+    fn new(connection: Connection, sealing: Sealing, lease: Arc<Lease>) -> Self {
+        Self {
+            connection,
+            now: Timestamp::default(),
+            sealing,
+            lease,
+            savepoint: Savepoint::Outside,
+            changes_remembered: false,
+            broken: None,
+        }
+    }
+
+    /// This process, as other servers know it.
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Whether other servers may soon take this one for gone. Nobody else works on a file.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.is_postgres() && self.lease.is_fenced(self.now)
     }
 
     /// The database's clock, read once per batch.
@@ -317,6 +356,8 @@ impl Tx {
 }
 
 const SET_SAVEPOINT: &str = "SAVEPOINT one";
+
+const END_ALL_LEASES: &str = "/* every org: a server works for all of them */ DELETE FROM servers";
 
 /// Whether the text names the org, or says in its first words why it need not.
 /// SECURITY: this is what keeps one tenant's rows from another; it is checked on every statement of every test.

@@ -1,14 +1,14 @@
 //! Reading invocations. Their rows hold real columns for what is filtered and one JSON body for the rest.
 
-use crate::db::{Columns, Row, Tx, Val, vals};
+use crate::db::{Columns, Lease, Row, Tx, Val, vals};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::invocation::{Deadline, ReceiptRef};
 use countersign_core::{ActionId, Invocation, InvocationId, OrgId, ReceiptId, SessionId, Status};
 
 macro_rules! insert_invocation {
     () => {
-        "INSERT INTO invocations (org_id, id, session_id, space_id, action, status, expires_at, sealed_params, body, receipt_id, receipt_seq)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+        "INSERT INTO invocations (org_id, id, session_id, space_id, action, status, expires_at, sealed_params, body, receipt_id, receipt_seq, run_by)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
     };
 }
 
@@ -102,7 +102,13 @@ impl<'a> InvocationRow<'a> {
         Self { invocation, body, receipt: Some(receipt) }
     }
 
-    fn into_values(self, sealed_params: Option<Vec<u8>>) -> [Val; 11] {
+    /// Who is busy with it: this process, as long as it runs.
+    fn run_by(&self, lease: &Lease) -> Val {
+        Val::from(lease.run_by().filter(|_| self.invocation.status == Status::Running))
+    }
+
+    fn into_values(self, sealed_params: Option<Vec<u8>>, lease: &Lease) -> [Val; 12] {
+        let run_by = self.run_by(lease);
         let Self { invocation, body, receipt } = self;
         vals![
             invocation.org.as_str(),
@@ -115,18 +121,21 @@ impl<'a> InvocationRow<'a> {
             sealed_params,
             body,
             receipt.map(|receipt| receipt.id.as_str()),
-            receipt.map(|receipt| receipt.seq as i64)
+            receipt.map(|receipt| receipt.seq as i64),
+            run_by
         ]
     }
 
     /// What changes, then whose row it is.
-    fn into_changes(self) -> Vec<Val> {
+    fn into_changes(self, lease: &Lease) -> Vec<Val> {
+        let run_by = self.run_by(lease);
         let Self { invocation, body, receipt } = self;
         vals![
             invocation.status.as_str(),
             body,
             receipt.map(|receipt| receipt.id.as_str()),
             receipt.map(|receipt| receipt.seq as i64),
+            run_by,
             invocation.org.as_str(),
             invocation.id.as_str()
         ]
@@ -137,13 +146,15 @@ impl<'a> InvocationRow<'a> {
 /// Inserts the row, unless there is one already.
 pub(crate) async fn insert(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: Option<Vec<u8>>) -> Result<Inserted, Error> {
     let sql = concat!(insert_invocation!(), " ON CONFLICT (org_id, id) DO NOTHING");
-    let changed = tx.exec(sql, &row.into_values(sealed_params)).await?;
+    let values = row.into_values(sealed_params, tx.lease());
+    let changed = tx.exec(sql, &values).await?;
     Ok(if changed == 1 { Inserted::New } else { Inserted::Already })
 }
 
 /// Inserts a row that cannot be there yet, at the end of the batch: nobody in it could know the id.
 pub(crate) fn insert_later(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: Option<Vec<u8>>) {
-    tx.later(insert_invocation!(), row.into_values(sealed_params).into());
+    let values = row.into_values(sealed_params, tx.lease());
+    tx.later(insert_invocation!(), values.into());
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -159,44 +170,49 @@ pub(crate) enum SealedParams {
     Shred,
 }
 
-/// Writes the row's new state, if it is in this status; else nothing happens.
+/// Writes the row's new state, if it is in this status; else nothing happens. What runs is written by whoever runs it, and by nobody
+/// who was taken for gone meanwhile.
 ///
 /// The status is compared as an expression, so that PostgreSQL finds the row by its id: through the index of open rows it would
 /// walk past every row that was open once and is not yet vacuumed away.
 pub(crate) async fn update(tx: &mut Tx, row: InvocationRow<'_>, from: Status, sealed: SealedParams) -> Result<Updated, Error> {
     let sql = match sealed {
         SealedParams::Keep => {
-            "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4
-             WHERE org_id = $5 AND id = $6 AND status || '' = $7"
+            "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, run_by = $5
+             WHERE org_id = $6 AND id = $7 AND status || '' = $8 AND (status || '' <> 'running' OR coalesce(run_by, $9) = $9)"
         }
         SealedParams::Shred => {
-            "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, sealed_params = NULL
-             WHERE org_id = $5 AND id = $6 AND status || '' = $7"
+            "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, run_by = $5, sealed_params = NULL
+             WHERE org_id = $6 AND id = $7 AND status || '' = $8 AND (status || '' <> 'running' OR coalesce(run_by, $9) = $9)"
         }
     };
-    let mut params = row.into_changes();
-    params.push(from.as_str().into());
+    let lease = tx.lease();
+    let mut params = row.into_changes(lease);
+    params.extend(vals![from.as_str(), lease.id().as_str()]);
     Ok(if tx.exec(sql, &params).await? == 1 { Updated::Done } else { Updated::NotFound })
 }
 
 /// Writes a pending row bound to other params.
 pub(crate) async fn rebind(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: Vec<u8>) -> Result<Updated, Error> {
-    let sql = "UPDATE invocations SET sealed_params = $1, status = $2, body = $3, receipt_id = $4, receipt_seq = $5
-               WHERE org_id = $6 AND id = $7 AND status || '' = 'pending'";
+    let sql = "UPDATE invocations SET sealed_params = $1, status = $2, body = $3, receipt_id = $4, receipt_seq = $5, run_by = $6
+               WHERE org_id = $7 AND id = $8 AND status || '' = 'pending'";
     let mut params = vec![Val::from(sealed_params)];
-    params.extend(row.into_changes());
+    params.extend(row.into_changes(tx.lease()));
     Ok(if tx.exec(sql, &params).await? == 1 { Updated::Done } else { Updated::NotFound })
 }
 
 /// Ends a running row at the end of the batch, on PostgreSQL: a round trip saved for every write. If the row is not running after
-/// all, the division fails and the batch with it; whoever is told so tries again with `update`.
+/// all, or no longer this server's, the division fails and the batch with it; whoever is told so tries again with `update`.
 pub(crate) fn update_later(tx: &mut Tx, row: InvocationRow<'_>) {
+    let lease = tx.lease();
+    let mut params = row.into_changes(lease);
+    params.push(lease.id().as_str().into());
     tx.later(
         "WITH ended AS (
-           UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, sealed_params = NULL
-           WHERE org_id = $5 AND id = $6 AND status || '' = 'running' RETURNING id
+           UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, run_by = $5, sealed_params = NULL
+           WHERE org_id = $6 AND id = $7 AND status || '' = 'running' AND coalesce(run_by, $8) = $8 RETURNING id
          ) SELECT 1 / count(*) FROM ended",
-        row.into_changes(),
+        params,
     );
 }
 

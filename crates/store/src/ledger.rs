@@ -7,6 +7,7 @@ use crate::invocations::{
     Inserted, InvocationRow, SealedParams, Updated, among_open, insert, insert_later, lock, read_invocation, rebind, select_invocation,
     to_body, update, update_later,
 };
+use crate::servers::SWEEP_ROWS;
 use crate::{Error, ModeChange, Store, modes, pins, quarantines, seal};
 use countersign_core::batch::BatchStatus;
 use countersign_core::breaker::{Breaker, BreakerKey};
@@ -31,9 +32,6 @@ use std::sync::Arc;
 /// Idempotency keys forgotten in one write.
 const FORGOTTEN_AT_ONCE: i64 = 1_000;
 
-/// Invocations a background loop takes at a time; it comes back for more.
-const SWEEP_ROWS: i64 = 100;
-
 /// Pending invocations that end in the write that notes a drift. Any beyond them are void by their binding.
 const DRIFTED_ROWS: i64 = 1_000;
 
@@ -54,8 +52,24 @@ impl Ledger for Store {
         Box::pin(self.principal_now(org, principal))
     }
 
-    fn is_alone(&self) -> Future<'_, Result<bool, Error>> {
-        Box::pin(self.db.is_alone())
+    fn join(&self) -> Future<'_, Result<bool, Error>> {
+        Box::pin(self.join_servers())
+    }
+
+    fn list_left_behind<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Invocation>, Error>> {
+        Box::pin(self.left_behind(org))
+    }
+
+    fn claim<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId, status: Status) -> Future<'a, Result<bool, Error>> {
+        Box::pin(self.claim_invocation(org, invocation, status))
+    }
+
+    fn release<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<(), Error>> {
+        Box::pin(self.release_invocation(org, invocation))
+    }
+
+    fn list_left_batches<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Batch>, Error>> {
+        Box::pin(self.left_batches(org))
     }
 
     fn find_modes<'a>(
@@ -301,6 +315,7 @@ impl Ledger for Store {
         let BeginAgain { invocation, intent, rules_version } = begin;
         Box::pin(self.db.write(move |tx| {
             Box::pin(async move {
+                unfenced(tx)?;
                 if let Some(decided_by) = rules_version
                     && seal::rules_version(tx, &invocation.org).await? != decided_by
                 {
@@ -417,6 +432,7 @@ async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved, Error> {
 
 async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Result<Begun, Error> {
     let invocation = &begin.invocation;
+    unfenced(tx)?;
     // What it was decided by is what is in force now, or it is decided again.
     if seal::rules_version(tx, &invocation.org).await? != begin.rules_version {
         return Ok(Begun::RulesChanged);
@@ -472,6 +488,16 @@ async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Res
         }
     }
     Ok(Begun::Started)
+}
+
+/// Refuses to begin an effect whose end others might not wait for.
+fn unfenced(tx: &Tx) -> Result<(), Error> {
+    if !tx.is_fenced() {
+        return Ok(());
+    }
+    Err(Error::Unavailable {
+        message: "this server could not tell the others for a while that it lives, and begins nothing until it can".into(),
+    })
 }
 
 pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Result<Finished, Error> {

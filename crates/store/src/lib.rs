@@ -27,6 +27,7 @@ mod policies;
 mod quarantines;
 mod receipts;
 mod rules;
+mod servers;
 mod sessions;
 mod snoozes;
 mod switches;
@@ -52,11 +53,12 @@ pub use orgs::{FirstOrg, Org, SpaceChange};
 pub use pins::Review;
 pub use policies::PolicyVersion;
 pub use receipts::{InclusionProof, StoredEntry};
+pub use servers::Server;
 pub use sessions::NewSession;
 pub use tokens::{NewToken, Refused, Token, TokenKind};
 pub use users::{ChangedUser, Disabled, User, UserChange};
 
-use countersign_core::{Future, OrgId, Random, SpaceId, Timestamp};
+use countersign_core::{Future, OrgId, Random, ServerId, SpaceId, Timestamp, random_bytes};
 use std::sync::Arc;
 
 /// A page of rows, and where the next one begins.
@@ -110,7 +112,9 @@ impl Store {
     async fn connect(config: Config) -> Result<Self, Error> {
         let keychain = Arc::new(keys::Keychain::new(config.master, Arc::clone(&config.random)));
         let sealing = seal::Sealing::new(Arc::clone(&keychain));
-        let db = db::Db::open(&config.engine, config.time, config.patience, sealing).await?;
+        let (TimeSource::Database(clock) | TimeSource::Fixed(clock)) = &config.time;
+        let server = ServerId::new(clock.now(), random_bytes(&*config.random));
+        let db = db::Db::open(&config.engine, config.time, config.patience, sealing, server).await?;
         Ok(Self { db, keychain, random: config.random })
     }
 
@@ -147,6 +151,11 @@ impl Store {
     /// Which engine runs underneath.
     pub const fn engine_name(&self) -> &'static str {
         if self.db.is_postgres() { "postgresql" } else { "sqlite" }
+    }
+
+    /// Whether other servers may work on the same database: then each must renew its lease.
+    pub const fn may_be_shared(&self) -> bool {
+        self.db.is_postgres()
     }
 
     /// The newest schema version this binary knows.

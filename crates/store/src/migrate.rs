@@ -13,6 +13,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (6, include_str!("../migrations/0006_givers.sql")),
     (7, include_str!("../migrations/0007_breakers.sql")),
     (8, include_str!("../migrations/0008_batches.sql")),
+    (9, include_str!("../migrations/0009_servers.sql")),
 ];
 
 /// Applies what is missing. A database of a newer version, or one whose applied files differ, is refused untouched.

@@ -18,6 +18,16 @@ pub async fn fresh_database() -> String {
     with_database(&server, &name)
 }
 
+/// Changes a database behind the back of whoever works on it. How many rows changed.
+pub async fn tamper(url: &str, sql: &str) -> u64 {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the test's database can be reached");
+    let driver = tokio::spawn(connection);
+    let changed = client.execute(sql, &[]).await.expect("the statement is right");
+    drop(client);
+    driver.await.expect("the connection does not panic").expect("the connection ends in peace");
+    changed
+}
+
 /// The process, for whoever looks at the server, and 64 random bits that differ with every call.
 fn unique_name() -> String {
     format!("test_{}_{:016x}", std::process::id(), RandomState::new().build_hasher().finish())

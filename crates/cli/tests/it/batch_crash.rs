@@ -1,7 +1,7 @@
 //! Stops the server dead between every two steps of a batch. Afterwards all of it is on the disk or nothing of it, and its receipt says
 //! which.
 
-use crate::crash::{Client, Serving, new_command, verify};
+use crate::crash::{Client, at_fault, verify};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -9,28 +9,41 @@ const ALL: &[&str] =
     &["batch.opened", "batch.asked", "execute.intended", "execute.effected", "verify.checked", "batch.part", "batch.ending"];
 const NOTHING: &[&str] = &["batch.part", "execute.intended", "execute.effected", "batch.undone", "batch.ending"];
 
+/// The points that are killed at here.
+pub(crate) fn points() -> impl Iterator<Item = &'static str> {
+    ALL.iter().chain(NOTHING).copied()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crash_between_every_two_steps_of_a_batch_and_it_is_whole_or_not_there() {
-    server::init_process();
     for (points, succeeds) in [(ALL, true), (NOTHING, false)] {
         for point in points {
-            crash_at(point, succeeds).await;
+            crash_at(point, succeeds, None).await;
         }
     }
 }
 
-async fn crash_at(point: &str, succeeds: bool) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_between_every_two_steps_of_a_batch_on_postgresql_and_it_is_whole_or_not_there() {
+    for (points, succeeds) in [(ALL, true), (NOTHING, false)] {
+        for point in points.iter().filter(|point| point.starts_with("batch.")) {
+            crash_at(point, succeeds, Some(testkit::postgres::fresh_database().await)).await;
+        }
+    }
+}
+
+async fn crash_at(point: &str, succeeds: bool, database: Option<String>) {
+    server::init_process();
+    let serve = |folder: &Path, point: Option<&str>| at_fault(folder, database.as_deref(), point);
     let folder = tempfile::tempdir().unwrap();
     let workspace = folder.path().join("workspace");
-    let mut process = serve(folder.path(), None);
+    let process = serve(folder.path(), Some(point));
     std::fs::write(workspace.join("a.txt"), "old").unwrap();
     let before = held(&workspace);
     let token = std::fs::read_to_string(folder.path().join("owner.token")).unwrap().trim().to_owned();
     let owner = Client::new(token);
     let set = owner.send(&process.url, reqwest::Method::PUT, "modes/files.write_text", json!({ "mode": "allow" })).await;
     assert_eq!(set.unwrap().0, 200);
-    process.kill();
-    let process = serve(folder.path(), Some(point));
     let (_, session) = owner.send(&process.url, reqwest::Method::POST, "sessions", json!({})).await.unwrap();
     let path = format!("sessions/{}/actions/batch", session["id"].as_str().unwrap());
     let write = |path: &str| json!({ "action": "files.write_text", "params": { "path": path, "text": "new" } });
@@ -58,11 +71,4 @@ async fn crash_at(point: &str, succeeds: bool) {
 
 fn held(workspace: &Path) -> [Option<String>; 3] {
     ["a.txt", "deep/b.txt", "c.txt"].map(|path| std::fs::read_to_string(workspace.join(path)).ok())
-}
-
-fn serve(data: &Path, point: Option<&str>) -> Serving {
-    let mut command = new_command(env!("CARGO_BIN_EXE_countersign"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
-    command.envs(point.map(|point| ("FAULT_POINT", point)));
-    Serving::spawn(command)
 }

@@ -2,7 +2,6 @@
 //!
 //! Effects are counted outside the server, by an HTTP server the calls go to: it alone knows how often something happened.
 
-use crate::packages::WORKSPACE_ID;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -246,54 +245,12 @@ async fn crash_into_a_full_disk_and_go_on_without_a_restart() {
     assert_eq!(report.receipts, done + 1, "exactly what was acknowledged is there: {report:#?}");
 }
 
-/// Stops the server dead between every two steps of a change on disk. Whatever was found there afterwards, the receipt says the same.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn crash_between_every_two_steps_and_the_disk_and_the_receipt_agree() {
-    server::init_process();
-    for point in ["execute.intended", "execute.effected", "verify.checked"] {
-        for (action, before, after) in
-            [("files.write_text", None, Some("new")), ("files.write_text", Some("old"), Some("new")), ("files.delete", Some("old"), None)]
-        {
-            let folder = tempfile::tempdir().unwrap();
-            let file = folder.path().join("workspace/note.txt");
-            let mut process = at_fault(folder.path(), None);
-            let token = std::fs::read_to_string(folder.path().join("owner.token")).unwrap().trim().to_owned();
-            let owner = Client { http: reqwest::Client::new(), token };
-            let set = owner.send(&process.url, reqwest::Method::PUT, &format!("modes/{action}"), json!({ "mode": "allow" })).await;
-            assert_eq!(set.unwrap().0, 200);
-            if let Some(before) = before {
-                std::fs::write(&file, before).unwrap();
-            }
-            process.kill();
-            let process = at_fault(folder.path(), Some(point));
-            let (_, session) = owner.send(&process.url, reqwest::Method::POST, "sessions", json!({})).await.unwrap();
-            let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());
-            let mut params = json!({ "path": "note.txt" });
-            if action == "files.write_text" {
-                params["text"] = json!("new");
-            }
-            let gone = owner.send(&process.url, reqwest::Method::POST, &path, json!({ "action": action, "params": params })).await;
-            assert!(gone.is_err(), "{point}: the server lived on: {gone:?}");
-            drop(process);
-            let process = at_fault(folder.path(), None);
-            let (_, listed) = owner.send(&process.url, reqwest::Method::GET, "invocations", Value::Null).await.unwrap();
-            let status = listed["items"][0]["status"].as_str().unwrap();
-            let found = std::fs::read_to_string(&file).ok();
-            let expected = if point == "execute.intended" { ("failed", before) } else { ("succeeded", after) };
-            assert_eq!((status, found.as_deref()), expected, "{point} of {action} on {before:?}");
-            let report = verify(&owner, &process.url, folder.path()).await;
-            assert!(report.ok && report.open_intents == 0, "{point}: {report:#?}");
-            let left: Vec<_> =
-                std::fs::read_dir(folder.path().join("workspace")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-            assert!(left.iter().all(|name| name == "note.txt" || name == WORKSPACE_ID), "{point}: {left:?} is left behind");
-        }
-    }
-}
-
-fn at_fault(folder: &Path, point: Option<&str>) -> Serving {
+/// A server on a data folder that stops dead where it is told to.
+pub(crate) fn at_fault(data: &Path, database: Option<&str>, point: Option<&str>) -> Serving {
     let mut command = new_command(env!("CARGO_BIN_EXE_countersign"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder);
-    command.envs(point.map(|point| ("FAULT_POINT", point)));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
+    command.args(database.iter().flat_map(|url| ["--database", url]));
+    command.env("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true").envs(point.map(|point| ("FAULT_POINT", point)));
     Serving::spawn(command)
 }
 
@@ -326,6 +283,13 @@ impl Serving {
 
     pub(crate) fn process_id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// SIGTERM, and its end.
+    pub(crate) fn stop(mut self) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
     }
 
     /// SIGKILL: no handler, no flush, no goodbye.

@@ -1,7 +1,7 @@
 //! kill -9 between every two steps of a package's call, the files of one commit included: all of it is there afterwards or none, and
 //! the receipt says which.
 
-use crate::crash::{Client, Serving, new_command, verify};
+use crate::crash::{Client, Serving, at_fault, new_command, verify};
 use crate::packages::{WORKSPACE_ID, write_package};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -14,26 +14,132 @@ fs.writeFileSync("/stage/deep/b.txt", "new");
 console.log(JSON.stringify({ output: {}, deletes: ["c.txt"] }));
 "#;
 
-/// Of a call that passes its checks, and of one that never does.
-const PASSING: &[&str] = &["execute.intended", "package.committed_one", "execute.effected", "verify.checked"];
+/// Of a call that passes its checks.
+const PASSING: &[&str] = &[
+    "snapshot.staged",
+    "execute.prepared",
+    "execute.intended",
+    "package.staged_one",
+    "package.staged_one:2",
+    "package.staged",
+    "package.committed_one",
+    "package.committed_one:2",
+    "package.committed_one:3",
+    "package.committed",
+    "execute.effected",
+    "verify.checked",
+    "record.ended",
+];
+/// Of one that never does: it is taken back, made once more, and taken back for good.
 const FAILING: &[&str] = &[
     "remedy.rollback_intended",
+    "revert.staged:2",
+    "revert.placed",
     "package.reverted_one",
+    "package.reverted_one:2",
+    "package.reverted",
     "remedy.rolled_back",
+    "remedy.repair_prepared",
     "remedy.repair_intended",
+    "package.committed_one:5",
     "remedy.repaired",
     "remedy.checked",
+    "package.reverted_one:4",
     "remedy.taken_back",
+    "record.ended",
 ];
+/// Of taking it back on demand.
+const TAKING_BACK: &[&str] = &[
+    "execute.prepared:2",
+    "execute.intended:2",
+    "revert.staged",
+    "revert.placed:3",
+    "package.reverted_one:2",
+    "package.reverted",
+    "execute.effected:2",
+    "record.ended:2",
+];
+/// Before these the call has no intent, so nobody knows of it afterwards.
+const UNANNOUNCED: &[&str] = &["snapshot.staged", "execute.prepared", "execute.prepared:2"];
+/// Before these nothing is in place.
+const UNMADE: &[&str] = &["execute.intended", "package.staged_one", "package.staged_one:2", "package.staged"];
+
+/// The points that are killed at here.
+pub(crate) fn points() -> impl Iterator<Item = &'static str> {
+    PASSING.iter().chain(FAILING).chain(TAKING_BACK).copied()
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commit_crash_between_every_two_steps_of_a_package_and_the_disk_and_the_receipt_agree() {
-    server::init_process();
+    for point in PASSING {
+        crash_at(point, true, None).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commit_crash_between_every_two_steps_of_a_package_that_fails_its_checks_and_the_disk_and_the_receipt_agree() {
+    for point in FAILING {
+        crash_at(point, false, None).await;
+    }
+}
+
+/// Once for each point that only packages have, and for all that follows a check that failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commit_crash_of_a_package_on_postgresql_and_the_disk_and_the_receipt_agree() {
+    let ours = |point: &&&str| (point.starts_with("package.") || point.starts_with("remedy.")) && !point.contains(':');
     for (points, ok) in [(PASSING, true), (FAILING, false)] {
-        for point in points {
-            crash_at(point, ok).await;
+        for point in points.iter().filter(ours) {
+            crash_at(point, ok, Some(testkit::postgres::fresh_database().await)).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commit_crash_between_every_two_steps_of_taking_a_package_back_and_the_disk_and_the_receipt_agree() {
+    for point in TAKING_BACK {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, workspace) = (folder.path().join("data"), folder.path().join("data/workspace"));
+        let (owner, process, before) = ready(folder.path(), point, true, None).await;
+        let (status, made) = call(&owner, &process).await.unwrap_or_else(|gone| panic!("{point}: it died too early: {gone}"));
+        assert_eq!(status, 200, "{point}: {made}");
+        let after = held(&workspace);
+        let revert = format!("invocations/{}/revert", made["invocation"]["id"].as_str().unwrap());
+        let gone = owner.send(&process.url, reqwest::Method::POST, &revert, json!({})).await;
+        assert!(gone.is_err(), "{point}: the server lived on: {gone:?}");
+        drop(process);
+        let process = at_fault(&data, None, None);
+        if UNANNOUNCED.contains(point) {
+            assert_eq!(held(&workspace), after, "{point}");
+            let (status, again) = owner.send(&process.url, reqwest::Method::POST, &revert, json!({})).await.unwrap();
+            assert_eq!(status, 200, "{point}: {again}");
+        }
+        let (_, listed) = owner.send(&process.url, reqwest::Method::GET, "invocations", Value::Null).await.unwrap();
+        let back = listed["items"].as_array().unwrap().iter().filter(|one| one["reverses"].is_string());
+        assert_eq!(back.map(|one| one["status"].clone()).collect::<Vec<_>>(), ["succeeded"], "{point}: {listed:#}");
+        assert_eq!(held(&workspace), before, "{point}");
+        check(&owner, &process.url, &data, point, 2).await;
+        assert!(!workspace.join("deep").exists(), "{point}: the folder that was made for it is left behind");
+    }
+}
+
+/// A second crash, while what the first one left half-made is finished.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commit_crash_of_a_package_that_is_cleared_up_and_crashes_again_is_cleared_up_by_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let (owner, before) = crash(folder.path(), "package.committed_one", true, None).await;
+    let data = folder.path().join("data");
+    let mut starting = new_command(env!("CARGO_BIN_EXE_countersign"));
+    starting.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
+    starting.env("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true").env("FAULT_POINT", "package.committed_one");
+    let ended = starting.output().unwrap();
+    assert_eq!(ended.status.code(), None, "it was to stop dead while it starts: {ended:?}");
+    let half = held(&data.join("workspace"));
+    assert_ne!(half, before);
+    let process = at_fault(&data, None, None);
+    let (_, listed) = owner.send(&process.url, reqwest::Method::GET, "invocations", Value::Null).await.unwrap();
+    assert_eq!(listed["items"][0]["status"], "succeeded", "{listed:#}");
+    assert_eq!(held(&data.join("workspace")), [Some("new".to_owned()), Some("new".to_owned()), None]);
+    check(&owner, &process.url, &data, "twice", 1).await;
 }
 
 /// Nobody is left who could verify it, so what was half-made is taken back, without a person and without any code.
@@ -41,11 +147,11 @@ async fn commit_crash_between_every_two_steps_of_a_package_and_the_disk_and_the_
 async fn commit_crash_of_a_package_that_is_gone_afterwards_is_taken_back() {
     server::init_process();
     let folder = tempfile::tempdir().unwrap();
-    let (owner, before) = crash(folder.path(), "package.committed_one", true).await;
+    let (owner, before) = crash(folder.path(), "package.committed_one", true, None).await;
     let (data, workspace) = (folder.path().join("data"), folder.path().join("data/workspace"));
     assert_ne!(held(&workspace), before, "it did not stop half-way");
     std::fs::remove_dir_all(data.join("packages/kit")).unwrap();
-    let process = serve(&data, None);
+    let process = at_fault(&data, None, None);
     let (_, listed) = owner.send(&process.url, reqwest::Method::GET, "invocations", Value::Null).await.unwrap();
     assert_eq!(listed["items"][0]["status"], "reverted", "{listed:#}");
     assert_eq!(held(&workspace), before);
@@ -53,17 +159,17 @@ async fn commit_crash_of_a_package_that_is_gone_afterwards_is_taken_back() {
     assert!(report.ok && report.open_intents == 0, "{report:#?}");
 }
 
-/// Lets a call of a package die at a point; who called, and what the files held before.
-async fn crash(folder: &Path, point: &str, ok: bool) -> (Client, [Option<String>; 3]) {
+/// A server that dies at a point, with a package that may be called; who may call it, and what the files hold before.
+async fn ready(folder: &Path, point: &str, ok: bool, database: Option<&str>) -> (Client, Serving, [Option<String>; 3]) {
+    server::init_process();
     let (data, workspace) = (folder.join("data"), folder.join("data/workspace"));
     let verdict = format!("console.log(JSON.stringify({{ ok: {ok}, checks: [] }}));");
     write_package(folder, "kit", "two", "R2", &[("execute.js", TWO), ("verify.js", &verdict)], &json!({}));
     std::fs::create_dir_all(data.join("packages")).unwrap();
     std::fs::rename(folder.join("kit"), data.join("packages/kit")).unwrap();
-    let mut process = serve(&data, None);
+    let process = at_fault(&data, database, Some(point));
     std::fs::write(workspace.join("a.txt"), "old").unwrap();
     std::fs::write(workspace.join("c.txt"), "old").unwrap();
-    let before = held(&workspace);
     let token = std::fs::read_to_string(data.join("owner.token")).unwrap().trim().to_owned();
     let owner = Client::new(token);
     let set = owner.send(&process.url, reqwest::Method::PUT, "modes/kit.two", json!({ "mode": "allow" })).await;
@@ -71,45 +177,57 @@ async fn crash(folder: &Path, point: &str, ok: bool) -> (Client, [Option<String>
     // Put there by hand, not installed: somebody has to have read it.
     let read = owner.send(&process.url, reqwest::Method::POST, "reviews/kit.two", json!({})).await;
     assert_eq!(read.unwrap().0, 200);
-    process.kill();
-    let process = serve(&data, Some(point));
+    (owner, process, held(&workspace))
+}
+
+async fn call(owner: &Client, process: &Serving) -> Result<(u16, Value), reqwest::Error> {
     let (_, session) = owner.send(&process.url, reqwest::Method::POST, "sessions", json!({})).await.unwrap();
     let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());
-    let gone = owner.send(&process.url, reqwest::Method::POST, &path, json!({ "action": "kit.two", "params": {} })).await;
+    owner.send(&process.url, reqwest::Method::POST, &path, json!({ "action": "kit.two", "params": {} })).await
+}
+
+/// Lets a call of a package die at a point; who called, and what the files held before.
+async fn crash(folder: &Path, point: &str, ok: bool, database: Option<&str>) -> (Client, [Option<String>; 3]) {
+    let (owner, process, before) = ready(folder, point, ok, database).await;
+    let gone = call(&owner, &process).await;
     assert!(gone.is_err(), "{point}: the server lived on: {gone:?}");
-    drop(process);
     (owner, before)
 }
 
-async fn crash_at(point: &str, ok: bool) {
+async fn crash_at(point: &str, ok: bool, database: Option<String>) {
     let folder = tempfile::tempdir().unwrap();
-    let (owner, before) = crash(folder.path(), point, ok).await;
+    let (owner, before) = crash(folder.path(), point, ok, database.as_deref()).await;
     let (data, workspace) = (folder.path().join("data"), folder.path().join("data/workspace"));
-    let process = serve(&data, None);
+    let process = at_fault(&data, database.as_deref(), None);
     let (_, listed) = owner.send(&process.url, reqwest::Method::GET, "invocations", Value::Null).await.unwrap();
-    let status = listed["items"][0]["status"].as_str().unwrap();
+    let status = listed["items"][0]["status"].as_str();
     let found = held(&workspace);
     let is_old = found == before;
     let is_new = found == [Some("new".to_owned()), Some("new".to_owned()), None];
-    assert!(is_old || is_new, "{point}: {found:?} is neither old nor new, and it is `{status}`");
-    let agrees = if is_new { status == "succeeded" } else { ["failed", "reverted"].contains(&status) };
-    assert!(agrees, "{point}: it is `{status}`, and the disk holds {found:?}");
-    assert_eq!(is_new, ok && point != "execute.intended", "{point}: {found:?}, `{status}`");
-    let report = verify(&owner, &process.url, &data).await;
-    assert!(report.ok && report.open_intents == 0, "{point}: {report:#?}");
-    let left = std::fs::read_dir(&workspace).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let left: Vec<_> = left.filter(|name| name.starts_with(".countersign") && name != WORKSPACE_ID).collect();
-    assert!(left.is_empty(), "{point}: {left:?} is left behind");
+    assert!(is_old || is_new, "{point}: {found:?} is neither old nor new, and it is {status:?}");
+    let expected = match (UNANNOUNCED.contains(&point), UNMADE.contains(&point), ok) {
+        (true, ..) => None,
+        (false, true, _) => Some("failed"),
+        (false, false, true) => Some("succeeded"),
+        (false, false, false) => Some("reverted"),
+    };
+    assert_eq!((status, is_new), (expected, expected == Some("succeeded")), "{point}: the disk holds {found:?}: {listed:#}");
+    check(&owner, &process.url, &data, point, u64::from(expected.is_some())).await;
     assert!(is_new || !workspace.join("deep").exists(), "{point}: the folder that was made for it is left behind");
+}
+
+/// The log is whole, and nothing half-written is left.
+async fn check(owner: &Client, url: &str, data: &Path, point: &str, receipts: u64) {
+    let report = verify(owner, url, data).await;
+    assert!(report.ok && report.open_intents == 0 && report.receipts == receipts, "{point}: {report:#?}");
+    for folder in ["workspace", "workspace/deep", "snapshots"] {
+        let Ok(entries) = std::fs::read_dir(data.join(folder)) else { continue };
+        let left = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let left: Vec<_> = left.filter(|name| name.starts_with(".countersign") && name != WORKSPACE_ID).collect();
+        assert!(left.is_empty(), "{point}: {left:?} is left behind in `{folder}`");
+    }
 }
 
 fn held(workspace: &Path) -> [Option<String>; 3] {
     ["a.txt", "deep/b.txt", "c.txt"].map(|path| std::fs::read_to_string(workspace.join(path)).ok())
-}
-
-fn serve(data: &Path, point: Option<&str>) -> Serving {
-    let mut command = new_command(env!("CARGO_BIN_EXE_countersign"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
-    command.env("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true").envs(point.map(|point| ("FAULT_POINT", point)));
-    Serving::spawn(command)
 }

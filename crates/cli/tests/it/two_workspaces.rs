@@ -101,6 +101,58 @@ async fn what_a_server_left_on_its_own_disk_another_one_does_not_deny() {
     }
 }
 
+/// The first server dies with its effect made and its outcome not recorded, while the second lives. Its call.
+async fn killed_beside_another(ground: &Ground) -> (Serving, Value) {
+    let second = ground.serve(1, None);
+    let first = ground.serve(0, Some("execute.effected"));
+    let gone = ground.write(&first).await;
+    assert!(gone.is_err(), "the server lived on: {gone:?}");
+    drop(first);
+    let left = ground.last(&second).await;
+    assert_eq!(left["status"], "running", "{left:#}");
+    (second, left)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_starts_again_beside_another_finds_out_at_once_what_it_left() {
+    let ground = Ground::new().await;
+    let (second, _left) = killed_beside_another(&ground).await;
+    let first = ground.serve(0, None);
+    let found = ground.last(&second).await;
+    assert_eq!(found["status"], "succeeded", "{found:#}");
+    let report = verify(&ground.owner, &first.url, ground.folders[0].path()).await;
+    assert!(report.ok && report.receipts == 1 && report.open_intents == 0, "{report:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_takes_up_what_another_left_when_its_lease_has_run_out() {
+    let ground = Ground::new().await;
+    let (second, left) = killed_beside_another(&ground).await;
+    let dead = std::fs::read_to_string(ground.folders[0].path().join("server.id")).unwrap();
+    let sql = format!("UPDATE servers SET seen_at = 0 WHERE id = '{}'", dead.trim());
+    assert_eq!(testkit::postgres::tamper(&ground.database, &sql).await, 1, "a server that was killed has not ended its lease");
+    let path = format!("invocations/{}?wait=60s", left["id"].as_str().unwrap());
+    let (_, doubted) = ground.owner.send(&second.url, Method::GET, &path, Value::Null).await.unwrap();
+    // Its own sweep has asked, and it cannot see the other's disk.
+    assert_eq!(doubted["invocation"]["status"], "in_doubt", "{doubted:#}");
+    // Whoever has the disk can tell, and is not alone any more than before.
+    let _first = ground.serve(0, None);
+    let found = ground.last(&second).await;
+    assert_eq!(found["status"], "succeeded", "{found:#}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_in_peace_ends_its_lease() {
+    let ground = Ground::new().await;
+    let [first, second] = [0, 1].map(|at| ground.serve(at, None));
+    let ids = [0, 1].map(|at| std::fs::read_to_string(ground.folders[at].path().join("server.id")).unwrap().trim().to_owned());
+    first.stop();
+    let seen = |id: &str| format!("UPDATE servers SET seen_at = seen_at WHERE id = '{id}'");
+    assert_eq!(testkit::postgres::tamper(&ground.database, &seen(&ids[0])).await, 0);
+    assert_eq!(testkit::postgres::tamper(&ground.database, &seen(&ids[1])).await, 1, "the other lives");
+    drop(second);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_server_did_is_taken_back_by_that_server_only() {
     let ground = Ground::new().await;

@@ -10,6 +10,7 @@ use server::{App, Parts};
 use sources::builtin::files::{Files, FilesConfig};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Engine, MasterKey, MemoryLimiter, Store, TimeSource};
 use testkit::{FakeCommands, FakeSource, FixedClock, SeededRandom};
 use tokio::sync::oneshot;
@@ -51,6 +52,8 @@ pub(crate) enum Kind {
 pub(crate) struct Home {
     engine: Engine,
     folder: Arc<tempfile::TempDir>,
+    /// How many servers have been started on it.
+    starts: Arc<AtomicU64>,
     /// The real `files`, where a test wants more than the source that obeys.
     files: Option<Arc<Files>>,
 }
@@ -122,7 +125,7 @@ impl Home {
             Kind::Sqlite => Engine::Sqlite { path: folder.path().join("test.db") },
             Kind::Postgres => Engine::Postgres { url: testkit::postgres::fresh_database().await },
         };
-        Self { engine, folder: Arc::new(folder), files: None }
+        Self { engine, folder: Arc::new(folder), starts: Arc::default(), files: None }
     }
 
     /// Where the real `files` writes.
@@ -196,7 +199,7 @@ impl TestServer {
 
     async fn start_on(home: Home, clock: FixedClock, source: FakeSource, per_minute: u32, owner: Option<String>) -> Self {
         // Another seed for every process: two servers must not draw the same ids.
-        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(if owner.is_some() { 2 } else { 1 }));
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(home.starts.fetch_add(1, Ordering::SeqCst) + 1));
         let store = open(&home, Arc::new(clock.clone()), Arc::clone(&random)).await;
         Self::compose(home, store, clock, source, per_minute, owner, random).await
     }

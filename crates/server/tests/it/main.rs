@@ -25,6 +25,7 @@ mod idempotency;
 mod identity;
 mod journey;
 mod kill_switch;
+mod leases;
 mod links;
 mod openapi;
 mod policies;

@@ -140,7 +140,8 @@ impl Files {
         blocking(&self.writing, context, move |commitment| evidence::revert(&place, &evidence, &temporary, commitment)).await
     }
 
-    /// The disk tells: each change is one rename or one name removed. Another disk tells nothing.
+    /// The disk tells: each change is one rename or one name removed. Another disk tells nothing. Folders that were made for what did
+    /// not happen go again.
     async fn find_out(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Reconciled, Error> {
         let Some(prepared) = &context.prepared else {
             return Ok(Reconciled::Unknown);
@@ -150,7 +151,14 @@ impl Files {
             return Ok(Reconciled::Unknown);
         }
         let looked_at = evidence.clone();
-        let found = blocking(&self.reading, context, move |_| evidence::look(&place, &looked_at)).await?;
+        let found = blocking(&self.writing, context, move |_| {
+            let found = evidence::look(&place, &looked_at)?;
+            if found == Found::Previous {
+                evidence::remove_made(&place, &looked_at);
+            }
+            Ok(found)
+        });
+        let found = found.await?;
         Ok(match (found, action.as_str()) {
             (Found::New, "files.write_text") => Reconciled::Happened(write::written(&read_params(action, params)?, &evidence)),
             (Found::New, "files.delete") => Reconciled::Happened(delete::deleted(&evidence)),

@@ -14,7 +14,6 @@ use crate::workspace::root::sync_folder;
 use crate::workspace::staged::Staged;
 use countersign_core::Digest;
 use countersign_core::effect::Check;
-use countersign_core::fault::Faults;
 use countersign_core::source::{Error, Output};
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
@@ -61,7 +60,6 @@ pub(super) struct Desk<'a> {
     pub(super) place: &'a Place,
     pub(super) temporary: &'a str,
     pub(super) commitment: &'a Commitment,
-    pub(super) faults: &'a Faults,
 }
 
 impl Journal {
@@ -96,6 +94,7 @@ impl Journal {
             steps.push(Step::new(desk.place, file, format!("{}-{position}", desk.temporary))?);
         }
         let mut ready = steps.iter().map(|step| step.stage(desk.place)).collect::<Result<Vec<_>, _>>()?;
+        desk.place.faults.point("package.staged");
         let mut made = Vec::new();
         let stopped = {
             let _alone = desk.place.workspace.one_at_a_time();
@@ -117,7 +116,7 @@ impl Journal {
                     break;
                 }
                 made.push(step.file);
-                desk.faults.point("package.committed_one");
+                desk.place.faults.point("package.committed_one");
             }
             stopped
         };
@@ -127,6 +126,7 @@ impl Journal {
                 made.iter().rev().try_for_each(|file| evidence::revert(desk.place, file, desk.temporary, desk.commitment).map(drop));
             return Err(undone.err().map_or(error, |failure| broken(&failure)));
         }
+        desk.place.faults.point("package.committed");
         for step in steps {
             step.settle()?;
         }
@@ -141,8 +141,9 @@ impl Journal {
         }
         for file in self.files.iter().rev() {
             evidence::revert(desk.place, file, desk.temporary, desk.commitment)?;
-            desk.faults.point("package.reverted_one");
+            desk.place.faults.point("package.reverted_one");
         }
+        desk.place.faults.point("package.reverted");
         for file in &self.files {
             evidence::remove_made(desk.place, file);
         }
@@ -214,6 +215,7 @@ impl<'j> Step<'j> {
         place.snapshots.copy(digest, &self.path, |chunk| staged.write(chunk))?;
         staged.set_mode(mode)?;
         staged.sync()?;
+        place.faults.point("package.staged_one");
         Ok(Some(staged))
     }
 

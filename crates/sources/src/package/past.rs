@@ -48,10 +48,8 @@ pub(super) fn find(shared: &Arc<Shared>, action: &ActionId, evidence: &Value) ->
 /// Puts every file back, from what was kept.
 pub(super) async fn take_back(shared: &Arc<Shared>, context: &CallContext, journal: Journal) -> Result<Output, Error> {
     let (own, temporary) = (Arc::clone(shared), temporary_name(context));
-    blocking(&shared.workers, context, move |commitment| {
-        journal.revert(&Desk { place: &own.place, temporary: &temporary, commitment, faults: &own.faults })
-    })
-    .await
+    blocking(&shared.workers, context, move |commitment| journal.revert(&Desk { place: &own.place, temporary: &temporary, commitment }))
+        .await
 }
 
 /// The disk tells, and another disk tells nothing. What is half-made is finished, or else taken back.
@@ -64,7 +62,7 @@ pub(super) async fn find_out(shared: &Arc<Shared>, context: &CallContext) -> Res
         return Ok(Reconciled::Unknown);
     }
     blocking(&shared.workers, context, move |commitment| {
-        let desk = Desk { place: &own.place, temporary: &temporary, commitment, faults: &own.faults };
+        let desk = Desk { place: &own.place, temporary: &temporary, commitment };
         Ok(match journal.standing(&own.place)? {
             Standing::Made => Reconciled::Happened(journal.output(&own.place)?),
             Standing::NotMade => {

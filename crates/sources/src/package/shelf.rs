@@ -12,7 +12,6 @@ use crate::workspace::Place;
 use crate::workspace::root::{folder_error, make_folder};
 use crate::workspace::workers::Workers;
 use countersign_core::checks::Commands;
-use countersign_core::fault::Faults;
 use countersign_core::jail::Jail;
 use countersign_core::limits::{PACKAGE_BYTES_MAX, PACKAGE_FILES_MAX, PACKAGES_MAX};
 use countersign_core::source::{Past, Shelf, Source};
@@ -44,7 +43,6 @@ pub struct PackagesConfig {
     pub allowed_networks: Vec<IpNet>,
     /// Names that are not theirs to take.
     pub taken: Vec<SourceId>,
-    pub faults: Faults,
 }
 
 /// What all packages share.
@@ -55,7 +53,6 @@ pub(super) struct Shared {
     pub(super) workers: Workers,
     pub(super) may_run_code: bool,
     pub(super) network: Arc<Network>,
-    pub(super) faults: Faults,
 }
 
 /// All installed packages.
@@ -87,7 +84,7 @@ pub enum Refused {
 impl Packages {
     /// Opens the folder, finishes what a crash interrupted, and reads what is there.
     pub fn open(config: PackagesConfig) -> Result<Self, crate::Error> {
-        let PackagesConfig { folder, place, jail, commands, may_run_code, allowed_hosts, allowed_networks, taken, faults } = config;
+        let PackagesConfig { folder, place, jail, commands, may_run_code, allowed_hosts, allowed_networks, taken } = config;
         make_folder(&folder)?;
         if may_run_code {
             show_workspace(&place)?;
@@ -95,7 +92,7 @@ impl Packages {
         let workers = Workers::start("packages", "packages", THREADS)?;
         let runner = Runner { jail, programs: Programs::default(), workspace: place.folder.clone() };
         let network = Arc::new(Network::new(allowed_hosts, allowed_networks)?);
-        let shared = Arc::new(Shared { place, runner, commands, workers, may_run_code, network, faults });
+        let shared = Arc::new(Shared { place, runner, commands, workers, may_run_code, network });
         let packages = Self { folder, taken, shared, sources: RwLock::default(), changing: Mutex::default() };
         packages.read_folder()?;
         Ok(packages)

@@ -144,7 +144,7 @@ impl PackageSource {
         };
         let (journal, shared, temporary) = (Journal::read(prepared)?, Arc::clone(&self.shared), temporary_name(context));
         blocking(&self.shared.workers, context, move |commitment| {
-            let desk = Desk { place: &shared.place, temporary: &temporary, commitment, faults: &shared.faults };
+            let desk = Desk { place: &shared.place, temporary: &temporary, commitment };
             journal.commit(&desk)?;
             journal.output(&shared.place)
         })

@@ -119,6 +119,8 @@ pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commit
         Ok(Output { value, quality_thousandths: 1_000, evidence: None })
     };
     if present(place, &path)? == evidence.previous_sha256 {
+        // A crash may have come between the two.
+        remove_made(place, evidence);
         return restored();
     }
     let reached = place.workspace.reach(&path, path.folders())?;
@@ -137,6 +139,7 @@ pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commit
             Some(staged)
         }
     };
+    place.faults.point("revert.staged");
     {
         let _alone = place.workspace.one_at_a_time();
         match evidence.compare(present_in(place, &path, &folder)?) {
@@ -152,6 +155,7 @@ pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commit
         };
         put_back.map_err(|errno| unchanged(errno, path.as_str()))?;
     }
+    place.faults.point("revert.placed");
     sync_folder(&folder).map_err(|errno| changed(errno, path.as_str()))?;
     remove_made(place, evidence);
     if present(place, &path)? != evidence.previous_sha256 {

@@ -6,6 +6,7 @@ use super::regular::Regular;
 use super::root::{open_beneath, open_folder, remove_leftovers, sync_folder};
 use super::staged::Staged;
 use crate::words::{failed, shown};
+use countersign_core::fault::Faults;
 use countersign_core::limits::FILE_SNAPSHOT_BYTES_MAX;
 use countersign_core::source::Error;
 use countersign_core::{Digest, Timestamp};
@@ -25,13 +26,18 @@ pub(crate) struct Snapshots {
     folder: OwnedFd,
     /// Held while one is entered or removed: what is kept anew is not removed for its age.
     entering: Mutex<()>,
+    faults: Faults,
 }
 
 impl Snapshots {
     pub(crate) fn open(path: &Path) -> Result<Self, crate::Error> {
         let folder = open_folder(path)?;
         remove_leftovers(&folder);
-        Ok(Self { folder, entering: Mutex::new(()) })
+        Ok(Self { folder, entering: Mutex::new(()), faults: Faults::default() })
+    }
+
+    pub(super) fn listen(&mut self, faults: &Faults) {
+        self.faults = faults.clone();
     }
 
     /// Keeps what `file` holds, on disk when this returns. The content must still be the one with this digest.
@@ -46,6 +52,7 @@ impl Snapshots {
             return Err(content_changed(path.as_str()));
         }
         staged.sync()?;
+        self.faults.point("snapshot.staged");
         let _entering = self.entering.lock();
         staged.replace(&digest.to_string()).map_err(|errno| unchanged(errno, path.as_str()))?;
         sync_folder(&self.folder).map_err(|errno| unchanged(errno, path.as_str()))
@@ -57,6 +64,7 @@ impl Snapshots {
         let mut staged = Staged::create(&self.folder, temporary, Mode::RUSR | Mode::WUSR, path)?;
         staged.write(bytes)?;
         staged.sync()?;
+        self.faults.point("snapshot.staged");
         let _entering = self.entering.lock();
         staged.replace(&digest.to_string()).map_err(|errno| unchanged(errno, path.as_str()))?;
         sync_folder(&self.folder).map_err(|errno| unchanged(errno, path.as_str()))?;

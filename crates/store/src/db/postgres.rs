@@ -7,9 +7,10 @@ mod writer;
 
 pub(super) use writer::Writer;
 
+use super::lease::Lease;
 use super::pulse::Pulse;
 use super::remembered::{Remembered, Trust};
-use super::{Connection, QUEUE_MAX, Row, Savepoint, TimeSource, Tx, Val, Write};
+use super::{Connection, END_ALL_LEASES, QUEUE_MAX, Row, Savepoint, TimeSource, Tx, Val, Write};
 use crate::Error;
 use crate::seal::Sealing;
 use countersign_core::Timestamp;
@@ -50,6 +51,7 @@ pub(crate) struct Postgres {
     presence: Presence,
     remembered: Arc<Remembered>,
     pulse: Arc<Pulse>,
+    lease: Arc<Lease>,
 }
 
 /// The connection that holds the presence lock, for as long as this process works on the database; see `is_alone`.
@@ -62,7 +64,7 @@ const PRESENCE_LOCK: i64 = 7_117_002;
 const WRITER_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '10s'; SET lock_timeout = '10s'";
 
 impl Postgres {
-    pub(crate) async fn open(url: &str, time: TimeSource, patience: Patience, sealing: Sealing) -> Result<Self, Error> {
+    pub(crate) async fn open(url: &str, time: TimeSource, patience: Patience, sealing: Sealing, lease: Arc<Lease>) -> Result<Self, Error> {
         let mut config: tokio_postgres::Config =
             url.parse().map_err(|_| Error::Unavailable { message: "the database URL does not parse as a PostgreSQL URL".into() })?;
         config.application_name("countersign").connect_timeout(CONNECT_TIMEOUT).keepalives_idle(Duration::from_secs(30));
@@ -87,10 +89,11 @@ impl Postgres {
             presence: Arc::clone(&presence),
             remembered: Arc::clone(&remembered),
             pulse: Arc::clone(&pulse),
+            lease: Arc::clone(&lease),
         };
         life.start(queue, sealing)?;
         tokio::spawn(listen::listen(config, Arc::downgrade(&remembered)));
-        Ok(Self { patience, pool, writer, time, presence, remembered, pulse })
+        Ok(Self { patience, pool, writer, time, presence, remembered, pulse, lease })
     }
 
     pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
@@ -114,7 +117,8 @@ impl Postgres {
         Ok(client)
     }
 
-    /// Whether this is the only server; asked once at start, before the lock is kept shared for others to see.
+    /// Whether this is the only server; asked once at start, before the lock is kept shared for others to see. Where it is, whoever
+    /// holds a lease is gone. One that starts now begins its own after it has got the lock, and so after these have ended.
     pub(crate) async fn is_alone(&self) -> Result<bool, Error> {
         let client = Object::take(checked_out(&self.pool).await?);
         let rows =
@@ -123,6 +127,7 @@ impl Postgres {
         let alone = rows == [vec![Val::Int(1)]];
         be_present(&client).await?;
         if alone {
+            client.batch_execute(END_ALL_LEASES).await.map_err(classify)?;
             client.batch_execute(&format!("SELECT pg_advisory_unlock({PRESENCE_LOCK})")).await.map_err(classify)?;
         }
         *self.presence.lock().await = Some(client);
@@ -141,6 +146,10 @@ impl Postgres {
 
     pub(super) fn pulse(&self) -> &Pulse {
         &self.pulse
+    }
+
+    pub(super) fn lease(&self) -> &Lease {
+        &self.lease
     }
 
     pub(super) fn remembered(&self) -> &Remembered {
@@ -210,6 +219,7 @@ struct Life {
     presence: Presence,
     remembered: Arc<Remembered>,
     pulse: Arc<Pulse>,
+    lease: Arc<Lease>,
 }
 
 impl Life {
@@ -238,7 +248,7 @@ impl Life {
                     Err(error)
                 }
                 Ok(client) => {
-                    let mut tx = Tx::new(Connection::Postgres(Writer::new(client, self.patience)), sealing);
+                    let mut tx = Tx::new(Connection::Postgres(Writer::new(client, self.patience)), sealing, Arc::clone(&self.lease));
                     let committed = AssertUnwindSafe(self.commit_batch(&mut tx, &mut queue, &mut batch)).catch_unwind().await;
                     // A bug in one write: its connection is dropped, and everybody in the batch may try again.
                     let committed = committed.unwrap_or_else(|_panic| Err(super::by_a_bug()));

@@ -1,5 +1,6 @@
 //! SQLite: one writer thread, readers on their own connections, WAL with full durability.
 
+use super::lease::Lease;
 use super::pulse::Pulse;
 use super::remembered::{Remembered, Trust};
 use super::{Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
@@ -25,14 +26,15 @@ pub(crate) struct Sqlite {
     clock: Arc<dyn Clock>,
     remembered: Arc<Remembered>,
     pulse: Arc<Pulse>,
+    lease: Arc<Lease>,
 }
 
 impl Sqlite {
-    pub(crate) fn open(path: &Path, time: TimeSource, sealing: Sealing) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path, time: TimeSource, sealing: Sealing, lease: Arc<Lease>) -> Result<Self, Error> {
         let (TimeSource::Database(clock) | TimeSource::Fixed(clock)) = time;
         let connection = connect(path)?;
         let (writer, queue) = mpsc::channel(QUEUE_MAX);
-        let tx = Tx::new(Connection::Sqlite(connection), sealing);
+        let tx = Tx::new(Connection::Sqlite(connection), sealing, Arc::clone(&lease));
         let writer_clock = Arc::clone(&clock);
         // One process owns the file, so nobody else changes anything.
         let remembered = Arc::new(Remembered::new(Trust::Informed));
@@ -42,7 +44,7 @@ impl Sqlite {
             .name("sqlite-writer".into())
             .spawn(move || write_all(tx, queue, &*writer_clock, &writer_remembered, &writer_pulse))
             .map_err(|error| Error::Unavailable { message: format!("the writer thread could not start: {error}") })?;
-        Ok(Self { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()), clock, remembered, pulse })
+        Ok(Self { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()), clock, remembered, pulse, lease })
     }
 
     pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
@@ -77,6 +79,10 @@ impl Sqlite {
 
     pub(super) fn pulse(&self) -> &Pulse {
         &self.pulse
+    }
+
+    pub(super) fn lease(&self) -> &Lease {
+        &self.lease
     }
 
     pub(super) fn remembered(&self) -> &Remembered {

@@ -6,3 +6,4 @@ mod lifecycle;
 mod log;
 mod reservations;
 mod rules;
+mod servers;

@@ -201,6 +201,8 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_sealed_parts: store.find_sealed_parts(org, &theirs.batch.id).await.unwrap();
         list_batches: store.list_batches(org, None, &all).await.unwrap();
         list_batches: store.list_batches(org, Some(&theirs.tenant.session.id), &all).await.unwrap();
+        list_left_behind: store.list_left_behind(org).await.unwrap();
+        list_left_batches: store.list_left_batches(org).await.unwrap();
         list_batches_in_status: store.list_batches_in_status(org, BatchStatus::Running).await.unwrap();
         list_breakers: store.list_breakers(org).await.unwrap();
         list_snoozes: store.list_snoozes(org, &theirs.tenant.owner).await.unwrap();
@@ -233,13 +235,17 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 12] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 16] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
     ("check_readiness", "no row is returned"),
     ("now", "a clock"),
-    ("is_alone", "a lock"),
+    ("join", "a lock, and this server's own lease"),
+    ("renew_lease", "this server's own lease"),
+    ("end_lease", "this server's own lease"),
+    ("list_servers", "the operator's: servers work for every org"),
+    ("forget_servers", "no row is returned"),
     ("list_orgs", "for background loops, which go on by org"),
     ("backup", "the operator's, of everything"),
     ("restore", "the operator's, of everything"),
@@ -249,7 +255,9 @@ const NOT_OF_ONE_ORG: [(&str, &str); 12] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 48] = [
+const WRITES: [&str; 50] = [
+    "claim",
+    "release",
     "open_batch",
     "save_batch",
     "end_batch",
@@ -387,6 +395,8 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.doubt(running.clone(), ours.tenant.event(&running, Status::InDoubt)).await, Ok(Finished::Missing));
     let finish = ours.tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
     assert_eq!(store.finish(finish.into()).await, Ok(Finished::Missing));
+    assert_eq!(store.claim(org, &theirs.running.id, Status::Running).await, Ok(false));
+    store.release(org, &theirs.running.id).await.unwrap();
     assert_eq!(store.end_session(org, &them.session.id).await, Ok(None));
     assert_eq!(store.revoke_token(org, &them.agent_token_id).await, Ok(None));
     assert_eq!(store.disable_user(org, &them.owner).await, Ok(None));

@@ -167,7 +167,7 @@ async fn cuts_in_the_middle_of_commits_under_load_leave_a_whole_log() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_an_outage_a_store_is_still_known_to_be_there() {
     let (world, proxy) = behind_a_proxy().await;
-    assert_eq!(world.store.is_alone().await, Ok(true));
+    assert_eq!(world.store.join().await, Ok(true));
     proxy.cut();
     world.store.check().await.unwrap_err();
     // The server has noticed that the store is gone.
@@ -175,7 +175,7 @@ async fn after_an_outage_a_store_is_still_known_to_be_there() {
     proxy.mend();
     presence_becomes(&world, 1).await;
     let second = world.another_store().await;
-    assert_eq!(second.is_alone().await, Ok(false), "a server that starts now must not take over what the first one runs");
+    assert_eq!(second.join().await, Ok(false), "a server that starts now must not take over what the first one runs");
 }
 
 /// Asks PostgreSQL how many hold the presence lock, and lets the store write in between.

@@ -60,6 +60,7 @@ pub(super) fn delete(place: &Place, params: &Delete, evidence: &Evidence, commit
         commitment.begin()?;
         rustix::fs::unlinkat(&folder, path.name(), AtFlags::empty()).map_err(|errno| unchanged(errno, path.as_str()))?;
     }
+    place.faults.point("files.removed");
     sync_folder(&folder).map_err(|errno| changed(errno, path.as_str()))?;
     Ok(deleted(evidence))
 }

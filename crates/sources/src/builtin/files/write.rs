@@ -70,6 +70,7 @@ pub(super) fn write_text(
         staged.set_mode(Mode::from_raw_mode(mode))?;
     }
     staged.sync()?;
+    place.faults.point("files.staged");
 
     let previous = evidence.previous_sha256;
     let placed = {
@@ -85,6 +86,7 @@ pub(super) fn write_text(
         }
     };
     placed.map_err(|errno| if errno == Errno::EXIST { content_changed(path.as_str()) } else { unchanged(errno, path.as_str()) })?;
+    place.faults.point("files.placed");
     made.keep();
     sync_folder(&folder).map_err(|errno| changed(errno, path.as_str()))?;
     Ok(written(params, evidence))

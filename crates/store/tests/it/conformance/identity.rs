@@ -343,11 +343,11 @@ async fn everything_is_listed_by_page(kind: Kind) {
 
 async fn a_store_knows_whether_it_is_alone(kind: Kind) {
     let world = World::new(kind).await;
-    assert_eq!(world.store.is_alone().await, Ok(true));
+    assert_eq!(world.store.join().await, Ok(true));
     if kind == Kind::Postgres {
         let second = world.another_store().await;
-        assert_eq!(second.is_alone().await, Ok(false));
-        assert_eq!(world.another_store().await.is_alone().await, Ok(false));
+        assert_eq!(second.join().await, Ok(false));
+        assert_eq!(world.another_store().await.join().await, Ok(false));
     }
 }
 

@@ -1,0 +1,270 @@
+//! Several servers on one database: what one of them was running when it died another takes up as soon as it is known to be gone, and
+//! nobody touches what a live one runs.
+
+use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgres};
+use countersign_core::effect::Reconciled;
+use countersign_core::ledger::{EventDraft, Finished, Ledger};
+use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS};
+use countersign_core::source::Output;
+use countersign_core::{EventId, Invocation, InvocationId, Status};
+use serde_json::{Value, json};
+
+on_postgres!(
+    what_a_dead_server_was_running_another_settles_when_its_lease_has_run_out,
+    what_a_live_server_runs_nobody_touches,
+    of_several_survivors_one_asks_what_became_of_a_call,
+    a_restarted_server_settles_what_it_left_while_another_lives,
+    what_another_could_not_tell_the_restarted_server_can,
+    a_server_taken_for_gone_says_how_its_call_ended,
+    a_server_waits_with_the_end_of_its_call_for_the_one_that_asks_about_it,
+    a_server_that_is_not_heard_of_begins_no_effect,
+    a_batch_of_a_dead_server_is_finished_by_another,
+    a_batch_of_a_live_server_is_left_to_it,
+);
+
+on_both_engines!(a_call_whose_walk_broke_off_is_settled_by_its_own_server);
+
+/// A server that others know of, and in which an agent may write.
+async fn first(kind: Kind) -> (TestServer, Agent) {
+    let server = TestServer::start(kind).await;
+    server.pipeline.recover().await.unwrap();
+    server.owner.set_mode("fake.write", "allow").await;
+    let agent = server.agent().await;
+    (server, agent)
+}
+
+/// Another one beside it.
+async fn beside(server: &TestServer) -> TestServer {
+    let another = server.restart().await;
+    another.pipeline.recover().await.unwrap();
+    another
+}
+
+/// The lease of everybody but these runs out.
+async fn outlive(survivors: &[&TestServer]) {
+    survivors[0].clock.advance_seconds(LEASE_SECONDS);
+    for survivor in survivors {
+        survivor.store.renew_lease().await.unwrap();
+    }
+}
+
+/// A call whose server dies between its intent and its outcome.
+async fn interrupted(server: &TestServer, agent: &Agent) -> String {
+    server.fault.arm("execute.intended");
+    agent.invoke("fake.write", json!({ "text": "a" })).await.problem(500, "internal");
+    only(server).await
+}
+
+async fn only(server: &TestServer) -> String {
+    let listed = server.owner.get("/api/v1/invocations").await.ok();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed:#}");
+    listed["items"][0]["id"].as_str().unwrap().to_owned()
+}
+
+async fn status_of(server: &TestServer, id: &str) -> Value {
+    server.shown(id).await["status"].clone()
+}
+
+fn happened() -> Reconciled {
+    Reconciled::Happened(Output::new(json!({ "done": true })))
+}
+
+async fn what_a_dead_server_was_running_another_settles_when_its_lease_has_run_out(kind: Kind) {
+    for (found, expected) in [(happened(), "succeeded"), (Reconciled::DidNot, "failed"), (Reconciled::Unknown, "in_doubt")] {
+        let (dead, agent) = first(kind).await;
+        let survivor = beside(&dead).await;
+        let id = interrupted(&dead, &agent).await;
+        dead.clock.advance_seconds(LEASE_SECONDS - 1);
+        survivor.store.renew_lease().await.unwrap();
+        survivor.pipeline.sweep().await.unwrap();
+        assert_eq!((status_of(&survivor, &id).await, dead.source.reconciliations().len()), (json!("running"), 0), "it may yet be heard of");
+        dead.source.will_reconcile(found);
+        dead.clock.advance_seconds(1);
+        survivor.pipeline.sweep().await.unwrap();
+        assert_eq!((status_of(&survivor, &id).await, dead.source.reconciliations().len()), (json!(expected), 1));
+        survivor.pipeline.sweep().await.unwrap();
+        assert_eq!(dead.source.reconciliations().len(), 1, "it is asked about once");
+        survivor.verify().await;
+    }
+}
+
+/// A call that is in its source, and who waits for its answer.
+async fn held(server: &TestServer, agent: &Agent) -> (testkit::source::Held, tokio::task::JoinHandle<Answer>) {
+    let mut held = server.source.will_hold(Ok(Output::new(json!({ "done": true }))));
+    let agent = agent.clone();
+    let calling = tokio::spawn(async move { agent.invoke("fake.write", json!({ "text": "a" })).await });
+    held.arrived().await;
+    (held, calling)
+}
+
+async fn what_a_live_server_runs_nobody_touches(kind: Kind) {
+    let (live, agent) = first(kind).await;
+    let second = beside(&live).await;
+    let (held, calling) = held(&live, &agent).await;
+    let id = only(&live).await;
+    outlive(&[&live, &second]).await;
+    second.pipeline.sweep().await.unwrap();
+    let third = beside(&live).await;
+    for server in [&third, &live] {
+        server.pipeline.sweep().await.unwrap();
+    }
+    assert_eq!((status_of(&third, &id).await, live.source.reconciliations().len()), (json!("running"), 0));
+    held.release();
+    assert_eq!(calling.await.unwrap().ok()["invocation"]["status"], "succeeded");
+    assert_eq!(live.verify().await.receipts, 1);
+}
+
+/// A bug, or a store that was away for too long: nobody walks it any more, and its server lives.
+async fn a_call_whose_walk_broke_off_is_settled_by_its_own_server(kind: Kind) {
+    let (server, agent) = first(kind).await;
+    let broken = interrupted(&server, &agent).await;
+    let (held, calling) = held(&server, &agent).await;
+    server.source.will_reconcile(happened());
+    server.pipeline.sweep().await.unwrap();
+    assert_eq!((status_of(&server, &broken).await, server.source.reconciliations().len()), (json!("succeeded"), 1));
+    held.release();
+    assert_eq!(calling.await.unwrap().ok()["invocation"]["status"], "succeeded", "what is being walked is left alone");
+    assert_eq!(server.verify().await.receipts, 2);
+}
+
+async fn of_several_survivors_one_asks_what_became_of_a_call(kind: Kind) {
+    let (dead, agent) = first(kind).await;
+    let (second, third) = (beside(&dead).await, beside(&dead).await);
+    let id = interrupted(&dead, &agent).await;
+    outlive(&[&second, &third]).await;
+    let sweeps = || async { tokio::join!(second.pipeline.sweep(), third.pipeline.sweep(), second.pipeline.sweep()) };
+    let (one, other, again) = sweeps().await;
+    one.and(other).and(again).unwrap();
+    assert_eq!((status_of(&third, &id).await, dead.source.reconciliations().len()), (json!("in_doubt"), 1));
+    // A start asks once more about what is in doubt, and two that start together ask once.
+    let (fourth, fifth) = (dead.restart().await, dead.restart().await);
+    dead.source.will_reconcile(happened());
+    let (one, other) = tokio::join!(fourth.pipeline.recover(), fifth.pipeline.recover());
+    one.and(other).unwrap();
+    assert_eq!((status_of(&third, &id).await, dead.source.reconciliations().len()), (json!("succeeded"), 2));
+    assert_eq!(third.verify().await.receipts, 1);
+}
+
+async fn a_restarted_server_settles_what_it_left_while_another_lives(kind: Kind) {
+    let (dead, agent) = first(kind).await;
+    let other = beside(&dead).await;
+    let id = interrupted(&dead, &agent).await;
+    dead.source.will_reconcile(happened());
+    let restarted = dead.restart().await;
+    restarted.store.succeed(dead.store.server_id().clone());
+    restarted.pipeline.recover().await.unwrap();
+    assert_eq!(status_of(&other, &id).await, "succeeded", "its own lease needs not run out for that");
+    assert_eq!(restarted.verify().await.receipts, 1);
+}
+
+async fn what_another_could_not_tell_the_restarted_server_can(kind: Kind) {
+    let (dead, agent) = first(kind).await;
+    let other = beside(&dead).await;
+    let id = interrupted(&dead, &agent).await;
+    outlive(&[&other]).await;
+    other.pipeline.sweep().await.unwrap();
+    assert_eq!(status_of(&other, &id).await, "in_doubt");
+    dead.source.will_reconcile(happened());
+    let restarted = beside(&dead).await;
+    assert_eq!(status_of(&other, &id).await, "succeeded");
+    assert_eq!(restarted.verify().await.receipts, 1);
+}
+
+async fn a_server_taken_for_gone_says_how_its_call_ended(kind: Kind) {
+    let (slow, agent) = first(kind).await;
+    let other = beside(&slow).await;
+    let (held, calling) = held(&slow, &agent).await;
+    let id = only(&slow).await;
+    outlive(&[&other]).await;
+    other.pipeline.sweep().await.unwrap();
+    assert_eq!(status_of(&other, &id).await, "in_doubt");
+    held.release();
+    assert_eq!(calling.await.unwrap().ok()["invocation"]["status"], "succeeded");
+    assert_eq!((status_of(&other, &id).await, slow.source.effects()), (json!("succeeded"), 1));
+    assert_eq!(other.verify().await.receipts, 1);
+}
+
+async fn a_server_waits_with_the_end_of_its_call_for_the_one_that_asks_about_it(kind: Kind) {
+    let (slow, agent) = first(kind).await;
+    let other = beside(&slow).await;
+    let (held, calling) = held(&slow, &agent).await;
+    let id = only(&slow).await;
+    let invocation = InvocationId::parse(&id).unwrap();
+    outlive(&[&other]).await;
+    // The other has it, and has not found anything out yet.
+    assert!(other.store.claim(&other.org, &invocation, Status::Running).await.unwrap());
+    held.release();
+    calling.await.unwrap().problem(503, "outcome_unrecorded");
+    assert_eq!(status_of(&slow, &id).await, "running");
+    let running = other.store.find_invocation(&other.org, &invocation).await.unwrap().unwrap();
+    let doubted = Invocation { status: Status::InDoubt, ..running };
+    let drawn = EventId::new(doubted.created_at, [7; 10]);
+    let event = EventDraft { id: drawn, name: "invocation.in_doubt", key: id.clone(), body: "{}".into() };
+    assert!(matches!(other.store.doubt(doubted, event).await.unwrap(), Finished::Recorded { .. }));
+    // What runs behind the caller's back ends when it is recorded.
+    slow.pipeline.finish().await;
+    assert_eq!((status_of(&other, &id).await, slow.source.effects()), (json!("succeeded"), 1));
+    assert_eq!(other.verify().await.receipts, 1);
+}
+
+async fn a_server_that_is_not_heard_of_begins_no_effect(kind: Kind) {
+    let (server, agent) = first(kind).await;
+    server.clock.advance_seconds(LEASE_FENCE_SECONDS);
+    let refused = agent.invoke("fake.write", json!({ "text": "a" })).await;
+    refused.problem(503, "store_unavailable");
+    assert!(refused.body["detail"].as_str().unwrap().contains("retrying is safe"), "{refused:?}");
+    assert_eq!((server.source.effects(), server.counts().await.0), (0, 0));
+    server.store.renew_lease().await.unwrap();
+    agent.invoke("fake.write", json!({ "text": "a" })).await.ok();
+    assert_eq!(server.verify().await.receipts, 1);
+}
+
+fn three_writes() -> Value {
+    let write = |text: &str| json!({ "action": "fake.write", "params": { "text": text } });
+    json!({ "mode": "best_effort", "actions": [write("a"), write("b"), write("c")] })
+}
+
+async fn run_batch(agent: &Agent) -> Answer {
+    agent.client.post(&format!("/api/v1/sessions/{}/actions/batch", agent.session), three_writes()).await
+}
+
+async fn only_batch(server: &TestServer) -> Value {
+    server.owner.get("/api/v1/batches").await.ok()["items"][0].clone()
+}
+
+async fn a_batch_of_a_dead_server_is_finished_by_another(kind: Kind) {
+    let (dead, agent) = first(kind).await;
+    let (second, third) = (beside(&dead).await, beside(&dead).await);
+    dead.fault.arm("batch.part");
+    run_batch(&agent).await.problem(500, "internal");
+    second.pipeline.sweep().await.unwrap();
+    assert_eq!((&only_batch(&second).await["status"], dead.source.effects()), (&json!("running"), 1), "its server may live");
+    outlive(&[&second, &third]).await;
+    let (one, other) = tokio::join!(second.pipeline.sweep(), third.pipeline.sweep());
+    one.and(other).unwrap();
+    second.pipeline.finish().await;
+    third.pipeline.finish().await;
+    let ended = only_batch(&second).await;
+    assert_eq!((&ended["status"], dead.source.effects()), (&json!("succeeded"), 3), "{ended:#}");
+    let report = second.verify().await;
+    assert_eq!((report.batches, report.receipts), (1, 3));
+}
+
+async fn a_batch_of_a_live_server_is_left_to_it(kind: Kind) {
+    let (live, agent) = first(kind).await;
+    let second = beside(&live).await;
+    let mut held = live.source.will_hold(Ok(Output::new(json!({}))));
+    let running = {
+        let agent = agent.clone();
+        tokio::spawn(async move { run_batch(&agent).await })
+    };
+    held.arrived().await;
+    outlive(&[&live, &second]).await;
+    for server in [&second, &beside(&live).await, &live] {
+        server.pipeline.sweep().await.unwrap();
+    }
+    assert_eq!(live.source.effects(), 1);
+    held.release();
+    assert_eq!(running.await.unwrap().ok()["status"], "succeeded");
+    assert_eq!((live.source.effects(), live.verify().await.batches), (3, 1));
+}

@@ -1,0 +1,279 @@
+//! Leases: what a server runs is its own for as long as it is heard of, and then of whoever claims it first.
+
+use crate::harness::{Kind, Tenant, World, on_both_engines};
+use countersign_core::batch::BatchStatus;
+use countersign_core::ledger::{Begun, Finished, Ledger, OpenedBatch, Row};
+use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS, RUNNING_SECONDS_MAX, SERVER_REMEMBERED_SECONDS};
+use countersign_core::{Batch, Invocation, InvocationId, Status};
+use store::{Error, Store};
+
+on_both_engines!(
+    what_a_server_runs_is_its_own_until_its_lease_runs_out,
+    of_several_servers_one_claims_a_call,
+    a_server_that_was_taken_for_gone_writes_no_end_until_the_other_is_done,
+    a_call_in_doubt_is_claimed_and_let_go_of,
+    an_approved_call_belongs_to_whoever_starts_it,
+    what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound,
+    a_server_takes_over_from_the_one_before_it_at_once,
+    a_batch_belongs_to_the_server_that_runs_it,
+    servers_are_listed_until_they_are_long_gone,
+    a_lease_that_was_ended_is_gone_at_once,
+    a_server_that_starts_alone_ends_every_lease,
+);
+
+/// Two servers that know of each other.
+async fn two(kind: Kind) -> (World, Store, Tenant) {
+    let world = World::new(kind).await;
+    let tenant = world.tenant("acme").await;
+    let second = world.another_store().await;
+    for store in [&world.store, &second] {
+        store.join().await.unwrap();
+    }
+    // On a file the second to join takes itself for the only one.
+    world.store.renew_lease().await.unwrap();
+    (world, second, tenant)
+}
+
+/// Time passes, and only these servers say meanwhile that they live.
+async fn pass(world: &World, seconds: u64, alive: &[&Store]) {
+    world.clock.advance_seconds(seconds);
+    for store in alive {
+        store.renew_lease().await.unwrap();
+    }
+}
+
+fn ids(invocations: &[Invocation]) -> Vec<InvocationId> {
+    invocations.iter().map(|invocation| invocation.id.clone()).collect()
+}
+
+async fn what_a_server_runs_is_its_own_until_its_lease_runs_out(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let running = tenant.running(&world.store).await;
+    pass(&world, LEASE_SECONDS - 1, &[&second]).await;
+    assert_eq!(second.list_left_behind(&tenant.org).await, Ok(vec![]));
+    assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(false), "its server may live");
+    pass(&world, 1, &[&second]).await;
+    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), std::slice::from_ref(&running.id));
+    let own = tenant.running(&second).await;
+    let listed = ids(&second.list_left_behind(&tenant.org).await.unwrap());
+    assert_eq!(listed, [running.id.clone(), own.id.clone()], "its own come last, and only it knows whether they are left");
+    assert_eq!(second.claim(&tenant.org, &running.id, Status::InDoubt).await, Ok(false), "it is not in doubt");
+    assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
+    let finish = tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
+    assert!(matches!(second.finish(finish.into()).await, Ok(Finished::Recorded { .. })));
+    assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(false), "it has ended");
+    world.verify(&tenant).await;
+}
+
+async fn of_several_servers_one_claims_a_call(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let third = world.another_store().await;
+    third.join().await.unwrap();
+    let running = tenant.running(&world.store).await;
+    pass(&world, LEASE_SECONDS, &[&second, &third]).await;
+    let claim = |store: &Store| {
+        let (store, org, id) = (store.clone(), tenant.org.clone(), running.id.clone());
+        async move { store.claim(&org, &id, Status::Running).await.unwrap() }
+    };
+    let (one, other) = tokio::join!(claim(&second), claim(&third));
+    assert_ne!(one, other, "exactly one of them has it");
+    // Whoever has it and dies of it is gone like any other.
+    let survivor = if one { &third } else { &second };
+    pass(&world, LEASE_SECONDS - 1, &[survivor]).await;
+    assert!(!claim(survivor).await, "the claimer may live");
+    pass(&world, 1, &[survivor]).await;
+    assert!(claim(survivor).await);
+}
+
+async fn a_server_that_was_taken_for_gone_writes_no_end_until_the_other_is_done(kind: Kind) {
+    for row in [Row::From(Status::Running), Row::Begun] {
+        let (world, second, tenant) = two(kind).await;
+        let first = &world.store;
+        let running = tenant.running(first).await;
+        pass(&world, LEASE_SECONDS, &[&second]).await;
+        assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
+        // It is back, and it knows how the call ended; what it may not do is write beside the other.
+        first.renew_lease().await.unwrap();
+        let finish = tenant.finish(&running, row, Status::Succeeded);
+        match (first.finish(finish.clone().into()).await, row) {
+            (Ok(Finished::Not(Status::Running)), _) => {}
+            // Told by a batch that failed: it is tried again as the other row.
+            (Err(Error::Unavailable { .. }), Row::Begun) => {}
+            (other, _) => panic!("{other:?}"),
+        }
+        let rules_version = first.rules_version(&tenant.org).await.unwrap();
+        let again = tenant.again(&Invocation { attempts: 2, ..running.clone() }, Some(rules_version));
+        assert_eq!(first.begin_again(again).await, Ok(Begun::Not(Status::Running)), "nor begin another attempt");
+        let doubted = Invocation { status: Status::InDoubt, ..running.clone() };
+        let event = |store: &Store| (store.clone(), tenant.event(&doubted, Status::InDoubt));
+        let (store, told) = event(first);
+        assert_eq!(store.doubt(doubted.clone(), told).await, Ok(Finished::Not(Status::Running)));
+        let (store, told) = event(&second);
+        assert!(matches!(store.doubt(doubted.clone(), told).await, Ok(Finished::Recorded { .. })));
+        // Now it says what it knows.
+        let finish = tenant.finish(&running, Row::From(Status::InDoubt), Status::Succeeded);
+        assert!(matches!(first.finish(finish.into()).await, Ok(Finished::Recorded { .. })));
+        world.verify(&tenant).await;
+    }
+}
+
+async fn a_call_in_doubt_is_claimed_and_let_go_of(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let running = tenant.running(&world.store).await;
+    let doubted = Invocation { status: Status::InDoubt, ..running.clone() };
+    world.store.doubt(doubted.clone(), tenant.event(&doubted, Status::InDoubt)).await.unwrap();
+    // Whoever ran it has no more to say, so it needs not be gone.
+    let claim = |store: &Store| {
+        let (store, org, id) = (store.clone(), tenant.org.clone(), running.id.clone());
+        async move { store.claim(&org, &id, Status::InDoubt).await.unwrap() }
+    };
+    assert!(claim(&second).await);
+    assert!(!claim(&world.store).await, "the other asks about it now");
+    world.store.release(&tenant.org, &running.id).await.unwrap();
+    assert!(!claim(&world.store).await, "nobody lets go of what is another's");
+    second.release(&tenant.org, &running.id).await.unwrap();
+    assert!(claim(&world.store).await);
+    // A person's word needs no claim.
+    let finish = tenant.finish(&running, Row::From(Status::InDoubt), Status::Failed);
+    assert!(matches!(second.finish(finish.into()).await, Ok(Finished::Recorded { .. })));
+}
+
+async fn an_approved_call_belongs_to_whoever_starts_it(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let approved = tenant.approved(&world.store).await;
+    let begun = Invocation { status: Status::Running, ..approved.clone() };
+    assert_eq!(second.begin(tenant.begin(&begun, Row::From(Status::Approved))).await, Ok(Begun::Started));
+    pass(&world, LEASE_SECONDS, &[&second]).await;
+    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), std::slice::from_ref(&approved.id), "it is the taker's own");
+    world.store.renew_lease().await.unwrap();
+    assert_eq!(world.store.list_left_behind(&tenant.org).await, Ok(vec![]), "the taker lives");
+    pass(&world, LEASE_SECONDS, &[&world.store]).await;
+    assert_eq!(ids(&world.store.list_left_behind(&tenant.org).await.unwrap()), [approved.id]);
+}
+
+async fn what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound(kind: Kind) {
+    let world = World::new(kind).await;
+    let tenant = world.tenant("acme").await;
+    // This one has not joined: nobody could see whether it lives.
+    let running = tenant.running(&world.store).await;
+    let OpenedBatch::New(batch) = Ledger::open_batch(&world.store, tenant.new_batch(None)).await.unwrap() else { panic!("it is new") };
+    let second = world.another_store().await;
+    second.join().await.unwrap();
+    pass(&world, LEASE_SECONDS, &[&second]).await;
+    assert_eq!(second.list_left_behind(&tenant.org).await, Ok(vec![]));
+    let left = || async { second.list_left_batches(&tenant.org).await.unwrap().len() };
+    // On a file nobody else could be running it.
+    assert_eq!(left().await, usize::from(kind == Kind::Sqlite));
+    pass(&world, RUNNING_SECONDS_MAX - LEASE_SECONDS, &[&second]).await;
+    assert_eq!(left().await, 1);
+    assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true), "whoever asks has seen to it that it is old");
+    assert!(Ledger::save_batch(&second, batch).await.unwrap().is_some());
+}
+
+async fn a_server_takes_over_from_the_one_before_it_at_once(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let running = tenant.running(&world.store).await;
+    Ledger::open_batch(&world.store, tenant.new_batch(None)).await.unwrap();
+    assert_eq!(second.list_left_behind(&tenant.org).await, Ok(vec![]));
+    second.succeed(world.store.server_id().clone());
+    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), std::slice::from_ref(&running.id));
+    assert_eq!(second.list_left_batches(&tenant.org).await.unwrap().len(), 1);
+    assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
+}
+
+async fn a_batch_belongs_to_the_server_that_runs_it(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let OpenedBatch::New(batch) = Ledger::open_batch(&world.store, tenant.new_batch(None)).await.unwrap() else { panic!("it is new") };
+    let left = |store: &Store| {
+        let (store, org) = (store.clone(), tenant.org.clone());
+        async move { store.list_left_batches(&org).await.unwrap().len() }
+    };
+    assert_eq!((left(&world.store).await, left(&second).await), (1, 0), "its own are known to who asks");
+    pass(&world, LEASE_SECONDS, &[&second]).await;
+    assert_eq!(left(&second).await, 1);
+    let taken = Ledger::save_batch(&second, batch.clone()).await.unwrap().unwrap();
+    world.store.renew_lease().await.unwrap();
+    assert_eq!((left(&world.store).await, left(&second).await), (0, 1), "it is the other's now");
+    assert_eq!(Ledger::save_batch(&world.store, batch).await, Ok(None));
+    // One that waits for a person is nobody's, and becomes the one's that goes on with it.
+    let waits = Ledger::save_batch(&second, Batch { status: BatchStatus::Pending, ..taken }).await.unwrap().unwrap();
+    let runs = Ledger::save_batch(&world.store, Batch { status: BatchStatus::Running, ..waits }).await.unwrap().unwrap();
+    assert_eq!((left(&world.store).await, left(&second).await), (1, 0));
+    Ledger::end_batch(&world.store, tenant.end_batch(runs)).await.unwrap().unwrap();
+    assert_eq!(left(&world.store).await, 0);
+}
+
+async fn servers_are_listed_until_they_are_long_gone(kind: Kind) {
+    let (world, second, _tenant) = two(kind).await;
+    let listed = || async {
+        let servers = second.list_servers().await.unwrap();
+        servers.into_iter().map(|server| (server.id, server.is_gone)).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let (first_id, second_id) = (world.store.server_id().clone(), second.server_id().clone());
+    assert_ne!(first_id, second_id);
+    assert_eq!(listed().await, [(first_id.clone(), false), (second_id.clone(), false)].into());
+    pass(&world, LEASE_SECONDS, &[&second]).await;
+    assert_eq!(listed().await, [(first_id, true), (second_id.clone(), false)].into());
+    assert_eq!(second.forget_servers().await, Ok(0));
+    pass(&world, SERVER_REMEMBERED_SECONDS, &[&second]).await;
+    assert_eq!(second.forget_servers().await, Ok(1));
+    assert_eq!(listed().await, [(second_id, false)].into());
+}
+
+async fn a_lease_that_was_ended_is_gone_at_once(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let running = tenant.running(&world.store).await;
+    world.store.end_lease().await.unwrap();
+    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), [running.id]);
+}
+
+async fn a_server_that_starts_alone_ends_every_lease(kind: Kind) {
+    let world = World::new(kind).await;
+    let tenant = world.tenant("acme").await;
+    world
+        .home
+        .tamper("INSERT INTO servers (id, started_at, seen_at) VALUES ('srv_00000000000000000000000000', 0, 9000000000000000000)")
+        .await;
+    assert_eq!(world.store.join().await, Ok(true));
+    let ids: Vec<_> = world.store.list_servers().await.unwrap().into_iter().map(|server| server.id).collect();
+    assert_eq!(ids, [world.store.server_id().clone()]);
+    tenant.running(&world.store).await;
+}
+
+/// Where others could take its calls up, a server that cannot say that it lives begins none.
+async fn a_server_that_is_not_heard_of_begins_nothing(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let first = &world.store;
+    let running = tenant.running(first).await;
+    let again = Invocation { attempts: 2, ..running.clone() };
+    let rules_version = first.rules_version(&tenant.org).await.unwrap();
+    pass(&world, LEASE_FENCE_SECONDS - 1, &[]).await;
+    tenant.running(first).await;
+    pass(&world, 1, &[&second]).await;
+    let begun = first.begin(tenant.begin(&tenant.writing(), Row::Insert)).await;
+    assert!(matches!(begun, Err(Error::Unavailable { .. })), "{begun:?}");
+    let begun = first.begin_again(tenant.again(&again, Some(rules_version))).await;
+    assert!(matches!(begun, Err(Error::Unavailable { .. })), "{begun:?}");
+    assert_eq!(first.claim(&tenant.org, &running.id, Status::Running).await, Ok(false));
+    tenant.running(&second).await;
+    // It is still the owner, and how a call ended can be said.
+    let finish = tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
+    assert!(matches!(first.finish(finish.into()).await, Ok(Finished::Recorded { .. })));
+    first.renew_lease().await.unwrap();
+    tenant.running(first).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_not_heard_of_begins_nothing_on_postgres() {
+    a_server_that_is_not_heard_of_begins_nothing(Kind::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_file_nobody_needs_to_hear_of_a_server() {
+    let world = World::new(Kind::Sqlite).await;
+    let tenant = world.tenant("acme").await;
+    world.store.join().await.unwrap();
+    world.clock.advance_seconds(LEASE_SECONDS);
+    let running = tenant.running(&world.store).await;
+    assert_eq!(world.store.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
+}
