@@ -114,8 +114,13 @@ impl Drop for Running {
 impl Server {
     /// Starts the server on a data folder, makes a session and allows the write.
     pub(crate) async fn start(data: &Path, database: Option<&str>) -> Result<Self> {
+        Self::start_with(data, database, &[]).await
+    }
+
+    /// The same with more settings.
+    pub(crate) async fn start_with(data: &Path, database: Option<&str>, settings: &[(&str, &str)]) -> Result<Self> {
         let began = Instant::now();
-        let running = Running::start(&mut serve(data, database)?)?;
+        let running = Running::start(serve(data, database)?.envs(settings.iter().copied()))?;
         let mut connection = Connection::open(running.address).await?;
         let answer = connection.exchange(&http::request("GET", "/healthz", "", &Value::Null)).await?;
         anyhow::ensure!(answer.status == 200, "`/healthz` was answered {}", answer.status);

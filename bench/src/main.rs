@@ -10,6 +10,7 @@ mod growth;
 mod http;
 mod load;
 mod measure;
+mod package;
 mod place;
 mod pure;
 mod raw;
@@ -69,7 +70,7 @@ async fn run(extent: Extent) -> Result<()> {
     }
     let sizes = growth::measure(folder.path(), receipt_counts(extent), plan.server, plan.repetitions).await?;
     let (rounds, repetitions) = spawns(extent);
-    let spawned = spawn::measure(&child::server_binary()?, rounds, repetitions).await?;
+    let spawned = spawn::measure(&child::server_binary()?, folder.path(), rounds, repetitions).await?;
     notes.extend(said_of(extent, &measured));
     let text = report::text(&machine(&places), &measured, &sizes, &spawned, &notes);
     println!("{text}");
@@ -81,7 +82,8 @@ async fn run(extent: Extent) -> Result<()> {
 
 async fn jail_alone() -> Result<()> {
     let (rounds, repetitions) = spawns(Extent::Standard);
-    let spawned = spawn::measure(&child::server_binary()?, rounds, repetitions).await?;
+    let folder = tempfile::tempdir()?;
+    let spawned = spawn::measure(&child::server_binary()?, folder.path(), rounds, repetitions).await?;
     println!("{}", report::text(&machine(&[]), &[], &[], &spawned, &[]));
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What it costs to run a program that does nothing: alone, in the jail, and in bubblewrap; from a small parent, and from one that holds
 //! 512 MiB, because a server does, and a child made by copying it would pay for that.
 
+use crate::package::Installed;
 use crate::progress;
 use crate::stats::Spread;
 use anyhow::{Context, Result, ensure};
@@ -11,18 +12,23 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What the one before left for the kernel to tidy up is not the next one's.
-const PAUSE: Duration = Duration::from_millis(15);
+pub(crate) const PAUSE: Duration = Duration::from_millis(15);
 const TRUE: &str = "/bin/true";
 const LARGE_MIB: usize = 512;
 
 /// Ways to run it, in the order they are shown.
-pub(crate) const WAYS: [Way; 4] = [Way::Alone, Way::Jail(Profile::Default), Way::Jail(Profile::HighIsolation), Way::Bubblewrap];
+pub(crate) const WAYS: [Way; 5] =
+    [Way::Alone, Way::Jail(Profile::Default), Way::Jail(Profile::HighIsolation), Way::ColdJail, Way::Bubblewrap];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// `posix_spawn`, and nothing else.
     Alone,
     Jail(Profile),
+    /// Under `default`, with no jail made ready before it is needed.
+    ColdJail,
+    /// The code of a package, called at the server.
+    Package(Profile),
     /// `bwrap --unshare-all`.
     Bubblewrap,
 }
@@ -33,6 +39,9 @@ impl Way {
             Self::Alone => "posix_spawn of /bin/true",
             Self::Jail(Profile::Default) => "our jail, default",
             Self::Jail(Profile::HighIsolation) => "our jail, high_isolation",
+            Self::ColdJail => "our jail, default, none ready",
+            Self::Package(Profile::Default) => "a package at the server, default",
+            Self::Package(Profile::HighIsolation) => "a package at the server, high_isolation",
             Self::Bubblewrap => "bwrap --unshare-all",
         }
     }
@@ -52,9 +61,10 @@ impl Spawned {
 }
 
 /// `server` is the product's own binary: it is what starts a jail, whole.
-pub(crate) async fn measure(server: &Path, rounds: usize, repetitions: usize) -> Result<Vec<Spawned>> {
+pub(crate) async fn measure(server: &Path, folder: &Path, rounds: usize, repetitions: usize) -> Result<Vec<Spawned>> {
     progress("a program that does nothing: alone, in the jail, in bubblewrap");
-    let sandbox = Sandbox::new(Probes::now(server), server, Options::default()).context("no jail can be had here")?;
+    let open = |spares| Sandbox::new(Probes::now(server), server, Options { spares, ..Options::default() }).context("no jail can be had here");
+    let sandboxes = Sandboxes { ready: open(1)?, cold: open(0)? };
     let sha256 = sandbox::sha256_of(Path::new(TRUE)).context("hashing the program")?;
     let mut measured = Vec::new();
     for resident_mib in [0, LARGE_MIB] {
@@ -67,7 +77,7 @@ pub(crate) async fn measure(server: &Path, rounds: usize, repetitions: usize) ->
                 for (way, times) in WAYS.into_iter().zip(&mut times) {
                     tokio::time::sleep(PAUSE).await;
                     let start = Instant::now();
-                    let is_done = once(way, &sandbox, sha256);
+                    let is_done = once(way, &sandboxes, sha256);
                     times.push(start.elapsed().as_secs_f64() * 1_000.0);
                     ensure!(is_done, "`{}` did not end well", way.name());
                 }
@@ -79,24 +89,55 @@ pub(crate) async fn measure(server: &Path, rounds: usize, repetitions: usize) ->
         }
         black_box(&ballast);
         measured.extend(of);
+        if resident_mib == 0 {
+            measured.extend(packages(folder, rounds, repetitions).await?);
+        }
     }
     Ok(measured)
 }
 
+/// What starts jails: one with a jail made ready, and one without.
+struct Sandboxes {
+    ready: Sandbox,
+    cold: Sandbox,
+}
+
+async fn packages(folder: &Path, rounds: usize, repetitions: usize) -> Result<Vec<Spawned>> {
+    let mut installed = Installed::new(folder).await?;
+    let mut of = [Profile::Default, Profile::HighIsolation].map(|profile| (profile, Vec::new()));
+    for _ in 0..repetitions {
+        for (profile, p50s_ms) in &mut of {
+            let mut times = Vec::with_capacity(rounds);
+            for _ in 0..rounds {
+                times.push(installed.call(*profile).await?);
+            }
+            times.sort_by(f64::total_cmp);
+            p50s_ms.push(times[times.len() / 2]);
+        }
+    }
+    installed.stop()?;
+    Ok(of.into_iter().map(|(profile, p50s_ms)| Spawned { way: Way::Package(profile), resident_mib: 0, p50s_ms }).collect())
+}
+
 #[expect(clippy::disallowed_methods, reason = "what the jail is compared with is started directly")]
-fn once(way: Way, sandbox: &Sandbox, sha256: [u8; 32]) -> bool {
+fn once(way: Way, sandboxes: &Sandboxes, sha256: [u8; 32]) -> bool {
     match way {
         Way::Alone => Command::new(TRUE).status().is_ok_and(|status| status.success()),
-        Way::Jail(profile) => {
-            let mut spec = Spec::new(profile, Program { path: TRUE.into(), sha256 });
-            let libraries = ["/usr/lib", "/lib", "/lib64"].into_iter().filter(|path| Path::new(path).is_dir());
-            spec.read_only = libraries.map(|path| Bind { host: path.into(), jail: path.into() }).collect();
-            sandbox.run_blocking(spec, None, None).is_ok_and(|outcome| outcome.ended == sandbox::Ended::Exited(0))
-        }
+        Way::Jail(profile) => jailed(&sandboxes.ready, profile, sha256),
+        Way::ColdJail => jailed(&sandboxes.cold, Profile::Default, sha256),
+        // These are measured by themselves.
+        Way::Package(_) => false,
         Way::Bubblewrap => Command::new("bwrap")
             .args(["--unshare-all", "--ro-bind", "/", "/", TRUE])
             .stdin(Stdio::null())
             .status()
             .is_ok_and(|status| status.success()),
     }
+}
+
+fn jailed(sandbox: &Sandbox, profile: Profile, sha256: [u8; 32]) -> bool {
+    let mut spec = Spec::new(profile, Program { path: TRUE.into(), sha256 });
+    let libraries = ["/usr/lib", "/lib", "/lib64"].into_iter().filter(|path| Path::new(path).is_dir());
+    spec.read_only = libraries.map(|path| Bind { host: path.into(), jail: path.into() }).collect();
+    sandbox.run_blocking(spec, None, None).is_ok_and(|outcome| outcome.ended == sandbox::Ended::Exited(0))
 }

@@ -15,7 +15,7 @@ use countersign_core::action::{Class, Reversibility};
 use countersign_core::batch::{BatchMode, BatchStatus, Part, PartRequest};
 use countersign_core::invocation::Intention;
 use countersign_core::ledger::{EndBatch, EventDraft, NewBatch, OpenedBatch};
-use countersign_core::limits::{BATCH_PARTS_MAX, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX};
+use countersign_core::limits::{BATCH_PARTS_MAX, CALL_TIMEOUT_MS, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX};
 use countersign_core::{ActionId, Batch, BatchId, EventId, InvocationId, OrgId, Principal, ReceiptId, SessionId, Status, json};
 use receipt::body::BatchBody;
 use serde_json::{Value, json};
@@ -164,6 +164,16 @@ impl Pipeline {
         if let Err(error) = self.advance_batch(&part.org, &of.batch).await {
             tracing::warn!(batch = %of.batch, %error, "a batch could not be taken up; trying again later");
         }
+    }
+
+    /// Waits for the batch of a part where somebody else in this process has just taken it up, such as the sweep.
+    pub(crate) async fn see_batch_end(&self, part: &countersign_core::Invocation) -> Result<(), Error> {
+        let Some(of) = &part.batch else { return Ok(()) };
+        let is_running = self.inner.batches.lock().contains(&of.batch);
+        if is_running {
+            self.watch_batch(&part.org, &of.batch, Duration::from_millis(CALL_TIMEOUT_MS)).await?;
+        }
+        Ok(())
     }
 
     async fn may_go_on(&self, batch: &Batch) -> Result<bool, Error> {

@@ -510,9 +510,12 @@ pub(super) fn answer(outcome: Outcome) -> Result<Response, Refusal> {
 fn answered(outcome: Outcome) -> progress::Answered {
     let (invocation, result, replayed) = match outcome {
         Outcome::Pending(invocation) => {
-            let message = match invocation.approvals.len() {
-                0 => format!("`{}` waits for a person", invocation.id),
-                people => format!("`{}` waits for more people; {people} said yes", invocation.id),
+            let id = &invocation.id;
+            let message = match (invocation.status, invocation.approvals.len()) {
+                (Status::Pending, 0) => format!("`{id}` waits for a person"),
+                (Status::Pending, people) => format!("`{id}` waits for more people; {people} said yes"),
+                (Status::Approved, _) if invocation.batch.is_some() => format!("`{id}` is approved; it runs once its whole batch may"),
+                _ => format!("`{id}` is approved, and on its way"),
             };
             let body = InvokeResponse { invocation: (*invocation).into(), result: None, message: Some(message), replayed: false };
             return Ok((StatusCode::ACCEPTED, body));

@@ -1,0 +1,77 @@
+//! A package whose code does nothing, called at the real server: the jail with everything that governs it around it.
+
+use crate::child::Server;
+use crate::http::{self, Connection};
+use crate::spawn::PAUSE;
+use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use sandbox::Profile;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// Small and compiled, so that what is measured is the jail and not an interpreter that starts in it.
+const CODE: &str = r#"fn main() { print!("{{\"output\":{{}}}}") }"#;
+
+/// A server with the package installed.
+pub(crate) struct Installed {
+    server: Server,
+    connection: Connection,
+}
+
+impl Installed {
+    pub(crate) async fn new(folder: &Path) -> Result<Self> {
+        let program = BASE64_STANDARD.encode(compile(folder)?);
+        let data = folder.join("packages");
+        let server = Server::start_with(&data, None, &[("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true")]).await?;
+        let owner = std::fs::read_to_string(data.join("owner.token")).context("the owner's token")?;
+        let mut connection = Connection::open(server.address()).await?;
+        let mut files = serde_json::Map::new();
+        for profile in [Profile::Default, Profile::HighIsolation] {
+            let name = name_of(profile);
+            let manifest = json!({ "name": name, "riskTier": "R0", "profile": profile.to_string(), "inputSchema": {}, "outputSchema": {} });
+            let manifest = BASE64_STANDARD.encode(manifest.to_string());
+            files.insert(format!("actions/{name}/action.json"), json!({ "base64": manifest }));
+            files.insert(format!("actions/{name}/execute"), json!({ "base64": program, "executable": true }));
+        }
+        connection.ask("PUT", "/api/v1/packages/bench", owner.trim(), &json!({ "files": files })).await?;
+        Ok(Self { server, connection })
+    }
+
+    /// How long one call takes, in milliseconds.
+    pub(crate) async fn call(&mut self, profile: Profile) -> Result<f64> {
+        tokio::time::sleep(PAUSE).await;
+        let path = format!("/api/v1/sessions/{}/actions/invoke", self.server.session);
+        let body = json!({ "action": format!("bench.{}", name_of(profile)), "params": {} });
+        let request = http::request("POST", &path, &self.server.token, &body);
+        let start = Instant::now();
+        let answer = self.connection.exchange(&request).await?;
+        let took = start.elapsed().as_secs_f64() * 1_000.0;
+        let said: Value = serde_json::from_slice(answer.body).unwrap_or_default();
+        ensure!(answer.status == 200 && said["status"] == "succeeded", "the package was answered {}: {said}", answer.status);
+        Ok(took)
+    }
+
+    pub(crate) fn stop(self) -> Result<()> {
+        self.server.stop()
+    }
+}
+
+const fn name_of(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Default => "nothing",
+        Profile::HighIsolation => "nothing_more",
+    }
+}
+
+/// With the compiler that built this.
+#[expect(clippy::disallowed_methods, reason = "the benchmark compiles what it measures; the product compiles nothing")]
+fn compile(folder: &Path) -> Result<Vec<u8>> {
+    let (source, program) = (folder.join("nothing.rs"), folder.join("nothing"));
+    std::fs::write(&source, CODE)?;
+    let built = Command::new("rustc").args(["-O", "-C", "panic=abort", "-C", "strip=symbols", "-o"]).arg(&program).arg(&source).status();
+    ensure!(built.context("starting `rustc`")?.success(), "`rustc` did not compile a program that does nothing");
+    Ok(std::fs::read(program)?)
+}
