@@ -111,6 +111,16 @@ impl Scope {
             || self.allowed_dirs.iter().any(|allowed| lies_in(path, allowed))
     }
 
+    /// What is said and cannot be held to: a pattern, or a path that leads out. Where, and why not. A call that says such a thing is
+    /// refused: what it forbids would be forbidden nowhere.
+    pub fn unclear(&self) -> impl Iterator<Item = (&'static str, usize, &'static str)> {
+        let fields =
+            [("allowed_files", &self.allowed_files), ("allowed_dirs", &self.allowed_dirs), ("forbidden_files", &self.forbidden_files)];
+        fields.into_iter().flat_map(|(field, paths)| {
+            paths.iter().enumerate().filter_map(move |(at, path)| why_unclear(path).map(|why| (field, at, why)))
+        })
+    }
+
     /// What is allowed, each as a plain path from where the source acts: folders with all they hold, then files. Empty where everything
     /// is. What cannot be understood names nothing there.
     pub fn allowed_paths(&self) -> (Vec<String>, Vec<String>) {
@@ -122,6 +132,23 @@ impl Scope {
     /// What is forbidden, each as a plain path from where the source acts. What cannot be understood names nothing there.
     pub fn forbidden_paths(&self) -> impl Iterator<Item = String> {
         self.forbidden_files.iter().filter_map(|forbidden| Some(names_of(folder_of(forbidden))?.join("/")))
+    }
+}
+
+fn why_unclear(path: &str) -> Option<&'static str> {
+    let plain = folder_of(path);
+    if plain.is_empty() {
+        Some("it is empty; `.` stands for all there is")
+    } else if plain.contains(['*', '?']) {
+        Some("patterns are not understood; name a file or a folder, or all that a folder holds as `folder/**`")
+    } else if plain.chars().any(char::is_control) {
+        Some("it holds a control character")
+    } else if plain.contains('\\') {
+        Some("names are divided by `/`, not by `\\`")
+    } else if names_of(plain).is_none() {
+        Some("it must be a path from the workspace on, without `..`")
+    } else {
+        None
     }
 }
 
@@ -235,6 +262,16 @@ mod tests {
         ];
         for (scope, path, expected) in cases {
             assert_eq!(scope.permits(path), expected, "{path} in {scope:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_held_to_is_named() {
+        let plain = ["a", "./b//c/", "d/**", "e/*", ".", "./**", ".env", "pages/[id].tsx", "grüße"];
+        assert_eq!(scope(&plain, &plain, &plain).unclear().count(), 0);
+        for odd in ["", "/", "/**", "/g", "../f", "a/../b", "**/.env", "*.key", "a?", "**", "*", "src/*/x", "a\nb", "a\0", "a\\b", "~/../x"] {
+            let found: Vec<_> = scope(&[odd], &["a", odd], &["b", "c", odd]).unclear().map(|(field, at, _)| (field, at)).collect();
+            assert_eq!(found, [("allowed_files", 0), ("allowed_dirs", 1), ("forbidden_files", 2)], "{odd:?}");
         }
     }
 

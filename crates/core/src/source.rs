@@ -136,6 +136,9 @@ pub enum Error {
     Unreachable { source_id: String, message: String },
     #[error("source `{source_id}` is busy: {message}; nothing was done, retrying is safe")]
     Busy { source_id: String, message: String, retry_after_ms: Option<u64> },
+    /// We have too much to do to ask it now. That says nothing about the source.
+    #[error("source `{source_id}` was not asked: {message}; nothing was done, retrying is safe")]
+    NoTurn { source_id: String, message: String },
     #[error("source `{source_id}` did not answer within {timeout_ms} ms; the effect may have happened")]
     TimedOut { source_id: String, timeout_ms: u64 },
     #[error("the connection to source `{source_id}` broke after the call was sent: {message}; the effect may have happened")]
@@ -159,7 +162,7 @@ impl Error {
     /// The only thing that decides retries. A timeout is not transient: it makes the invocation `in_doubt`.
     pub const fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Busy { .. } => true,
+            Self::Unreachable { .. } | Self::Busy { .. } | Self::NoTurn { .. } => true,
             Self::TimedOut { .. }
             | Self::Broken { .. }
             | Self::Refused { .. }
@@ -174,6 +177,7 @@ impl Error {
             Self::TimedOut { .. } | Self::Broken { .. } => AfterError::Unknown,
             Self::Unreachable { .. }
             | Self::Busy { .. }
+            | Self::NoTurn { .. }
             | Self::Refused { .. }
             | Self::Failed { .. }
             | Self::WorkspaceElsewhere
@@ -185,7 +189,7 @@ impl Error {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Unreachable { .. } => "source_unreachable",
-            Self::Busy { .. } => "source_busy",
+            Self::Busy { .. } | Self::NoTurn { .. } => "source_busy",
             Self::TimedOut { .. } => "source_timed_out",
             Self::Broken { .. } => "source_broke",
             Self::Refused { code, .. } | Self::Failed { code, .. } => code,

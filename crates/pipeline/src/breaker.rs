@@ -23,57 +23,83 @@ impl Pipeline {
         if failing.is_empty() {
             return Ok(Ok(Target::Works));
         }
-        let key = key_of(cleared);
-        let Some(known) = failing.iter().find(|known| known.key == key.as_str()) else {
-            return Ok(Ok(Target::Works));
-        };
-        if known.state == BreakerState::Closed || cleared.approval().is_some() {
-            return Ok(Ok(Target::HasFailed));
+        let mut target = Target::Works;
+        for key in keys_of(cleared) {
+            let Some(known) = failing.iter().find(|known| known.key == key.as_str()) else {
+                continue;
+            };
+            target = Target::HasFailed;
+            if known.state == BreakerState::Closed || cleared.approval().is_some() {
+                continue;
+            }
+            let now = self.ledger().now().await?;
+            if known.until > now || !self.ledger().claim_probe(org, &key, BREAKER_PROBE_SECONDS).await? {
+                let message = format!(
+                    "`{}` has failed {} times in a row, last with `{}`; nothing was sent, one call is let through at {}",
+                    known.key, known.failures, known.reason, known.until
+                );
+                return Ok(Err(source::Error::Refused { code: "breaker_open", message }));
+            }
         }
-        let now = self.ledger().now().await?;
-        if known.until <= now && self.ledger().claim_probe(org, &key, BREAKER_PROBE_SECONDS).await? {
-            return Ok(Ok(Target::HasFailed));
-        }
-        let message = format!(
-            "`{}` has failed {} times in a row, last with `{}`; nothing was sent, one call is let through at {}",
-            known.key, known.failures, known.reason, known.until
-        );
-        Ok(Err(source::Error::Refused { code: "breaker_open", message }))
+        Ok(Ok(target))
     }
 
     /// Counts how it went. A store that is away counts nothing, and keeps nobody from their answer.
     pub(crate) async fn count_outcome(&self, cleared: &Cleared, target: Target, answer: &Result<Output, source::Error>) {
         let org = &cleared.gated().validated.resolved.admitted.session.org;
-        let noted = match (answer, target) {
-            (Err(error), _) if is_the_targets_fault(error) => self.ledger().break_once(org, &key_of(cleared), error.code()).await,
-            (_, Target::HasFailed) => self.ledger().close_breaker(org, &key_of(cleared)).await,
-            (_, Target::Works) => Ok(()),
+        let said = match answer {
+            Ok(_) => Said::Works,
+            Err(error) => said_by(error),
         };
-        if let Err(error) = noted {
-            tracing::warn!(key = %key_of(cleared), %error, "how a target fares could not be noted");
+        if said == Said::Nothing || (said == Said::Works && target == Target::Works) {
+            return;
+        }
+        for key in keys_of(cleared) {
+            let noted = match (answer, said) {
+                (Err(error), Said::Fails) => self.ledger().break_once(org, &key, error.code()).await,
+                _ => self.ledger().close_breaker(org, &key).await,
+            };
+            if let Err(error) = noted {
+                tracing::warn!(%key, %error, "how a target fares could not be noted");
+            }
         }
     }
 }
 
-/// What a call is counted under.
-fn key_of(cleared: &Cleared) -> BreakerKey {
+/// What a call is counted under: its action with its target and, where the caller has a label for it, with that too. A label is one more
+/// reason to be left alone, and no way around the others.
+fn keys_of(cleared: &Cleared) -> impl Iterator<Item = BreakerKey> {
     let resolved = &cleared.gated().validated.resolved;
     let request = &resolved.admitted.request;
-    let target = resolved.source.target(&resolved.action().id, &request.params);
-    BreakerKey::new(&resolved.action().id, target.as_deref(), request.bounds.breaker_label.as_deref())
+    let (action, target) = (&resolved.action().id, resolved.source.target(&resolved.action().id, &request.params));
+    let labelled = request.bounds.breaker_label.as_deref().map(|label| BreakerKey::new(action, target.as_deref(), Some(label)));
+    std::iter::once(BreakerKey::new(action, target.as_deref(), None)).chain(labelled)
+}
+
+/// What an answer says about the target.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Works,
+    Fails,
+    Nothing,
 }
 
 /// How a package's code ends that did not come to an end of its own.
 const ENDED: [&str; 5] = ["package_timed_out", "package_killed", "package_out_of_memory", "package_flooded", "package_lost"];
 
-/// A target that looks at the call and says no works.
-fn is_the_targets_fault(error: &source::Error) -> bool {
+fn said_by(error: &source::Error) -> Said {
     match error {
-        source::Error::Unreachable { .. } | source::Error::Busy { .. } | source::Error::Broken { .. } => true,
+        source::Error::Unreachable { .. } | source::Error::Busy { .. } | source::Error::Broken { .. } => Said::Fails,
         // What was given up early by the caller says nothing about the target.
-        source::Error::TimedOut { timeout_ms, .. } => *timeout_ms >= 1_000.min(CALL_TIMEOUT_MS),
+        source::Error::TimedOut { timeout_ms, .. } if *timeout_ms < 1_000.min(CALL_TIMEOUT_MS) => Said::Nothing,
+        source::Error::TimedOut { .. } => Said::Fails,
         // Code that was ended is not code that said no.
-        source::Error::Failed { code, .. } => ENDED.contains(code),
-        source::Error::Refused { .. } | source::Error::WorkspaceElsewhere | source::Error::PreviewUnsupported { .. } => false,
+        source::Error::Failed { code, .. } if ENDED.contains(code) => Said::Fails,
+        source::Error::Failed { .. } => Said::Works,
+        // It was refused by us, and nobody was asked.
+        source::Error::NoTurn { .. }
+        | source::Error::Refused { .. }
+        | source::Error::WorkspaceElsewhere
+        | source::Error::PreviewUnsupported { .. } => Said::Nothing,
     }
 }

@@ -448,6 +448,7 @@ impl Pipeline {
         let asked_ms = match error {
             source::Error::Busy { retry_after_ms, .. } => retry_after_ms.unwrap_or(0),
             source::Error::Unreachable { .. }
+            | source::Error::NoTurn { .. }
             | source::Error::TimedOut { .. }
             | source::Error::Broken { .. }
             | source::Error::Refused { .. }

@@ -4,7 +4,7 @@ use crate::{Config, Error};
 use countersign_core::{Random, Secret, ServerId, random_bytes};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use store::MasterKey;
 
@@ -54,15 +54,24 @@ impl DataDir {
         self.path.join("packages")
     }
 
-    /// Who served this folder before; nobody, or nobody knows.
+    /// Who served this folder before; nobody, or nobody knows. In a copy of the folder it names a server that may well live.
     pub(crate) fn earlier_server(&self) -> Option<ServerId> {
         let text = std::fs::read_to_string(self.server_file()).ok()?;
-        ServerId::parse(text.trim()).ok()
+        let (server, folder) = text.trim().split_once(' ')?;
+        ServerId::parse(server).ok().filter(|_| self.identity().is_ok_and(|identity| identity == folder))
     }
 
     /// Who serves it now, for whoever does next.
     pub(crate) fn write_server(&self, server: &ServerId) -> Result<(), Error> {
-        write_private(&self.server_file(), format!("{server}\n").as_bytes()).map_err(|error| unusable(&self.path, &error))
+        let written =
+            self.identity().and_then(|folder| write_private(&self.server_file(), format!("{server} {folder}\n").as_bytes()));
+        written.map_err(|error| unusable(&self.path, &error))
+    }
+
+    /// What no copy of the folder has.
+    fn identity(&self) -> std::io::Result<String> {
+        let found = std::fs::metadata(&self.path)?;
+        Ok(format!("{}:{}", found.dev(), found.ino()))
     }
 
     fn server_file(&self) -> PathBuf {

@@ -24,6 +24,7 @@ fn every_error() -> Vec<Error> {
     let errors = vec![
         Error::Unreachable { source_id: source_id(), message: message() },
         Error::Busy { source_id: source_id(), message: message(), retry_after_ms: Some(5) },
+        Error::NoTurn { source_id: source_id(), message: message() },
         Error::TimedOut { source_id: source_id(), timeout_ms: 1 },
         Error::Broken { source_id: source_id(), message: message() },
         Error::Refused { code: "outside", message: message() },
@@ -35,6 +36,7 @@ fn every_error() -> Vec<Error> {
         match error {
             Error::Unreachable { .. }
             | Error::Busy { .. }
+            | Error::NoTurn { .. }
             | Error::TimedOut { .. }
             | Error::Broken { .. }
             | Error::Refused { .. }

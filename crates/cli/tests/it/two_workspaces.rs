@@ -16,6 +16,12 @@ struct Ground {
 }
 
 impl Ground {
+    /// Who served this folder last.
+    fn server_of(&self, folder: usize) -> String {
+        let text = std::fs::read_to_string(self.folders[folder].path().join("server.id")).unwrap();
+        text.split_whitespace().next().unwrap().to_owned()
+    }
+
     /// An org in which files may be written, two data folders with its keys, and no server.
     async fn new() -> Self {
         server::init_process();
@@ -128,8 +134,7 @@ async fn a_server_that_starts_again_beside_another_finds_out_at_once_what_it_lef
 async fn a_server_takes_up_what_another_left_when_its_lease_has_run_out() {
     let ground = Ground::new().await;
     let (second, left) = killed_beside_another(&ground).await;
-    let dead = std::fs::read_to_string(ground.folders[0].path().join("server.id")).unwrap();
-    let sql = format!("UPDATE servers SET seen_at = 0 WHERE id = '{}'", dead.trim());
+    let sql = format!("UPDATE servers SET seen_at = 0 WHERE id = '{}'", ground.server_of(0));
     assert_eq!(testkit::postgres::tamper(&ground.database, &sql).await, 1, "a server that was killed has not ended its lease");
     let path = format!("invocations/{}?wait=60s", left["id"].as_str().unwrap());
     let (_, doubted) = ground.owner.send(&second.url, Method::GET, &path, Value::Null).await.unwrap();
@@ -145,7 +150,7 @@ async fn a_server_takes_up_what_another_left_when_its_lease_has_run_out() {
 async fn a_server_that_stops_in_peace_ends_its_lease() {
     let ground = Ground::new().await;
     let [first, second] = [0, 1].map(|at| ground.serve(at, None));
-    let ids = [0, 1].map(|at| std::fs::read_to_string(ground.folders[at].path().join("server.id")).unwrap().trim().to_owned());
+    let ids = [0, 1].map(|at| ground.server_of(at));
     first.stop();
     let seen = |id: &str| format!("UPDATE servers SET seen_at = seen_at WHERE id = '{id}'");
     assert_eq!(testkit::postgres::tamper(&ground.database, &seen(&ids[0])).await, 0);

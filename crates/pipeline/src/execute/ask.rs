@@ -147,7 +147,7 @@ impl Pipeline {
         let slots = self.slots_of(subject.definition.action.id.source());
         let Ok(Ok(_slot)) = tokio::time::timeout(Duration::from_millis(timeout_ms), slots.acquire_owned()).await else {
             let message = "too many calls of it are under way".to_owned();
-            return Err(Error::Busy { source_id: source_id(), message, retry_after_ms: None });
+            return Err(Error::NoTurn { source_id: source_id(), message });
         };
         match tokio::time::timeout(Duration::from_millis(timeout_ms), AssertUnwindSafe(asked).catch_unwind()).await {
             Ok(Ok(answer)) => answer,

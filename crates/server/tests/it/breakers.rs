@@ -1,7 +1,7 @@
 //! Targets that fail again and again are left alone, then tried by one call.
 
 use crate::harness::{Kind, TestServer, on_both_engines, on_postgres};
-use countersign_core::limits::{BREAKER_FAILURES_MAX, BREAKER_OPEN_SECONDS};
+use countersign_core::limits::{ATTEMPTS_MAX, BREAKER_FAILURES_MAX, BREAKER_OPEN_SECONDS};
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
@@ -9,6 +9,8 @@ on_both_engines!(
     a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one,
     what_works_or_says_no_is_never_left_alone,
     code_that_has_to_be_ended_is_left_alone,
+    what_never_reached_the_target_says_nothing_about_it,
+    a_label_is_one_more_reason_and_no_way_around,
     what_a_person_approved_is_tried_all_the_same,
     a_restart_forgets_nothing,
     a_source_is_asked_so_many_questions_at_a_time,
@@ -86,6 +88,52 @@ async fn code_that_has_to_be_ended_is_left_alone(kind: Kind) {
     }
     assert_eq!(breakers(&server).await[0]["state"], "open");
     assert!(is_refused(&agent.invoke("fake.read", json!({})).await));
+    server.verify().await;
+}
+
+/// Neither that it fails, when we have too much to do; nor that it works, when we refuse the call ourselves.
+async fn what_never_reached_the_target_says_nothing_about_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    for _ in 0..BREAKER_FAILURES_MAX * ATTEMPTS_MAX {
+        server.source.will_fail(Error::NoTurn { source_id: "fake".into(), message: "too many at once".into() });
+    }
+    for _ in 0..BREAKER_FAILURES_MAX {
+        let answer = agent.invoke("fake.read", json!({})).await;
+        assert_eq!(answer.body["error"], "source_busy", "{answer:?}");
+    }
+    assert_eq!(breakers(&server).await, [] as [Value; 0]);
+    failing(&server).await;
+    server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
+    server.source.will_fail(Error::Refused { code: "no", message: "no".into() });
+    agent.invoke("fake.read", json!({})).await.problem(502, "source_failed");
+    assert_eq!(breakers(&server).await[0]["state"], "half_open", "nobody was asked, so nobody knows");
+    server.verify().await;
+}
+
+async fn a_label_is_one_more_reason_and_no_way_around(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let labelled = async |label: &str| {
+        let qos = json!({ "timeout_ms": 3000, "max_retries": 0, "circuit_breaker_key": label });
+        let request = json!({ "action_id": "1", "space_id": "main", "tool_id": "fake.read", "params": {}, "qos": qos });
+        agent.client.post("/api/v1/actions/execute", request).await
+    };
+    for at in 0..BREAKER_FAILURES_MAX {
+        server.source.will_fail(away());
+        labelled(&format!("label-{at}")).await;
+    }
+    let calls = server.source.calls().len();
+    let refused = labelled("never-seen").await;
+    assert!(refused.body.to_string().contains("breaker_open"), "{refused:?}");
+    assert_eq!(server.source.calls().len(), calls, "nothing is sent");
+    let keys: Vec<_> = breakers(&server).await.iter().map(|breaker| breaker["key"].clone()).collect();
+    assert!(keys.contains(&json!("fake.read")) && keys.contains(&json!("fake.read|label-0")), "{keys:?}");
+    // What works closes both.
+    server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
+    labelled("label-0").await;
+    let keys: Vec<_> = breakers(&server).await.iter().map(|breaker| breaker["key"].clone()).collect();
+    assert!(!keys.contains(&json!("fake.read")) && !keys.contains(&json!("fake.read|label-0")), "{keys:?}");
     server.verify().await;
 }
 

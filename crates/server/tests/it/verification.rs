@@ -14,6 +14,7 @@ on_both_engines!(
     a_yes_to_commands_that_are_no_longer_allowed_runs_nothing,
     a_key_stands_for_its_scope_and_its_commands_too,
     a_rehearsal_looks_at_the_commands_and_runs_none,
+    a_scope_that_cannot_be_held_to_is_refused,
 );
 
 fn body(action: &str, commands: &[&str]) -> Value {
@@ -163,6 +164,22 @@ async fn a_key_stands_for_its_scope_and_its_commands_too(kind: Kind) {
     }
     let again = agent.invoke_with(keyed(body("fake.write", &["npm test"]))).await.ok();
     assert_eq!((&again["replayed"], server.source.effects(), server.commands.runs().len()), (&json!(true), 1, 1));
+    server.verify().await;
+}
+
+/// What it forbids would be forbidden nowhere, and whoever approves it would read that it is.
+async fn a_scope_that_cannot_be_held_to_is_refused(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = reversible(&server).await;
+    for (field, entry) in [("forbidden_files", "**/.env"), ("forbidden_files", "/secrets"), ("allowed_dirs", "../up"), ("allowed_files", "*.rs")] {
+        let scope = json!({ field: ["plain", entry] });
+        let refused = agent.invoke_with(with(body("fake.write", &[]), "scope", scope)).await;
+        refused.problem(422, "invalid_params");
+        assert_eq!(refused.body["errors"][0]["pointer"], json!(format!("/scope/{field}/1")), "{refused:?}");
+    }
+    assert_eq!(server.source.effects(), 0);
+    let held_to = json!({ "forbidden_files": [".env", "src/**", "./docs/"], "allowed_dirs": ["."] });
+    agent.invoke_with(with(body("fake.write", &[]), "scope", held_to)).await.ok();
     server.verify().await;
 }
 

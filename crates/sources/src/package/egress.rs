@@ -264,6 +264,7 @@ fn sentence(asked: &Asked, error: &Error) -> Refused {
         Error::TimedOut { .. } => format!("`{host}` did not answer in time; it may have been done"),
         Error::Broken { message, .. } => format!("the connection to `{host}` broke: {message}; it may have been done"),
         Error::Busy { .. }
+        | Error::NoTurn { .. }
         | Error::Refused { .. }
         | Error::Failed { .. }
         | Error::WorkspaceElsewhere

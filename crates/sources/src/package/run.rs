@@ -138,9 +138,7 @@ impl Runner {
         let confined = self.jail.confine(confinement).await.map_err(|error| match error {
             jail::Error::Unavailable { message } => refused("sandbox_unavailable", message),
             jail::Error::Refused { message } => refused("package_refused", message),
-            jail::Error::Busy { message } => {
-                Error::Busy { source_id: name.split('.').next().unwrap_or(name).to_owned(), message, retry_after_ms: None }
-            }
+            jail::Error::Busy { message } => Error::NoTurn { source_id: name.split('.').next().unwrap_or(name).to_owned(), message },
             // Its stage is gone, so nothing of it is here. What it sent is not asked about here: whoever let it out knows.
             jail::Error::Lost { message } => {
                 failed("package_lost", format!("`{name}` may have run, and how it went was lost: {message}{UNCHANGED}"))

@@ -53,7 +53,7 @@ impl Commitment {
 }
 
 fn too_slow(source: &str) -> Error {
-    Error::Busy { source_id: source.to_owned(), message: "the disk was too slow for the time given".to_owned(), retry_after_ms: None }
+    Error::NoTurn { source_id: source.to_owned(), message: "the disk was too slow for the time given".to_owned() }
 }
 
 /// Abandons when the caller's future is dropped, whatever the reason.
@@ -108,7 +108,7 @@ mod tests {
         let mut context = context();
         context.timeout_ms = 20;
         let error = blocking(&workers, &context, |_| -> Result<(), Error> { panic!("it began") }).await.unwrap_err();
-        assert!(matches!(error, Error::Busy { .. }), "{error}");
+        assert!(matches!(error, Error::NoTurn { .. }), "{error}");
         release.send(()).unwrap();
         assert_eq!(blocking(&workers, &context, |_| Ok(7)).await, Ok(7));
     }
@@ -127,7 +127,7 @@ mod tests {
         })
         .await
         .unwrap_err();
-        assert!(matches!(error, Error::Busy { .. }) && error.is_transient(), "{error}");
+        assert!(matches!(error, Error::NoTurn { .. }) && error.is_transient(), "{error}");
         release.send(()).unwrap();
         assert!(!outcome.recv().unwrap(), "the abandoned work went on to its visible step");
     }

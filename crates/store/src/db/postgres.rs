@@ -13,6 +13,7 @@ use super::remembered::{Remembered, Trust};
 use super::{Connection, END_ALL_LEASES, QUEUE_MAX, Row, Savepoint, TimeSource, Tx, Val, Write};
 use crate::Error;
 use crate::seal::Sealing;
+use crate::servers::gone_before;
 use countersign_core::Timestamp;
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::{FutureExt, TryStreamExt};
@@ -57,6 +58,8 @@ pub(crate) struct Postgres {
 /// The connection that holds the presence lock, for as long as this process works on the database; see `is_alone`.
 type Presence = Arc<tokio::sync::Mutex<Option<ClientWrapper>>>;
 
+/// Leases that still hold, and are not the one before this server's.
+const OTHER_LEASES: &str = "/* every org: a server works for all of them */ SELECT id FROM servers WHERE seen_at > $1 AND id <> $2";
 /// Every server holds this lock shared; whoever can take it alone is alone.
 const PRESENCE_LOCK: i64 = 7_117_002;
 
@@ -117,17 +120,22 @@ impl Postgres {
         Ok(client)
     }
 
-    /// Whether this is the only server; asked once at start, before the lock is kept shared for others to see. Where it is, whoever
-    /// holds a lease is gone. One that starts now begins its own after it has got the lock, and so after these have ended.
+    /// Whether this is the only server; asked once at start, before the lock is kept shared for others to see. A lock alone proves nothing:
+    /// a restart of the database takes it from every live server until its next write. So nobody else may have a lease that still holds
+    /// either, but for the server before this one on the same data folder.
     pub(crate) async fn is_alone(&self) -> Result<bool, Error> {
         let client = Object::take(checked_out(&self.pool).await?);
         let rows =
             query(&client, "SELECT CASE WHEN pg_try_advisory_lock($1) THEN 1::bigint ELSE 0::bigint END", &[Val::Int(PRESENCE_LOCK)])
                 .await?;
-        let alone = rows == [vec![Val::Int(1)]];
+        let is_free = rows == [vec![Val::Int(1)]];
         be_present(&client).await?;
+        let others = query(&client, OTHER_LEASES, &[Val::Int(gone_before(self.now().await?).as_micros()), Val::Text(self.lease.earlier())]).await?;
+        let alone = is_free && others.is_empty();
         if alone {
             client.batch_execute(END_ALL_LEASES).await.map_err(classify)?;
+        }
+        if is_free {
             client.batch_execute(&format!("SELECT pg_advisory_unlock({PRESENCE_LOCK})")).await.map_err(classify)?;
         }
         *self.presence.lock().await = Some(client);

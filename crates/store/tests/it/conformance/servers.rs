@@ -4,7 +4,7 @@ use crate::harness::{Kind, Tenant, World, on_both_engines};
 use countersign_core::batch::BatchStatus;
 use countersign_core::ledger::{Begun, Finished, Ledger, OpenedBatch, Row};
 use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS, RUNNING_SECONDS_MAX, SERVER_REMEMBERED_SECONDS};
-use countersign_core::{Batch, Invocation, InvocationId, Status};
+use countersign_core::{Batch, Invocation, InvocationId, ServerId, Status};
 use store::{Error, Store};
 
 on_both_engines!(
@@ -230,14 +230,40 @@ async fn a_lease_that_was_ended_is_gone_at_once(kind: Kind) {
 async fn a_server_that_starts_alone_ends_every_lease(kind: Kind) {
     let world = World::new(kind).await;
     let tenant = world.tenant("acme").await;
-    world
-        .home
-        .tamper("INSERT INTO servers (id, started_at, seen_at) VALUES ('srv_00000000000000000000000000', 0, 9000000000000000000)")
-        .await;
+    world.home.tamper("INSERT INTO servers (id, started_at, seen_at) VALUES ('srv_00000000000000000000000000', 0, 0)").await;
     assert_eq!(world.store.join().await, Ok(true));
     let ids: Vec<_> = world.store.list_servers().await.unwrap().into_iter().map(|server| server.id).collect();
     assert_eq!(ids, [world.store.server_id().clone()]);
     tenant.running(&world.store).await;
+}
+
+/// When the database restarts, no server holds a lock for a moment, and all of them live.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_is_not_alone_beside_a_lease_that_holds() {
+    let world = World::new(Kind::Postgres).await;
+    let other = "srv_00000000000000000000000000";
+    world.home.tamper(&format!("INSERT INTO servers (id, started_at, seen_at) VALUES ('{other}', 0, 9000000000000000000)")).await;
+    let second = world.another_store().await;
+    assert_eq!(second.join().await, Ok(false));
+    assert_eq!(second.list_servers().await.unwrap().len(), 2, "nobody's lease was ended");
+    second.end_lease().await.unwrap();
+    drop(second);
+    // Unless it is its own of before.
+    let third = world.another_store().await;
+    third.succeed(ServerId::parse(other).unwrap());
+    let mut is_alone = third.join().await.unwrap();
+    // The one before may still be letting go of the lock.
+    for _ in 0..100 {
+        if is_alone {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        third.end_lease().await.unwrap();
+        is_alone = third.join().await.unwrap();
+    }
+    assert!(is_alone);
+    let ids: Vec<_> = third.list_servers().await.unwrap().into_iter().map(|server| server.id).collect();
+    assert_eq!(ids, [third.server_id().clone()]);
 }
 
 /// Where others could take its calls up, a server that cannot say that it lives begins none.
