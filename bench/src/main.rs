@@ -70,7 +70,11 @@ async fn run(extent: Extent) -> Result<()> {
     }
     let sizes = growth::measure(folder.path(), receipt_counts(extent), plan.server, plan.repetitions).await?;
     let (rounds, repetitions) = spawns(extent);
-    let spawned = spawn::measure(&child::server_binary()?, folder.path(), rounds, repetitions).await?;
+    // What was measured before is told, whatever becomes of the rest.
+    let spawned = spawn::measure(&child::server_binary()?, folder.path(), rounds, repetitions).await.unwrap_or_else(|error| {
+        notes.push(format!("Starting a program was not measured: {error:#}."));
+        Vec::new()
+    });
     notes.extend(said_of(extent, &measured));
     let text = report::text(&machine(&places), &measured, &sizes, &spawned, &notes);
     println!("{text}");
