@@ -53,7 +53,19 @@ impl Environment {
     }
 
     pub(crate) fn owner_token_file(&self) -> PathBuf {
-        self.data.clone().unwrap_or_else(|| DEFAULT_DATA.into()).join("owner.token")
+        self.data_folder().join("owner.token")
+    }
+
+    /// Where the server on the data folder listens, as it says itself; else where one does by default.
+    fn local_url(&self) -> Result<Url, Failure> {
+        let said = std::fs::read_to_string(self.data_folder().join("server.url")).ok();
+        // SECURITY: what lies in a folder somebody happens to stand in does not send them elsewhere.
+        let said = said.and_then(|text| parse_url(text.trim()).ok()).filter(is_local);
+        said.map_or_else(|| parse_url(DEFAULT_URL), Ok)
+    }
+
+    fn data_folder(&self) -> PathBuf {
+        self.data.clone().unwrap_or_else(|| DEFAULT_DATA.into())
     }
 }
 
@@ -135,7 +147,7 @@ impl Server {
         let context_url = named.as_ref().map(|(_, context)| parse_url(&context.url)).transpose()?;
         let url = match given.or_else(|| context_url.clone()) {
             Some(url) => url,
-            None => parse_url(DEFAULT_URL)?,
+            None => environment.local_url()?,
         };
         if let Some(token) = &environment.token {
             return Ok(Self { url, token: Some(token.clone()), origin: Origin::Environment });
@@ -146,7 +158,7 @@ impl Server {
         }
         let file = environment.owner_token_file();
         match std::fs::read_to_string(&file) {
-            Ok(text) if parse_url(DEFAULT_URL)? == url => {
+            Ok(text) if environment.local_url()? == url => {
                 Ok(Self { url, token: Some(Secret::new(text.trim().to_owned())), origin: Origin::OwnerFile(file) })
             }
             Ok(_) | Err(_) => Ok(Self { url, token: None, origin: Origin::Nowhere }),

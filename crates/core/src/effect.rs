@@ -116,9 +116,9 @@ impl Scope {
     pub fn unclear(&self) -> impl Iterator<Item = (&'static str, usize, &'static str)> {
         let fields =
             [("allowed_files", &self.allowed_files), ("allowed_dirs", &self.allowed_dirs), ("forbidden_files", &self.forbidden_files)];
-        fields.into_iter().flat_map(|(field, paths)| {
-            paths.iter().enumerate().filter_map(move |(at, path)| why_unclear(path).map(|why| (field, at, why)))
-        })
+        fields
+            .into_iter()
+            .flat_map(|(field, paths)| paths.iter().enumerate().filter_map(move |(at, path)| why_unclear(path).map(|why| (field, at, why))))
     }
 
     /// What is allowed, each as a plain path from where the source acts: folders with all they hold, then files. Empty where everything
@@ -269,7 +269,8 @@ mod tests {
     fn what_cannot_be_held_to_is_named() {
         let plain = ["a", "./b//c/", "d/**", "e/*", ".", "./**", ".env", "pages/[id].tsx", "grüße"];
         assert_eq!(scope(&plain, &plain, &plain).unclear().count(), 0);
-        for odd in ["", "/", "/**", "/g", "../f", "a/../b", "**/.env", "*.key", "a?", "**", "*", "src/*/x", "a\nb", "a\0", "a\\b", "~/../x"] {
+        for odd in ["", "/", "/**", "/g", "../f", "a/../b", "**/.env", "*.key", "a?", "**", "*", "src/*/x", "a\nb", "a\0", "a\\b", "~/../x"]
+        {
             let found: Vec<_> = scope(&[odd], &["a", odd], &["b", "c", odd]).unclear().map(|(field, at, _)| (field, at)).collect();
             assert_eq!(found, [("allowed_files", 0), ("allowed_dirs", 1), ("forbidden_files", 2)], "{odd:?}");
         }

@@ -168,6 +168,8 @@ pub const RUNNING_SECONDS_MAX: u64 = {
     let entries = attempts + 1 + 2 + 1;
     (questions * question_ms + waits_ms).div_ceil(1_000) + entries * RECORD_RETRY_SECONDS
 };
+/// How long a statement that writes may take before the store counts as away.
+pub const STORE_WRITE_SECONDS: u64 = 30;
 /// How often a server tells the others on its database that it lives.
 pub const LEASE_RENEW_SECONDS: u64 = 5;
 /// A server that could not tell so for this long, several tries in a row, begins no effect until it can; callers get `store_unavailable`.
@@ -177,9 +179,11 @@ pub const LEASE_FENCE_SECONDS: u64 = 20;
 pub const LEASE_SECONDS: u64 = {
     // A source may let a question wait for its turn as long as it may then take to answer.
     let effect_seconds = 2 * CALL_TIMEOUT_MS / 1_000;
-    // A commit that is slow, and clocks that run differently.
+    // The intent may have been on its way to the disk when the fence came down.
+    let commit_seconds = STORE_WRITE_SECONDS;
+    // Clocks that run differently.
     let margin_seconds = 10;
-    LEASE_FENCE_SECONDS + effect_seconds + margin_seconds
+    LEASE_FENCE_SECONDS + commit_seconds + effect_seconds + margin_seconds
 };
 /// How long a server that is gone is still listed.
 pub const SERVER_REMEMBERED_SECONDS: u64 = 24 * 60 * 60;

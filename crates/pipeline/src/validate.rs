@@ -110,7 +110,9 @@ pub(crate) fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
         errors.push(ParamError { pointer: "/idempotency_key".into(), message });
     }
     errors.extend(request.claimed.iter().flat_map(claimed::errors_in));
-    errors.extend(request.scope.unclear().map(|(field, at, why)| ParamError { pointer: format!("/scope/{field}/{at}"), message: why.to_owned() }));
+    errors.extend(
+        request.scope.unclear().map(|(field, at, why)| ParamError { pointer: format!("/scope/{field}/{at}"), message: why.to_owned() }),
+    );
     if request.provenance.len() > limits::PROVENANCE_MAX {
         errors.push(ParamError { pointer: "/provenance".into(), message: format!("names more than {} params", limits::PROVENANCE_MAX) });
     }

@@ -7,15 +7,16 @@ pub(crate) mod structure;
 pub use binding::{Bound, Mismatch, binding, mismatch};
 
 use crate::Rules;
+use countersign_core::action::{Effect, Profile, Reversibility};
 use countersign_core::decision::Lock;
 use countersign_core::ledger::ModeRow;
-use countersign_core::{Action, ActionId, Band, Digest, Mode, json};
+use countersign_core::{Action, ActionId, Band, Digest, Mode, Tier, json};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// Covers what a caller must send and gets back: the id and both schemas without their words.
+/// Covers what a call does and needs, without words: the id, both schemas, the code, whom it asks, how risky and how confined it is.
 pub fn structural(action: &Action) -> Digest {
     sha256(&structural_body(action))
 }
@@ -42,11 +43,29 @@ pub fn structural_body(action: &Action) -> String {
         id: &'a ActionId,
         params_schema: Value,
         result_schema: Value,
+        tier: Tier,
+        effects: &'a [Effect],
+        requires: &'a [String],
+        hosts: &'a [String],
+        checks: &'a [String],
+        exempt_from_redaction: &'a [String],
+        reversibility: Reversibility,
+        profile: Profile,
+        package_sha256: Option<Digest>,
     }
     canonical(&Structure {
         id: &action.id,
         params_schema: structure::of(&action.params_schema),
         result_schema: structure::of(&action.result_schema),
+        tier: action.tier,
+        effects: &action.effects,
+        requires: &action.requires,
+        hosts: &action.hosts,
+        checks: &action.checks,
+        exempt_from_redaction: &action.exempt_from_redaction,
+        reversibility: action.reversibility,
+        profile: action.profile,
+        package_sha256: action.package_sha256,
     })
 }
 

@@ -63,8 +63,7 @@ impl DataDir {
 
     /// Who serves it now, for whoever does next.
     pub(crate) fn write_server(&self, server: &ServerId) -> Result<(), Error> {
-        let written =
-            self.identity().and_then(|folder| write_private(&self.server_file(), format!("{server} {folder}\n").as_bytes()));
+        let written = self.identity().and_then(|folder| write_private(&self.server_file(), format!("{server} {folder}\n").as_bytes()));
         written.map_err(|error| unusable(&self.path, &error))
     }
 
@@ -76,6 +75,11 @@ impl DataDir {
 
     fn server_file(&self) -> PathBuf {
         self.path.join("server.id")
+    }
+
+    /// Where this server is to be found, for whoever works on the same folder.
+    pub(crate) fn write_url(&self, url: &str) -> Result<(), Error> {
+        std::fs::write(self.path.join("server.url"), format!("{url}\n")).map_err(|error| unusable(&self.path, &error))
     }
 
     pub(crate) fn write_owner_token(&self, token: &Secret<String>) -> Result<(), Error> {

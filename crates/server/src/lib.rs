@@ -120,6 +120,7 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
         store: parts.store.engine_name(),
         workspace: data.workspace(),
     };
+    data.write_url(&told.url)?;
     let stop = CancellationToken::new();
     let background = loops::start(&parts, &stop);
     let app = App::new(parts);

@@ -2,7 +2,7 @@
 //! read-only. There is no shell, and a command that begins like an allowed one is not an allowed one.
 
 use crate::program::{PLACES, Programs, libraries};
-use crate::words::{patience, shown};
+use crate::words::{last_line, patience, shown};
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::view;
 use countersign_core::Future;
@@ -121,9 +121,16 @@ impl CommandRunner {
         if confined.ended == Ended::Exited(0) {
             return Ok(());
         }
-        let last = confined.log.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-        let last: String = last.chars().take(PACKAGE_LOG_CHARS_MAX).collect();
-        Err(format!("it ended as {:?}, saying `{}`", confined.ended, shown(&last)))
+        let last: String = last_line(&confined.log).unwrap_or_default().chars().take(PACKAGE_LOG_CHARS_MAX).collect();
+        let how = match confined.ended {
+            Ended::Exited(code) => format!("it ended with code {code}"),
+            Ended::Signalled(signal) => format!("it was ended by signal {signal}"),
+            Ended::TimedOut => "it did not end in time".to_owned(),
+            Ended::OutOfMemory => "it took more memory than it may".to_owned(),
+            Ended::Flooded => "it printed far more than is kept".to_owned(),
+            Ended::Cancelled => "it was called off".to_owned(),
+        };
+        Err(format!("{how}, saying `{}`", shown(&last)))
     }
 }
 

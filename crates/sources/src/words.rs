@@ -25,3 +25,37 @@ pub(crate) fn shown(text: &str) -> String {
     }
     shown
 }
+
+/// The line of a log that most often says what went wrong: the last one. Node ends with where it was and its own version, and names the
+/// error above that.
+pub(crate) fn last_line(log: &str) -> Option<&str> {
+    let mut lines = log.lines().rev().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    if !lines.peek()?.starts_with("Node.js v") {
+        return lines.next();
+    }
+    let is_error = |line: &&str| line.split_once(':').is_some_and(|(name, _)| name.ends_with("Error") && !name.contains(' '));
+    lines.clone().find(is_error).or_else(|| lines.nth(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_says_what_went_wrong_is_found() {
+        let node = "/package/execute.js:3\n    boom();\n    ^\n\nTypeError: boom is not a function\n    at Object.<anonymous> (/package/execute.js:3:1)\n    at node:internal/main/run_main_module:28:49\n\nNode.js v20.20.2\n";
+        let object = "Error: getaddrinfo EAI_AGAIN example.com\n    at x {\n  errno: -3001,\n  code: 'EAI_AGAIN'\n}\n\nNode.js v20.20.2";
+        for (log, expected) in [
+            ("", None),
+            ("\n \n", None),
+            ("one\ntwo\n", Some("two")),
+            ("Traceback (most recent call last):\n  File \"x\"\nValueError: no\n", Some("ValueError: no")),
+            ("Error: handled\nall is lost", Some("all is lost")),
+            (node, Some("TypeError: boom is not a function")),
+            (object, Some("Error: getaddrinfo EAI_AGAIN example.com")),
+            ("thrown\nNode.js v20.20.2", Some("thrown")),
+        ] {
+            assert_eq!(last_line(log), expected, "{log}");
+        }
+    }
+}

@@ -46,7 +46,7 @@ pub(super) async fn post(
             .hint("countersign invocation list")
     };
     loop {
-        let event = events.next().await.map_err(|failure| cut_off().cause(failure.message))?.ok_or_else(cut_off)?;
+        let event = events.next().await.map_err(|_| cut_off())?.ok_or_else(cut_off)?;
         match event.name.as_str() {
             "invocation" => return event.into_answer(),
             "problem" => return Err(event.into_problem()),

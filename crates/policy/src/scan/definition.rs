@@ -76,7 +76,7 @@ static SECRET_PATHS: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
 });
 
 /// Fields of names the source has to state; what they say is judged by what they are for.
-const STATED: [&str; 4] = ["id", "requires", "idempotency_key_fields", "version"];
+const STATED: [&str; 5] = ["id", "requires", "idempotency_key_fields", "version", "preview_reads"];
 
 fn references(action: &Action, others: &[&Action], definition: &Value, findings: &mut Findings) {
     let ids: HashSet<String> = others.iter().flat_map(|other| spellings(other)).collect();

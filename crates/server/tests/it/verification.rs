@@ -171,7 +171,9 @@ async fn a_key_stands_for_its_scope_and_its_commands_too(kind: Kind) {
 async fn a_scope_that_cannot_be_held_to_is_refused(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = reversible(&server).await;
-    for (field, entry) in [("forbidden_files", "**/.env"), ("forbidden_files", "/secrets"), ("allowed_dirs", "../up"), ("allowed_files", "*.rs")] {
+    for (field, entry) in
+        [("forbidden_files", "**/.env"), ("forbidden_files", "/secrets"), ("allowed_dirs", "../up"), ("allowed_files", "*.rs")]
+    {
         let scope = json!({ field: ["plain", entry] });
         let refused = agent.invoke_with(with(body("fake.write", &[]), "scope", scope)).await;
         refused.problem(422, "invalid_params");

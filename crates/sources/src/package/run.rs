@@ -5,7 +5,7 @@ use super::language::Language;
 use super::loaded::LoadedAction;
 use super::manifest::Filesystem;
 use crate::program::{Program, Programs, libraries};
-use crate::words::{failed, refused, shown};
+use crate::words::{failed, last_line, refused, shown};
 use crate::workspace::view;
 use countersign_core::action::Profile;
 use countersign_core::egress::Egress;
@@ -167,9 +167,9 @@ fn bad_output(action: &LoadedAction, script: Script, why: &str) -> Error {
     failed("package_bad_output", format!("`{}` of `{}`: {why}{UNCHANGED}", script.name(), action.action.id))
 }
 
-/// The last line it wrote to its log, which most often says what went wrong.
+/// What went wrong, for a sentence.
 fn last_words(log: &str) -> String {
-    match log.lines().rev().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("Node.js v")) {
+    match last_line(log) {
         Some(line) => format!(", saying `{}`", shown(&line.chars().take(PACKAGE_LOG_CHARS_MAX).collect::<String>())),
         None => String::new(),
     }

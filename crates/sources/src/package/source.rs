@@ -9,7 +9,7 @@ use super::past;
 use super::plan::{Answer, Plan};
 use super::run::{Runner, Script, UNCHANGED};
 use super::shelf::Shared;
-use crate::words::{failed, refused};
+use crate::words::{failed, refused, shown};
 use crate::workspace::commitment::blocking;
 use crate::workspace::staged::temporary_name;
 use countersign_core::effect::{Check, Reconciled};
@@ -86,6 +86,18 @@ impl PackageSource {
         }
     }
 
+    /// The same where an effect may follow: what is to verify it must be allowed before it is made, not after.
+    fn verifiable(&self, context: &CallContext, id: &ActionId) -> Result<Arc<LoadedAction>, Error> {
+        let action = self.runnable(context, id)?;
+        for command in &action.manifest.verification.commands {
+            if let Some(why) = self.shared.commands.refusal(command, &context.scope) {
+                let message = format!("`{id}` is verified with `{}`, which is refused: {why}; nothing ran", shown(command));
+                return Err(refused("package_command_not_allowed", message));
+            }
+        }
+        Ok(action)
+    }
+
     /// What a script may reach; `None` where its action asks nobody.
     fn way_out(&self, context: &CallContext, action: &LoadedAction, script: Script) -> Option<Arc<WayOut>> {
         let hosts = &action.manifest.hosts;
@@ -118,7 +130,7 @@ impl PackageSource {
     }
 
     async fn keep(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Option<Value>, Error> {
-        let action = self.runnable(context, id)?;
+        let action = self.verifiable(context, id)?;
         if action.manifest.acts_elsewhere() {
             // Nothing of it happens before the intent, so there is nothing to prepare.
             return Ok(None);
@@ -175,7 +187,7 @@ impl PackageSource {
     }
 
     async fn foresee(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Output, Error> {
-        let action = self.runnable(context, id)?;
+        let action = self.verifiable(context, id)?;
         if action.manifest.acts_elsewhere() {
             return Err(Error::PreviewUnsupported { action: id.clone() });
         }

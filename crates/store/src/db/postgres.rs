@@ -15,6 +15,7 @@ use crate::Error;
 use crate::seal::Sealing;
 use crate::servers::gone_before;
 use countersign_core::Timestamp;
+use countersign_core::limits::STORE_WRITE_SECONDS;
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::{FutureExt, TryStreamExt};
 use std::panic::AssertUnwindSafe;
@@ -40,7 +41,7 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { read: Duration::from_secs(10), write: Duration::from_secs(30) }
+        Self { read: Duration::from_secs(10), write: Duration::from_secs(STORE_WRITE_SECONDS) }
     }
 }
 
@@ -130,7 +131,8 @@ impl Postgres {
                 .await?;
         let is_free = rows == [vec![Val::Int(1)]];
         be_present(&client).await?;
-        let others = query(&client, OTHER_LEASES, &[Val::Int(gone_before(self.now().await?).as_micros()), Val::Text(self.lease.earlier())]).await?;
+        let others =
+            query(&client, OTHER_LEASES, &[Val::Int(gone_before(self.now().await?).as_micros()), Val::Text(self.lease.earlier())]).await?;
         let alone = is_free && others.is_empty();
         if alone {
             client.batch_execute(END_ALL_LEASES).await.map_err(classify)?;

@@ -35,7 +35,9 @@ pub(super) fn write(name: &str, terminal: &mut Terminal) -> Result<Exit, Failure
         written.map_err(|error| Failure::failed(format!("`{}` cannot be written: {error}", target.display())))?;
     }
     let paths: Vec<_> = FILES.iter().map(|(path, _)| *path).collect();
-    let record = Record::new(name).with("package", Cell::text(name).toned(Tone::Strong)).with("files", Cell::text(paths.join("\n")));
+    let record = Record::new(name).with("package", Cell::text(name).toned(Tone::Strong));
+    let record =
+        paths.iter().enumerate().fold(record, |record, (at, path)| record.with(if at == 0 { "files" } else { "" }, Cell::text(*path)));
     terminal.record(&json!({ "package": name, "files": paths }), &record)?;
     terminal.next(format!("countersign package test {name}"));
     Ok(Exit::Ok)
