@@ -138,7 +138,7 @@ pub struct Begin {
 /// Records the intent of a further attempt, just before it.
 #[derive(Clone, Debug)]
 pub struct BeginAgain {
-    /// With status `running`.
+    /// With status `running`; or `in_doubt`, claimed by who finds out what became of it, which it stays.
     pub invocation: Invocation,
     pub intent: EntryDraft,
     /// The rules it was decided by must still be the org's; nothing said: it goes on whatever they are.

@@ -203,25 +203,33 @@ impl Pipeline {
         }
     }
 
-    /// Writes the intent of a further attempt. Whether it is written.
+    /// Writes the intent of a further attempt that can as well not be made. Whether it is written.
     pub(crate) async fn begin_again(&self, cleared: &Cleared, invocation: &Invocation, rules_version: Option<i64>) -> Result<bool, Error> {
-        let intent = self.intent(&self.announcement(cleared), invocation)?;
-        self.announce_again(invocation, intent, rules_version).await
+        let announced = self.announce_again(&self.announcement(cleared), invocation, rules_version).await?;
+        Ok(announced == AnnouncedAgain::Written)
     }
 
+    /// Writes the intent of a further attempt, of what runs or is in doubt.
     pub(crate) async fn announce_again(
         &self,
+        announcement: &Announcement,
         invocation: &Invocation,
-        intent: EntryDraft,
         rules_version: Option<i64>,
-    ) -> Result<bool, Error> {
+    ) -> Result<AnnouncedAgain, Error> {
+        let intent = self.intent(announcement, invocation)?;
         let begun = self.ledger().begin_again(BeginAgain { invocation: invocation.clone(), intent, rules_version }).await;
         Ok(match begun {
-            Ok(Begun::Started) => true,
-            Err(ledger::Error::CommitUnknown { .. }) => self.is_at_attempt(invocation).await,
-            Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) | Begun::RulesChanged | Begun::GrantSpent) | Err(_) => {
-                false
-            }
+            Ok(Begun::Started) => AnnouncedAgain::Written,
+            Err(ledger::Error::CommitUnknown { .. }) => match self.is_at_attempt(invocation).await {
+                Some(true) => AnnouncedAgain::Written,
+                Some(false) => AnnouncedAgain::NotYet,
+                None => return Err(Error::Unrecorded { invocation: invocation.id.clone() }),
+            },
+            Err(ledger::Error::Unavailable { .. }) => AnnouncedAgain::NotYet,
+            // Another server took this one for gone, and asks what became of it.
+            Ok(Begun::Not(status)) if status == invocation.status => AnnouncedAgain::NotYet,
+            Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) | Begun::RulesChanged | Begun::GrantSpent)
+            | Err(ledger::Error::Corrupt { .. }) => AnnouncedAgain::Never,
         })
     }
 
@@ -242,7 +250,8 @@ impl Pipeline {
 
     /// Whether the row knows of this attempt: then its intent was written after all. Waits for a store that is away: the receipt
     /// must count every intent there is, and could not be written without the store anyway.
-    async fn is_at_attempt(&self, invocation: &Invocation) -> bool {
+    /// `None`: it did not come back.
+    async fn is_at_attempt(&self, invocation: &Invocation) -> Option<bool> {
         let asked = async {
             loop {
                 match self.ledger().find_invocation(&invocation.org, &invocation.id).await {
@@ -252,7 +261,7 @@ impl Pipeline {
             }
         };
         // By the clock, not by the number of tries: a store that is slow to fail must not keep it running for longer than it may be.
-        tokio::time::timeout(Duration::from_secs(RECORD_RETRY_SECONDS), asked).await.unwrap_or(false)
+        tokio::time::timeout(Duration::from_secs(RECORD_RETRY_SECONDS), asked).await.ok()
     }
 
     /// Writes the intent; from here on a crash leaves the effect `in_doubt`.
@@ -436,12 +445,12 @@ impl Pipeline {
     }
 
     /// Whether the source wants to be left alone for longer than anybody would wait: then it is.
-    fn asks_for_too_long(&self, error: &source::Error) -> bool {
+    pub(crate) fn asks_for_too_long(&self, error: &source::Error) -> bool {
         matches!(error, source::Error::Busy { retry_after_ms: Some(asked_ms), .. } if *asked_ms > self.inner.settings.retry_cap_ms)
     }
 
     /// Full jitter: a random time up to a bound that doubles, and at least what the source asked for.
-    fn backoff(&self, attempts: u32, error: &source::Error) -> Duration {
+    pub(crate) fn backoff(&self, attempts: u32, error: &source::Error) -> Duration {
         let settings = &self.inner.settings;
         let bound_ms = settings.retry_base_ms.saturating_mul(1 << attempts.saturating_sub(1).min(16)).min(settings.retry_cap_ms);
         let drawn = u64::from_be_bytes(self.random_bytes()) % bound_ms.max(1);
@@ -457,6 +466,15 @@ impl Pipeline {
         };
         Duration::from_millis(drawn.max(asked_ms))
     }
+}
+
+/// What became of the intent of a further attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnnouncedAgain {
+    Written,
+    /// The store is away, or the call is another server's for the moment: the same intent may be written later.
+    NotYet,
+    Never,
 }
 
 /// What the intents of one call all say.

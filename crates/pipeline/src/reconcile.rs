@@ -2,9 +2,9 @@
 
 use crate::execute::{Done, Origin, Walking, failure_of};
 use crate::record::{Ending, approval_of};
-use crate::verify::{Looked, Verified};
+use crate::remedy::unrepaired;
+use crate::verify::{self, Looked, VERIFICATION_FAILED, Verified};
 use crate::{Error, Outcome, Pipeline, Walked};
-use countersign_core::action::Reversibility;
 use countersign_core::effect::{Purpose, Reconciled, Remedy, SettledBy};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::ledger::Row;
@@ -84,17 +84,21 @@ impl Pipeline {
     async fn look_for(&self, mut done: Done) -> Result<Option<Looked>, Error> {
         match self.ask_to_reconcile(done.subject()).await {
             Ok(Reconciled::Happened(output)) => {
+                let is_repair = done.invocation.purpose == Purpose::Repair;
                 done.answer = Ok(output);
-                self.verify(done).await.map(Some)
-            }
-            Ok(Reconciled::DidNot) => {
-                // A repair begins with taking the first try back: then all is as it was.
-                let is_restored = done.definition.action.reversibility == Reversibility::Reversible;
-                if done.invocation.purpose == Purpose::Repair && is_restored {
-                    done.invocation.aftermath.rollback = Some(Remedy { attempted: true, ok: true });
+                let mut looked = self.verify(done).await?;
+                if let (true, Looked::Verified(verified)) = (is_repair, &mut looked) {
+                    let repair = if verified.failure.is_none() { Remedy::DONE } else { Remedy::FAILED };
+                    verified.done.invocation.aftermath.repair = Some(repair);
                 }
-                Ok(Some(Verified::looked(done, Some(not_happened()))))
+                Ok(Some(looked))
             }
+            Ok(Reconciled::DidNot) if done.invocation.purpose == Purpose::Repair => {
+                done.invocation.aftermath.repair = Some(Remedy::FAILED);
+                let failure = failure_before(&done, not_repaired);
+                Ok(Some(unrepaired(done, failure)))
+            }
+            Ok(Reconciled::DidNot) => Ok(Some(Verified::looked(done, Some(not_happened())))),
             Ok(Reconciled::Unknown) => Ok(None),
             Err(error) => {
                 tracing::warn!(invocation = %done.invocation.id, %error, "what became of an effect could not be found out");
@@ -107,19 +111,17 @@ impl Pipeline {
     async fn roll_back_again(&self, mut done: Done) -> Option<Looked> {
         let evidence = done.invocation.evidence.clone()?;
         let restored = self.ask_to_revert(done.subject(), &evidence).await;
-        let failure = Failure { code: "interrupted".into(), message: "the server stopped while it was taken back".into() };
-        match restored {
-            Ok(_) => {
-                done.invocation.aftermath.rollback = Some(Remedy { attempted: true, ok: true });
-                Some(Verified::looked(done, Some(failure)))
-            }
-            Err(error) if may_tell_later(&error) => None,
+        let rollback = match restored {
+            Ok(_) => Remedy::DONE,
+            Err(error) if may_tell_later(&error) => return None,
             Err(error) => {
                 tracing::error!(invocation = %done.invocation.id, %error, "an effect that failed its checks could not be taken back");
-                done.invocation.aftermath.rollback = Some(Remedy { attempted: true, ok: false });
-                Some(Verified::looked(done, Some(failure)))
+                Remedy::FAILED
             }
-        }
+        };
+        done.invocation.aftermath.rollback = Some(rollback);
+        let failure = failure_before(&done, not_seen_taken_back);
+        Some(Verified::looked(done, Some(failure)))
     }
 
     async fn revert_again(&self, mut done: Done) -> Option<Looked> {
@@ -177,6 +179,19 @@ impl Pipeline {
 /// Whether the same question may be answered another time, or by another server: then this answer is not the last word.
 fn may_tell_later(error: &source::Error) -> bool {
     error.is_transient() || *error == source::Error::WorkspaceElsewhere
+}
+
+/// Why there was anything to repair or take back: what its checks said before the crash, where they are known.
+fn failure_before(done: &Done, unknown: fn() -> Failure) -> Failure {
+    done.invocation.aftermath.checks.as_deref().and_then(verify::failure_of).unwrap_or_else(unknown)
+}
+
+fn not_repaired() -> Failure {
+    Failure { code: VERIFICATION_FAILED.into(), message: "a check failed, and the server stopped before it was repaired".into() }
+}
+
+fn not_seen_taken_back() -> Failure {
+    Failure { code: VERIFICATION_FAILED.into(), message: "a check failed, and the server stopped while it was taken back".into() }
 }
 
 fn interrupted() -> source::Error {

@@ -1,6 +1,7 @@
 //! What a crash, a restart or the clock leaves behind: expired, stale or interrupted invocations, brought to an honest state.
 
 use crate::execute::Walking;
+use crate::record::is_passing;
 use crate::{Error, Pipeline};
 use countersign_core::batch::BatchMode;
 use countersign_core::invocation::{Deadline, Failure};
@@ -111,6 +112,9 @@ impl Pipeline {
                 Ok(())
             }
             Ok(None) => self.doubt_left_behind(left).await,
+            // It goes on behind our back, or the store has to be back first: either way it is known better later than doubted now.
+            Err(Error::Unrecorded { .. }) => Ok(()),
+            Err(Error::Store(error)) if is_passing(&error) => Err(Error::Store(error)),
             Err(error) => {
                 tracing::warn!(invocation = %id, %error, "what became of it could not be recorded");
                 self.doubt_left_behind(left).await
@@ -128,7 +132,8 @@ impl Pipeline {
             return;
         };
         match self.reconcile(doubted).await {
-            Ok(Some(_ended)) => return,
+            // Or it goes on behind our back, and is let go of when it has ended.
+            Ok(Some(_)) | Err(Error::Unrecorded { .. }) => return,
             Ok(None) => {}
             Err(error) => tracing::warn!(invocation = %id, %error, "stays in doubt"),
         }

@@ -321,7 +321,9 @@ impl Ledger for Store {
                 {
                     return Ok(Begun::RulesChanged);
                 }
-                if update(tx, InvocationRow::open(&invocation)?, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
+                announceable(&invocation)?;
+                let row = InvocationRow::begun_again(&invocation)?;
+                if update(tx, row, invocation.status, SealedParams::Keep).await? == Updated::NotFound {
                     return Ok(status_of(tx, &invocation).await?.map_or(Begun::Missing, Begun::Not));
                 }
                 end_attempt(tx, &invocation, "failed");
@@ -608,6 +610,14 @@ fn legal(invocation: &Invocation, from: Status) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Corrupt { message: format!("invocation `{}` is `{from}` and cannot become `{}`", invocation.id, invocation.status) })
+}
+
+/// Refuses a further attempt at something that has not begun, or has ended.
+fn announceable(invocation: &Invocation) -> Result<(), Error> {
+    if matches!(invocation.status, Status::Running | Status::InDoubt) {
+        return Ok(());
+    }
+    Err(Error::Corrupt { message: format!("invocation `{}` is `{}`, and is not tried again", invocation.id, invocation.status) })
 }
 
 /// Refuses a receipt for something that goes on.
