@@ -188,6 +188,9 @@ pub enum Reconciled {
     Happened(Output),
     /// Nothing of it is there.
     DidNot,
+    /// Only who was asked for it can tell, and only when asked for the same once more under a key it knows: who has no such effect yet
+    /// makes it then. So this is announced first.
+    ByAskingAgain,
     /// A person has to say.
     Unknown,
 }

@@ -1,6 +1,7 @@
 //! Stage 8: the effect. What undoes it first, then the intent, durably; then the source; then what is known of the outcome.
 
 mod ask;
+mod find_out;
 
 pub(crate) use ask::Subject;
 
@@ -104,7 +105,7 @@ impl Pipeline {
         let answer = self.attempt(&cleared, &mut invocation, &row, ready).await?;
         self.count_outcome(&cleared, target, &answer).await;
         self.fault("execute.effected");
-        let answer = self.look_again(Subject::of(cleared.gated(), &invocation), answer).await;
+        let answer = self.look_again(&cleared, &mut invocation, answer).await?;
         invocation.ended_at = Some(self.now());
         if let Err(error) = &answer
             && leaves_doubt(error, &invocation)
@@ -169,9 +170,7 @@ impl Pipeline {
                 return Ok(answer);
             };
             // A transient error says that nothing was done: only then is another try safe.
-            let wanted = invocation.bounds.retries_max.map_or(u32::MAX, |retries| retries.saturating_add(1));
-            if !error.is_transient() || self.asks_for_too_long(error) || invocation.attempts >= self.inner.settings.attempts_max.min(wanted)
-            {
+            if !error.is_transient() || self.asks_for_too_long(error) || invocation.attempts >= self.attempts_max(invocation) {
                 return Ok(answer);
             }
             tokio::time::sleep(self.backoff(invocation.attempts, error)).await;
@@ -189,6 +188,12 @@ impl Pipeline {
             }
             *invocation = next;
         }
+    }
+
+    /// How often an effect is tried at most: as often as we would, and no more often than its caller wants.
+    fn attempts_max(&self, invocation: &Invocation) -> u32 {
+        let wanted = invocation.bounds.retries_max.map_or(u32::MAX, |retries| retries.saturating_add(1));
+        self.inner.settings.attempts_max.min(wanted)
     }
 
     /// The effect, once: what was asked for, or its undoing.
@@ -234,18 +239,27 @@ impl Pipeline {
     }
 
     /// When nobody knows whether it happened, the source may be able to tell.
-    pub(crate) async fn look_again(&self, subject: Subject<'_>, answer: Result<Output, source::Error>) -> Result<Output, source::Error> {
+    pub(crate) async fn look_again(
+        &self,
+        cleared: &Cleared,
+        invocation: &mut Invocation,
+        answer: Result<Output, source::Error>,
+    ) -> Result<Result<Output, source::Error>, Error> {
         let error = match answer {
-            Err(error) if leaves_doubt(&error, subject.invocation) && subject.invocation.intention == Intention::Effect => error,
-            known => return known,
+            Err(error) if leaves_doubt(&error, invocation) && invocation.intention == Intention::Effect => error,
+            known => return Ok(known),
         };
-        match self.ask_to_reconcile(subject).await {
+        let found = self.find_out(Subject::of(cleared.gated(), invocation), &self.announcement(cleared)).await?;
+        if let Some(tried) = found.tried {
+            *invocation = *tried;
+        }
+        Ok(match found.reconciled {
             Ok(Reconciled::Happened(output)) => Ok(output),
             Ok(Reconciled::DidNot) => {
                 Err(source::Error::Failed { code: error.code(), message: format!("{error}; it was looked for, and did not happen") })
             }
-            Ok(Reconciled::Unknown) | Err(_) => Err(error),
-        }
+            Ok(Reconciled::Unknown | Reconciled::ByAskingAgain) | Err(_) => Err(error),
+        })
     }
 
     /// Whether the row knows of this attempt: then its intent was written after all. Waits for a store that is away: the receipt

@@ -88,13 +88,18 @@ impl Ending {
 
     /// The end a person gave to what was in doubt.
     pub(crate) fn settled(doubted: Invocation, status: Status, key: &dyn SpaceKey) -> Self {
-        let announced = doubted.announced.clone();
-        let approval = approval_of(&doubted);
-        let idempotency = doubted.idempotency_key.as_ref().map(|text| key.digest("idempotency_key", text.as_bytes()));
-        let evidence = doubted.evidence.as_ref().map(|evidence| evidence_digest(key, evidence));
         let failure = doubted.failure.clone().filter(|_| status != Status::Succeeded);
+        Self::begun(doubted, status, failure, key)
+    }
+
+    /// The end of something that was announced, and whose source nobody asks any more.
+    pub(crate) fn begun(begun: Invocation, status: Status, failure: Option<Failure>, key: &dyn SpaceKey) -> Self {
+        let (announced, row) = (begun.announced.clone(), Row::From(begun.status));
+        let approval = approval_of(&begun);
+        let idempotency = begun.idempotency_key.as_ref().map(|text| key.digest("idempotency_key", text.as_bytes()));
+        let evidence = begun.evidence.as_ref().map(|evidence| evidence_digest(key, evidence));
         let unknown = Failure { code: "in_doubt".into(), message: "nobody saw how it ended".into() };
-        let mut ending = Self::unexecuted(doubted, status, None, unknown, Row::From(Status::InDoubt));
+        let mut ending = Self::unexecuted(begun, status, None, unknown, row);
         ending.invocation.failure = failure;
         if let Some(announced) = announced {
             (ending.policy_slice, ending.profile) = (announced.policy_slice, announced.profile);

@@ -1,7 +1,7 @@
 //! What is done about an effect that failed its checks: one repair where that is safe, then taking it back where that is possible.
 //! Each is an attempt of its own, announced before it.
 
-use crate::execute::{AnnouncedAgain, Done, Origin, Subject, leaves_doubt, rules_version};
+use crate::execute::{AnnouncedAgain, Done, Origin, leaves_doubt, rules_version};
 use crate::verify::{Looked, Verified, failure_of};
 use crate::{Error, Pipeline};
 use countersign_core::Tier;
@@ -168,7 +168,7 @@ impl Pipeline {
             Ok(()) => self.once(cleared, &next, failed).await,
             Err(error) => Err(error),
         };
-        let answer = self.look_again(Subject::of(cleared.gated(), &next), answer).await;
+        let answer = self.look_again(cleared, &mut next, answer).await?;
         done.invocation = next;
         done.invocation.ended_at = Some(self.now());
         done.answer = answer;

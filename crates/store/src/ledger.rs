@@ -56,8 +56,8 @@ impl Ledger for Store {
         Box::pin(self.join_servers())
     }
 
-    fn list_left_behind<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Invocation>, Error>> {
-        Box::pin(self.left_behind(org))
+    fn list_left_behind<'a>(&'a self, org: &'a OrgId, after: Option<&'a InvocationId>) -> Future<'a, Result<Vec<Invocation>, Error>> {
+        Box::pin(self.left_behind(org, after))
     }
 
     fn claim<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId, status: Status) -> Future<'a, Result<bool, Error>> {
@@ -208,14 +208,19 @@ impl Ledger for Store {
         Box::pin(async move { Ok(Self::list_orgs(self).await?.into_iter().map(|org| org.id).collect()) })
     }
 
-    fn list_in_status<'a>(&'a self, org: &'a OrgId, status: Status) -> Future<'a, Result<Vec<Invocation>, Error>> {
+    fn list_in_status<'a>(
+        &'a self,
+        org: &'a OrgId,
+        status: Status,
+        after: Option<&'a InvocationId>,
+    ) -> Future<'a, Result<Vec<Invocation>, Error>> {
         Box::pin(async move {
             let rows = self
                 .db
                 .read(
                     // Sorted by an expression: sorting the few open ones is better than walking all ids in order.
-                    &format!("{} AND status = $2{} ORDER BY id || '' LIMIT $3", select_invocation!(), among_open(status)),
-                    &vals![org.as_str(), status.as_str(), SWEEP_ROWS],
+                    &format!("{} AND status = $2{} AND id || '' > $3 ORDER BY id || '' LIMIT $4", select_invocation!(), among_open(status)),
+                    &vals![org.as_str(), status.as_str(), after.map_or("", InvocationId::as_str), SWEEP_ROWS],
                 )
                 .await?;
             rows.into_iter().map(read_invocation).collect()

@@ -50,12 +50,12 @@ async fn what_a_server_runs_is_its_own_until_its_lease_runs_out(kind: Kind) {
     let (world, second, tenant) = two(kind).await;
     let running = tenant.running(&world.store).await;
     pass(&world, LEASE_SECONDS - 1, &[&second]).await;
-    assert_eq!(second.list_left_behind(&tenant.org).await, Ok(vec![]));
+    assert_eq!(second.list_left_behind(&tenant.org, None).await, Ok(vec![]));
     assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(false), "its server may live");
     pass(&world, 1, &[&second]).await;
-    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), std::slice::from_ref(&running.id));
+    assert_eq!(ids(&second.list_left_behind(&tenant.org, None).await.unwrap()), std::slice::from_ref(&running.id));
     let own = tenant.running(&second).await;
-    let listed = ids(&second.list_left_behind(&tenant.org).await.unwrap());
+    let listed = ids(&second.list_left_behind(&tenant.org, None).await.unwrap());
     assert_eq!(listed, [running.id.clone(), own.id.clone()], "its own come last, and only it knows whether they are left");
     assert_eq!(second.claim(&tenant.org, &running.id, Status::InDoubt).await, Ok(false), "it is not in doubt");
     assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
@@ -144,11 +144,11 @@ async fn an_approved_call_belongs_to_whoever_starts_it(kind: Kind) {
     let begun = Invocation { status: Status::Running, ..approved.clone() };
     assert_eq!(second.begin(tenant.begin(&begun, Row::From(Status::Approved))).await, Ok(Begun::Started));
     pass(&world, LEASE_SECONDS, &[&second]).await;
-    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), std::slice::from_ref(&approved.id), "it is the taker's own");
+    assert_eq!(ids(&second.list_left_behind(&tenant.org, None).await.unwrap()), std::slice::from_ref(&approved.id), "it is the taker's own");
     world.store.renew_lease().await.unwrap();
-    assert_eq!(world.store.list_left_behind(&tenant.org).await, Ok(vec![]), "the taker lives");
+    assert_eq!(world.store.list_left_behind(&tenant.org, None).await, Ok(vec![]), "the taker lives");
     pass(&world, LEASE_SECONDS, &[&world.store]).await;
-    assert_eq!(ids(&world.store.list_left_behind(&tenant.org).await.unwrap()), [approved.id]);
+    assert_eq!(ids(&world.store.list_left_behind(&tenant.org, None).await.unwrap()), [approved.id]);
 }
 
 async fn what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound(kind: Kind) {
@@ -160,7 +160,7 @@ async fn what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound(ki
     let second = world.another_store().await;
     second.join().await.unwrap();
     pass(&world, LEASE_SECONDS, &[&second]).await;
-    assert_eq!(second.list_left_behind(&tenant.org).await, Ok(vec![]));
+    assert_eq!(second.list_left_behind(&tenant.org, None).await, Ok(vec![]));
     let left = || async { second.list_left_batches(&tenant.org).await.unwrap().len() };
     // On a file nobody else could be running it.
     assert_eq!(left().await, usize::from(kind == Kind::Sqlite));
@@ -174,9 +174,9 @@ async fn a_server_takes_over_from_the_one_before_it_at_once(kind: Kind) {
     let (world, second, tenant) = two(kind).await;
     let running = tenant.running(&world.store).await;
     Ledger::open_batch(&world.store, tenant.new_batch(None)).await.unwrap();
-    assert_eq!(second.list_left_behind(&tenant.org).await, Ok(vec![]));
+    assert_eq!(second.list_left_behind(&tenant.org, None).await, Ok(vec![]));
     second.succeed(world.store.server_id().clone());
-    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), std::slice::from_ref(&running.id));
+    assert_eq!(ids(&second.list_left_behind(&tenant.org, None).await.unwrap()), std::slice::from_ref(&running.id));
     assert_eq!(second.list_left_batches(&tenant.org).await.unwrap().len(), 1);
     assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
 }
@@ -224,7 +224,7 @@ async fn a_lease_that_was_ended_is_gone_at_once(kind: Kind) {
     let (world, second, tenant) = two(kind).await;
     let running = tenant.running(&world.store).await;
     world.store.end_lease().await.unwrap();
-    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), [running.id]);
+    assert_eq!(ids(&second.list_left_behind(&tenant.org, None).await.unwrap()), [running.id]);
 }
 
 async fn a_server_that_starts_alone_ends_every_lease(kind: Kind) {
