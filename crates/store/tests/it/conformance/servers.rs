@@ -56,7 +56,7 @@ async fn what_a_server_runs_is_its_own_until_its_lease_runs_out(kind: Kind) {
     assert_eq!(ids(&second.list_left_behind(&tenant.org, None).await.unwrap()), std::slice::from_ref(&running.id));
     let own = tenant.running(&second).await;
     let listed = ids(&second.list_left_behind(&tenant.org, None).await.unwrap());
-    assert_eq!(listed, [running.id.clone(), own.id.clone()], "its own come last, and only it knows whether they are left");
+    assert_eq!(listed, [running.id.clone(), own.id.clone()], "its own, too, and only it knows whether they are left");
     assert_eq!(second.claim(&tenant.org, &running.id, Status::InDoubt).await, Ok(false), "it is not in doubt");
     assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
     let finish = tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
