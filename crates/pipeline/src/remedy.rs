@@ -83,7 +83,7 @@ impl Pipeline {
     fn take_back_later(&self, mut done: Done, failure: Failure) -> Error {
         let invocation = done.invocation.id.clone();
         tracing::error!(%invocation, "an effect that failed its checks could not be taken back yet; trying until the store is back");
-        let (pipeline, id) = (self.clone(), invocation.clone());
+        let (pipeline, org, id) = (self.clone(), done.invocation.org.clone(), invocation.clone());
         self.inner.tasks.spawn(async move {
             for _ in 0..RECORD_RETRY_SECONDS {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -97,9 +97,11 @@ impl Pipeline {
                 };
                 if let Err(error) = recorded {
                     tracing::error!(invocation = %id, %error, "what became of an effect that failed its checks could not be recorded");
+                    pipeline.let_go(&org, &id).await;
                 }
                 return;
             }
+            pipeline.let_go(&org, &id).await;
             tracing::error!(invocation = %id, "the store did not come back; whoever finds this left behind asks what became of it");
         });
         Error::Unrecorded { invocation }

@@ -12,6 +12,7 @@ on_both_engines!(
     of_several_servers_one_claims_a_call,
     a_server_that_was_taken_for_gone_writes_no_end_until_the_other_is_done,
     a_call_in_doubt_is_claimed_and_let_go_of,
+    a_call_in_doubt_is_tried_again_by_who_claimed_it_and_stays_so,
     an_approved_call_belongs_to_whoever_starts_it,
     what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound,
     a_server_takes_over_from_the_one_before_it_at_once,
@@ -133,9 +134,30 @@ async fn a_call_in_doubt_is_claimed_and_let_go_of(kind: Kind) {
     assert!(!claim(&world.store).await, "nobody lets go of what is another's");
     second.release(&tenant.org, &running.id).await.unwrap();
     assert!(claim(&world.store).await);
-    // A person's word needs no claim.
-    let finish = tenant.finish(&running, Row::From(Status::InDoubt), Status::Failed);
-    assert!(matches!(second.finish(finish.into()).await, Ok(Finished::Recorded { .. })));
+    // While somebody asks about it, nobody else says how it ended.
+    let finish = || tenant.finish(&running, Row::From(Status::InDoubt), Status::Failed);
+    assert_eq!(second.finish(finish().into()).await, Ok(Finished::Not(Status::InDoubt)));
+    assert!(matches!(world.store.finish(finish().into()).await, Ok(Finished::Recorded { .. })));
+    world.verify(&tenant).await;
+}
+
+async fn a_call_in_doubt_is_tried_again_by_who_claimed_it_and_stays_so(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let running = tenant.running(&world.store).await;
+    let doubted = Invocation { status: Status::InDoubt, ..running };
+    world.store.doubt(doubted.clone(), tenant.event(&doubted, Status::InDoubt)).await.unwrap();
+    assert_eq!(world.store.claim(&tenant.org, &doubted.id, Status::InDoubt).await, Ok(true));
+    let next = Invocation { attempts: doubted.attempts + 1, ..doubted.clone() };
+    assert_eq!(second.begin_again(tenant.again(&next, None)).await, Ok(Begun::Not(Status::InDoubt)), "it is not the other's");
+    assert_eq!(world.store.begin_again(tenant.again(&next, None)).await, Ok(Begun::Started));
+    let row = world.store.find_invocation(&tenant.org, &next.id).await.unwrap().unwrap();
+    assert_eq!((row.status, row.attempts), (Status::InDoubt, next.attempts));
+    assert_eq!(second.claim(&tenant.org, &next.id, Status::InDoubt).await, Ok(false), "whoever tries it still has it");
+    let ended = Invocation { status: Status::Failed, ..next.clone() };
+    assert!(matches!(world.store.begin_again(tenant.again(&ended, None)).await, Err(Error::Corrupt { .. })), "what has ended is not tried");
+    let finish = tenant.finish(&next, Row::From(Status::InDoubt), Status::Failed);
+    assert!(matches!(world.store.finish(finish.into()).await, Ok(Finished::Recorded { .. })));
+    world.verify(&tenant).await;
 }
 
 async fn an_approved_call_belongs_to_whoever_starts_it(kind: Kind) {
