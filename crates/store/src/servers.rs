@@ -88,7 +88,8 @@ impl Store {
             among_open(Status::Running)
         );
         let lease = self.db.lease();
-        let params = vals![org.as_str(), lease.id().as_str(), gone_before(now), lease.earlier(), after.map_or("", InvocationId::as_str), SWEEP_ROWS];
+        let params =
+            vals![org.as_str(), lease.id().as_str(), gone_before(now), lease.earlier(), after.map_or("", InvocationId::as_str), SWEEP_ROWS];
         self.db.read(&sql, &params).await?.into_iter().map(read_invocation).collect()
     }
 

@@ -166,7 +166,11 @@ async fn an_approved_call_belongs_to_whoever_starts_it(kind: Kind) {
     let begun = Invocation { status: Status::Running, ..approved.clone() };
     assert_eq!(second.begin(tenant.begin(&begun, Row::From(Status::Approved))).await, Ok(Begun::Started));
     pass(&world, LEASE_SECONDS, &[&second]).await;
-    assert_eq!(ids(&second.list_left_behind(&tenant.org, None).await.unwrap()), std::slice::from_ref(&approved.id), "it is the taker's own");
+    assert_eq!(
+        ids(&second.list_left_behind(&tenant.org, None).await.unwrap()),
+        std::slice::from_ref(&approved.id),
+        "it is the taker's own"
+    );
     world.store.renew_lease().await.unwrap();
     assert_eq!(world.store.list_left_behind(&tenant.org, None).await, Ok(vec![]), "the taker lives");
     pass(&world, LEASE_SECONDS, &[&world.store]).await;
