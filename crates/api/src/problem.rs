@@ -74,6 +74,7 @@ codes! {
     Consumed = "consumed", 409, "It was already approved and used";
     AlreadyEnded = "already_ended", 409, "It has already ended";
     NotInDoubt = "not_in_doubt", 409, "It is not in doubt";
+    BeingFoundOut = "being_found_out", 409, "What became of it is being found out";
     NotRevertible = "not_revertible", 409, "Its effect cannot be taken back";
     ArgsMismatch = "args_mismatch", 409, "The params are not the ones that were shown";
     DefinitionMismatch = "definition_mismatch", 409, "The action's definition has changed";

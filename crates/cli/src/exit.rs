@@ -122,6 +122,7 @@ impl Exit {
             | Code::Consumed
             | Code::AlreadyEnded
             | Code::NotInDoubt
+            | Code::BeingFoundOut
             | Code::NotRevertible
             | Code::ArgsMismatch
             | Code::DefinitionMismatch

@@ -214,11 +214,10 @@ impl Part {
 
 fn effect_of(invocation: &Invocation) -> PartEffect {
     let is_write = invocation.tier.class() != crate::action::Class::Read && invocation.intention == Intention::Effect;
-    let is_left_over = invocation.aftermath.rollback.is_some_and(|rollback| !rollback.ok);
     match invocation.status {
         Status::Succeeded if is_write => PartEffect::Stands,
         Status::InDoubt | Status::Running => PartEffect::Unknown,
-        Status::Failed if is_left_over => PartEffect::Unknown,
+        Status::Failed if invocation.aftermath.is_left_over() => PartEffect::Unknown,
         Status::Succeeded
         | Status::Failed
         | Status::Reverted

@@ -48,6 +48,12 @@ pub struct Remedy {
     pub ok: bool,
 }
 
+impl Remedy {
+    pub const DONE: Self = Self { attempted: true, ok: true };
+    pub const FAILED: Self = Self { attempted: true, ok: false };
+    pub const NOT_TRIED: Self = Self { attempted: false, ok: false };
+}
+
 /// What came after the effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Aftermath {
@@ -67,6 +73,11 @@ pub struct Aftermath {
 }
 
 impl Aftermath {
+    /// Whether there was an effect that failed its checks and was not taken back.
+    pub const fn is_left_over(&self) -> bool {
+        matches!(self.rollback, Some(Remedy { ok: false, .. }))
+    }
+
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -204,6 +215,9 @@ pub enum Reconciled {
     Happened(Output),
     /// Nothing of it is there.
     DidNot,
+    /// Only who was asked for it can tell, and only when asked for the same once more under a key it knows: who has no such effect yet
+    /// makes it then. So this is announced first.
+    ByAskingAgain,
     /// A person has to say.
     Unknown,
 }

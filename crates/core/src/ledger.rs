@@ -138,7 +138,7 @@ pub struct Begin {
 /// Records the intent of a further attempt, just before it.
 #[derive(Clone, Debug)]
 pub struct BeginAgain {
-    /// With status `running`.
+    /// With status `running`; or `in_doubt`, claimed by who finds out what became of it, which it stays.
     pub invocation: Invocation,
     pub intent: EntryDraft,
     /// The rules it was decided by must still be the org's; nothing said: it goes on whatever they are.
@@ -470,17 +470,22 @@ pub trait Ledger: Send + Sync {
     /// This server begins its work: from here on what it runs is known to be its own, for as long as it renews its lease. Whether no
     /// other server works on this database: only then is everything that is `running` left over from a crash.
     fn join(&self) -> Future<'_, Result<bool, Error>>;
-    /// At most 100 running invocations that no other live server is busy with: those of servers that are gone first, then this one's own,
-    /// each oldest first. Whether it is busy with one of its own it must know itself.
-    fn list_left_behind<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Invocation>, Error>>;
+    /// At most 100 running invocations that no other live server is busy with, those of servers that are gone and this one's own, oldest
+    /// first, from behind this one. Whether it is busy with one of its own it must know itself.
+    fn list_left_behind<'a>(&'a self, org: &'a OrgId, after: Option<&'a InvocationId>) -> Future<'a, Result<Vec<Invocation>, Error>>;
     /// Takes up an invocation in this status that no live server is busy with. Whether it is this server's: then no other asks about it.
     fn claim<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId, status: Status) -> Future<'a, Result<bool, Error>>;
     /// Lets go of an invocation in doubt, so that another server may ask about it.
     fn release<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<(), Error>>;
     /// Every org, for background loops; each further read is by org again.
     fn list_orgs(&self) -> Future<'_, Result<Vec<OrgId>, Error>>;
-    /// At most 100 invocations in this status, oldest first.
-    fn list_in_status<'a>(&'a self, org: &'a OrgId, status: Status) -> Future<'a, Result<Vec<Invocation>, Error>>;
+    /// At most 100 invocations in this status, oldest first, from behind this one.
+    fn list_in_status<'a>(
+        &'a self,
+        org: &'a OrgId,
+        status: Status,
+        after: Option<&'a InvocationId>,
+    ) -> Future<'a, Result<Vec<Invocation>, Error>>;
     /// At most 100 invocations in this status whose time has run out by the database's clock, oldest first.
     fn list_expired<'a>(&'a self, org: &'a OrgId, status: Status) -> Future<'a, Result<Vec<Invocation>, Error>>;
     /// Keeps a definition under its digest; a second time changes nothing.

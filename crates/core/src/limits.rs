@@ -151,21 +151,22 @@ pub const SNAPSHOT_DAYS: u64 = 180;
 pub const REVERSIBLE_SECONDS_MAX: u64 = SNAPSHOT_DAYS * 24 * 60 * 60;
 /// Days the token of a new session lives; after that a new session is needed.
 pub const AGENT_TOKEN_DAYS: u64 = 30;
-/// Longest an invocation can really be `running`, almost two hours. Where nobody knows which server runs it, what has been for longer was
+/// Longest an invocation can really be `running`, about three hours. Where nobody knows which server runs it, what has been for longer was
 /// left behind, and is asked about. All of what may happen in that time, each as slow as it may be:
 pub const RUNNING_SECONDS_MAX: u64 = {
     // A source may let a question wait for its turn as long as it may then take to answer.
     let question_ms = 2 * CALL_TIMEOUT_MS;
     // Made ready, then made.
     let one_try = 2;
-    // What became of it, where nobody saw; then the action's own checks, and the caller's commands.
-    let one_look = 1 + 1 + COMMANDS_PER_CALL_MAX as u64;
-    let taking_back = 1;
+    // What became of it, where nobody saw, and the same request once more; then the action's own checks, and the caller's commands.
+    let one_look = 2 + 1 + COMMANDS_PER_CALL_MAX as u64;
     let attempts = ATTEMPTS_MAX as u64;
+    let taking_back = attempts;
     let questions = attempts * one_try + one_look + (taking_back + one_try + one_look) + taking_back;
-    let waits_ms = (attempts - 1) * RETRY_CAP_MS;
-    // An intent for every try, for the repair, and for taking back before it and after it; and the outcome.
-    let entries = attempts + 1 + 2 + 1;
+    let waits_ms = (attempts + 2 * taking_back) * RETRY_CAP_MS;
+    // An intent for every try, for the repair, for asking once more about each, and for taking back before it and after it; and the
+    // outcome.
+    let entries = attempts + 1 + 2 + 2 * taking_back + 1;
     (questions * question_ms + waits_ms).div_ceil(1_000) + entries * RECORD_RETRY_SECONDS
 };
 /// How long a statement that writes may take before the store counts as away.

@@ -26,8 +26,8 @@ pub struct CallContext {
     pub progress: Option<Progress>,
     /// Digest of the code that was decided about, where the action has any of its own. Other code is not run.
     pub code: Option<Digest>,
-    /// Whether a request whose end nobody saw may be made once more under the provider's own key: it is not long ago, and the rules are
-    /// still those it was decided by. Said when a source is asked to reconcile.
+    /// Whether a request whose end nobody saw is to be made once more under the provider's own key. Said when a source is asked to reconcile
+    /// for the second time, having answered `ByAskingAgain`, and once the attempt is announced.
     pub may_ask_again: bool,
     /// Where a source that runs code says what that cost.
     pub meter: Meter,
@@ -99,7 +99,8 @@ pub trait Source: Send + Sync {
         let message = format!("action `{action}` cannot be taken back");
         Box::pin(std::future::ready(Err(Error::Refused { code: "not_reversible", message })))
     }
-    /// Finds out what became of an effect nobody saw the end of, and leaves it whole: done or not done, never half.
+    /// Finds out what became of an effect nobody saw the end of, and leaves it whole: done or not done, never half. What could make it happen
+    /// only now waits for `context.may_ask_again`.
     fn reconcile<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Reconciled, Error>> {
         let _ = (context, action, params);
         Box::pin(std::future::ready(Ok(Reconciled::Unknown)))

@@ -43,6 +43,7 @@ impl Pipeline {
             | Error::IdempotencyInFlight { .. }
             | Error::OwnQuarantine { .. }
             | Error::NotInDoubt { .. }
+            | Error::BeingFoundOut { .. }
             | Error::NotRevertible { .. }
             | Error::NotGrantable { .. }
             | Error::QuarantineSettled { .. }

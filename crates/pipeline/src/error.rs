@@ -96,6 +96,9 @@ pub enum Error {
     OwnQuarantine { invocation: InvocationId },
     #[error("invocation `{invocation}` is `{status}`; only what is in doubt can be settled")]
     NotInDoubt { invocation: InvocationId, status: Status },
+    /// Somebody's word now could be overtaken by what is found out.
+    #[error("what became of invocation `{invocation}` is being found out right now; nothing was changed, try again in a moment")]
+    BeingFoundOut { invocation: InvocationId },
     #[error("the effect of invocation `{invocation}` cannot be taken back: {why}")]
     NotRevertible { invocation: InvocationId, why: &'static str },
     #[error("`{invocation}` cannot be granted beyond this one call: {reason}")]

@@ -1,6 +1,7 @@
 //! Stage 8: the effect. What undoes it first, then the intent, durably; then the source; then what is known of the outcome.
 
 mod ask;
+mod find_out;
 
 pub(crate) use ask::Subject;
 
@@ -104,7 +105,7 @@ impl Pipeline {
         let answer = self.attempt(&cleared, &mut invocation, &row, ready).await?;
         self.count_outcome(&cleared, target, &answer).await;
         self.fault("execute.effected");
-        let answer = self.look_again(Subject::of(cleared.gated(), &invocation), answer).await;
+        let answer = self.look_again(&cleared, &mut invocation, answer).await?;
         invocation.ended_at = Some(self.now());
         if let Err(error) = &answer
             && leaves_doubt(error, &invocation)
@@ -169,9 +170,7 @@ impl Pipeline {
                 return Ok(answer);
             };
             // A transient error says that nothing was done: only then is another try safe.
-            let wanted = invocation.bounds.retries_max.map_or(u32::MAX, |retries| retries.saturating_add(1));
-            if !error.is_transient() || self.asks_for_too_long(error) || invocation.attempts >= self.inner.settings.attempts_max.min(wanted)
-            {
+            if !error.is_transient() || self.asks_for_too_long(error) || invocation.attempts >= self.attempts_max(invocation) {
                 return Ok(answer);
             }
             tokio::time::sleep(self.backoff(invocation.attempts, error)).await;
@@ -191,6 +190,12 @@ impl Pipeline {
         }
     }
 
+    /// How often an effect is tried at most: as often as we would, and no more often than its caller wants.
+    fn attempts_max(&self, invocation: &Invocation) -> u32 {
+        let wanted = invocation.bounds.retries_max.map_or(u32::MAX, |retries| retries.saturating_add(1));
+        self.inner.settings.attempts_max.min(wanted)
+    }
+
     /// The effect, once: what was asked for, or its undoing.
     pub(crate) async fn once(&self, cleared: &Cleared, invocation: &Invocation, failed: &[Check]) -> Result<Output, source::Error> {
         match (invocation.intention, &invocation.evidence) {
@@ -203,46 +208,64 @@ impl Pipeline {
         }
     }
 
-    /// Writes the intent of a further attempt. Whether it is written.
+    /// Writes the intent of a further attempt that can as well not be made. Whether it is written.
     pub(crate) async fn begin_again(&self, cleared: &Cleared, invocation: &Invocation, rules_version: Option<i64>) -> Result<bool, Error> {
-        let intent = self.intent(&self.announcement(cleared), invocation)?;
-        self.announce_again(invocation, intent, rules_version).await
+        let announced = self.announce_again(&self.announcement(cleared), invocation, rules_version).await?;
+        Ok(announced == AnnouncedAgain::Written)
     }
 
+    /// Writes the intent of a further attempt, of what runs or is in doubt.
     pub(crate) async fn announce_again(
         &self,
+        announcement: &Announcement,
         invocation: &Invocation,
-        intent: EntryDraft,
         rules_version: Option<i64>,
-    ) -> Result<bool, Error> {
+    ) -> Result<AnnouncedAgain, Error> {
+        let intent = self.intent(announcement, invocation)?;
         let begun = self.ledger().begin_again(BeginAgain { invocation: invocation.clone(), intent, rules_version }).await;
         Ok(match begun {
-            Ok(Begun::Started) => true,
-            Err(ledger::Error::CommitUnknown { .. }) => self.is_at_attempt(invocation).await,
-            Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) | Begun::RulesChanged | Begun::GrantSpent) | Err(_) => {
-                false
-            }
+            Ok(Begun::Started) => AnnouncedAgain::Written,
+            Err(ledger::Error::CommitUnknown { .. }) => match self.is_at_attempt(invocation).await {
+                Some(true) => AnnouncedAgain::Written,
+                Some(false) => AnnouncedAgain::NotYet,
+                None => return Err(Error::Unrecorded { invocation: invocation.id.clone() }),
+            },
+            Err(ledger::Error::Unavailable { .. }) => AnnouncedAgain::NotYet,
+            // Another server took this one for gone, and asks what became of it.
+            Ok(Begun::Not(status)) if status == invocation.status => AnnouncedAgain::NotYet,
+            Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) | Begun::RulesChanged | Begun::GrantSpent)
+            | Err(ledger::Error::Corrupt { .. }) => AnnouncedAgain::Never,
         })
     }
 
     /// When nobody knows whether it happened, the source may be able to tell.
-    pub(crate) async fn look_again(&self, subject: Subject<'_>, answer: Result<Output, source::Error>) -> Result<Output, source::Error> {
+    pub(crate) async fn look_again(
+        &self,
+        cleared: &Cleared,
+        invocation: &mut Invocation,
+        answer: Result<Output, source::Error>,
+    ) -> Result<Result<Output, source::Error>, Error> {
         let error = match answer {
-            Err(error) if leaves_doubt(&error, subject.invocation) && subject.invocation.intention == Intention::Effect => error,
-            known => return known,
+            Err(error) if leaves_doubt(&error, invocation) && invocation.intention == Intention::Effect => error,
+            known => return Ok(known),
         };
-        match self.ask_to_reconcile(subject).await {
+        let found = self.find_out(Subject::of(cleared.gated(), invocation), &self.announcement(cleared)).await?;
+        if let Some(tried) = found.tried {
+            *invocation = *tried;
+        }
+        Ok(match found.reconciled {
             Ok(Reconciled::Happened(output)) => Ok(output),
             Ok(Reconciled::DidNot) => {
                 Err(source::Error::Failed { code: error.code(), message: format!("{error}; it was looked for, and did not happen") })
             }
-            Ok(Reconciled::Unknown) | Err(_) => Err(error),
-        }
+            Ok(Reconciled::Unknown | Reconciled::ByAskingAgain) | Err(_) => Err(error),
+        })
     }
 
     /// Whether the row knows of this attempt: then its intent was written after all. Waits for a store that is away: the receipt
     /// must count every intent there is, and could not be written without the store anyway.
-    async fn is_at_attempt(&self, invocation: &Invocation) -> bool {
+    /// `None`: it did not come back.
+    async fn is_at_attempt(&self, invocation: &Invocation) -> Option<bool> {
         let asked = async {
             loop {
                 match self.ledger().find_invocation(&invocation.org, &invocation.id).await {
@@ -252,7 +275,7 @@ impl Pipeline {
             }
         };
         // By the clock, not by the number of tries: a store that is slow to fail must not keep it running for longer than it may be.
-        tokio::time::timeout(Duration::from_secs(RECORD_RETRY_SECONDS), asked).await.unwrap_or(false)
+        tokio::time::timeout(Duration::from_secs(RECORD_RETRY_SECONDS), asked).await.ok()
     }
 
     /// Writes the intent; from here on a crash leaves the effect `in_doubt`.
@@ -436,12 +459,12 @@ impl Pipeline {
     }
 
     /// Whether the source wants to be left alone for longer than anybody would wait: then it is.
-    fn asks_for_too_long(&self, error: &source::Error) -> bool {
+    pub(crate) fn asks_for_too_long(&self, error: &source::Error) -> bool {
         matches!(error, source::Error::Busy { retry_after_ms: Some(asked_ms), .. } if *asked_ms > self.inner.settings.retry_cap_ms)
     }
 
     /// Full jitter: a random time up to a bound that doubles, and at least what the source asked for.
-    fn backoff(&self, attempts: u32, error: &source::Error) -> Duration {
+    pub(crate) fn backoff(&self, attempts: u32, error: &source::Error) -> Duration {
         let settings = &self.inner.settings;
         let bound_ms = settings.retry_base_ms.saturating_mul(1 << attempts.saturating_sub(1).min(16)).min(settings.retry_cap_ms);
         let drawn = u64::from_be_bytes(self.random_bytes()) % bound_ms.max(1);
@@ -458,6 +481,15 @@ impl Pipeline {
         };
         Duration::from_millis(drawn.max(asked_ms))
     }
+}
+
+/// What became of the intent of a further attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnnouncedAgain {
+    Written,
+    /// The store is away, or the call is another server's for the moment: the same intent may be written later.
+    NotYet,
+    Never,
 }
 
 /// What the intents of one call all say.

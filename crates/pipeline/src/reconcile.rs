@@ -2,15 +2,16 @@
 
 use crate::execute::{Done, Origin, Walking, failure_of};
 use crate::record::{Ending, approval_of};
-use crate::verify::{Looked, Verified};
+use crate::remedy::unrepaired;
+use crate::verify::{self, Looked, VERIFICATION_FAILED, Verified};
 use crate::{Error, Outcome, Pipeline, Walked};
-use countersign_core::action::Reversibility;
+use countersign_core::action::Class;
 use countersign_core::effect::{Purpose, Reconciled, Remedy, SettledBy};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::ledger::Row;
 use countersign_core::principal::Permission;
 use countersign_core::source;
-use countersign_core::{Invocation, InvocationId, Principal, PrincipalId, Status};
+use countersign_core::{Invocation, InvocationId, OrgId, Principal, PrincipalId, Status};
 
 /// What a person says of an effect in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub enum Settlement {
 impl Pipeline {
     /// Asks the source what became of it, and records that. `None`: it cannot tell, and nothing has changed.
     pub(crate) async fn reconcile(&self, left: Invocation) -> Result<Option<Outcome>, Error> {
+        if left.tier.class() == Class::Read {
+            return self.end_read(left).await.map(Some);
+        }
         let Some(done) = self.left_behind(left).await? else {
             return Ok(None);
         };
@@ -41,6 +45,14 @@ impl Pipeline {
             Walked::Outcome(outcome) => Ok(Some(outcome)),
             Walked::RulesChanged(_) => Err(Error::rules_keep_changing()),
         }
+    }
+
+    /// A read that broke off has changed nothing, whatever became of it: it is never in doubt, and may simply be made again.
+    async fn end_read(&self, left: Invocation) -> Result<Outcome, Error> {
+        let key = self.inner.keyring.space_key(&left.org, &left.space).await?;
+        let ending = Ending::begun(left, Status::Failed, Some(failure_of(&interrupted())), &*key);
+        let invocation = self.record_ending(ending).await?;
+        Ok(Outcome::Ended { invocation: Box::new(invocation), result: None })
     }
 
     /// What a crash left, with everything needed to go on; `None` where something of it is gone.
@@ -61,8 +73,8 @@ impl Pipeline {
         };
         let key = self.inner.keyring.space_key(&left.org, &left.space).await?;
         let row = Row::From(left.status);
-        left.ended_at = Some(self.now());
-        left.failure = None;
+        // It ends when that is recorded. Until then its row says what it said.
+        left.ended_at = None;
         let Some(policy_slice) = left.announced.as_ref().map(|announced| announced.policy_slice) else {
             return Ok(None);
         };
@@ -82,20 +94,28 @@ impl Pipeline {
     }
 
     async fn look_for(&self, mut done: Done) -> Result<Option<Looked>, Error> {
-        match self.ask_to_reconcile(done.subject()).await {
+        let found = self.find_out(done.subject(), &done.announcement()).await?;
+        if let Some(tried) = found.tried {
+            done.invocation = *tried;
+        }
+        match found.reconciled {
             Ok(Reconciled::Happened(output)) => {
+                let is_repair = done.invocation.purpose == Purpose::Repair;
                 done.answer = Ok(output);
-                self.verify(done).await.map(Some)
-            }
-            Ok(Reconciled::DidNot) => {
-                // A repair begins with taking the first try back: then all is as it was.
-                let is_restored = done.definition.action.reversibility == Reversibility::Reversible;
-                if done.invocation.purpose == Purpose::Repair && is_restored {
-                    done.invocation.aftermath.rollback = Some(Remedy { attempted: true, ok: true });
+                let mut looked = self.verify(done).await?;
+                if let (true, Looked::Verified(verified)) = (is_repair, &mut looked) {
+                    let repair = if verified.failure.is_none() { Remedy::DONE } else { Remedy::FAILED };
+                    verified.done.invocation.aftermath.repair = Some(repair);
                 }
-                Ok(Some(Verified::looked(done, Some(not_happened()))))
+                Ok(Some(looked))
             }
-            Ok(Reconciled::Unknown) => Ok(None),
+            Ok(Reconciled::DidNot) if done.invocation.purpose == Purpose::Repair => {
+                done.invocation.aftermath.repair = Some(Remedy::FAILED);
+                let failure = failure_before(&done, not_repaired);
+                Ok(Some(unrepaired(done, failure)))
+            }
+            Ok(Reconciled::DidNot) => Ok(Some(Verified::looked(done, Some(not_happened())))),
+            Ok(Reconciled::Unknown | Reconciled::ByAskingAgain) => Ok(None),
             Err(error) => {
                 tracing::warn!(invocation = %done.invocation.id, %error, "what became of an effect could not be found out");
                 Ok(None)
@@ -107,19 +127,17 @@ impl Pipeline {
     async fn roll_back_again(&self, mut done: Done) -> Option<Looked> {
         let evidence = done.invocation.evidence.clone()?;
         let restored = self.ask_to_revert(done.subject(), &evidence).await;
-        let failure = Failure { code: "interrupted".into(), message: "the server stopped while it was taken back".into() };
-        match restored {
-            Ok(_) => {
-                done.invocation.aftermath.rollback = Some(Remedy { attempted: true, ok: true });
-                Some(Verified::looked(done, Some(failure)))
-            }
-            Err(error) if may_tell_later(&error) => None,
+        let rollback = match restored {
+            Ok(_) => Remedy::DONE,
+            Err(error) if may_tell_later(&error) => return None,
             Err(error) => {
                 tracing::error!(invocation = %done.invocation.id, %error, "an effect that failed its checks could not be taken back");
-                done.invocation.aftermath.rollback = Some(Remedy { attempted: true, ok: false });
-                Some(Verified::looked(done, Some(failure)))
+                Remedy::FAILED
             }
-        }
+        };
+        done.invocation.aftermath.rollback = Some(rollback);
+        let failure = failure_before(&done, not_seen_taken_back);
+        Some(Verified::looked(done, Some(failure)))
     }
 
     async fn revert_again(&self, mut done: Done) -> Option<Looked> {
@@ -138,21 +156,41 @@ impl Pipeline {
         if !principal.may(Permission::Approve) || !matches!(principal.id, PrincipalId::User(_)) {
             return Err(Error::MayNotApprove);
         }
+        let (pipeline, org, id) = (self.clone(), principal.org.clone(), id.clone());
+        let settled = SettledBy { at: self.now(), by: principal.id.clone() };
+        let reason = policy::redact_text(&reason);
+        self.survive(Box::pin(async move {
+            let (doubted, _walking) = pipeline.take_doubt(&org, &id).await?;
+            let answered = match said {
+                Settlement::Succeeded => pipeline.end_doubt(doubted, Status::Succeeded, settled, reason).await,
+                Settlement::Failed => pipeline.end_doubt(doubted, Status::Failed, settled, reason).await,
+                Settlement::Retry => pipeline.try_doubted_again(doubted, settled, reason).await,
+            };
+            if answered.is_err() {
+                pipeline.let_go(&org, &id).await;
+            }
+            answered
+        }))
+        .await
+    }
+
+    /// A call in doubt, as it is once nobody asks about it any more: what is found out meanwhile, or done to find it out, is better known.
+    async fn take_doubt(&self, org: &OrgId, id: &InvocationId) -> Result<(Invocation, Walking), Error> {
+        let doubted = self.find_doubted(org, id).await?;
+        let Some(walking) = self.claim(&doubted).await? else {
+            self.find_doubted(org, id).await?;
+            return Err(Error::BeingFoundOut { invocation: id.clone() });
+        };
+        Ok((self.find_doubted(org, id).await?, walking))
+    }
+
+    async fn find_doubted(&self, org: &OrgId, id: &InvocationId) -> Result<Invocation, Error> {
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
-        let doubted = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
+        let doubted = self.ledger().find_invocation(org, id).await?.ok_or_else(unknown)?;
         if doubted.status != Status::InDoubt {
             return Err(Error::NotInDoubt { invocation: id.clone(), status: doubted.status });
         }
-        let settled = SettledBy { at: self.now(), by: principal.id.clone() };
-        let reason = policy::redact_text(&reason);
-        match said {
-            Settlement::Succeeded => self.end_doubt(doubted, Status::Succeeded, settled, reason).await,
-            Settlement::Failed => self.end_doubt(doubted, Status::Failed, settled, reason).await,
-            Settlement::Retry => {
-                let pipeline = self.clone();
-                self.survive(Box::pin(async move { pipeline.try_doubted_again(doubted, settled, reason).await })).await
-            }
-        }
+        Ok(doubted)
     }
 
     /// The same call as a new invocation, decided by the rules as they are now. The doubted one ends first: its key is the call's.
@@ -177,6 +215,19 @@ impl Pipeline {
 /// Whether the same question may be answered another time, or by another server: then this answer is not the last word.
 fn may_tell_later(error: &source::Error) -> bool {
     error.is_transient() || *error == source::Error::WorkspaceElsewhere
+}
+
+/// Why there was anything to repair or take back: what its checks said before the crash, where they are known.
+fn failure_before(done: &Done, unknown: fn() -> Failure) -> Failure {
+    done.invocation.aftermath.checks.as_deref().and_then(verify::failure_of).unwrap_or_else(unknown)
+}
+
+fn not_repaired() -> Failure {
+    Failure { code: VERIFICATION_FAILED.into(), message: "a check failed, and the server stopped before it was repaired".into() }
+}
+
+fn not_seen_taken_back() -> Failure {
+    Failure { code: VERIFICATION_FAILED.into(), message: "a check failed, and the server stopped while it was taken back".into() }
 }
 
 fn interrupted() -> source::Error {

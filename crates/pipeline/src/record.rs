@@ -9,7 +9,7 @@ use crate::truncate::truncate;
 use crate::verify::{Looked, Verified};
 use crate::{Conflict, Error, Outcome, Pipeline, Walked};
 use countersign_core::decision::GateVerdict;
-use countersign_core::effect::{Aftermath, Check, Remedy};
+use countersign_core::effect::{Aftermath, Check, Purpose, Remedy};
 use countersign_core::egress::Traffic;
 use countersign_core::invocation::{DeniedBy, Failure, Intention, ReceiptRef};
 use countersign_core::keyring::SpaceKey;
@@ -88,13 +88,18 @@ impl Ending {
 
     /// The end a person gave to what was in doubt.
     pub(crate) fn settled(doubted: Invocation, status: Status, key: &dyn SpaceKey) -> Self {
-        let announced = doubted.announced.clone();
-        let approval = approval_of(&doubted);
-        let idempotency = doubted.idempotency_key.as_ref().map(|text| key.digest("idempotency_key", text.as_bytes()));
-        let evidence = doubted.evidence.as_ref().map(|evidence| evidence_digest(key, evidence));
         let failure = doubted.failure.clone().filter(|_| status != Status::Succeeded);
+        Self::begun(doubted, status, failure, key)
+    }
+
+    /// The end of something that was announced, and whose source nobody asks any more.
+    pub(crate) fn begun(begun: Invocation, status: Status, failure: Option<Failure>, key: &dyn SpaceKey) -> Self {
+        let (announced, row) = (begun.announced.clone(), Row::From(begun.status));
+        let approval = approval_of(&begun);
+        let idempotency = begun.idempotency_key.as_ref().map(|text| key.digest("idempotency_key", text.as_bytes()));
+        let evidence = begun.evidence.as_ref().map(|evidence| evidence_digest(key, evidence));
         let unknown = Failure { code: "in_doubt".into(), message: "nobody saw how it ended".into() };
-        let mut ending = Self::unexecuted(doubted, status, None, unknown, Row::From(Status::InDoubt));
+        let mut ending = Self::unexecuted(begun, status, None, unknown, row);
         ending.invocation.failure = failure;
         if let Some(announced) = announced {
             (ending.policy_slice, ending.profile) = (announced.policy_slice, announced.profile);
@@ -186,8 +191,8 @@ impl Pipeline {
                 result = Some(safe);
             }
             Err(error) => {
-                // What never left has used nothing.
-                if error.is_transient() && invocation.grant.is_some() {
+                // What never left has used nothing. A repair or a rollback comes after something that did.
+                if error.is_transient() && invocation.purpose == Purpose::Effect && invocation.grant.is_some() {
                     grant_use = GrantUse::Returned;
                 }
                 invocation.status = status_after(false, &invocation.aftermath);
@@ -346,8 +351,8 @@ impl Pipeline {
                         let resolved = Arc::new(Finish { row: Row::From(Status::InDoubt), ..Finish::clone(finish) });
                         Box::pin(self.try_ending(&resolved, receipt)).await
                     }
-                    // Another server took this one for gone, and finds out what became of it: how it ended is said when that one is done.
-                    None if status == Status::Running && matches!(finish.row, Row::Begun | Row::From(Status::Running)) => {
+                    // Another server took this one for gone, or asks about what is in doubt: how it ended is said when that one is done.
+                    None if busy_status(finish.row) == Some(status) => {
                         let message = format!("another server finds out what became of `{}`", invocation.id);
                         Err(Error::Store(ledger::Error::Unavailable { message }))
                     }
@@ -498,7 +503,7 @@ fn status_after(is_well: bool, aftermath: &Aftermath) -> Status {
 }
 
 /// A failure the source vouches for had no effect, and one that was taken back has none left; a result that does not fit means one
-/// may have happened.
+/// may have happened, and one that was not taken back stands: under the same key it is not made a second time.
 const fn key_fate(invocation: &Invocation) -> KeyFate {
     let is_answered = match invocation.status {
         Status::Succeeded => true,
@@ -511,7 +516,7 @@ const fn key_fate(invocation: &Invocation) -> KeyFate {
         | Status::Quarantined
         | Status::Expired
         | Status::Cancelled
-        | Status::InDoubt => invocation.result.is_some(),
+        | Status::InDoubt => invocation.result.is_some() || invocation.aftermath.is_left_over(),
     };
     if is_answered { KeyFate::Answers } else { KeyFate::Freed }
 }
@@ -539,6 +544,15 @@ fn outputs_of(key: &dyn SpaceKey, value: &Value, withheld: bool) -> Outputs {
 fn to_policy(verdict: &GateVerdict) -> (countersign_core::decision::Gate, PolicyVerdict) {
     let GateVerdict { gate, verdict, determining, errors } = verdict;
     (*gate, PolicyVerdict { verdict: *verdict, determining: determining.clone(), errors: errors.clone() })
+}
+
+/// The status a row must have to be written, where others may be busy with one in that status.
+const fn busy_status(row: Row) -> Option<Status> {
+    match row {
+        Row::Begun => Some(Status::Running),
+        Row::From(status @ (Status::Running | Status::InDoubt)) => Some(status),
+        Row::From(_) | Row::ExpiredFrom(_) | Row::Insert | Row::InsertAgain => None,
+    }
 }
 
 /// How a write that may have been kept finds its row: nothing is certain any more.

@@ -1,12 +1,13 @@
 //! What a crash, a restart or the clock leaves behind: expired, stale or interrupted invocations, brought to an honest state.
 
 use crate::execute::Walking;
+use crate::record::is_passing;
 use crate::{Error, Pipeline};
 use countersign_core::batch::BatchMode;
 use countersign_core::invocation::{Deadline, Failure};
 use countersign_core::ledger::Finished;
 use countersign_core::limits::{RECOVERED_AT_ONCE, RUNNING_SECONDS_MAX};
-use countersign_core::{Invocation, Status, Timestamp};
+use countersign_core::{Invocation, InvocationId, OrgId, Status, Timestamp};
 use futures_util::{StreamExt as _, stream};
 use std::collections::HashSet;
 use std::future::Future;
@@ -59,31 +60,66 @@ impl Pipeline {
         for org in self.ledger().list_orgs().await? {
             // Each is asked about once, also where nobody could tell.
             let mut asked = HashSet::new();
-            loop {
-                let running = self.ledger().list_in_status(&org, Status::Running).await?;
-                let is_old = |invocation: &Invocation| {
-                    let since = invocation.started_at.unwrap_or(invocation.created_at);
-                    match which {
-                        Which::AllUntil(start) => since <= start,
-                        Which::Stale { .. } => since.plus_seconds(RUNNING_SECONDS_MAX) <= now,
-                    }
-                };
-                let mut left: Vec<_> = running.into_iter().filter(is_old).collect();
-                if let Which::Stale { .. } = which {
-                    left.extend(self.ledger().list_left_behind(&org).await?);
-                }
-                left.retain(|left| !self.is_walking(left) && asked.insert(left.id.clone()));
-                if left.is_empty() {
-                    break;
-                }
-                stream::iter(left).for_each_concurrent(RECOVERED_AT_ONCE, |left| self.end_left_behind(left)).await;
-            }
+            self.settle_running(&org, which, now, &mut asked).await?;
             if which != (Which::Stale { is_starting: false }) {
-                let doubted = self.ledger().list_in_status(&org, Status::InDoubt).await?;
-                let before = doubted.into_iter().filter(|doubted| !asked.contains(&doubted.id));
-                stream::iter(before).for_each_concurrent(RECOVERED_AT_ONCE, |doubted| self.ask_about(doubted)).await;
+                self.settle_doubts(&org, &asked).await?;
             }
-            for approved in self.ledger().list_in_status(&org, Status::Approved).await? {
+            self.take_up_approved(&org, which, now).await?;
+            self.settle_batches(&org, matches!(which, Which::AllUntil(_))).await?;
+        }
+        Ok(())
+    }
+
+    async fn settle_running(&self, org: &OrgId, which: Which, now: Timestamp, asked: &mut HashSet<InvocationId>) -> Result<(), Error> {
+        let is_old = |invocation: &Invocation| {
+            let since = invocation.started_at.unwrap_or(invocation.created_at);
+            match which {
+                Which::AllUntil(start) => since <= start,
+                Which::Stale { .. } => since.plus_seconds(RUNNING_SECONDS_MAX) <= now,
+            }
+        };
+        let mut after = None;
+        loop {
+            let running = self.ledger().list_in_status(org, Status::Running, after.as_ref()).await?;
+            let Some(last) = running.last() else { break };
+            after = Some(last.id.clone());
+            self.end_all_left(running.into_iter().filter(is_old), asked).await;
+        }
+        if let Which::AllUntil(_) = which {
+            return Ok(());
+        }
+        let mut after = None;
+        loop {
+            let left = self.ledger().list_left_behind(org, after.as_ref()).await?;
+            let Some(last) = left.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            self.end_all_left(left.into_iter(), asked).await;
+        }
+    }
+
+    async fn end_all_left(&self, left: impl Iterator<Item = Invocation>, asked: &mut HashSet<InvocationId>) {
+        let left: Vec<_> = left.filter(|left| !self.is_walking(left) && asked.insert(left.id.clone())).collect();
+        stream::iter(left).for_each_concurrent(RECOVERED_AT_ONCE, |left| self.end_left_behind(left)).await;
+    }
+
+    async fn settle_doubts(&self, org: &OrgId, asked: &HashSet<InvocationId>) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let doubted = self.ledger().list_in_status(org, Status::InDoubt, after.as_ref()).await?;
+            let Some(last) = doubted.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            let before = doubted.into_iter().filter(|doubted| !asked.contains(&doubted.id));
+            stream::iter(before).for_each_concurrent(RECOVERED_AT_ONCE, |doubted| self.ask_about(doubted)).await;
+        }
+    }
+
+    async fn take_up_approved(&self, org: &OrgId, which: Which, now: Timestamp) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let approved = self.ledger().list_in_status(org, Status::Approved, after.as_ref()).await?;
+            let Some(last) = approved.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            for approved in approved {
                 let since = approved.answer.as_ref().map_or(approved.created_at, |answer| answer.at);
                 // While a kill switch is on it waits with its clock stopped.
                 let is_stopped = matches!(approved.deadline, Some(Deadline::Stopped { .. }));
@@ -93,15 +129,13 @@ impl Pipeline {
                     self.take_up(approved);
                 }
             }
-            self.settle_batches(&org, matches!(which, Which::AllUntil(_))).await?;
         }
-        Ok(())
     }
 
     /// The source may be able to tell what became of it; else a person has to.
     async fn end_left_behind(&self, left: Invocation) {
         let id = left.id.clone();
-        let Some(_walking) = self.claim(&left).await else {
+        let Some(_walking) = self.claim_or_leave(&left).await else {
             return;
         };
         let doubted = match self.reconcile(left.clone()).await {
@@ -111,6 +145,9 @@ impl Pipeline {
                 Ok(())
             }
             Ok(None) => self.doubt_left_behind(left).await,
+            // It goes on behind our back, or the store has to be back first: either way it is known better later than doubted now.
+            Err(Error::Unrecorded { .. }) => Ok(()),
+            Err(Error::Store(error)) if is_passing(&error) => Err(Error::Store(error)),
             Err(error) => {
                 tracing::warn!(invocation = %id, %error, "what became of it could not be recorded");
                 self.doubt_left_behind(left).await
@@ -124,32 +161,45 @@ impl Pipeline {
     /// What nobody could tell the last time, perhaps somebody can now.
     async fn ask_about(&self, doubted: Invocation) {
         let (org, id) = (doubted.org.clone(), doubted.id.clone());
-        let Some(_walking) = self.claim(&doubted).await else {
+        let Some(_walking) = self.claim_or_leave(&doubted).await else {
             return;
         };
         match self.reconcile(doubted).await {
-            Ok(Some(_ended)) => return,
+            // Or it goes on behind our back, and is let go of when it has ended.
+            Ok(Some(_)) | Err(Error::Unrecorded { .. }) => return,
             Ok(None) => {}
             Err(error) => tracing::warn!(invocation = %id, %error, "stays in doubt"),
         }
-        if let Err(error) = self.ledger().release(&org, &id).await {
+        self.let_go(&org, &id).await;
+    }
+
+    /// Others may ask about what stays in doubt, and a person may settle it.
+    pub(crate) async fn let_go(&self, org: &OrgId, id: &InvocationId) {
+        if let Err(error) = self.ledger().release(org, id).await {
             tracing::warn!(invocation = %id, %error, "stays in doubt, and no other server asks about it while this one lives");
         }
     }
 
     /// Whoever has claimed it asks about it, and nobody else does; should that one die of it, its own lease runs out.
-    async fn claim(&self, left: &Invocation) -> Option<Walking> {
-        let walking = Walking::begin_alone(self, &left.id)?;
-        match self.ledger().claim(&left.org, &left.id, left.status).await {
-            Ok(is_ours) => is_ours.then_some(walking),
-            Err(error) => {
-                tracing::warn!(invocation = %left.id, %error, "could not be taken up; it is looked at again");
-                None
-            }
-        }
+    pub(crate) async fn claim(&self, left: &Invocation) -> Result<Option<Walking>, Error> {
+        let Some(walking) = Walking::begin_alone(self, &left.id) else {
+            return Ok(None);
+        };
+        Ok(self.ledger().claim(&left.org, &left.id, left.status).await?.then_some(walking))
     }
 
-    async fn doubt_left_behind(&self, mut invocation: Invocation) -> Result<(), Error> {
+    async fn claim_or_leave(&self, left: &Invocation) -> Option<Walking> {
+        self.claim(left).await.unwrap_or_else(|error| {
+            tracing::warn!(invocation = %left.id, %error, "could not be taken up; it is looked at again");
+            None
+        })
+    }
+
+    async fn doubt_left_behind(&self, left: Invocation) -> Result<(), Error> {
+        // What was tried to find it out is written in its row.
+        let Some(mut invocation) = self.ledger().find_invocation(&left.org, &left.id).await? else {
+            return Ok(());
+        };
         invocation.status = Status::InDoubt;
         invocation.failure = Some(Failure { code: "interrupted".into(), message: "the server stopped while it ran".into() });
         let event = self.event(&invocation, Status::InDoubt);

@@ -1,7 +1,7 @@
 //! What is done about an effect that failed its checks: one repair where that is safe, then taking it back where that is possible.
 //! Each is an attempt of its own, announced before it.
 
-use crate::execute::{Done, Origin, Subject, leaves_doubt, rules_version};
+use crate::execute::{AnnouncedAgain, Done, Origin, leaves_doubt, rules_version};
 use crate::verify::{Looked, Verified, failure_of};
 use crate::{Error, Pipeline};
 use countersign_core::Tier;
@@ -9,10 +9,8 @@ use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::{Check, Purpose, Remedy};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::ledger::Row;
-
-const DONE: Remedy = Remedy { attempted: true, ok: true };
-const FAILED: Remedy = Remedy { attempted: true, ok: false };
-const NOT_TRIED: Remedy = Remedy { attempted: false, ok: false };
+use countersign_core::limits::RECORD_RETRY_SECONDS;
+use std::time::Duration;
 
 impl Pipeline {
     pub(crate) async fn remedy(&self, mut done: Done, failure: Failure) -> Result<Looked, Error> {
@@ -25,41 +23,43 @@ impl Pipeline {
         let failed: Vec<Check> = done.invocation.aftermath.checks.iter().flatten().filter(|check| !check.ok).cloned().collect();
         // What is tried again begins where the first try began.
         if is_reversible(&done) {
-            let rollback = self.roll_back(&mut done).await?;
+            let Some(rollback) = self.roll_back_soon(&mut done).await? else {
+                return Err(self.take_back_later(done, failure));
+            };
             if !rollback.ok {
                 done.invocation.aftermath.rollback = Some(rollback);
-                done.invocation.aftermath.repair = Some(NOT_TRIED);
+                done.invocation.aftermath.repair = Some(Remedy::NOT_TRIED);
                 return Ok(Verified::looked(done, Some(failure)));
             }
         }
         self.fault("remedy.rolled_back");
         if !self.try_again(&mut done, &failed).await? {
-            done.invocation.aftermath.repair = Some(NOT_TRIED);
-            return Ok(if is_reversible(&done) { reverted(done, failure) } else { Verified::looked(done, Some(failure)) });
+            done.invocation.aftermath.repair = Some(Remedy::NOT_TRIED);
+            return Ok(unrepaired(done, failure));
         }
         self.fault("remedy.repaired");
         if let Err(error) = &done.answer
             && leaves_doubt(error, &done.invocation)
         {
-            done.invocation.aftermath.repair = Some(FAILED);
+            done.invocation.aftermath.repair = Some(Remedy::FAILED);
             done.invocation.failure = Some(crate::execute::failure_of(error));
             return self.doubt(done.invocation, done.walking).await.map(Looked::InDoubt);
         }
         let Some(checks) = self.check(&done).await else {
             // The repair itself failed, and the source vouches that it left nothing.
-            done.invocation.aftermath.repair = Some(FAILED);
-            return Ok(if is_reversible(&done) { reverted(done, failure) } else { Verified::looked(done, Some(failure)) });
+            done.invocation.aftermath.repair = Some(Remedy::FAILED);
+            return Ok(unrepaired(done, failure));
         };
         self.fault("remedy.checked");
         let still = failure_of(&checks);
         done.invocation.aftermath.checks = Some(checks);
         match still {
             None => {
-                done.invocation.aftermath.repair = Some(DONE);
+                done.invocation.aftermath.repair = Some(Remedy::DONE);
                 Ok(Verified::looked(done, None))
             }
             Some(failure) => {
-                done.invocation.aftermath.repair = Some(FAILED);
+                done.invocation.aftermath.repair = Some(Remedy::FAILED);
                 self.take_back(done, failure).await
             }
         }
@@ -68,36 +68,88 @@ impl Pipeline {
     /// The end of what could not be repaired.
     pub(crate) async fn take_back(&self, mut done: Done, failure: Failure) -> Result<Looked, Error> {
         if !is_reversible(&done) {
-            done.invocation.aftermath.rollback = Some(NOT_TRIED);
+            done.invocation.aftermath.rollback = Some(Remedy::NOT_TRIED);
             return Ok(Verified::looked(done, Some(failure)));
         }
-        let rollback = self.roll_back(&mut done).await?;
+        let Some(rollback) = self.roll_back_soon(&mut done).await? else {
+            return Err(self.take_back_later(done, failure));
+        };
         self.fault("remedy.taken_back");
         done.invocation.aftermath.rollback = Some(rollback);
         Ok(Verified::looked(done, Some(failure)))
     }
 
-    /// Announces that the effect is taken back, and takes it back. It is well when everything is seen to be as it was; and what could not
-    /// be announced was not tried.
-    async fn roll_back(&self, done: &mut Done) -> Result<Remedy, Error> {
+    /// Goes on behind the caller's back: the effect should not be there, and the store has to be back before it may be taken back.
+    fn take_back_later(&self, mut done: Done, failure: Failure) -> Error {
+        let invocation = done.invocation.id.clone();
+        tracing::error!(%invocation, "an effect that failed its checks could not be taken back yet; trying until the store is back");
+        let (pipeline, org, id) = (self.clone(), done.invocation.org.clone(), invocation.clone());
+        self.inner.tasks.spawn(async move {
+            for _ in 0..RECORD_RETRY_SECONDS {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let recorded = match pipeline.roll_back(&mut done).await {
+                    Ok(None) => continue,
+                    Ok(Some(rollback)) => {
+                        done.invocation.aftermath.rollback = Some(rollback);
+                        pipeline.record(Verified::looked(done, Some(failure))).await.map(|_| ())
+                    }
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = recorded {
+                    tracing::error!(invocation = %id, %error, "what became of an effect that failed its checks could not be recorded");
+                    pipeline.let_go(&org, &id).await;
+                }
+                return;
+            }
+            pipeline.let_go(&org, &id).await;
+            tracing::error!(invocation = %id, "the store did not come back; whoever finds this left behind asks what became of it");
+        });
+        Error::Unrecorded { invocation }
+    }
+
+    /// Takes the effect back while the caller waits; `None` where the store stays away for longer than that.
+    async fn roll_back_soon(&self, done: &mut Done) -> Result<Option<Remedy>, Error> {
+        let mut wait = Duration::from_millis(20);
+        for _ in 0..4 {
+            if let Some(rollback) = self.roll_back(done).await? {
+                return Ok(Some(rollback));
+            }
+            tokio::time::sleep(wait).await;
+            wait *= 4;
+        }
+        self.roll_back(done).await
+    }
+
+    /// Announces that the effect is taken back, and takes it back. It is well when everything is seen to be as it was. A source that could
+    /// not be asked, and so has done nothing, is asked again a few times, each time announced. `None`: it cannot be announced yet.
+    async fn roll_back(&self, done: &mut Done) -> Result<Option<Remedy>, Error> {
         let Some(evidence) = done.invocation.evidence.clone() else {
-            return Ok(NOT_TRIED);
+            return Ok(Some(Remedy::NOT_TRIED));
         };
-        let mut next = done.invocation.clone();
-        next.attempts += 1;
-        next.purpose = Purpose::Rollback;
-        let intent = self.intent(&done.announcement(), &next)?;
-        // Undoing what should not be there needs nobody's leave, and no change of a rule forbids it.
-        if !self.announce_again(&next, intent, None).await? {
-            return Ok(NOT_TRIED);
-        }
-        done.invocation = next;
-        self.fault("remedy.rollback_intended");
-        let restored = self.ask_to_revert(done.subject(), &evidence).await;
-        if let Err(error) = &restored {
+        let mut rollback = Remedy::NOT_TRIED;
+        for tries in 1..=self.inner.settings.attempts_max {
+            let mut next = done.invocation.clone();
+            next.attempts += 1;
+            next.purpose = Purpose::Rollback;
+            // Undoing what should not be there needs nobody's leave, and no change of a rule forbids it.
+            match self.announce_again(&done.announcement(), &next, None).await? {
+                AnnouncedAgain::Written => done.invocation = next,
+                AnnouncedAgain::NotYet => return Ok(None),
+                AnnouncedAgain::Never => return Ok(Some(rollback)),
+            }
+            self.fault("remedy.rollback_intended");
+            let error = match self.ask_to_revert(done.subject(), &evidence).await {
+                Ok(_) => return Ok(Some(Remedy::DONE)),
+                Err(error) => error,
+            };
             tracing::error!(invocation = %done.invocation.id, %error, "an effect that failed its checks could not be taken back");
+            rollback = Remedy::FAILED;
+            if !error.is_transient() || self.asks_for_too_long(&error) {
+                break;
+            }
+            tokio::time::sleep(self.backoff(tries, &error)).await;
         }
-        Ok(if restored.is_ok() { DONE } else { FAILED })
+        Ok(Some(rollback))
     }
 
     /// The same call once more. Whether it was tried.
@@ -118,7 +170,7 @@ impl Pipeline {
             Ok(()) => self.once(cleared, &next, failed).await,
             Err(error) => Err(error),
         };
-        let answer = self.look_again(Subject::of(cleared.gated(), &next), answer).await;
+        let answer = self.look_again(cleared, &mut next, answer).await?;
         done.invocation = next;
         done.invocation.ended_at = Some(self.now());
         done.answer = answer;
@@ -131,8 +183,10 @@ impl Pipeline {
     }
 }
 
-fn reverted(mut done: Done, failure: Failure) -> Looked {
-    done.invocation.aftermath.rollback = Some(DONE);
+/// The end of what was not repaired: the first effect was taken back before, or stands.
+pub(crate) fn unrepaired(mut done: Done, failure: Failure) -> Looked {
+    let rollback = if is_reversible(&done) { Remedy::DONE } else { Remedy::NOT_TRIED };
+    done.invocation.aftermath.rollback = Some(rollback);
     Verified::looked(done, Some(failure))
 }
 

@@ -28,6 +28,7 @@ impl Verified {
     }
 }
 
+pub(crate) const VERIFICATION_FAILED: &str = "verification_failed";
 const RESULT_SCHEMA: &str = "result_schema";
 
 impl Pipeline {
@@ -101,6 +102,6 @@ pub(crate) fn failure_of(checks: &[Check]) -> Option<Failure> {
     Some(if failed.name == RESULT_SCHEMA {
         Failure { code: "result_schema_mismatch".into(), message: detail.to_owned() }
     } else {
-        Failure { code: "verification_failed".into(), message: format!("check `{}`: {detail}", failed.name) }
+        Failure { code: VERIFICATION_FAILED.into(), message: format!("check `{}`: {detail}", failed.name) }
     })
 }

@@ -84,32 +84,46 @@ pub(crate) struct InvocationRow<'a> {
     invocation: &'a Invocation,
     body: String,
     receipt: Option<&'a ReceiptRef>,
+    busy: Busy,
+}
+
+/// For how long whoever writes a row is busy with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Busy {
+    WhileItRuns,
+    /// It may be in doubt, and was claimed to find out more.
+    UntilReleased,
 }
 
 impl<'a> InvocationRow<'a> {
     /// One that goes on.
     pub(crate) fn open(invocation: &'a Invocation) -> Result<Self, Error> {
-        Ok(Self { invocation, body: to_body(invocation)?, receipt: None })
+        Ok(Self { invocation, body: to_body(invocation)?, receipt: None, busy: Busy::WhileItRuns })
     }
 
     /// One that begins; `body` was made before the write was queued.
     pub(crate) const fn begun(invocation: &'a Invocation, body: String) -> Self {
-        Self { invocation, body, receipt: None }
+        Self { invocation, body, receipt: None, busy: Busy::WhileItRuns }
+    }
+
+    /// One that is tried once more by whoever has it.
+    pub(crate) fn begun_again(invocation: &'a Invocation) -> Result<Self, Error> {
+        Ok(Self { busy: Busy::UntilReleased, ..Self::open(invocation)? })
     }
 
     /// One that has ended; `body` was made before the write was queued.
     pub(crate) const fn ended(invocation: &'a Invocation, body: String, receipt: &'a ReceiptRef) -> Self {
-        Self { invocation, body, receipt: Some(receipt) }
+        Self { invocation, body, receipt: Some(receipt), busy: Busy::WhileItRuns }
     }
 
-    /// Who is busy with it: this process, as long as it runs.
+    /// Who is busy with it: this process, as long as it runs or until it lets go.
     fn run_by(&self, lease: &Lease) -> Val {
-        Val::from(lease.run_by().filter(|_| self.invocation.status == Status::Running))
+        Val::from(lease.run_by().filter(|_| self.invocation.status == Status::Running || self.busy == Busy::UntilReleased))
     }
 
     fn into_values(self, sealed_params: Option<Vec<u8>>, lease: &Lease) -> [Val; 12] {
         let run_by = self.run_by(lease);
-        let Self { invocation, body, receipt } = self;
+        let Self { invocation, body, receipt, busy: _ } = self;
         vals![
             invocation.org.as_str(),
             invocation.id.as_str(),
@@ -129,7 +143,7 @@ impl<'a> InvocationRow<'a> {
     /// What changes, then whose row it is.
     fn into_changes(self, lease: &Lease) -> Vec<Val> {
         let run_by = self.run_by(lease);
-        let Self { invocation, body, receipt } = self;
+        let Self { invocation, body, receipt, busy: _ } = self;
         vals![
             invocation.status.as_str(),
             body,
@@ -171,7 +185,7 @@ pub(crate) enum SealedParams {
 }
 
 /// Writes the row's new state, if it is in this status; else nothing happens. What runs is written by whoever runs it, and by nobody
-/// who was taken for gone meanwhile.
+/// who was taken for gone meanwhile; what is in doubt, by whoever asks about it, while somebody does.
 ///
 /// The status is compared as an expression, so that PostgreSQL finds the row by its id: through the index of open rows it would
 /// walk past every row that was open once and is not yet vacuumed away.
@@ -179,11 +193,11 @@ pub(crate) async fn update(tx: &mut Tx, row: InvocationRow<'_>, from: Status, se
     let sql = match sealed {
         SealedParams::Keep => {
             "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, run_by = $5
-             WHERE org_id = $6 AND id = $7 AND status || '' = $8 AND (status || '' <> 'running' OR coalesce(run_by, $9) = $9)"
+             WHERE org_id = $6 AND id = $7 AND status || '' = $8 AND (status || '' NOT IN ('running', 'in_doubt') OR coalesce(run_by, $9) = $9)"
         }
         SealedParams::Shred => {
             "UPDATE invocations SET status = $1, body = $2, receipt_id = $3, receipt_seq = $4, run_by = $5, sealed_params = NULL
-             WHERE org_id = $6 AND id = $7 AND status || '' = $8 AND (status || '' <> 'running' OR coalesce(run_by, $9) = $9)"
+             WHERE org_id = $6 AND id = $7 AND status || '' = $8 AND (status || '' NOT IN ('running', 'in_doubt') OR coalesce(run_by, $9) = $9)"
         }
     };
     let lease = tx.lease();

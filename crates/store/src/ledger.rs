@@ -56,8 +56,8 @@ impl Ledger for Store {
         Box::pin(self.join_servers())
     }
 
-    fn list_left_behind<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Invocation>, Error>> {
-        Box::pin(self.left_behind(org))
+    fn list_left_behind<'a>(&'a self, org: &'a OrgId, after: Option<&'a InvocationId>) -> Future<'a, Result<Vec<Invocation>, Error>> {
+        Box::pin(self.left_behind(org, after))
     }
 
     fn claim<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId, status: Status) -> Future<'a, Result<bool, Error>> {
@@ -208,14 +208,19 @@ impl Ledger for Store {
         Box::pin(async move { Ok(Self::list_orgs(self).await?.into_iter().map(|org| org.id).collect()) })
     }
 
-    fn list_in_status<'a>(&'a self, org: &'a OrgId, status: Status) -> Future<'a, Result<Vec<Invocation>, Error>> {
+    fn list_in_status<'a>(
+        &'a self,
+        org: &'a OrgId,
+        status: Status,
+        after: Option<&'a InvocationId>,
+    ) -> Future<'a, Result<Vec<Invocation>, Error>> {
         Box::pin(async move {
             let rows = self
                 .db
                 .read(
                     // Sorted by an expression: sorting the few open ones is better than walking all ids in order.
-                    &format!("{} AND status = $2{} ORDER BY id || '' LIMIT $3", select_invocation!(), among_open(status)),
-                    &vals![org.as_str(), status.as_str(), SWEEP_ROWS],
+                    &format!("{} AND status = $2{} AND id || '' > $3 ORDER BY id || '' LIMIT $4", select_invocation!(), among_open(status)),
+                    &vals![org.as_str(), status.as_str(), after.map_or("", InvocationId::as_str), SWEEP_ROWS],
                 )
                 .await?;
             rows.into_iter().map(read_invocation).collect()
@@ -321,7 +326,9 @@ impl Ledger for Store {
                 {
                     return Ok(Begun::RulesChanged);
                 }
-                if update(tx, InvocationRow::open(&invocation)?, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
+                announceable(&invocation)?;
+                let row = InvocationRow::begun_again(&invocation)?;
+                if update(tx, row, invocation.status, SealedParams::Keep).await? == Updated::NotFound {
                     return Ok(status_of(tx, &invocation).await?.map_or(Begun::Missing, Begun::Not));
                 }
                 end_attempt(tx, &invocation, "failed");
@@ -608,6 +615,14 @@ fn legal(invocation: &Invocation, from: Status) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Corrupt { message: format!("invocation `{}` is `{from}` and cannot become `{}`", invocation.id, invocation.status) })
+}
+
+/// Refuses a further attempt at something that has not begun, or has ended.
+fn announceable(invocation: &Invocation) -> Result<(), Error> {
+    if matches!(invocation.status, Status::Running | Status::InDoubt) {
+        return Ok(());
+    }
+    Err(Error::Corrupt { message: format!("invocation `{}` is `{}`, and is not tried again", invocation.id, invocation.status) })
 }
 
 /// Refuses a receipt for something that goes on.

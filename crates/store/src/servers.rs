@@ -77,18 +77,19 @@ impl Store {
             .await
     }
 
-    /// Running calls of servers that are gone, then this one's own, each oldest first.
-    pub(crate) async fn left_behind(&self, org: &OrgId) -> Result<Vec<Invocation>, Error> {
+    /// Running calls of servers that are gone, and this one's own, oldest first.
+    pub(crate) async fn left_behind(&self, org: &OrgId, after: Option<&InvocationId>) -> Result<Vec<Invocation>, Error> {
         let now = self.db.now().await?;
         let sql = format!(
             "{} AND status = 'running'{} AND run_by IS NOT NULL AND (run_by = $2 OR NOT EXISTS (
                SELECT 1 FROM servers WHERE servers.id = invocations.run_by AND servers.seen_at > $3 AND servers.id <> $4
-             )) ORDER BY CASE WHEN run_by = $2 THEN 1 ELSE 0 END, id || '' LIMIT $5",
+             )) AND id || '' > $5 ORDER BY id || '' LIMIT $6",
             select_invocation!(),
             among_open(Status::Running)
         );
         let lease = self.db.lease();
-        let params = vals![org.as_str(), lease.id().as_str(), gone_before(now), lease.earlier(), SWEEP_ROWS];
+        let params =
+            vals![org.as_str(), lease.id().as_str(), gone_before(now), lease.earlier(), after.map_or("", InvocationId::as_str), SWEEP_ROWS];
         self.db.read(&sql, &params).await?.into_iter().map(read_invocation).collect()
     }
 

@@ -168,7 +168,14 @@ impl FakeSource {
 
     /// Asked what became of an effect, it knows this; without a script it cannot tell.
     pub fn will_reconcile(&self, found: Reconciled) {
-        self.shared.script.lock().found.push_back(found);
+        self.shared.script.lock().found.push_back((found, None));
+    }
+
+    /// The same, and it answers only once released.
+    pub fn will_hold_reconcile(&self, found: Reconciled) -> Held {
+        let (gate, held) = Gate::new();
+        self.shared.script.lock().found.push_back((found, Some(gate)));
+        held
     }
 
     /// Before the next effect it fails like this; without a script it keeps something for every reversible action.
@@ -254,7 +261,7 @@ struct Script {
     listings: VecDeque<Error>,
     checks: VecDeque<Result<Vec<Check>, Error>>,
     reverts: VecDeque<Answer>,
-    found: VecDeque<Reconciled>,
+    found: VecDeque<(Reconciled, Option<Gate>)>,
     unprepared: VecDeque<Error>,
     otherwise: Option<Arc<Answering>>,
     recorded_calls: Vec<Call>,
@@ -265,22 +272,39 @@ struct Script {
 
 struct Step {
     answer: Answer,
-    held: Option<(watch::Sender<u32>, watch::Receiver<u32>)>,
+    held: Option<Gate>,
+}
+
+/// Where a question waits until the test lets it go.
+struct Gate {
+    arrive: watch::Sender<u32>,
+    release: watch::Receiver<u32>,
+}
+
+impl Gate {
+    fn new() -> (Self, Held) {
+        let (arrive, arrived) = watch::channel(0);
+        let (released, release) = watch::channel(0);
+        (Self { arrive, release }, Held { arrived, released })
+    }
+
+    async fn pass(mut self) {
+        self.arrive.send_modify(|arrived| *arrived += 1);
+        if self.release.wait_for(|released| *released > 0).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 impl Step {
     fn held(answer: Answer) -> (Self, Held) {
-        let (arrive, arrived) = watch::channel(0);
-        let (released, release) = watch::channel(0);
-        (Self { answer, held: Some((arrive, release)) }, Held { arrived, released })
+        let (gate, held) = Gate::new();
+        (Self { answer, held: Some(gate) }, held)
     }
 
     async fn play(self) -> Answer {
-        if let Some((arrive, mut release)) = self.held {
-            arrive.send_modify(|arrived| *arrived += 1);
-            if release.wait_for(|released| *released > 0).await.is_err() {
-                std::future::pending::<()>().await;
-            }
+        if let Some(gate) = self.held {
+            gate.pass().await;
         }
         self.answer
     }
@@ -396,9 +420,15 @@ impl Source for FakeSource {
         _params: &'a Value,
     ) -> Future<'a, Result<Reconciled, Error>> {
         Box::pin(async move {
-            let mut script = self.shared.script.lock();
-            script.recorded_reconciliations.push(context.may_ask_again);
-            Ok(script.found.pop_front().unwrap_or(Reconciled::Unknown))
+            let (found, gate) = {
+                let mut script = self.shared.script.lock();
+                script.recorded_reconciliations.push(context.may_ask_again);
+                script.found.pop_front().unwrap_or((Reconciled::Unknown, None))
+            };
+            if let Some(gate) = gate {
+                gate.pass().await;
+            }
+            Ok(found)
         })
     }
 

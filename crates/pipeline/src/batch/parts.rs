@@ -307,6 +307,7 @@ pub(super) fn failure_of(error: &Error) -> Option<Failure> {
         | Error::SelfApproval { .. }
         | Error::OwnQuarantine { .. }
         | Error::NotInDoubt { .. }
+        | Error::BeingFoundOut { .. }
         | Error::NotGrantable { .. }
         | Error::QuarantineSettled { .. }
         | Error::InvalidBatch { .. }

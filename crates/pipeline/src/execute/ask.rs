@@ -8,7 +8,7 @@ use crate::gate::Gated;
 use crate::stage::Stage;
 use countersign_core::Invocation;
 use countersign_core::effect::{Check, Reconciled};
-use countersign_core::limits::{CALL_TIMEOUT_MS, IDEMPOTENCY_SECONDS};
+use countersign_core::limits::CALL_TIMEOUT_MS;
 use countersign_core::source::{CallContext, Error, Output, Source};
 use futures_util::FutureExt;
 use serde_json::Value;
@@ -24,6 +24,14 @@ pub(crate) struct Subject<'a> {
     pub(crate) definition: &'a Definition,
     pub(crate) params: &'a Value,
     pub(crate) invocation: &'a Invocation,
+}
+
+/// Whether a source that is asked to reconcile may make the same request once more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    No,
+    /// The attempt has an intent of its own.
+    Announced,
 }
 
 impl<'a> Subject<'a> {
@@ -92,19 +100,9 @@ impl Pipeline {
     }
 
     /// Finds out what became of an effect nobody saw the end of.
-    pub(crate) async fn ask_to_reconcile(&self, subject: Subject<'_>) -> Result<Reconciled, Error> {
-        let context = CallContext { may_ask_again: self.may_ask_again(subject.invocation).await, ..subject.context(self) };
+    pub(super) async fn ask_to_reconcile(&self, subject: Subject<'_>, again: Again) -> Result<Reconciled, Error> {
+        let context = CallContext { may_ask_again: again == Again::Announced, ..subject.context(self) };
         self.bounded(&subject, &context, subject.source.reconcile(&context, &subject.definition.action.id, subject.params)).await
-    }
-
-    /// Whether nothing speaks against making the same request once more, under a key the provider knows it by. Where that cannot be
-    /// found out, something does.
-    async fn may_ask_again(&self, invocation: &Invocation) -> bool {
-        let (Ok(now), Ok(version)) = (self.ledger().now().await, self.ledger().rules_version(&invocation.org).await) else {
-            return false;
-        };
-        let until = invocation.started_at.map(|started| started.plus_seconds(IDEMPOTENCY_SECONDS));
-        invocation.decision.rules_version == Some(version) && until.is_some_and(|until| now < until)
     }
 
     /// So many questions at a time: a source that hangs holds up its own callers and nobody else.

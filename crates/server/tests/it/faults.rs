@@ -2,6 +2,8 @@
 //! and when it is back everything goes on without a restart.
 
 use crate::harness::{Agent, Answer, Kind, TestServer};
+use countersign_core::action::Reversibility;
+use countersign_core::effect::Check;
 use countersign_core::source::Output;
 use countersign_core::{InvocationId, Secret, Status};
 use serde_json::json;
@@ -199,6 +201,40 @@ async fn an_outcome_whose_commit_is_cut_is_recorded_once_and_its_caller_gets_it(
         assert_eq!(server.receipt_of(&answer.id()).await["status"], "succeeded");
         assert_eq!(cuttable.effects_of("kept"), 1, "{commit:?}");
         assert_eq!(server.verify().await.receipts, 2, "{commit:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_is_taken_back_although_the_commit_that_announces_it_is_cut() {
+    for commit in [Commit::IsLost, Commit::Arrives] {
+        let cuttable = Cuttable::start().await;
+        let server = &cuttable.server;
+        server.source.redefine("write", |action| {
+            action.reversibility = Reversibility::Reversible;
+            action.checks = vec!["looks_right".to_owned()];
+        });
+        server.owner.review("fake.write").await;
+        cuttable.write("once more").await.ok();
+        server.source.will_check(Ok(vec![Check::failed("looks_right", "it does not")]));
+        let mut held = server.source.will_hold(Ok(Output::new(json!({ "sent": true }))));
+        let calling = {
+            let agent = cuttable.agent.clone();
+            tokio::spawn(async move { agent.invoke("fake.write", json!({ "text": "wrong" })).await })
+        };
+        held.arrived().await;
+        let id = server.source.calls().last().unwrap().context.invocation.to_string();
+        cuttable.proxy.cut_at_commit(0, commit);
+        held.release();
+        cuttable.proxy.was_cut().await;
+        cuttable.proxy.mend();
+        calling.await.unwrap();
+        // Perhaps it went on behind the caller's back.
+        server.pipeline.finish().await;
+        let ended = server.shown(&id).await;
+        assert_eq!(server.source.reverts().len(), 1, "{commit:?}: {ended}");
+        let is_well = ended["status"] == "reverted" || ended["repair"]["ok"] == true;
+        assert!(is_well, "{commit:?}: {ended}");
+        assert_eq!(server.verify().await.open_intents, 0, "{commit:?}");
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod harness;
 
+mod aftermath;
 mod answers;
 mod approvals;
 mod bad_input;

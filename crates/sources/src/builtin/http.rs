@@ -44,14 +44,18 @@ impl Http {
 }
 
 impl Http {
-    /// A request that had a key of the provider's is made once more: the provider answers as it did, or does now what it had not.
+    /// A request that had a key of the provider's is made once more: the provider answers as it did, or does now what it had not, which
+    /// is why it is announced first.
     async fn find_out(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Reconciled, Error> {
-        if action.as_str() != "http.request" || !context.may_ask_again {
+        if action.as_str() != "http.request" {
             return Ok(Reconciled::Unknown);
         }
         let request: calls::Request = read_params(action, params)?;
         if !request.has_key() {
             return Ok(Reconciled::Unknown);
+        }
+        if !context.may_ask_again {
+            return Ok(Reconciled::ByAskingAgain);
         }
         Ok(match self.calls.request(context, request).await {
             Ok(output) if calls::tells(&output) => Reconciled::Happened(output),

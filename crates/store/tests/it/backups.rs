@@ -78,7 +78,7 @@ async fn a_backup_taken_while_sixteen_write_is_of_one_moment(kind: Kind) {
         sizes.push(report.entries);
         let events = restored.list_events(&tenant.org, &everything()).await.unwrap().items.len();
         assert_eq!(events as u64, report.receipts.min(1_000), "every receipt came with its event");
-        let running = restored.list_in_status(&tenant.org, Status::Running).await.unwrap().len();
+        let running = restored.list_in_status(&tenant.org, Status::Running, None).await.unwrap().len();
         assert_eq!(running as u64, report.open_intents, "every open row came with its intent");
     }
     assert!(sizes.is_sorted_by(|one, next| one < next), "{sizes:?}");

@@ -191,7 +191,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_entries_of: store.list_entries_of(org, &theirs.ended.id).await.unwrap();
         list_invocations: store.list_invocations(org, &filter, &all).await.unwrap();
         list_invocations: store.list_invocations(org, &InvocationFilter::default(), &all).await.unwrap();
-        list_in_status: store.list_in_status(org, Status::Running).await.unwrap();
+        list_in_status: store.list_in_status(org, Status::Running, None).await.unwrap();
         list_expired: store.list_expired(org, Status::Pending).await.unwrap();
         list_pending_of: store.list_pending_of(org, &action(WRITE)).await.unwrap();
         list_grants: store.list_grants(org, &GrantFilter::default(), &all).await.unwrap();
@@ -201,7 +201,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_sealed_parts: store.find_sealed_parts(org, &theirs.batch.id).await.unwrap();
         list_batches: store.list_batches(org, None, &all).await.unwrap();
         list_batches: store.list_batches(org, Some(&theirs.tenant.session.id), &all).await.unwrap();
-        list_left_behind: store.list_left_behind(org).await.unwrap();
+        list_left_behind: store.list_left_behind(org, None).await.unwrap();
         list_left_batches: store.list_left_batches(org).await.unwrap();
         list_batches_in_status: store.list_batches_in_status(org, BatchStatus::Running).await.unwrap();
         list_breakers: store.list_breakers(org).await.unwrap();

@@ -319,9 +319,9 @@ async fn loops_find_what_is_open_and_what_has_run_out(kind: Kind) {
     let second = tenant.pending(store).await;
     let running = tenant.running(store).await;
     tenant.read_once(store).await;
-    assert_eq!(ids(store.list_in_status(&tenant.org, Status::Pending).await.unwrap()), [first.id.clone(), second.id.clone()]);
-    assert_eq!(ids(store.list_in_status(&tenant.org, Status::Running).await.unwrap()), [running.id]);
-    assert_eq!(ids(store.list_in_status(&tenant.org, Status::InDoubt).await.unwrap()), []);
+    assert_eq!(ids(store.list_in_status(&tenant.org, Status::Pending, None).await.unwrap()), [first.id.clone(), second.id.clone()]);
+    assert_eq!(ids(store.list_in_status(&tenant.org, Status::Running, None).await.unwrap()), [running.id]);
+    assert_eq!(ids(store.list_in_status(&tenant.org, Status::InDoubt, None).await.unwrap()), []);
     assert_eq!(ids(store.list_expired(&tenant.org, Status::Pending).await.unwrap()), []);
     world.clock.advance_seconds(290);
     assert_eq!(ids(store.list_expired(&tenant.org, Status::Pending).await.unwrap()), std::slice::from_ref(&first.id));
@@ -336,7 +336,11 @@ async fn loops_find_what_is_open_and_what_has_run_out(kind: Kind) {
         hold.pending_max = 1_000;
         store.hold(hold).await.unwrap();
     }
-    assert_eq!(store.list_in_status(&tenant.org, Status::Pending).await.unwrap().len(), 100);
+    let page = ids(store.list_in_status(&tenant.org, Status::Pending, None).await.unwrap());
+    let rest = ids(store.list_in_status(&tenant.org, Status::Pending, page.last()).await.unwrap());
+    assert_eq!((page.len(), rest.len()), (100, 3), "then the others");
+    assert!(page.is_sorted() && rest.is_sorted() && page.last() < rest.first());
+    assert_eq!(ids(store.list_in_status(&tenant.org, Status::Pending, rest.last()).await.unwrap()), []);
     world.clock.advance_seconds(600);
     assert_eq!(store.list_expired(&tenant.org, Status::Pending).await.unwrap().len(), 100);
 }

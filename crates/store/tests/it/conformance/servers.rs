@@ -12,6 +12,7 @@ on_both_engines!(
     of_several_servers_one_claims_a_call,
     a_server_that_was_taken_for_gone_writes_no_end_until_the_other_is_done,
     a_call_in_doubt_is_claimed_and_let_go_of,
+    a_call_in_doubt_is_tried_again_by_who_claimed_it_and_stays_so,
     an_approved_call_belongs_to_whoever_starts_it,
     what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound,
     a_server_takes_over_from_the_one_before_it_at_once,
@@ -50,13 +51,13 @@ async fn what_a_server_runs_is_its_own_until_its_lease_runs_out(kind: Kind) {
     let (world, second, tenant) = two(kind).await;
     let running = tenant.running(&world.store).await;
     pass(&world, LEASE_SECONDS - 1, &[&second]).await;
-    assert_eq!(second.list_left_behind(&tenant.org).await, Ok(vec![]));
+    assert_eq!(second.list_left_behind(&tenant.org, None).await, Ok(vec![]));
     assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(false), "its server may live");
     pass(&world, 1, &[&second]).await;
-    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), std::slice::from_ref(&running.id));
+    assert_eq!(ids(&second.list_left_behind(&tenant.org, None).await.unwrap()), std::slice::from_ref(&running.id));
     let own = tenant.running(&second).await;
-    let listed = ids(&second.list_left_behind(&tenant.org).await.unwrap());
-    assert_eq!(listed, [running.id.clone(), own.id.clone()], "its own come last, and only it knows whether they are left");
+    let listed = ids(&second.list_left_behind(&tenant.org, None).await.unwrap());
+    assert_eq!(listed, [running.id.clone(), own.id.clone()], "its own, too, and only it knows whether they are left");
     assert_eq!(second.claim(&tenant.org, &running.id, Status::InDoubt).await, Ok(false), "it is not in doubt");
     assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
     let finish = tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
@@ -133,9 +134,30 @@ async fn a_call_in_doubt_is_claimed_and_let_go_of(kind: Kind) {
     assert!(!claim(&world.store).await, "nobody lets go of what is another's");
     second.release(&tenant.org, &running.id).await.unwrap();
     assert!(claim(&world.store).await);
-    // A person's word needs no claim.
-    let finish = tenant.finish(&running, Row::From(Status::InDoubt), Status::Failed);
-    assert!(matches!(second.finish(finish.into()).await, Ok(Finished::Recorded { .. })));
+    // While somebody asks about it, nobody else says how it ended.
+    let finish = || tenant.finish(&running, Row::From(Status::InDoubt), Status::Failed);
+    assert_eq!(second.finish(finish().into()).await, Ok(Finished::Not(Status::InDoubt)));
+    assert!(matches!(world.store.finish(finish().into()).await, Ok(Finished::Recorded { .. })));
+    world.verify(&tenant).await;
+}
+
+async fn a_call_in_doubt_is_tried_again_by_who_claimed_it_and_stays_so(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let running = tenant.running(&world.store).await;
+    let doubted = Invocation { status: Status::InDoubt, ..running };
+    world.store.doubt(doubted.clone(), tenant.event(&doubted, Status::InDoubt)).await.unwrap();
+    assert_eq!(world.store.claim(&tenant.org, &doubted.id, Status::InDoubt).await, Ok(true));
+    let next = Invocation { attempts: doubted.attempts + 1, ..doubted.clone() };
+    assert_eq!(second.begin_again(tenant.again(&next, None)).await, Ok(Begun::Not(Status::InDoubt)), "it is not the other's");
+    assert_eq!(world.store.begin_again(tenant.again(&next, None)).await, Ok(Begun::Started));
+    let row = world.store.find_invocation(&tenant.org, &next.id).await.unwrap().unwrap();
+    assert_eq!((row.status, row.attempts), (Status::InDoubt, next.attempts));
+    assert_eq!(second.claim(&tenant.org, &next.id, Status::InDoubt).await, Ok(false), "whoever tries it still has it");
+    let ended = Invocation { status: Status::Failed, ..next.clone() };
+    assert!(matches!(world.store.begin_again(tenant.again(&ended, None)).await, Err(Error::Corrupt { .. })), "what has ended is not tried");
+    let finish = tenant.finish(&next, Row::From(Status::InDoubt), Status::Failed);
+    assert!(matches!(world.store.finish(finish.into()).await, Ok(Finished::Recorded { .. })));
+    world.verify(&tenant).await;
 }
 
 async fn an_approved_call_belongs_to_whoever_starts_it(kind: Kind) {
@@ -144,11 +166,15 @@ async fn an_approved_call_belongs_to_whoever_starts_it(kind: Kind) {
     let begun = Invocation { status: Status::Running, ..approved.clone() };
     assert_eq!(second.begin(tenant.begin(&begun, Row::From(Status::Approved))).await, Ok(Begun::Started));
     pass(&world, LEASE_SECONDS, &[&second]).await;
-    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), std::slice::from_ref(&approved.id), "it is the taker's own");
+    assert_eq!(
+        ids(&second.list_left_behind(&tenant.org, None).await.unwrap()),
+        std::slice::from_ref(&approved.id),
+        "it is the taker's own"
+    );
     world.store.renew_lease().await.unwrap();
-    assert_eq!(world.store.list_left_behind(&tenant.org).await, Ok(vec![]), "the taker lives");
+    assert_eq!(world.store.list_left_behind(&tenant.org, None).await, Ok(vec![]), "the taker lives");
     pass(&world, LEASE_SECONDS, &[&world.store]).await;
-    assert_eq!(ids(&world.store.list_left_behind(&tenant.org).await.unwrap()), [approved.id]);
+    assert_eq!(ids(&world.store.list_left_behind(&tenant.org, None).await.unwrap()), [approved.id]);
 }
 
 async fn what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound(kind: Kind) {
@@ -160,7 +186,7 @@ async fn what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound(ki
     let second = world.another_store().await;
     second.join().await.unwrap();
     pass(&world, LEASE_SECONDS, &[&second]).await;
-    assert_eq!(second.list_left_behind(&tenant.org).await, Ok(vec![]));
+    assert_eq!(second.list_left_behind(&tenant.org, None).await, Ok(vec![]));
     let left = || async { second.list_left_batches(&tenant.org).await.unwrap().len() };
     // On a file nobody else could be running it.
     assert_eq!(left().await, usize::from(kind == Kind::Sqlite));
@@ -174,9 +200,9 @@ async fn a_server_takes_over_from_the_one_before_it_at_once(kind: Kind) {
     let (world, second, tenant) = two(kind).await;
     let running = tenant.running(&world.store).await;
     Ledger::open_batch(&world.store, tenant.new_batch(None)).await.unwrap();
-    assert_eq!(second.list_left_behind(&tenant.org).await, Ok(vec![]));
+    assert_eq!(second.list_left_behind(&tenant.org, None).await, Ok(vec![]));
     second.succeed(world.store.server_id().clone());
-    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), std::slice::from_ref(&running.id));
+    assert_eq!(ids(&second.list_left_behind(&tenant.org, None).await.unwrap()), std::slice::from_ref(&running.id));
     assert_eq!(second.list_left_batches(&tenant.org).await.unwrap().len(), 1);
     assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
 }
@@ -224,7 +250,7 @@ async fn a_lease_that_was_ended_is_gone_at_once(kind: Kind) {
     let (world, second, tenant) = two(kind).await;
     let running = tenant.running(&world.store).await;
     world.store.end_lease().await.unwrap();
-    assert_eq!(ids(&second.list_left_behind(&tenant.org).await.unwrap()), [running.id]);
+    assert_eq!(ids(&second.list_left_behind(&tenant.org, None).await.unwrap()), [running.id]);
 }
 
 async fn a_server_that_starts_alone_ends_every_lease(kind: Kind) {
