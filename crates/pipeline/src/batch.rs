@@ -177,21 +177,23 @@ impl Pipeline {
     }
 
     async fn may_go_on(&self, batch: &Batch) -> Result<bool, Error> {
-        let mut waits = false;
+        let (mut waits, mut is_lost) = (false, false);
         for part in &batch.parts {
             let row = self.ledger().find_invocation(&batch.org, &part.invocation).await?;
             let status = row.map(|row| row.status);
             match (batch.mode, status) {
-                // One that is lost decides at once: nobody needs to be asked about the others.
+                // Its end decides about the others, whatever becomes of them.
+                (_, Some(Status::Running)) => return Ok(false),
                 (BatchMode::AllOrNothing, Some(Status::Denied | Status::Expired | Status::Quarantined | Status::Cancelled)) => {
-                    return Ok(true);
+                    is_lost = true;
                 }
                 (BatchMode::AllOrNothing, Some(Status::Pending)) => waits = true,
-                (BatchMode::BestEffort, Some(Status::Pending | Status::Approved | Status::Running)) => waits = true,
+                (BatchMode::BestEffort, Some(Status::Pending | Status::Approved)) => waits = true,
                 (BatchMode::AllOrNothing | BatchMode::BestEffort, _) => {}
             }
         }
-        Ok(!waits)
+        // One that is lost decides at once: nobody needs to be asked about the others.
+        Ok(is_lost || !waits)
     }
 
     /// Everything a crash, or a store that was away, left behind; of a server that starts alone, whatever runs.
@@ -256,6 +258,10 @@ impl Pipeline {
                 self.run_each(batch, principal, asked, results).await?
             }
         };
+        self.end_or_pause(ran).await
+    }
+
+    async fn end_or_pause(&self, ran: Ran) -> Result<Batch, Error> {
         match ran {
             Ran::Ended(batch) => self.end_batch(batch).await,
             Ran::Waits(batch) => self.pause_batch(batch).await,
@@ -265,8 +271,8 @@ impl Pipeline {
     /// Whoever asked for it can no longer act: nothing more is done, and what was done is taken back where it should be.
     async fn abandon_batch(&self, mut batch: Batch) -> Result<Batch, Error> {
         self.note_parts(&mut batch).await?;
-        self.call_off(&mut batch).await?;
-        self.end_batch(batch).await
+        let ran = self.call_off(batch).await?;
+        self.end_or_pause(ran).await
     }
 
     /// Saves how far it has come. An error where somebody else runs it now.
@@ -337,7 +343,7 @@ impl Pipeline {
 /// How far a run got.
 enum Ran {
     Ended(Batch),
-    /// A person has to answer first.
+    /// A person has to answer first, or a part that still runs has to end.
     Waits(Batch),
 }
 

@@ -402,6 +402,11 @@ impl Pipeline {
         }
         // The effect may have happened and nobody can be told so durably yet: the caller must not try again.
         let id = invocation.id.clone();
+        self.doubt_later(invocation, walking);
+        Err(Error::Unrecorded { invocation: id })
+    }
+
+    fn doubt_later(&self, invocation: Invocation, walking: Option<Walking>) {
         let pipeline = self.clone();
         self.inner.tasks.spawn(async move {
             let _walking = walking;
@@ -409,11 +414,11 @@ impl Pipeline {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 match pipeline.try_doubt(&invocation).await {
                     Err(Error::Store(error)) if is_passing(&error) => {}
-                    _ => return,
+                    // Its batch waits for it.
+                    _ => return pipeline.advance_of(&invocation).await,
                 }
             }
         });
-        Err(Error::Unrecorded { invocation: id })
     }
 
     async fn try_doubt(&self, invocation: &Invocation) -> Result<(), Error> {
