@@ -116,8 +116,7 @@ impl Pipeline {
 
     /// It runs with the others of its batch, once every one of them may.
     async fn approve_part(&self, approved: Invocation) -> Result<Outcome, Error> {
-        self.advance_of(&approved).await;
-        self.see_batch_end(&approved).await?;
+        self.advance_and_see(&approved).await;
         let now = self.ledger().find_invocation(&approved.org, &approved.id).await?;
         let now = Box::new(now.unwrap_or(approved));
         Ok(match now.status {

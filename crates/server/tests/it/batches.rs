@@ -11,6 +11,7 @@ on_both_engines!(
     what_all_succeeds_has_one_receipt_each_and_one_for_all,
     a_part_that_fails_takes_the_others_back_the_last_first,
     nothing_starts_before_every_person_has_said_yes,
+    however_many_would_take_it_up_one_runs_it,
     one_no_calls_off_the_others,
     one_that_nobody_answers_calls_off_the_others,
     a_rule_that_refuses_one_part_bothers_nobody_about_the_others,
@@ -171,6 +172,38 @@ async fn nothing_starts_before_every_person_has_said_yes(kind: Kind) {
     let batch = shown(&server, &batch).await;
     assert_eq!((&batch["status"], written(&server)), (&json!("succeeded"), vec!["a".to_owned(), "-".into(), "b".into()]));
     server.verify().await;
+}
+
+async fn however_many_would_take_it_up_one_runs_it(kind: Kind) {
+    for _ in 0..3 {
+        let (server, _agent, batch) = asking(kind).await;
+        server.owner.approve(&part(&batch, 2)).await.ok();
+        let mut held = server.source.will_hold(Ok(Output::new(json!(1))));
+        let sweeping = (0..20).map(|_| {
+            let pipeline = server.pipeline.clone();
+            tokio::spawn(async move { pipeline.sweep().await.unwrap() })
+        });
+        let sweeping: Vec<_> = sweeping.collect();
+        let approving = {
+            let (owner, first) = (server.owner.clone(), part(&batch, 0));
+            tokio::spawn(async move { owner.approve(&first).await })
+        };
+        held.arrived().await;
+        for sweep in sweeping {
+            sweep.await.unwrap();
+        }
+        // Whoever did not get it has taken nothing from the one that runs it.
+        for _ in 0..3 {
+            server.pipeline.sweep().await.unwrap();
+        }
+        assert_eq!((&shown(&server, &batch).await["status"], written(&server).len()), (&json!("running"), 1));
+        held.release();
+        let approved = approving.await.unwrap();
+        assert_eq!((approved.status, &approved.body["invocation"]["status"]), (200, &json!("succeeded")), "{approved:?}");
+        let batch = shown(&server, &batch).await;
+        assert_eq!((&batch["status"], written(&server)), (&json!("succeeded"), vec!["a".to_owned(), "-".into(), "b".into()]));
+        server.verify().await;
+    }
 }
 
 async fn one_no_calls_off_the_others(kind: Kind) {

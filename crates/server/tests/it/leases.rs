@@ -327,7 +327,7 @@ async fn a_batch_waits_for_a_part_whose_end_is_still_being_written(kind: Kind) {
     let mut held = slow.source.will_hold(Ok(Output::new(json!({ "done": true }))));
     let running = run_pair(&agent);
     held.arrived().await;
-    let id = slow.owner.get("/api/v1/invocations").await.ok()["items"][0]["id"].as_str().unwrap().to_owned();
+    let id = slow.owner.get("/api/v1/invocations?status=running").await.ok()["items"][0]["id"].as_str().unwrap().to_owned();
     let invocation = InvocationId::parse(&id).unwrap();
     outlive(&[&other]).await;
     // The other asks about the part, and has not found anything out yet.
