@@ -102,9 +102,9 @@ impl<'a> InvocationRow<'a> {
         Self { invocation, body, receipt: Some(receipt) }
     }
 
-    /// Who is busy with it: this process, as long as it runs.
+    /// Who is busy with it: this process, as long as it runs or is about to, because whoever takes the last yes starts it.
     fn run_by(&self, lease: &Lease) -> Val {
-        Val::from(lease.run_by().filter(|_| self.invocation.status == Status::Running))
+        Val::from(lease.run_by().filter(|_| matches!(self.invocation.status, Status::Approved | Status::Running)))
     }
 
     fn into_values(self, sealed_params: Option<Vec<u8>>, lease: &Lease) -> [Val; 12] {

@@ -23,9 +23,15 @@ on_postgres!(
     a_batch_of_a_live_server_is_left_to_it,
     a_batch_waits_for_a_part_that_another_survivor_asks_about,
     a_batch_waits_for_a_part_whose_end_is_still_being_written,
+    an_approved_call_that_a_live_server_makes_ready_is_left_to_it,
+    an_approved_call_of_a_dead_server_is_started_by_another,
 );
 
-on_both_engines!(a_call_whose_walk_broke_off_is_settled_by_its_own_server);
+on_both_engines!(
+    a_call_whose_walk_broke_off_is_settled_by_its_own_server,
+    an_approved_call_is_made_ready_once,
+    an_approved_call_whose_walk_broke_off_is_started_by_its_own_server,
+);
 
 /// A server that others know of, and in which an agent may write.
 async fn first(kind: Kind) -> (TestServer, Agent) {
@@ -350,4 +356,102 @@ async fn a_batch_waits_for_a_part_whose_end_is_still_being_written(kind: Kind) {
     let ended = only_batch(&other).await;
     assert_eq!((&ended["status"], slow.source.effects()), (&json!("succeeded"), 2), "{ended:#}");
     assert_eq!(other.verify().await.batches, 1);
+}
+
+/// A server where an approved call takes as long to make ready as the test wants.
+async fn first_asking(kind: Kind) -> (TestServer, Agent) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("write", |action| action.timeout_ms = CALL_TIMEOUT_MS);
+    server.pipeline.recover().await.unwrap();
+    let agent = server.agent().await;
+    (server, agent)
+}
+
+/// An approved call that is being made ready, and who waits for its answer.
+async fn approved(server: &TestServer, agent: &Agent) -> (String, testkit::source::Held, tokio::task::JoinHandle<Answer>) {
+    let id = agent.pending("fake.write", json!({ "text": "a" })).await;
+    let mut preparing = server.source.will_hold_prepare();
+    let approving = {
+        let (owner, id) = (server.owner.clone(), id.clone());
+        tokio::spawn(async move { owner.approve(&id).await })
+    };
+    preparing.arrived().await;
+    (id, preparing, approving)
+}
+
+/// Longer than a lost walk is waited for, and not so long that a server is taken for gone.
+async fn later(servers: &[&TestServer]) {
+    servers[0].clock.advance_seconds(LEASE_FENCE_SECONDS);
+    for server in servers {
+        server.store.renew_lease().await.unwrap();
+    }
+}
+
+async fn an_approved_call_is_made_ready_once(kind: Kind) {
+    let (server, agent) = first_asking(kind).await;
+    let (id, preparing, approving) = approved(&server, &agent).await;
+    later(&[&server]).await;
+    for _ in 0..2 {
+        server.pipeline.sweep().await.unwrap();
+    }
+    server.pipeline.recover().await.unwrap();
+    assert_eq!((status_of(&server, &id).await, server.source.preparations()), (json!("approved"), 1));
+    preparing.release();
+    assert_eq!(approving.await.unwrap().ok()["invocation"]["status"], "succeeded");
+    server.pipeline.finish().await;
+    assert_eq!((server.source.preparations(), server.source.effects(), server.verify().await.receipts), (1, 1, 1));
+}
+
+async fn an_approved_call_that_a_live_server_makes_ready_is_left_to_it(kind: Kind) {
+    let (live, agent) = first_asking(kind).await;
+    let second = beside(&live).await;
+    let (id, preparing, approving) = approved(&live, &agent).await;
+    later(&[&live, &second]).await;
+    second.pipeline.sweep().await.unwrap();
+    let third = beside(&live).await;
+    third.pipeline.sweep().await.unwrap();
+    second.pipeline.finish().await;
+    third.pipeline.finish().await;
+    assert_eq!((status_of(&third, &id).await, live.source.preparations()), (json!("approved"), 1));
+    preparing.release();
+    assert_eq!(approving.await.unwrap().ok()["invocation"]["status"], "succeeded");
+    assert_eq!((live.source.preparations(), live.source.effects(), third.verify().await.receipts), (1, 1, 1));
+}
+
+/// The walk of an approved call breaks off before its intent.
+async fn broken_off_approved(server: &TestServer, agent: &Agent) -> String {
+    let id = agent.pending("fake.write", json!({ "text": "a" })).await;
+    server.fault.arm("execute.prepared");
+    server.owner.approve(&id).await.problem(500, "internal");
+    id
+}
+
+async fn an_approved_call_whose_walk_broke_off_is_started_by_its_own_server(kind: Kind) {
+    let (server, agent) = first_asking(kind).await;
+    let id = broken_off_approved(&server, &agent).await;
+    server.pipeline.sweep().await.unwrap();
+    server.pipeline.finish().await;
+    assert_eq!(status_of(&server, &id).await, "approved", "its walk is given time");
+    later(&[&server]).await;
+    server.pipeline.sweep().await.unwrap();
+    server.pipeline.finish().await;
+    assert_eq!((status_of(&server, &id).await, server.source.effects()), (json!("succeeded"), 1));
+    assert_eq!(server.verify().await.receipts, 1);
+}
+
+async fn an_approved_call_of_a_dead_server_is_started_by_another(kind: Kind) {
+    let (dead, agent) = first_asking(kind).await;
+    let (second, third) = (beside(&dead).await, beside(&dead).await);
+    let id = broken_off_approved(&dead, &agent).await;
+    later(&[&dead, &second, &third]).await;
+    second.pipeline.sweep().await.unwrap();
+    second.pipeline.finish().await;
+    assert_eq!((status_of(&second, &id).await, dead.source.preparations()), (json!("approved"), 1), "its server may live");
+    outlive(&[&second, &third]).await;
+    let (one, other) = tokio::join!(second.pipeline.sweep(), third.pipeline.sweep());
+    one.and(other).unwrap();
+    second.pipeline.finish().await;
+    third.pipeline.finish().await;
+    assert_eq!((status_of(&second, &id).await, dead.source.effects()), (json!("succeeded"), 1));
+    assert_eq!((dead.source.preparations(), third.verify().await.receipts), (2, 1), "one of the survivors started it");
 }
