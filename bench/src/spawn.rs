@@ -63,7 +63,8 @@ impl Spawned {
 /// `server` is the product's own binary: it is what starts a jail, whole.
 pub(crate) async fn measure(server: &Path, folder: &Path, rounds: usize, repetitions: usize) -> Result<Vec<Spawned>> {
     progress("a program that does nothing: alone, in the jail, in bubblewrap");
-    let open = |spares| Sandbox::new(Probes::now(server), server, Options { spares, ..Options::default() }).context("no jail can be had here");
+    let open =
+        |spares| Sandbox::new(Probes::now(server), server, Options { spares, ..Options::default() }).context("no jail can be had here");
     let sandboxes = Sandboxes { ready: open(1)?, cold: open(0)? };
     let sha256 = sandbox::sha256_of(Path::new(TRUE)).context("hashing the program")?;
     let mut measured = Vec::new();

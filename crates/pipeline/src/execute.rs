@@ -262,7 +262,9 @@ impl Pipeline {
             self.carry_answer(invocation).await?;
         }
         let expires_at = invocation.created_at.plus_seconds(crate::replay::key_seconds(invocation.intention));
-        let reservation = invocation.idempotency_key.clone().filter(|_| row == Row::Insert).map(|key| NewReservation { key, expires_at });
+        let instead_of = cleared.gated().validated.resolved.admitted.instead_of.clone();
+        let key = invocation.idempotency_key.clone().filter(|_| row == Row::Insert);
+        let reservation = key.map(|key| NewReservation { key, expires_at, instead_of });
         let begin = Begin {
             invocation: invocation.clone(),
             row,

@@ -1,7 +1,7 @@
 //! What becomes of the other parts when one fails: those that wait are called off, those that were done are taken back, the last first.
 
-use super::{Compensation, Ran};
 use super::parts::{failure_of, part_of};
+use super::{Compensation, Ran};
 use crate::admit::{Admitted, Place};
 use crate::record::Ending;
 use crate::revert::undoing;
