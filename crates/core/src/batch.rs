@@ -203,6 +203,11 @@ impl Part {
         }
     }
 
+    /// Whether its end is still to come, and with it what is left of it.
+    pub fn is_running(&self) -> bool {
+        self.status == Some(Status::Running)
+    }
+
     /// How its invocation stands now.
     pub fn note(&mut self, invocation: &Invocation) {
         self.status = Some(invocation.status);

@@ -72,6 +72,8 @@ pub struct EventDraft {
 pub struct NewReservation {
     pub key: String,
     pub expires_at: Timestamp,
+    /// A call in doubt that this one repeats: where it has the key, the key passes on.
+    pub instead_of: Option<InvocationId>,
 }
 
 /// An idempotency key that is taken.

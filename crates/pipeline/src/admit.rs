@@ -29,6 +29,8 @@ pub(crate) struct Admitted {
     pub(crate) raw: Option<Digest>,
     /// The quarantined call that a person released as this one.
     pub(crate) released_from: Option<InvocationId>,
+    /// The call in doubt that a person lets be made again as this one; its key passes on.
+    pub(crate) instead_of: Option<InvocationId>,
     /// An approver has changed the params: nobody has released these.
     pub(crate) is_edited: bool,
     /// The batch it is a part of.
@@ -104,6 +106,7 @@ impl Admitted {
             request,
             raw: None,
             released_from: None,
+            instead_of: None,
             is_edited: false,
             part: None,
             undoing: None,
@@ -121,6 +124,8 @@ impl Admitted {
             rules_version,
             raw: Some(held.digests.raw),
             released_from: held.released_from.clone(),
+            // It has the key already.
+            instead_of: None,
             is_edited: held.edit.is_some(),
             part: held.batch.clone(),
             undoing: None,

@@ -3,6 +3,7 @@
 mod edit;
 
 use crate::drift::drift_from;
+use crate::execute::Walking;
 use crate::record::{Ending, conflict_with};
 use crate::{Conflict, Error, Outcome, ParamError, Pipeline};
 use countersign_core::action::Class;
@@ -84,6 +85,8 @@ impl Pipeline {
             approval: approval.clone(),
             edited,
         };
+        // Before the answer is kept: whatever is approved and not being walked was left behind.
+        let walking = Walking::begin(self, id);
         let approved = match self.ledger().approve(approve).await? {
             Approved::Approved(approved) => approved,
             Approved::Counted(pending) => {
@@ -103,9 +106,11 @@ impl Pipeline {
         metrics::histogram!("countersign_approval_seconds").record(waited as f64 / 1_000.0);
         self.inner.waiters.wake(id);
         if approved.batch.as_ref().is_some_and(|part| part.mode == BatchMode::AllOrNothing) {
+            drop(walking);
             return self.approve_part(*approved).await;
         }
         let resumed = self.resume(Invocation::clone(&approved)).await;
+        drop(walking);
         self.advance_of(&approved).await;
         match resumed {
             // The answer is kept; the sweep takes the call up once the store is back.
@@ -116,8 +121,7 @@ impl Pipeline {
 
     /// It runs with the others of its batch, once every one of them may.
     async fn approve_part(&self, approved: Invocation) -> Result<Outcome, Error> {
-        self.advance_of(&approved).await;
-        self.see_batch_end(&approved).await?;
+        self.advance_and_see(&approved).await;
         let now = self.ledger().find_invocation(&approved.org, &approved.id).await?;
         let now = Box::new(now.unwrap_or(approved));
         Ok(match now.status {

@@ -7,8 +7,10 @@
 mod compensation;
 mod parts;
 mod undo;
+mod walks;
 
 pub(crate) use compensation::Compensation;
+pub(crate) use walks::BatchWalks;
 
 use crate::{Error, Pipeline};
 use countersign_core::action::{Class, Reversibility};
@@ -16,10 +18,11 @@ use countersign_core::batch::{BatchMode, BatchStatus, Part, PartRequest};
 use countersign_core::invocation::Intention;
 use countersign_core::ledger::{EndBatch, EventDraft, NewBatch, OpenedBatch};
 use countersign_core::limits::{BATCH_PARTS_MAX, CALL_TIMEOUT_MS, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX};
-use countersign_core::{ActionId, Batch, BatchId, EventId, InvocationId, OrgId, Principal, ReceiptId, SessionId, Status, json};
+use countersign_core::{ActionId, Batch, BatchId, EventId, Invocation, InvocationId, OrgId, Principal, ReceiptId, SessionId, Status, json};
 use receipt::body::BatchBody;
 use serde_json::{Value, json};
 use std::time::Duration;
+use walks::{OtherWalk, WalkingBatch};
 
 /// Several actions, to be performed together.
 #[derive(Clone, Debug)]
@@ -90,7 +93,8 @@ impl Pipeline {
         };
         let sealed_parts = key.seal(&parts::context_of(&batch.id), parts::to_text(&request.parts)?.as_bytes());
         let raw = batch.raw;
-        let walking = self.walk_batch(&batch.id);
+        // Its id was drawn just now: nobody else walks it.
+        let walking = self.inner.batches.begin_alone(&batch.id);
         match self.ledger().open_batch(NewBatch { batch, sealed_parts }).await? {
             OpenedBatch::New(batch) => {
                 let _walking = walking;
@@ -141,57 +145,71 @@ impl Pipeline {
         }))
     }
 
-    /// Takes up a batch that waits, if what it waits for has come.
-    pub(crate) async fn advance_batch(&self, org: &OrgId, id: &BatchId) -> Result<(), Error> {
+    /// Takes up a batch that waits, if what it waits for has come. Where somebody else in this process is at it, says who.
+    async fn advance_batch(&self, org: &OrgId, id: &BatchId) -> Result<Option<OtherWalk>, Error> {
+        let before = self.inner.batches.find(id);
         let Some(mut batch) = self.ledger().find_batch(org, id).await? else {
-            return Ok(());
+            return Ok(None);
         };
         if batch.status != BatchStatus::Pending || !self.may_go_on(&batch).await? {
-            return Ok(());
+            return Ok(before.or_else(|| self.inner.batches.find(id)));
         }
-        let walking = self.walk_batch(id);
+        let walking = match self.inner.batches.begin_alone(id) {
+            Ok(walking) => walking,
+            Err(other) => return Ok(Some(other)),
+        };
         batch.status = BatchStatus::Running;
-        // Whoever saves first runs it.
-        match self.ledger().save_batch(batch).await? {
-            Some(batch) => self.take_up_batch(batch, walking).await,
-            None => Ok(()),
+        // Of several servers, whoever saves first runs it.
+        if let Some(batch) = self.ledger().save_batch(batch).await? {
+            self.take_up_batch(batch, walking).await?;
         }
+        Ok(None)
     }
 
     /// The same, for whoever has just changed one of its parts: what goes wrong is tried again by the sweep.
-    pub(crate) async fn advance_of(&self, part: &countersign_core::Invocation) {
-        let Some(of) = &part.batch else { return };
-        if let Err(error) = self.advance_batch(&part.org, &of.batch).await {
-            tracing::warn!(batch = %of.batch, %error, "a batch could not be taken up; trying again later");
+    pub(crate) async fn advance_of(&self, part: &Invocation) {
+        self.try_to_advance(part).await;
+    }
+
+    /// The same, for whoever wants to see what comes of it: where another walk in this process is at it, such as the sweep's, that one is
+    /// waited for. It may have looked at the parts before the last one changed, so they are looked at again after it.
+    pub(crate) async fn advance_and_see(&self, part: &Invocation) {
+        let deadline = tokio::time::Instant::now() + Duration::from_millis(CALL_TIMEOUT_MS);
+        while let Some(other) = self.try_to_advance(part).await {
+            tokio::select! {
+                () = other.ended() => {}
+                () = tokio::time::sleep_until(deadline) => return,
+                () = self.inner.closing.cancelled() => return,
+            }
         }
     }
 
-    /// Waits for the batch of a part where somebody else in this process has just taken it up, such as the sweep.
-    pub(crate) async fn see_batch_end(&self, part: &countersign_core::Invocation) -> Result<(), Error> {
-        let Some(of) = &part.batch else { return Ok(()) };
-        let is_running = self.inner.batches.lock().contains(&of.batch);
-        if is_running {
-            self.watch_batch(&part.org, &of.batch, Duration::from_millis(CALL_TIMEOUT_MS)).await?;
-        }
-        Ok(())
+    async fn try_to_advance(&self, part: &Invocation) -> Option<OtherWalk> {
+        let of = part.batch.as_ref()?;
+        self.advance_batch(&part.org, &of.batch).await.unwrap_or_else(|error| {
+            tracing::warn!(batch = %of.batch, %error, "a batch could not be taken up; trying again later");
+            None
+        })
     }
 
     async fn may_go_on(&self, batch: &Batch) -> Result<bool, Error> {
-        let mut waits = false;
+        let (mut waits, mut is_lost) = (false, false);
         for part in &batch.parts {
             let row = self.ledger().find_invocation(&batch.org, &part.invocation).await?;
             let status = row.map(|row| row.status);
             match (batch.mode, status) {
-                // One that is lost decides at once: nobody needs to be asked about the others.
+                // Its end decides about the others, whatever becomes of them.
+                (_, Some(Status::Running)) => return Ok(false),
                 (BatchMode::AllOrNothing, Some(Status::Denied | Status::Expired | Status::Quarantined | Status::Cancelled)) => {
-                    return Ok(true);
+                    is_lost = true;
                 }
                 (BatchMode::AllOrNothing, Some(Status::Pending)) => waits = true,
-                (BatchMode::BestEffort, Some(Status::Pending | Status::Approved | Status::Running)) => waits = true,
+                (BatchMode::BestEffort, Some(Status::Pending | Status::Approved)) => waits = true,
                 (BatchMode::AllOrNothing | BatchMode::BestEffort, _) => {}
             }
         }
-        Ok(!waits)
+        // One that is lost decides at once: nobody needs to be asked about the others.
+        Ok(is_lost || !waits)
     }
 
     /// Everything a crash, or a store that was away, left behind; of a server that starts alone, whatever runs.
@@ -201,9 +219,8 @@ impl Pipeline {
             false => self.ledger().list_left_batches(org).await?,
         };
         for batch in left {
-            if !self.inner.batches.lock().contains(&batch.id) {
-                let walking = self.walk_batch(&batch.id);
-                // Whoever saves first runs it.
+            if let Ok(walking) = self.inner.batches.begin_alone(&batch.id) {
+                // Of several servers, whoever saves first runs it.
                 if let Some(batch) = self.ledger().save_batch(batch).await? {
                     self.spawn_batch(batch, walking);
                 }
@@ -256,6 +273,10 @@ impl Pipeline {
                 self.run_each(batch, principal, asked, results).await?
             }
         };
+        self.end_or_pause(ran).await
+    }
+
+    async fn end_or_pause(&self, ran: Ran) -> Result<Batch, Error> {
         match ran {
             Ran::Ended(batch) => self.end_batch(batch).await,
             Ran::Waits(batch) => self.pause_batch(batch).await,
@@ -265,8 +286,8 @@ impl Pipeline {
     /// Whoever asked for it can no longer act: nothing more is done, and what was done is taken back where it should be.
     async fn abandon_batch(&self, mut batch: Batch) -> Result<Batch, Error> {
         self.note_parts(&mut batch).await?;
-        self.call_off(&mut batch).await?;
-        self.end_batch(batch).await
+        let ran = self.call_off(batch).await?;
+        self.end_or_pause(ran).await
     }
 
     /// Saves how far it has come. An error where somebody else runs it now.
@@ -326,30 +347,13 @@ impl Pipeline {
             }
         }
     }
-
-    /// Marks a batch as being run in this process, for as long as it is.
-    fn walk_batch(&self, id: &BatchId) -> WalkingBatch {
-        self.inner.batches.lock().insert(id.clone());
-        WalkingBatch { pipeline: self.clone(), id: id.clone() }
-    }
 }
 
 /// How far a run got.
 enum Ran {
     Ended(Batch),
-    /// A person has to answer first.
+    /// A person has to answer first, or a part that still runs has to end.
     Waits(Batch),
-}
-
-struct WalkingBatch {
-    pipeline: Pipeline,
-    id: BatchId,
-}
-
-impl Drop for WalkingBatch {
-    fn drop(&mut self) {
-        self.pipeline.inner.batches.lock().remove(&self.id);
-    }
 }
 
 fn refused(part: Option<usize>, why: String) -> Error {

@@ -285,7 +285,9 @@ impl Pipeline {
             self.carry_answer(invocation).await?;
         }
         let expires_at = invocation.created_at.plus_seconds(crate::replay::key_seconds(invocation.intention));
-        let reservation = invocation.idempotency_key.clone().filter(|_| row == Row::Insert).map(|key| NewReservation { key, expires_at });
+        let instead_of = cleared.gated().validated.resolved.admitted.instead_of.clone();
+        let key = invocation.idempotency_key.clone().filter(|_| row == Row::Insert);
+        let reservation = key.map(|key| NewReservation { key, expires_at, instead_of });
         let begin = Begin {
             invocation: invocation.clone(),
             row,
@@ -425,6 +427,11 @@ impl Pipeline {
         }
         // The effect may have happened and nobody can be told so durably yet: the caller must not try again.
         let id = invocation.id.clone();
+        self.doubt_later(invocation, walking);
+        Err(Error::Unrecorded { invocation: id })
+    }
+
+    fn doubt_later(&self, invocation: Invocation, walking: Option<Walking>) {
         let pipeline = self.clone();
         self.inner.tasks.spawn(async move {
             let _walking = walking;
@@ -432,11 +439,11 @@ impl Pipeline {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 match pipeline.try_doubt(&invocation).await {
                     Err(Error::Store(error)) if is_passing(&error) => {}
-                    _ => return,
+                    // Its batch waits for it.
+                    _ => return pipeline.advance_of(&invocation).await,
                 }
             }
         });
-        Err(Error::Unrecorded { invocation: id })
     }
 
     async fn try_doubt(&self, invocation: &Invocation) -> Result<(), Error> {

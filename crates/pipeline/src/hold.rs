@@ -34,13 +34,15 @@ impl Pipeline {
         let mut invocation = gated.to_invocation(Status::Pending, &decision);
         invocation.binding = Some(to_binding(&bound)?);
         invocation.deadline = Some(Deadline::At(expires_at));
+        let instead_of = gated.validated.resolved.admitted.instead_of.clone();
         let hold = Hold {
             rules_version: gated.validated.resolved.admitted.rules_version,
             sealed_params: seal_params(&gated)?,
-            reservation: invocation
-                .idempotency_key
-                .clone()
-                .map(|key| NewReservation { key, expires_at: asked_at.plus_seconds(key_seconds(invocation.intention)) }),
+            reservation: invocation.idempotency_key.clone().map(|key| NewReservation {
+                key,
+                expires_at: asked_at.plus_seconds(key_seconds(invocation.intention)),
+                instead_of,
+            }),
             event: self.event(&invocation, Status::Pending),
             pending_max: self.inner.settings.pending_per_session_max,
             invocation: invocation.clone(),

@@ -193,14 +193,23 @@ impl Pipeline {
         Ok(doubted)
     }
 
-    /// The same call as a new invocation, decided by the rules as they are now. The doubted one ends first: its key is the call's.
+    /// The same call as a new invocation, decided by the rules as they are now; the key passes on to it. The doubted one ends last: should
+    /// the server die meanwhile, it is still in doubt, and the person's word can be given again.
     async fn try_doubted_again(&self, doubted: Invocation, settled: SettledBy, reason: String) -> Result<Outcome, Error> {
-        let params = self.open_params(&doubted).await?;
+        let again = self.make_doubted_again(&doubted).await;
+        if again.is_ok() {
+            self.end_doubt(doubted, Status::Failed, settled, reason).await?;
+        }
+        again
+    }
+
+    async fn make_doubted_again(&self, doubted: &Invocation) -> Result<Outcome, Error> {
+        let params = self.open_params(doubted).await?;
         let asked_by = self.ledger().find_principal(&doubted.org, &doubted.principal).await?;
         let asked_by = asked_by.ok_or_else(|| Error::SessionEnded { session: doubted.session.clone() })?;
-        let request = crate::quarantine::request_of(&doubted, asked_by, params);
-        self.end_doubt(doubted, Status::Failed, settled, reason).await?;
-        self.walk(self.draw_id(), request).await
+        let mut admitted = self.admit(self.draw_id(), crate::quarantine::request_of(doubted, asked_by, params)).await?;
+        admitted.instead_of = Some(doubted.id.clone());
+        self.walk_from(admitted).await
     }
 
     async fn end_doubt(&self, mut doubted: Invocation, status: Status, settled: SettledBy, reason: String) -> Result<Outcome, Error> {

@@ -326,6 +326,8 @@ impl Pipeline {
                         }
                         pipeline.count(&finish.invocation);
                         pipeline.inner.waiters.wake(&finish.invocation.id);
+                        // Its batch waits for it.
+                        pipeline.advance_of(&finish.invocation).await;
                         return;
                     }
                 }

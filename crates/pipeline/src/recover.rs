@@ -125,8 +125,12 @@ impl Pipeline {
                 let is_stopped = matches!(approved.deadline, Some(Deadline::Stopped { .. }));
                 // A part of a batch that is all or nothing is started by its batch.
                 let is_part = approved.batch.as_ref().is_some_and(|part| part.mode == BatchMode::AllOrNothing);
-                if !is_stopped && !is_part && (matches!(which, Which::AllUntil(_)) || since.plus_seconds(APPROVED_SECONDS) <= now) {
-                    self.take_up(approved);
+                let is_due = match which {
+                    Which::AllUntil(start) => since <= start,
+                    Which::Stale { .. } => since.plus_seconds(APPROVED_SECONDS) <= now,
+                };
+                if !is_stopped && !is_part && is_due {
+                    self.take_up(approved).await;
                 }
             }
         }
@@ -180,7 +184,7 @@ impl Pipeline {
         }
     }
 
-    /// Whoever has claimed it asks about it, and nobody else does; should that one die of it, its own lease runs out.
+    /// Whoever has claimed it asks about it, or starts it, and nobody else does; should that one die of it, its own lease runs out.
     pub(crate) async fn claim(&self, left: &Invocation) -> Result<Option<Walking>, Error> {
         let Some(walking) = Walking::begin_alone(self, &left.id) else {
             return Ok(None);
@@ -214,10 +218,14 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Runs an approved call whose walk was lost. Whoever flips it to `running` first runs it; everyone else finds it spent.
-    fn take_up(&self, approved: Invocation) {
+    /// Runs an approved call whose walk was lost. One that is still being made ready, here or by a server that lives, is left to its walk.
+    async fn take_up(&self, approved: Invocation) {
+        let Some(walking) = self.claim_or_leave(&approved).await else {
+            return;
+        };
         let pipeline = self.clone();
         self.inner.tasks.spawn(async move {
+            let _walking = walking;
             let id = approved.id.clone();
             match pipeline.resume(approved).await {
                 Ok(_) | Err(Error::Conflict { .. }) => {}

@@ -72,6 +72,8 @@ impl Pipeline {
         let action = &gated.validated.resolved.action().id;
         match self.ledger().find_reservation(&session.org, &session.space, action, key).await? {
             None => Ok(Replay::Fresh(decided)),
+            // The key of the very call that is made again answers nothing: it passes on.
+            Some(held) if gated.validated.resolved.admitted.instead_of.as_ref() == Some(&held.invocation) => Ok(Replay::Fresh(decided)),
             Some(reservation) => {
                 let request = &gated.validated.resolved.admitted.request;
                 let taken = Taken {

@@ -1,6 +1,7 @@
 //! What goes into the pipeline, what comes out, and what it stands on.
 
 use crate::Pipeline;
+use crate::batch::BatchWalks;
 use crate::catalogue::Catalogue;
 use crate::policies::Compiled;
 use crate::progress::Boards;
@@ -20,7 +21,7 @@ use countersign_core::{BatchId, Clock, Invocation, InvocationId, Principal, Rand
 use parking_lot::Mutex;
 use policy::scan::Label;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -145,7 +146,7 @@ pub(crate) struct Inner {
     /// Invocations this process is walking right now, and how many of its tasks are: recovery leaves them alone.
     pub(crate) walking: Mutex<HashMap<InvocationId, usize>>,
     /// Batches this process is running right now.
-    pub(crate) batches: Mutex<HashSet<BatchId>>,
+    pub(crate) batches: BatchWalks,
     /// How many more questions each source may be asked now.
     pub(crate) slots: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
@@ -172,7 +173,7 @@ impl Pipeline {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             walking: Mutex::default(),
-            batches: Mutex::default(),
+            batches: BatchWalks::default(),
             slots: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }

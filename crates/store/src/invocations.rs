@@ -116,9 +116,10 @@ impl<'a> InvocationRow<'a> {
         Self { invocation, body, receipt: Some(receipt), busy: Busy::WhileItRuns }
     }
 
-    /// Who is busy with it: this process, as long as it runs or until it lets go.
+    /// Who is busy with it: this process, as long as it runs or is about to, because whoever takes the last yes starts it; or until it lets go.
     fn run_by(&self, lease: &Lease) -> Val {
-        Val::from(lease.run_by().filter(|_| self.invocation.status == Status::Running || self.busy == Busy::UntilReleased))
+        let is_at_work = matches!(self.invocation.status, Status::Approved | Status::Running) || self.busy == Busy::UntilReleased;
+        Val::from(lease.run_by().filter(|_| is_at_work))
     }
 
     fn into_values(self, sealed_params: Option<Vec<u8>>, lease: &Lease) -> [Val; 12] {

@@ -696,7 +696,7 @@ impl Store {
     }
 }
 
-/// Takes the idempotency key, or says who has it. A key past its time is free.
+/// Takes the idempotency key, or says who has it. A key past its time is free, and that of a call that is made again passes on.
 async fn reserve(tx: &mut Tx, invocation: &Invocation, reservation: Option<&NewReservation>) -> Result<Option<Reservation>, Error> {
     let Some(reservation) = reservation else {
         return Ok(None);
@@ -708,7 +708,7 @@ async fn reserve(tx: &mut Tx, invocation: &Invocation, reservation: Option<&NewR
              VALUES ($1, $2, $3, $4, $5, $6, 'in_flight', $7)
              ON CONFLICT (org_id, space_id, action, key) DO UPDATE
              SET raw = excluded.raw, invocation_id = excluded.invocation_id, state = 'in_flight', expires_at = excluded.expires_at
-             WHERE reservations.expires_at <= $8 AND reservations.state = 'done'",
+             WHERE reservations.expires_at <= $8 AND reservations.state = 'done' OR reservations.invocation_id = $9",
             &vals![
                 invocation.org.as_str(),
                 invocation.space.as_str(),
@@ -717,7 +717,8 @@ async fn reserve(tx: &mut Tx, invocation: &Invocation, reservation: Option<&NewR
                 invocation.digests.raw.to_string(),
                 invocation.id.as_str(),
                 reservation.expires_at,
-                now
+                now,
+                reservation.instead_of.as_ref().map(InvocationId::as_str)
             ],
         )
         .await?;

@@ -168,13 +168,20 @@ impl FakeSource {
 
     /// Asked what became of an effect, it knows this; without a script it cannot tell.
     pub fn will_reconcile(&self, found: Reconciled) {
-        self.shared.script.lock().found.push_back((found, None));
+        self.shared.script.lock().found.push_back(Step { answer: found, held: None });
     }
 
-    /// The same, and it answers only once released.
+    /// The same, once released: until then it is still finding out.
     pub fn will_hold_reconcile(&self, found: Reconciled) -> Held {
-        let (gate, held) = Gate::new();
-        self.shared.script.lock().found.push_back((found, Some(gate)));
+        let (step, held) = Step::held(found);
+        self.shared.script.lock().found.push_back(step);
+        held
+    }
+
+    /// What it makes ready before the next effect is ready once released.
+    pub fn will_hold_prepare(&self) -> Held {
+        let (step, held) = Step::held(());
+        self.shared.script.lock().preparing.push_back(step);
         held
     }
 
@@ -223,6 +230,11 @@ impl FakeSource {
         self.shared.script.lock().recorded_reconciliations.clone()
     }
 
+    /// How often it was asked to make something ready for an effect.
+    pub fn preparations(&self) -> u64 {
+        self.shared.script.lock().preparations
+    }
+
     /// How often the world was changed. An answer that leaves the effect unknown counts: it is the case a retry would double.
     pub fn effects(&self) -> u64 {
         self.shared.effects.load(Ordering::SeqCst)
@@ -256,55 +268,40 @@ struct Shared {
 #[derive(Default)]
 struct Script {
     actions: Vec<Arc<Action>>,
-    calls: VecDeque<Step>,
-    previews: VecDeque<Step>,
+    calls: VecDeque<Step<Answer>>,
+    previews: VecDeque<Step<Answer>>,
     listings: VecDeque<Error>,
     checks: VecDeque<Result<Vec<Check>, Error>>,
     reverts: VecDeque<Answer>,
-    found: VecDeque<(Reconciled, Option<Gate>)>,
+    found: VecDeque<Step<Reconciled>>,
+    preparing: VecDeque<Step<()>>,
     unprepared: VecDeque<Error>,
     otherwise: Option<Arc<Answering>>,
     recorded_calls: Vec<Call>,
     recorded_previews: Vec<Call>,
     recorded_reverts: Vec<(Call, Value)>,
     recorded_reconciliations: Vec<bool>,
+    preparations: u64,
 }
 
-struct Step {
-    answer: Answer,
-    held: Option<Gate>,
+struct Step<T> {
+    answer: T,
+    held: Option<(watch::Sender<u32>, watch::Receiver<u32>)>,
 }
 
-/// Where a question waits until the test lets it go.
-struct Gate {
-    arrive: watch::Sender<u32>,
-    release: watch::Receiver<u32>,
-}
-
-impl Gate {
-    fn new() -> (Self, Held) {
+impl<T> Step<T> {
+    fn held(answer: T) -> (Self, Held) {
         let (arrive, arrived) = watch::channel(0);
         let (released, release) = watch::channel(0);
-        (Self { arrive, release }, Held { arrived, released })
+        (Self { answer, held: Some((arrive, release)) }, Held { arrived, released })
     }
 
-    async fn pass(mut self) {
-        self.arrive.send_modify(|arrived| *arrived += 1);
-        if self.release.wait_for(|released| *released > 0).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-impl Step {
-    fn held(answer: Answer) -> (Self, Held) {
-        let (gate, held) = Gate::new();
-        (Self { answer, held: Some(gate) }, held)
-    }
-
-    async fn play(self) -> Answer {
-        if let Some(gate) = self.held {
-            gate.pass().await;
+    async fn play(self) -> T {
+        if let Some((arrive, mut release)) = self.held {
+            arrive.send_modify(|arrived| *arrived += 1);
+            if release.wait_for(|released| *released > 0).await.is_err() {
+                std::future::pending::<()>().await;
+            }
         }
         self.answer
     }
@@ -318,7 +315,7 @@ impl Script {
 }
 
 impl FakeSource {
-    fn receive(&self, call: Call) -> Result<Step, Error> {
+    fn receive(&self, call: Call) -> Result<Step<Answer>, Error> {
         let mut script = self.shared.script.lock();
         script.recorded_calls.push(call.clone());
         script.find(&call.action)?;
@@ -330,7 +327,7 @@ impl FakeSource {
         Ok(step.unwrap_or_else(|| Step { answer: unscripted(), held: None }))
     }
 
-    fn receive_preview(&self, call: Call) -> Result<Step, Error> {
+    fn receive_preview(&self, call: Call) -> Result<Step<Answer>, Error> {
         let mut script = self.shared.script.lock();
         script.recorded_previews.push(call.clone());
         match script.find(&call.action)?.preview {
@@ -380,11 +377,18 @@ impl Source for FakeSource {
         params: &'a Value,
     ) -> Future<'a, Result<Option<Value>, Error>> {
         Box::pin(async move {
-            let mut script = self.shared.script.lock();
-            if let Some(error) = script.unprepared.pop_front() {
-                return Err(error);
+            let (is_reversible, preparing) = {
+                let mut script = self.shared.script.lock();
+                script.preparations += 1;
+                if let Some(error) = script.unprepared.pop_front() {
+                    return Err(error);
+                }
+                let is_reversible = script.find(action).is_ok_and(|action| action.reversibility == Reversibility::Reversible);
+                (is_reversible, script.preparing.pop_front())
+            };
+            if let Some(preparing) = preparing {
+                preparing.play().await;
             }
-            let is_reversible = script.find(action).is_ok_and(|action| action.reversibility == Reversibility::Reversible);
             let call = Call { context: context.clone(), action: action.clone(), params: params.clone() };
             Ok(is_reversible.then(|| kept_for(&call)))
         })
@@ -420,15 +424,15 @@ impl Source for FakeSource {
         _params: &'a Value,
     ) -> Future<'a, Result<Reconciled, Error>> {
         Box::pin(async move {
-            let (found, gate) = {
+            let found = {
                 let mut script = self.shared.script.lock();
                 script.recorded_reconciliations.push(context.may_ask_again);
-                script.found.pop_front().unwrap_or((Reconciled::Unknown, None))
+                script.found.pop_front()
             };
-            if let Some(gate) = gate {
-                gate.pass().await;
-            }
-            Ok(found)
+            Ok(match found {
+                Some(found) => found.play().await,
+                None => Reconciled::Unknown,
+            })
         })
     }
 

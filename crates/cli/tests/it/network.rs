@@ -146,7 +146,7 @@ fn whom_an_action_reaches_is_on_the_card_in_the_definition_and_in_the_receipt() 
     let text = std::fs::read_to_string(&manifest).unwrap().replace("http://127.0.0.1", "http://127.0.0.2");
     std::fs::write(&manifest, text).unwrap();
     let drifted = owner.run(&["action", "show", "kit.act"]).ok().stdout;
-    assert!(drifted.contains("textual") && drifted.contains("http://127.0.0.2"), "{drifted}");
+    assert!(drifted.contains("structural") && drifted.contains("http://127.0.0.2"), "{drifted}");
 }
 
 #[test]

@@ -284,7 +284,8 @@ console.log(JSON.stringify({ output: {} }));
     for (allowed, text, ends) in [
         ("node --check {file}", "let fine = 1;", "succeeded"),
         ("node --check {file}", "let not fine", "reverted"),
-        ("node --check other.js", "let fine = 1;", "reverted"),
+        // Before anything is made, not after.
+        ("node --check other.js", "let fine = 1;", "failed"),
     ] {
         let server = Server::start_with(&[CODE, ("COUNTERSIGN_COMMAND_ALLOWLIST", allowed)]);
         let owner = server.owner();
@@ -295,6 +296,10 @@ console.log(JSON.stringify({ output: {} }));
         let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
         assert_eq!(listed["items"][0]["status"], ends, "{allowed}: {listed:#}");
         assert_eq!(server.workspace().join("out.js").exists(), ends == "succeeded", "{allowed}");
+        if ends == "failed" {
+            let (code, attempts) = (&listed["items"][0]["error"]["code"], &listed["items"][0]["attempts"]);
+            assert_eq!((code, attempts), (&json!("package_command_not_allowed"), &json!(0)), "{listed:#}");
+        }
         owner.run(&["receipt", "verify"]).ok();
     }
 }
@@ -352,8 +357,14 @@ fn an_edited_script_is_drift_and_waits_for_a_person() {
     std::fs::write(&script, format!("{THREE}\n// edited\n")).unwrap();
     let waiting = owner.start_waiting(&["action", "invoke", "kit.three"]);
     let shown = owner.run(&["show", &waiting.id, "--json"]).ok().json();
-    assert_eq!(shown["decision"]["tightened"], json!(["the definition changed since it was reviewed (textual)"]), "{shown:#}");
+    assert_eq!(shown["decision"]["tightened"], json!(["the definition changed since it was reviewed (structural)"]), "{shown:#}");
     assert_eq!(tree(&server.workspace()), before());
+    owner.run(&["deny", &waiting.id]).ok();
+    waiting.end();
+    // Code is no wording, whoever does not mind that.
+    owner.run(&["action", "review", "kit.three", "--ignore-wording", "--yes"]).ok();
+    std::fs::write(&script, format!("{THREE}\n// edited again\n")).unwrap();
+    let waiting = owner.start_waiting(&["action", "invoke", "kit.three"]);
     owner.run(&["deny", &waiting.id]).ok();
     waiting.end();
 }

@@ -65,8 +65,7 @@ impl Pipeline {
             self.note_parts(&mut batch).await?;
         }
         if batch.parts.iter().any(is_lost) {
-            self.call_off(&mut batch).await?;
-            return Ok(Ran::Ended(batch));
+            return self.call_off(batch).await;
         }
         if batch.parts.iter().any(|part| part.status == Some(Status::Pending)) {
             return Ok(Ran::Waits(batch));
@@ -79,12 +78,11 @@ impl Pipeline {
             self.fault("batch.part");
             match batch.parts[index].status {
                 Some(Status::Succeeded) => {}
+                // Whoever has taken it up still finds out what became of it, or its end is still being written.
+                Some(Status::Running) => return Ok(Ran::Waits(batch)),
                 // A kill switch is on: as long as nothing has run, it waits like any approved call.
                 Some(Status::Approved) if !batch.parts.iter().any(Part::ran) => return Ok(Ran::Waits(batch)),
-                _ => {
-                    self.call_off(&mut batch).await?;
-                    return Ok(Ran::Ended(batch));
-                }
+                _ => return self.call_off(batch).await,
             }
         }
         Ok(Ran::Ended(batch))

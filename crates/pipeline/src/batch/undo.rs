@@ -1,18 +1,19 @@
 //! What becomes of the other parts when one fails: those that wait are called off, those that were done are taken back, the last first.
 
-use super::Compensation;
 use super::parts::{failure_of, part_of};
+use super::{Compensation, Ran};
 use crate::admit::{Admitted, Place};
 use crate::record::Ending;
 use crate::revert::undoing;
 use crate::{Error, Pipeline};
-use countersign_core::batch::{PartEffect, Undone};
+use countersign_core::batch::{Part, PartEffect, Undone};
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
 use countersign_core::{Batch, Invocation, InvocationId, Status};
 
 impl Pipeline {
-    pub(super) async fn call_off(&self, batch: &mut Batch) -> Result<(), Error> {
+    /// Waits for a part that still runs: only its end tells whether there is something of it to take back.
+    pub(super) async fn call_off(&self, mut batch: Batch) -> Result<Ran, Error> {
         for index in 0..batch.parts.len() {
             let part = &mut batch.parts[index];
             if let Some(Status::Pending | Status::Approved) = part.status
@@ -21,19 +22,22 @@ impl Pipeline {
                 part.note(&self.cancel_part(waiting).await?);
             }
         }
+        if batch.parts.iter().any(Part::is_running) {
+            return Ok(Ran::Waits(batch));
+        }
         for index in (0..batch.parts.len()).rev() {
             if batch.parts[index].effect != PartEffect::Stands {
                 continue;
             }
-            let undone = self.take_part_back(batch, index).await?;
+            let undone = self.take_part_back(&batch, index).await?;
             if undone.ok {
                 batch.parts[index].effect = PartEffect::TakenBack;
             }
             batch.parts[index].undone = Some(undone);
-            *batch = self.save_batch(batch.clone()).await?;
+            batch = self.save_batch(batch).await?;
             self.fault("batch.undone");
         }
-        Ok(())
+        Ok(Ran::Ended(batch))
     }
 
     /// Nothing ran: the receipt says that another part kept it from running.

@@ -3,7 +3,7 @@
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines};
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::Reconciled;
-use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BATCH_PARTS_MAX, RUNNING_SECONDS_MAX};
+use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BATCH_PARTS_MAX, CALL_TIMEOUT_MS, RUNNING_SECONDS_MAX};
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
@@ -11,6 +11,7 @@ on_both_engines!(
     what_all_succeeds_has_one_receipt_each_and_one_for_all,
     a_part_that_fails_takes_the_others_back_the_last_first,
     nothing_starts_before_every_person_has_said_yes,
+    however_many_would_take_it_up_one_runs_it,
     one_no_calls_off_the_others,
     one_that_nobody_answers_calls_off_the_others,
     a_rule_that_refuses_one_part_bothers_nobody_about_the_others,
@@ -29,6 +30,8 @@ on_both_engines!(
     a_rule_that_changes_meanwhile_is_obeyed,
     wherever_it_stops_it_ends_whole_and_nothing_happens_twice,
     a_part_that_was_interrupted_decides_about_the_others,
+    a_part_that_is_still_asked_about_is_waited_for,
+    a_part_that_is_still_asked_about_is_waited_for_where_another_is_lost,
 );
 
 /// `fake.write` can be taken back, and is allowed; `fake.send` cannot, and asks a person.
@@ -37,6 +40,7 @@ async fn start(kind: Kind) -> TestServer {
     server.source.redefine("write", |action| {
         action.reversibility = Reversibility::Reversible;
         action.repeatability = Repeatability::Repeatable;
+        action.timeout_ms = CALL_TIMEOUT_MS;
     });
     server.owner.set_mode("fake.write", "allow").await;
     server
@@ -168,6 +172,38 @@ async fn nothing_starts_before_every_person_has_said_yes(kind: Kind) {
     let batch = shown(&server, &batch).await;
     assert_eq!((&batch["status"], written(&server)), (&json!("succeeded"), vec!["a".to_owned(), "-".into(), "b".into()]));
     server.verify().await;
+}
+
+async fn however_many_would_take_it_up_one_runs_it(kind: Kind) {
+    for _ in 0..3 {
+        let (server, _agent, batch) = asking(kind).await;
+        server.owner.approve(&part(&batch, 2)).await.ok();
+        let mut held = server.source.will_hold(Ok(Output::new(json!(1))));
+        let sweeping = (0..20).map(|_| {
+            let pipeline = server.pipeline.clone();
+            tokio::spawn(async move { pipeline.sweep().await.unwrap() })
+        });
+        let sweeping: Vec<_> = sweeping.collect();
+        let approving = {
+            let (owner, first) = (server.owner.clone(), part(&batch, 0));
+            tokio::spawn(async move { owner.approve(&first).await })
+        };
+        held.arrived().await;
+        for sweep in sweeping {
+            sweep.await.unwrap();
+        }
+        // Whoever did not get it has taken nothing from the one that runs it.
+        for _ in 0..3 {
+            server.pipeline.sweep().await.unwrap();
+        }
+        assert_eq!((&shown(&server, &batch).await["status"], written(&server).len()), (&json!("running"), 1));
+        held.release();
+        let approved = approving.await.unwrap();
+        assert_eq!((approved.status, &approved.body["invocation"]["status"]), (200, &json!("succeeded")), "{approved:?}");
+        let batch = shown(&server, &batch).await;
+        assert_eq!((&batch["status"], written(&server)), (&json!("succeeded"), vec!["a".to_owned(), "-".into(), "b".into()]));
+        server.verify().await;
+    }
 }
 
 async fn one_no_calls_off_the_others(kind: Kind) {
@@ -521,4 +557,67 @@ async fn a_part_that_was_interrupted_decides_about_the_others(kind: Kind) {
         assert_eq!((&ended["status"], each(&ended, "effect")), (&json!(expected), effects.map(str::to_owned).to_vec()), "{ended:#}");
         restarted.verify().await;
     }
+}
+
+/// Restarts after a crash, while the source takes its time to find out what became of the part that ran; meanwhile the batch is taken
+/// up, and waits.
+async fn taken_up_while_asked_about(server: &TestServer, found: Reconciled) -> (TestServer, Value) {
+    let mut asking = server.source.will_hold_reconcile(found);
+    let restarted = server.restart().await;
+    let recovering = tokio::spawn(restarted.pipeline.recover());
+    asking.arrived().await;
+    restarted.pipeline.sweep().await.unwrap();
+    restarted.pipeline.finish().await;
+    let batch = restarted.owner.get("/api/v1/batches").await.ok()["items"][0].clone();
+    assert_eq!((&batch["status"], server.source.reverts().len()), (&json!("pending"), 0), "{batch:#}");
+    assert!(each(&batch, "status").contains(&"running".to_owned()), "{batch:#}");
+    restarted.verify().await;
+    asking.release();
+    recovering.await.unwrap().unwrap();
+    restarted.pipeline.finish().await;
+    let ended = shown(&restarted, &batch).await;
+    (restarted, ended)
+}
+
+async fn a_part_that_is_still_asked_about_is_waited_for(kind: Kind) {
+    for (found, expected, effects) in [
+        (Reconciled::Happened(Output::new(json!({ "done": true }))), "succeeded", ["stands", "stands"]),
+        (Reconciled::DidNot, "reverted", ["taken_back", "none"]),
+        (Reconciled::Unknown, "failed", ["taken_back", "unknown"]),
+    ] {
+        let server = start(kind).await;
+        let agent = server.agent().await;
+        let mut held = server.source.will_hold(Ok(Output::new(json!(1))));
+        let running = {
+            let agent = agent.clone();
+            tokio::spawn(async move { run(&agent, "all_or_nothing", json!([write("a"), write("b")])).await })
+        };
+        held.arrived().await;
+        server.fault.arm("execute.intended");
+        held.release();
+        running.await.unwrap().problem(500, "internal");
+        server.clock.advance_seconds(RUNNING_SECONDS_MAX + 1);
+        let (restarted, ended) = taken_up_while_asked_about(&server, found).await;
+        assert_eq!((&ended["status"], each(&ended, "effect")), (&json!(expected), effects.map(str::to_owned).to_vec()), "{ended:#}");
+        assert_eq!(restarted.verify().await.batches, 1);
+    }
+}
+
+async fn a_part_that_is_still_asked_about_is_waited_for_where_another_is_lost(kind: Kind) {
+    let (server, _agent, batch) = asking(kind).await;
+    server.owner.approve(&part(&batch, 2)).await.ok();
+    server.fault.arm("execute.intended");
+    // The answer is kept, and the batch broke off in its first part.
+    server.owner.approve(&part(&batch, 0)).await.problem(500, "internal");
+    // Meanwhile the yes to the last part runs out.
+    server.clock.advance_seconds(RUNNING_SECONDS_MAX + APPROVAL_UNATTENDED_SECONDS);
+    let happened = Reconciled::Happened(Output::new(json!({ "done": true })));
+    let (restarted, ended) = taken_up_while_asked_about(&server, happened).await;
+    assert_eq!(
+        (&ended["status"], each(&ended, "effect")),
+        (&json!("reverted"), vec!["taken_back".to_owned(), "none".into(), "none".into()]),
+        "{ended:#}"
+    );
+    assert_eq!(each(&ended, "status"), ["succeeded", "not_started", "expired"]);
+    assert_eq!(restarted.verify().await.batches, 1);
 }

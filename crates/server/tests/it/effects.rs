@@ -23,6 +23,7 @@ on_both_engines!(
     a_provider_is_asked_again_for_a_day_and_under_the_same_rules_only,
     what_nobody_can_find_out_a_person_says,
     a_doubted_call_is_made_again_as_a_new_one,
+    a_doubted_call_that_was_to_be_made_again_is_not_lost,
     an_effect_is_taken_back_on_demand_and_once,
     what_has_no_way_back_is_refused,
     taking_back_asks_whom_the_action_asks,
@@ -346,6 +347,32 @@ async fn a_doubted_call_is_made_again_as_a_new_one(kind: Kind) {
     assert_eq!((&again["invocation"]["idempotency_key"], server.source.calls().len()), (&json!("k"), calls + 1));
     assert_eq!(server.shown(&id).await["status"], "failed");
     server.verify().await;
+}
+
+/// Wherever the server dies on the way to the new call, the doubted one can be settled again.
+async fn a_doubted_call_that_was_to_be_made_again_is_not_lost(kind: Kind) {
+    for point in ["execute.prepared", "execute.intended", "record.ended"] {
+        let server = careful(kind).await;
+        let id = doubted(&server, "k").await;
+        let calls = server.source.calls().len();
+        let path = format!("/api/v1/invocations/{id}/settle");
+        let retry = json!({ "as": "retry", "reason": "twice does no harm" });
+        server.fault.arm(point);
+        server.owner.post(&path, retry.clone()).await.problem(500, "internal");
+        assert_eq!(server.shown(&id).await["status"], "in_doubt", "{point}");
+        let restarted = server.restart().await;
+        // Of the doubted one its source can tell as little as before; of a new one that had begun, that it did not happen.
+        if point == "execute.intended" {
+            server.source.will_reconcile(Reconciled::DidNot);
+        }
+        restarted.pipeline.recover().await.unwrap();
+        assert_eq!(restarted.shown(&id).await["status"], "in_doubt", "{point}");
+        let again = restarted.owner.post(&path, retry).await.ok();
+        assert_eq!(again["invocation"]["status"], "succeeded", "{point} {again:#}");
+        assert_eq!((again["invocation"]["idempotency_key"].clone(), server.source.calls().len()), (json!("k"), calls + 1), "{point}");
+        assert_eq!(restarted.shown(&id).await["status"], "failed", "{point}");
+        restarted.verify().await;
+    }
 }
 
 async fn an_effect_is_taken_back_on_demand_and_once(kind: Kind) {

@@ -2,9 +2,10 @@
 //! nobody touches what a live one runs.
 
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgres};
+use countersign_core::action::Reversibility;
 use countersign_core::effect::Reconciled;
 use countersign_core::ledger::{EventDraft, Finished, Ledger};
-use countersign_core::limits::{LEASE_FENCE_SECONDS, LEASE_SECONDS};
+use countersign_core::limits::{CALL_TIMEOUT_MS, LEASE_FENCE_SECONDS, LEASE_SECONDS};
 use countersign_core::source::Output;
 use countersign_core::{EventId, Invocation, InvocationId, Status};
 use serde_json::{Value, json};
@@ -20,9 +21,17 @@ on_postgres!(
     a_server_that_is_not_heard_of_begins_no_effect,
     a_batch_of_a_dead_server_is_finished_by_another,
     a_batch_of_a_live_server_is_left_to_it,
+    a_batch_waits_for_a_part_that_another_survivor_asks_about,
+    a_batch_waits_for_a_part_whose_end_is_still_being_written,
+    an_approved_call_that_a_live_server_makes_ready_is_left_to_it,
+    an_approved_call_of_a_dead_server_is_started_by_another,
 );
 
-on_both_engines!(a_call_whose_walk_broke_off_is_settled_by_its_own_server);
+on_both_engines!(
+    a_call_whose_walk_broke_off_is_settled_by_its_own_server,
+    an_approved_call_is_made_ready_once,
+    an_approved_call_whose_walk_broke_off_is_started_by_its_own_server,
+);
 
 /// A server that others know of, and in which an agent may write.
 async fn first(kind: Kind) -> (TestServer, Agent) {
@@ -267,4 +276,182 @@ async fn a_batch_of_a_live_server_is_left_to_it(kind: Kind) {
     held.release();
     assert_eq!(running.await.unwrap().ok()["status"], "succeeded");
     assert_eq!((live.source.effects(), live.verify().await.batches), (3, 1));
+}
+
+/// A server where what was written can be taken back, and a batch of two that needs both.
+async fn first_with_pair(kind: Kind) -> (TestServer, Agent) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("write", |action| {
+        action.reversibility = Reversibility::Reversible;
+        action.timeout_ms = CALL_TIMEOUT_MS;
+    });
+    server.pipeline.recover().await.unwrap();
+    server.owner.set_mode("fake.write", "allow").await;
+    let agent = server.agent().await;
+    (server, agent)
+}
+
+fn run_pair(agent: &Agent) -> tokio::task::JoinHandle<Answer> {
+    let agent = agent.clone();
+    let write = |text: &str| json!({ "action": "fake.write", "params": { "text": text } });
+    let pair = json!({ "mode": "all_or_nothing", "actions": [write("a"), write("b")] });
+    tokio::spawn(async move { agent.client.post(&format!("/api/v1/sessions/{}/actions/batch", agent.session), pair).await })
+}
+
+async fn a_batch_waits_for_a_part_that_another_survivor_asks_about(kind: Kind) {
+    let (dead, agent) = first_with_pair(kind).await;
+    let (second, third) = (beside(&dead).await, beside(&dead).await);
+    let mut held = dead.source.will_hold(Ok(Output::new(json!(1))));
+    let running = run_pair(&agent);
+    held.arrived().await;
+    dead.fault.arm("execute.intended");
+    held.release();
+    running.await.unwrap().problem(500, "internal");
+    outlive(&[&second, &third]).await;
+    let mut asking = dead.source.will_hold_reconcile(happened());
+    let sweeping = {
+        let pipeline = second.pipeline.clone();
+        tokio::spawn(async move { pipeline.sweep().await })
+    };
+    asking.arrived().await;
+    third.pipeline.sweep().await.unwrap();
+    third.pipeline.finish().await;
+    assert_eq!((&only_batch(&third).await["status"], dead.source.reverts().len()), (&json!("pending"), 0));
+    asking.release();
+    sweeping.await.unwrap().unwrap();
+    second.pipeline.finish().await;
+    let ended = only_batch(&third).await;
+    assert_eq!((&ended["status"], dead.source.reverts().len()), (&json!("succeeded"), 0), "{ended:#}");
+    let report = third.verify().await;
+    assert_eq!((report.batches, report.receipts), (1, 2));
+}
+
+async fn a_batch_waits_for_a_part_whose_end_is_still_being_written(kind: Kind) {
+    let (slow, agent) = first_with_pair(kind).await;
+    let other = beside(&slow).await;
+    slow.source.will_answer(json!(1));
+    let mut held = slow.source.will_hold(Ok(Output::new(json!({ "done": true }))));
+    let running = run_pair(&agent);
+    held.arrived().await;
+    let id = slow.owner.get("/api/v1/invocations?status=running").await.ok()["items"][0]["id"].as_str().unwrap().to_owned();
+    let invocation = InvocationId::parse(&id).unwrap();
+    outlive(&[&other]).await;
+    // The other asks about the part, and has not found anything out yet.
+    assert!(other.store.claim(&other.org, &invocation, Status::Running).await.unwrap());
+    held.release();
+    running.await.unwrap().problem(503, "outcome_unrecorded");
+    slow.store.renew_lease().await.unwrap();
+    slow.pipeline.sweep().await.unwrap();
+    while only_batch(&slow).await["status"] == "running" {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((&only_batch(&slow).await["status"], slow.source.reverts().len()), (&json!("pending"), 0));
+    let running = other.store.find_invocation(&other.org, &invocation).await.unwrap().unwrap();
+    let doubted = Invocation { status: Status::InDoubt, ..running };
+    let drawn = EventId::new(doubted.created_at, [7; 10]);
+    let event = EventDraft { id: drawn, name: "invocation.in_doubt", key: id.clone(), body: "{}".into() };
+    assert!(matches!(other.store.doubt(doubted, event).await.unwrap(), Finished::Recorded { .. }));
+    // What runs behind the caller's back ends when it is recorded, and the batch with it.
+    slow.pipeline.finish().await;
+    let ended = only_batch(&other).await;
+    assert_eq!((&ended["status"], slow.source.effects()), (&json!("succeeded"), 2), "{ended:#}");
+    assert_eq!(other.verify().await.batches, 1);
+}
+
+/// A server where an approved call takes as long to make ready as the test wants.
+async fn first_asking(kind: Kind) -> (TestServer, Agent) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("write", |action| action.timeout_ms = CALL_TIMEOUT_MS);
+    server.pipeline.recover().await.unwrap();
+    let agent = server.agent().await;
+    (server, agent)
+}
+
+/// An approved call that is being made ready, and who waits for its answer.
+async fn approved(server: &TestServer, agent: &Agent) -> (String, testkit::source::Held, tokio::task::JoinHandle<Answer>) {
+    let id = agent.pending("fake.write", json!({ "text": "a" })).await;
+    let mut preparing = server.source.will_hold_prepare();
+    let approving = {
+        let (owner, id) = (server.owner.clone(), id.clone());
+        tokio::spawn(async move { owner.approve(&id).await })
+    };
+    preparing.arrived().await;
+    (id, preparing, approving)
+}
+
+/// Longer than a lost walk is waited for, and not so long that a server is taken for gone.
+async fn later(servers: &[&TestServer]) {
+    servers[0].clock.advance_seconds(LEASE_FENCE_SECONDS);
+    for server in servers {
+        server.store.renew_lease().await.unwrap();
+    }
+}
+
+async fn an_approved_call_is_made_ready_once(kind: Kind) {
+    let (server, agent) = first_asking(kind).await;
+    let (id, preparing, approving) = approved(&server, &agent).await;
+    later(&[&server]).await;
+    for _ in 0..2 {
+        server.pipeline.sweep().await.unwrap();
+    }
+    server.pipeline.recover().await.unwrap();
+    assert_eq!((status_of(&server, &id).await, server.source.preparations()), (json!("approved"), 1));
+    preparing.release();
+    assert_eq!(approving.await.unwrap().ok()["invocation"]["status"], "succeeded");
+    server.pipeline.finish().await;
+    assert_eq!((server.source.preparations(), server.source.effects(), server.verify().await.receipts), (1, 1, 1));
+}
+
+async fn an_approved_call_that_a_live_server_makes_ready_is_left_to_it(kind: Kind) {
+    let (live, agent) = first_asking(kind).await;
+    let second = beside(&live).await;
+    let (id, preparing, approving) = approved(&live, &agent).await;
+    later(&[&live, &second]).await;
+    second.pipeline.sweep().await.unwrap();
+    let third = beside(&live).await;
+    third.pipeline.sweep().await.unwrap();
+    second.pipeline.finish().await;
+    third.pipeline.finish().await;
+    assert_eq!((status_of(&third, &id).await, live.source.preparations()), (json!("approved"), 1));
+    preparing.release();
+    assert_eq!(approving.await.unwrap().ok()["invocation"]["status"], "succeeded");
+    assert_eq!((live.source.preparations(), live.source.effects(), third.verify().await.receipts), (1, 1, 1));
+}
+
+/// The walk of an approved call breaks off before its intent.
+async fn broken_off_approved(server: &TestServer, agent: &Agent) -> String {
+    let id = agent.pending("fake.write", json!({ "text": "a" })).await;
+    server.fault.arm("execute.prepared");
+    server.owner.approve(&id).await.problem(500, "internal");
+    id
+}
+
+async fn an_approved_call_whose_walk_broke_off_is_started_by_its_own_server(kind: Kind) {
+    let (server, agent) = first_asking(kind).await;
+    let id = broken_off_approved(&server, &agent).await;
+    server.pipeline.sweep().await.unwrap();
+    server.pipeline.finish().await;
+    assert_eq!(status_of(&server, &id).await, "approved", "its walk is given time");
+    later(&[&server]).await;
+    server.pipeline.sweep().await.unwrap();
+    server.pipeline.finish().await;
+    assert_eq!((status_of(&server, &id).await, server.source.effects()), (json!("succeeded"), 1));
+    assert_eq!(server.verify().await.receipts, 1);
+}
+
+async fn an_approved_call_of_a_dead_server_is_started_by_another(kind: Kind) {
+    let (dead, agent) = first_asking(kind).await;
+    let (second, third) = (beside(&dead).await, beside(&dead).await);
+    let id = broken_off_approved(&dead, &agent).await;
+    later(&[&dead, &second, &third]).await;
+    second.pipeline.sweep().await.unwrap();
+    second.pipeline.finish().await;
+    assert_eq!((status_of(&second, &id).await, dead.source.preparations()), (json!("approved"), 1), "its server may live");
+    outlive(&[&second, &third]).await;
+    let (one, other) = tokio::join!(second.pipeline.sweep(), third.pipeline.sweep());
+    one.and(other).unwrap();
+    second.pipeline.finish().await;
+    third.pipeline.finish().await;
+    assert_eq!((status_of(&second, &id).await, dead.source.effects()), (json!("succeeded"), 1));
+    assert_eq!((dead.source.preparations(), third.verify().await.receipts), (2, 1), "one of the survivors started it");
 }

@@ -461,7 +461,7 @@ impl Tenant {
 
     fn reservation(&self, invocation: &Invocation) -> Option<NewReservation> {
         let expires_at = self.clock.now().plus_seconds(3_600);
-        invocation.idempotency_key.clone().map(|key| NewReservation { key, expires_at })
+        invocation.idempotency_key.clone().map(|key| NewReservation { key, expires_at, instead_of: None })
     }
 
     /// A read from nothing to its receipt, in one write.
