@@ -297,8 +297,8 @@ console.log(JSON.stringify({ output: {} }));
         assert_eq!(listed["items"][0]["status"], ends, "{allowed}: {listed:#}");
         assert_eq!(server.workspace().join("out.js").exists(), ends == "succeeded", "{allowed}");
         if ends == "failed" {
-            let (code, attempts) = (&listed["items"][0]["error"]["code"], &listed["items"][0]["attempts"]);
-            assert_eq!((code, attempts), (&json!("package_command_not_allowed"), &json!(0)), "{listed:#}");
+            let (code, repair) = (&listed["items"][0]["error"]["code"], &listed["items"][0]["repair"]);
+            assert_eq!((code, repair), (&json!("package_command_not_allowed"), &Value::Null), "{listed:#}");
         }
         owner.run(&["receipt", "verify"]).ok();
     }

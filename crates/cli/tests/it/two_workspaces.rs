@@ -57,9 +57,10 @@ impl Ground {
         listed["items"][0].clone()
     }
 
-    /// Starts a server as the only one, which then finds out what it can about what was `left` so, and answers what the call is by then.
+    /// Starts a server as the only one, long after any other was heard of, which then finds out what it can about what was `left` so, and answers what the call is by then.
     async fn serve_alone(&self, at: usize, left: &str) -> (Serving, Value) {
         for _ in 0..STARTS_MAX {
+            testkit::postgres::tamper(&self.database, "UPDATE servers SET seen_at = 0").await;
             let server = self.serve(at, None);
             let last = self.last(&server).await;
             if last["status"] != left {

@@ -432,11 +432,11 @@ async fn a_write_that_was_given_up_leaves_nothing_behind() {
         let params = read_params(&ActionId::parse("files.write_text").unwrap(), &json!({ "path": path, "text": "late" })).unwrap();
         let evidence = write::prepare(&scratch.files.place, &params, &Scope::default(), ".countersign-t").unwrap();
         let error = write::write_text(&scratch.files.place, &params, &evidence, ".countersign-t", &commitment).unwrap_err();
-        assert!(matches!(error, Error::Busy { .. }), "{error}");
+        assert!(matches!(error, Error::NoTurn { .. }), "{error}");
     }
     let params = read_params(&ActionId::parse("files.delete").unwrap(), &json!({ "path": "x" })).unwrap();
     let evidence = delete::prepare(&scratch.files.place, &params, &Scope::default(), ".countersign-t").unwrap();
-    assert!(matches!(delete::delete(&scratch.files.place, &params, &evidence, &commitment), Err(Error::Busy { .. })));
+    assert!(matches!(delete::delete(&scratch.files.place, &params, &evidence, &commitment), Err(Error::NoTurn { .. })));
     assert_eq!(picture(&scratch.root()), before);
 }
 
