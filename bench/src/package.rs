@@ -50,7 +50,7 @@ impl Installed {
         let answer = self.connection.exchange(&request).await?;
         let took = start.elapsed().as_secs_f64() * 1_000.0;
         let said: Value = serde_json::from_slice(answer.body).unwrap_or_default();
-        ensure!(answer.status == 200 && said["status"] == "succeeded", "the package was answered {}: {said}", answer.status);
+        ensure!(answer.status == 200 && said["invocation"]["status"] == "succeeded", "the package was answered {}: {said}", answer.status);
         Ok(took)
     }
 
