@@ -12,6 +12,7 @@ pub mod digest;
 pub mod effect;
 pub mod egress;
 pub mod fault;
+pub mod file_version;
 pub mod grant;
 pub mod id;
 pub mod invocation;

@@ -47,17 +47,16 @@ impl Pipeline {
     /// Counts how it went. A store that is away counts nothing, and keeps nobody from their answer.
     pub(crate) async fn count_outcome(&self, cleared: &Cleared, target: Target, answer: &Result<Output, source::Error>) {
         let org = &cleared.gated().validated.resolved.admitted.session.org;
-        let said = match answer {
-            Ok(_) => Said::Works,
-            Err(error) => said_by(error),
+        let failed_with = match answer.as_ref().map_or_else(said_by, |_| Said::Works) {
+            Said::Nothing => return,
+            Said::Works if target == Target::Works => return,
+            Said::Works => None,
+            Said::Fails(code) => Some(code),
         };
-        if said == Said::Nothing || (said == Said::Works && target == Target::Works) {
-            return;
-        }
         for key in keys_of(cleared) {
-            let noted = match (answer, said) {
-                (Err(error), Said::Fails) => self.ledger().break_once(org, &key, error.code()).await,
-                _ => self.ledger().close_breaker(org, &key).await,
+            let noted = match failed_with {
+                Some(code) => self.ledger().break_once(org, &key, code).await,
+                None => self.ledger().close_breaker(org, &key).await,
             };
             if let Err(error) = noted {
                 tracing::warn!(%key, %error, "how a target fares could not be noted");
@@ -77,10 +76,10 @@ fn keys_of(cleared: &Cleared) -> impl Iterator<Item = BreakerKey> {
 }
 
 /// What an answer says about the target.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Said {
     Works,
-    Fails,
+    /// With this code.
+    Fails(&'static str),
     Nothing,
 }
 
@@ -89,12 +88,12 @@ const ENDED: [&str; 5] = ["package_timed_out", "package_killed", "package_out_of
 
 fn said_by(error: &source::Error) -> Said {
     match error {
-        source::Error::Unreachable { .. } | source::Error::Busy { .. } | source::Error::Broken { .. } => Said::Fails,
+        source::Error::Unreachable { .. } | source::Error::Busy { .. } | source::Error::Broken { .. } => Said::Fails(error.code()),
         // What was given up early by the caller says nothing about the target.
         source::Error::TimedOut { timeout_ms, .. } if *timeout_ms < 1_000.min(CALL_TIMEOUT_MS) => Said::Nothing,
-        source::Error::TimedOut { .. } => Said::Fails,
+        source::Error::TimedOut { .. } => Said::Fails(error.code()),
         // Code that was ended is not code that said no.
-        source::Error::Failed { code, .. } if ENDED.contains(code) => Said::Fails,
+        source::Error::Failed { code, .. } if ENDED.contains(code) => Said::Fails(code),
         source::Error::Failed { .. } => Said::Works,
         // It was refused by us, and nobody was asked.
         source::Error::NoTurn { .. }

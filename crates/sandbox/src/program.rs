@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::spec::Program;
+use countersign_core::file_version::FileVersion;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -13,18 +14,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 /// Digests that are remembered: an interpreter of 100 MB takes longer to hash than to run.
 const REMEMBERED_MAX: usize = 64;
 
-/// What changes whenever a file's bytes do. The change time cannot be set by a program.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Version {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
 #[derive(Default)]
-pub(crate) struct Digests(Mutex<HashMap<Version, [u8; 32]>>);
+pub(crate) struct Digests(Mutex<HashMap<FileVersion, [u8; 32]>>);
 
 impl Digests {
     pub(crate) fn open(&self, program: &Program) -> Result<OwnedFd, Error> {
@@ -40,13 +31,7 @@ impl Digests {
         if found.mode() & 0o6000 != 0 {
             return Err(Error::Refused { what: path, why: "it carries a setuid or setgid bit".into() });
         }
-        let version = Version {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.size(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
-        };
+        let version = FileVersion::of(&found);
         let remembered = self.0.lock().get(&version).copied();
         let digest = match remembered {
             Some(digest) => digest,

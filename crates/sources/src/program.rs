@@ -1,11 +1,11 @@
 //! Programs of the host that are run in the jail: found by us, hashed by us, and shown to it with the system's libraries.
 
+use countersign_core::file_version::FileVersion;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,34 +21,12 @@ pub(crate) struct Program {
     pub(crate) sha256: [u8; 32],
 }
 
-/// What changes whenever a file's bytes do. The change time cannot be set by a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Version {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Version {
-    fn of(found: &Metadata) -> Self {
-        Self {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.size(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
-        }
-    }
-}
-
 /// Each is read whole once, and again when it has changed: one that is installed or upgraded meanwhile is noticed at the next call, as
 /// it would be at the next start. Clones share what was found.
 #[derive(Clone)]
 pub(crate) struct Programs {
     places: Arc<[PathBuf]>,
-    read: Arc<Mutex<HashMap<PathBuf, (Version, Program)>>>,
+    read: Arc<Mutex<HashMap<PathBuf, (FileVersion, Program)>>>,
 }
 
 impl Default for Programs {
@@ -78,15 +56,15 @@ impl Programs {
         let found = path.metadata().ok().filter(Metadata::is_file)?;
         let known = self.read.lock().get(&path).cloned();
         if let Some((version, program)) = known
-            && version == Version::of(&found)
+            && version == FileVersion::of(&found)
         {
             return Some(program);
         }
         let mut file = File::open(&path).ok()?;
-        let before = Version::of(&file.metadata().ok()?);
+        let before = FileVersion::of(&file.metadata().ok()?);
         let program = Program { sha256: hash(&mut file)?, path: path.clone() };
         // What changed while it was read is read again the next time.
-        if before == Version::of(&file.metadata().ok()?) {
+        if before == FileVersion::of(&file.metadata().ok()?) {
             self.read.lock().insert(path, (before, program.clone()));
         }
         Some(program)
