@@ -254,6 +254,15 @@ pub(crate) fn at_fault(data: &Path, database: Option<&str>, point: Option<&str>)
     Serving::spawn(command)
 }
 
+/// A server whose calls may go to the upstream.
+pub(crate) fn serve_beside(folder: &Path, database: Option<&str>, upstream: &Upstream) -> Command {
+    let mut command = new_command(env!("CARGO_BIN_EXE_countersign"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder);
+    command.args(database.iter().flat_map(|url| ["--database", url]));
+    command.env("COUNTERSIGN_HTTP_ALLOWED_HOSTS", &upstream.url).env("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8");
+    command
+}
+
 /// A server process that can be killed.
 pub(crate) struct Serving {
     child: Child,
@@ -262,13 +271,7 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(folder: &Path, database: Option<&str>, upstream: &Upstream) -> Self {
-        let mut command = new_command(env!("CARGO_BIN_EXE_countersign"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder);
-        if let Some(url) = database {
-            command.args(["--database", url]);
-        }
-        command.env("COUNTERSIGN_HTTP_ALLOWED_HOSTS", &upstream.url).env("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8");
-        Self::spawn(command)
+        Self::spawn(serve_beside(folder, database, upstream))
     }
 
     pub(crate) fn spawn(mut command: Command) -> Self {

@@ -12,6 +12,7 @@ mod crash;
 mod effects;
 mod exit_codes;
 mod fault_points;
+mod find_out_crash;
 mod fake;
 mod help;
 mod identity;

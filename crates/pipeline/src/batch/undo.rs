@@ -29,10 +29,8 @@ impl Pipeline {
             if batch.parts[index].effect != PartEffect::Stands {
                 continue;
             }
-            let undone = self.take_part_back(&batch, index).await?;
-            if undone.ok {
-                batch.parts[index].effect = PartEffect::TakenBack;
-            }
+            let (undone, left) = self.take_part_back(&batch, index).await?;
+            batch.parts[index].effect = left;
             batch.parts[index].undone = Some(undone);
             batch = self.save_batch(batch).await?;
             self.fault("batch.undone");
@@ -55,13 +53,12 @@ impl Pipeline {
         }
     }
 
-    /// A call of its own, with its own receipt. It needs no person: whoever let the part run let it run on these terms.
-    async fn take_part_back(&self, batch: &Batch, index: usize) -> Result<Undone, Error> {
+    /// A call of its own, with its own receipt, and what it leaves of the part. It needs no person: whoever let the part run let it run
+    /// on these terms. However often it is asked for, the key of such calls lets it happen once.
+    async fn take_part_back(&self, batch: &Batch, index: usize) -> Result<(Undone, PartEffect), Error> {
         let part = &batch.parts[index];
-        let lost = |code: &str, message: &str| {
-            let failure = Failure { code: code.to_owned(), message: message.to_owned() };
-            Ok(Undone { ok: false, invocation: None, receipt: None, failure: Some(failure) })
-        };
+        let not_asked_for = |failure| (Undone { ok: false, invocation: None, receipt: None, failure: Some(failure) }, PartEffect::Stands);
+        let lost = |code: &str, message: &str| Ok(not_asked_for(Failure { code: code.to_owned(), message: message.to_owned() }));
         let Some(principal) = self.ledger().find_principal(&batch.org, &batch.principal).await? else {
             return lost("session_ended", "whoever asked for the batch can no longer act");
         };
@@ -85,17 +82,33 @@ impl Pipeline {
         match Box::pin(self.walk_from(admitted)).await {
             Ok(outcome) => {
                 let invocation = outcome.invocation();
-                Ok(Undone {
+                let undone = Undone {
                     ok: invocation.status == Status::Succeeded,
                     invocation: Some(invocation.id.clone()),
                     receipt: invocation.receipt.as_ref().map(|receipt| receipt.id.clone()),
                     failure: invocation.failure.clone(),
-                })
+                };
+                Ok((undone, left_by(invocation.status)))
             }
-            Err(error) => match failure_of(&error) {
-                Some(failure) => Ok(Undone { ok: false, invocation: None, receipt: None, failure: Some(failure) }),
-                None => Err(error),
-            },
+            // An earlier walk of this batch asked for it, and what became of that is being found out: the batch is taken up again later.
+            Err(error @ Error::IdempotencyInFlight { .. }) => Err(error),
+            Err(error) => failure_of(&error).map(not_asked_for).ok_or(error),
         }
+    }
+}
+
+/// What is left of a part whose taking back has come this far.
+const fn left_by(undoing: Status) -> PartEffect {
+    match undoing {
+        Status::Succeeded => PartEffect::TakenBack,
+        Status::Running | Status::InDoubt => PartEffect::Unknown,
+        Status::Pending
+        | Status::Approved
+        | Status::Denied
+        | Status::Expired
+        | Status::Cancelled
+        | Status::Quarantined
+        | Status::Failed
+        | Status::Reverted => PartEffect::Stands,
     }
 }

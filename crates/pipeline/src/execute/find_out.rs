@@ -30,7 +30,9 @@ impl Pipeline {
         if self.announce_again(announcement, &next, Some(rules_version)).await? != AnnouncedAgain::Written {
             return Ok(Found { reconciled: Ok(Reconciled::Unknown), tried: None });
         }
+        self.fault("find_out.announced");
         let reconciled = self.ask_to_reconcile(Subject { invocation: &next, ..subject }, Again::Announced).await;
+        self.fault("find_out.asked");
         Ok(Found { reconciled, tried: Some(Box::new(next)) })
     }
 
