@@ -1,0 +1,64 @@
+//! kill -9 while a server finds out what an earlier kill -9 left: asking the provider once more is an attempt like any other, so it is
+//! announced before it is made, and counted whether or not anybody saw its answer.
+
+use crate::crash::{Client, Serving, Upstream, serve_beside, verify};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::process::Stdio;
+
+/// Where the second server dies, and how many requests the provider has had by the end.
+const FINDING_OUT: &[(&str, u64)] = &[("find_out.announced", 2), ("find_out.asked", 3)];
+
+/// The points that are killed at here.
+pub(crate) fn points() -> impl Iterator<Item = &'static str> {
+    FINDING_OUT.iter().map(|(point, _)| *point)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_while_finding_out_and_no_request_goes_unannounced() {
+    for (point, requests) in FINDING_OUT {
+        die_finding_out(point, *requests, None).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crash_while_finding_out_on_postgresql_and_no_request_goes_unannounced() {
+    for (point, requests) in FINDING_OUT {
+        die_finding_out(point, *requests, Some(testkit::postgres::fresh_database().await)).await;
+    }
+}
+
+async fn die_finding_out(point: &str, requests: u64, database: Option<String>) {
+    server::init_process();
+    let (folder, upstream) = (tempfile::tempdir().unwrap(), Upstream::start().await);
+    let at_fault = |point: &str| {
+        let mut command = serve_beside(folder.path(), database.as_deref(), &upstream);
+        command.env("FAULT_POINT", point);
+        command
+    };
+    let server = Serving::spawn(at_fault("execute.effected"));
+    let owner = Client::new(std::fs::read_to_string(folder.path().join("owner.token")).unwrap().trim().to_owned());
+    let set = owner.send(&server.url, Method::PUT, "modes/http.request", json!({ "mode": "allow" })).await;
+    assert_eq!(set.unwrap().0, 200);
+    let (_, session) = owner.send(&server.url, Method::POST, "sessions", json!({})).await.unwrap();
+    let params = json!({ "method": "POST", "url": upstream.url, "headers": { "Idempotency-Key": "order-7" }, "body": "order" });
+    let path = format!("sessions/{}/actions/invoke", session["id"].as_str().unwrap());
+    let gone = owner.send(&server.url, Method::POST, &path, json!({ "action": "http.request", "params": params })).await;
+    assert!(gone.is_err(), "{point}: the server lived on: {gone:?}");
+    drop(server);
+
+    // This one dies of finding out, before or after its door opens.
+    let second = at_fault(point).env("COUNTERSIGN_LOG_LEVEL", "off").stdout(Stdio::null()).spawn();
+    let ended = tokio::task::spawn_blocking(|| second.unwrap().wait()).await.unwrap().unwrap();
+    assert!(!ended.success(), "{point}: the server lived on: {ended}");
+
+    let server = Serving::start(folder.path(), database.as_deref(), &upstream);
+    let (_, listed) = owner.send(&server.url, Method::GET, "invocations", Value::Null).await.unwrap();
+    let id = listed["items"][0]["id"].as_str().unwrap().to_owned();
+    let (_, shown) = owner.send(&server.url, Method::GET, &format!("invocations/{id}?wait=30s"), Value::Null).await.unwrap();
+    let invocation = &shown["invocation"];
+    assert_eq!((&invocation["status"], &invocation["attempts"]), (&json!("succeeded"), &json!(3)), "{point}: {shown:#}");
+    assert_eq!(upstream.seen.lock().unwrap().get("order"), Some(&requests), "{point}");
+    let report = verify(&owner, &server.url, folder.path()).await;
+    assert!(report.ok && report.open_intents == 0 && report.receipts == 1, "{point}: {report:#?}");
+}
