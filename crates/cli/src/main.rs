@@ -17,5 +17,6 @@ fn main() -> ExitCode {
     // Before anything else, a thread above all: this process may be one that confines another.
     server::become_jail_if_asked();
     server::init_process();
+    commands::completions::answer_shell_if_asked();
     ExitCode::from(commands::main(std::env::args_os()).code())
 }

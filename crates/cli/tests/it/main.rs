@@ -7,6 +7,7 @@ mod answers;
 mod backup;
 mod batch_crash;
 mod batches;
+mod completions;
 mod countersign;
 mod crash;
 mod effects;
