@@ -7,7 +7,7 @@ use crate::{Conflict, Error, Outcome, Pipeline};
 use countersign_core::effect::Scope;
 use countersign_core::invocation::{DeniedBy, Intention};
 use countersign_core::ledger::Reservation;
-use countersign_core::limits::{IDEMPOTENCY_SECONDS, IDEMPOTENCY_WAIT_SECONDS, REVERTED_SECONDS};
+use countersign_core::limits::{IDEMPOTENCY_SECONDS, REVERTED_SECONDS};
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, SessionId, Status, UserId};
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ impl Pipeline {
         if held.is_some_and(|held| is_anothers(&held) || is_other(&held)) {
             return Err(Error::IdempotencyConflict { invocation: holder.clone() });
         }
-        let limit = Duration::from_secs(IDEMPOTENCY_WAIT_SECONDS);
+        let limit = Duration::from_millis(self.inner.settings.key_wait_ms);
         let invocation = self.wait_until(&taken.org, holder, limit, |status| match status {
             Status::Approved | Status::Running => false,
             Status::Pending
@@ -145,7 +145,7 @@ impl Pipeline {
             Status::Cancelled | Status::Quarantined => conflict(Conflict::Ended),
             Status::Pending | Status::InDoubt | Status::Succeeded | Status::Failed | Status::Reverted => outcome_of(held),
             Status::Approved | Status::Running => {
-                let limit = Duration::from_secs(IDEMPOTENCY_WAIT_SECONDS);
+                let limit = Duration::from_millis(self.inner.settings.key_wait_ms);
                 outcome_of(self.wait_until(&session.org, reference, limit, |status| status.is_final() || status == Status::InDoubt).await?)
             }
         }

@@ -104,6 +104,8 @@ pub struct Settings {
     pub retry_cap_ms: u64,
     /// Questions one source is asked at a time.
     pub calls_per_source_max: usize,
+    /// How long a call waits for the one that holds its key before it is told that it runs.
+    pub key_wait_ms: u64,
     /// How long a follower hears nothing before it looks, and is told that the line is still open.
     pub progress_silence_ms: u64,
     /// What each part counts in the reward of a receipt.
@@ -118,6 +120,7 @@ impl Default for Settings {
             retry_base_ms: limits::RETRY_BASE_MS,
             retry_cap_ms: limits::RETRY_CAP_MS,
             calls_per_source_max: limits::SOURCE_CALLS_MAX,
+            key_wait_ms: limits::IDEMPOTENCY_WAIT_SECONDS * 1_000,
             progress_silence_ms: limits::PROGRESS_SILENCE_SECONDS * 1_000,
             reward: RewardWeights::default(),
         }

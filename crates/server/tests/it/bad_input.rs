@@ -104,6 +104,38 @@ async fn malformed_bodies_get_their_error_and_leave_nothing(kind: Kind) {
     assert_eq!(server.source.calls().len(), 0);
 }
 
+/// Whoever sends a byte now and then does not hold a connection for ever: headers have ten seconds, a body has thirty.
+#[tokio::test]
+async fn a_client_that_sends_too_slowly_is_told_and_cut_off() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let server = TestServer::start(Kind::Sqlite).await;
+    let agent = server.agent().await;
+    let before = server.counts().await;
+    let trickle = async |head: String| {
+        let stream = tokio::net::TcpStream::connect(server.url.trim_start_matches("http://")).await.unwrap();
+        let (mut reader, mut writer) = stream.into_split();
+        writer.write_all(head.as_bytes()).await.unwrap();
+        let sending = tokio::spawn(async move {
+            while writer.write_all(b" ").await.is_ok() {
+                tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            }
+        });
+        let mut answer = Vec::new();
+        let _cut = reader.read_to_end(&mut answer).await;
+        sending.await.unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let post = format!("POST /api/v1/sessions/{}/actions/invoke HTTP/1.1\r\nhost: x\r\n", agent.session);
+    let told = format!(
+        "{post}authorization: Bearer {}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{{",
+        agent.client.token
+    );
+    let (headers, body) = tokio::join!(trickle(format!("{post}x-slow:")), trickle(told));
+    assert!(headers.is_empty() || headers.starts_with("HTTP/1.1 408"), "{headers}");
+    assert!(body.starts_with("HTTP/1.1 408") && body.contains("\"code\":\"request_timeout\""), "{body}");
+    assert_eq!(server.counts().await, before, "nothing is left behind");
+}
+
 async fn a_huge_body_is_refused_before_it_is_read(kind: Kind) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let server = TestServer::start(kind).await;

@@ -56,6 +56,8 @@ pub(crate) struct Home {
     starts: Arc<AtomicU64>,
     /// The real `files`, where a test wants more than the source that obeys.
     files: Option<Arc<Files>>,
+    /// How long a call waits for the one that holds its key.
+    key_wait_ms: u64,
 }
 
 pub(crate) struct TestServer {
@@ -125,7 +127,7 @@ impl Home {
             Kind::Sqlite => Engine::Sqlite { path: folder.path().join("test.db") },
             Kind::Postgres => Engine::Postgres { url: testkit::postgres::fresh_database().await },
         };
-        Self { engine, folder: Arc::new(folder), starts: Arc::default(), files: None }
+        Self { engine, folder: Arc::new(folder), starts: Arc::default(), files: None, key_wait_ms: Settings::default().key_wait_ms }
     }
 
     /// Where the real `files` writes.
@@ -156,6 +158,12 @@ impl TestServer {
     /// The real `files` beside the source that obeys.
     pub(crate) async fn start_with_files(kind: Kind) -> Self {
         let home = Home::new(kind).await.with_files();
+        Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
+    }
+
+    /// One whose calls do not wait for the one that holds their key.
+    pub(crate) async fn start_impatient(kind: Kind) -> Self {
+        let home = Home { key_wait_ms: 1, ..Home::new(kind).await };
         Self::start_on(home, FixedClock::new(), fake_source(), 10_000, None).await
     }
 
@@ -245,6 +253,7 @@ impl TestServer {
                 retry_cap_ms: 2,
                 calls_per_source_max: CALLS_PER_SOURCE,
                 progress_silence_ms: 20,
+                key_wait_ms: home.key_wait_ms,
                 ..Settings::default()
             },
         );

@@ -14,6 +14,7 @@ on_both_engines!(
     a_denied_call_is_never_answered_by_an_earlier_success,
     an_automatic_key_is_derived_from_the_fields_the_action_names,
     a_key_is_forgotten_after_a_day,
+    a_call_under_a_key_whose_holder_still_runs_is_told_so_and_changes_nothing,
     a_key_is_shared_by_one_persons_agents_and_by_nobody_else,
 );
 
@@ -47,6 +48,26 @@ async fn the_same_key_with_other_params_is_a_conflict(kind: Kind) {
     agent.invoke_with(call("k", "a")).await.ok();
     agent.invoke_with(call("k", "b")).await.problem(409, "idempotency_conflict");
     assert_eq!(server.source.effects(), 1);
+}
+
+async fn a_call_under_a_key_whose_holder_still_runs_is_told_so_and_changes_nothing(kind: Kind) {
+    let server = TestServer::start_impatient(kind).await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let agent = server.agent().await;
+    let mut held = server.source.will_hold(Ok(Output::new(json!({ "done": 1 }))));
+    let first = {
+        let agent = agent.clone();
+        tokio::spawn(async move { agent.invoke_with(call("k", "a")).await })
+    };
+    held.arrived().await;
+    let told = agent.invoke_with(call("k", "a")).await;
+    told.problem(409, "idempotency_in_flight");
+    held.release();
+    let first = first.await.unwrap();
+    assert_eq!(first.status, 200, "{first:?}");
+    assert_eq!(agent.invoke_with(call("k", "a")).await.id(), first.id(), "afterwards its answer is the answer");
+    assert_eq!(server.source.effects(), 1);
+    server.verify().await;
 }
 
 async fn concurrent_calls_under_one_key_execute_once(kind: Kind) {
