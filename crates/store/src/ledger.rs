@@ -1,36 +1,35 @@
 //! The pipeline's port: each method is one transaction over an invocation's rows, its log entry and its event.
 
-use crate::db::{Columns, Row as DbRow, Tx, vals};
-use crate::events::insert_event;
-use crate::grants::{self, Given, Used};
-use crate::invocations::{
-    Inserted, InvocationRow, SealedParams, Updated, among_open, insert, insert_later, lock, read_invocation, rebind, select_invocation,
-    to_body, update, update_later,
-};
+mod begin;
+mod finish;
+mod hold;
+mod keys;
+mod row;
+
+pub(crate) use finish::finish_in;
+
+use crate::db::{Columns, vals};
+use crate::invocations::{among_open, read_invocation, select_invocation, to_body};
 use crate::servers::SWEEP_ROWS;
-use crate::{Error, ModeChange, Store, modes, pins, quarantines, seal};
+use crate::{Error, Store};
+use begin::{begin_again_in, begin_in};
 use countersign_core::batch::BatchStatus;
 use countersign_core::breaker::{Breaker, BreakerKey};
-use countersign_core::decision::Lock;
-use countersign_core::invocation::{Deadline, ReceiptRef};
 use countersign_core::ledger::{
-    Approval, Approve, Approved, ArchivedDefinition, Begin, BeginAgain, Begun, BeyondOnce, EndBatch, EntryDraft, EntryId, EventDraft,
-    Finish, Finished, GrantUse, Held, Hold, KeyFate, Ledger, ModeRows, NewBatch, NewDrift, NewReservation, OpenedBatch, Pin, Reservation,
-    Row, Settled, Settling, Wording,
+    Approve, Approved, ArchivedDefinition, Begin, BeginAgain, Begun, EndBatch, EventDraft, Finish, Finished, Held, Hold, Ledger, ModeRows,
+    NewBatch, NewDrift, OpenedBatch, Pin, Reservation, Settled, Settling,
 };
 use countersign_core::policies::PoliciesInForce;
 use countersign_core::principal::Standing;
 use countersign_core::quarantine::Quarantine;
 use countersign_core::switch::Switch;
 use countersign_core::{
-    ActionId, AutomationId, Batch, BatchId, Digest, Future, Grant, Invocation, InvocationId, Mode, OrgId, Principal, PrincipalId, Session,
-    SessionId, Space, SpaceId, Status, Timestamp, UserId,
+    ActionId, AutomationId, Batch, BatchId, Future, Grant, Invocation, InvocationId, OrgId, Principal, PrincipalId, Session, SessionId,
+    Space, SpaceId, Status, Timestamp, UserId,
 };
-use receipt::entry::Kind;
+use finish::doubt_in;
+use hold::{approve_in, hold_in};
 use std::sync::Arc;
-
-/// Idempotency keys forgotten in one write.
-const FORGOTTEN_AT_ONCE: i64 = 1_000;
 
 /// Pending invocations that end in the write that notes a drift. Any beyond them are void by their binding.
 const DRIFTED_ROWS: i64 = 1_000;
@@ -196,12 +195,7 @@ impl Ledger for Store {
         action: &'a ActionId,
         key: &'a str,
     ) -> Future<'a, Result<Option<Reservation>, Error>> {
-        Box::pin(async move {
-            let now = self.db.now().await?;
-            let params = vals![org.as_str(), space.as_str(), action.as_str(), key, now];
-            let rows = self.db.read(SELECT_RESERVATION, &params).await?;
-            rows.into_iter().next().map(read_reservation).transpose()
-        })
+        Box::pin(self.reservation(org, space, action, key))
     }
 
     fn list_orgs(&self) -> Future<'_, Result<Vec<OrgId>, Error>> {
@@ -317,39 +311,11 @@ impl Ledger for Store {
     }
 
     fn begin_again(&self, begin: BeginAgain) -> Future<'_, Result<Begun, Error>> {
-        let BeginAgain { invocation, intent, rules_version } = begin;
-        Box::pin(self.db.write(move |tx| {
-            Box::pin(async move {
-                unfenced(tx)?;
-                if let Some(decided_by) = rules_version
-                    && seal::rules_version(tx, &invocation.org).await? != decided_by
-                {
-                    return Ok(Begun::RulesChanged);
-                }
-                announceable(&invocation)?;
-                let row = InvocationRow::begun_again(&invocation)?;
-                if update(tx, row, invocation.status, SealedParams::Keep).await? == Updated::NotFound {
-                    return Ok(status_of(tx, &invocation).await?.map_or(Begun::Missing, Begun::Not));
-                }
-                end_attempt(tx, &invocation, "failed");
-                start_attempt(tx, &invocation);
-                append(tx, &invocation, &intent).await?;
-                Ok(Begun::Started)
-            })
-        }))
+        Box::pin(self.db.write(move |tx| Box::pin(begin_again_in(tx, begin))))
     }
 
     fn doubt(&self, invocation: Invocation, event: EventDraft) -> Future<'_, Result<Finished, Error>> {
-        Box::pin(self.db.write(move |tx| {
-            Box::pin(async move {
-                if update(tx, InvocationRow::open(&invocation)?, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
-                    return not_finishable(tx, &invocation).await;
-                }
-                insert_event(tx, &invocation.org, &event, None);
-                let seq = seal::size(tx, &invocation.org).await?;
-                Ok(Finished::Recorded { seq })
-            })
-        }))
+        Box::pin(self.db.write(move |tx| Box::pin(async move { doubt_in(tx, &invocation, &event).await })))
     }
 
     fn finish(&self, finish: Arc<Finish>) -> Future<'_, Result<Finished, Error>> {
@@ -358,401 +324,4 @@ impl Ledger for Store {
             self.db.write(move |tx| Box::pin(async move { finish_in(tx, &finish, body).await })).await
         })
     }
-}
-
-async fn hold_in(tx: &mut Tx, hold: Hold) -> Result<Held, Error> {
-    let invocation = &hold.invocation;
-    if seal::rules_version(tx, &invocation.org).await? != hold.rules_version {
-        return Ok(Held::RulesChanged);
-    }
-    // Locking the session makes the count exact when several servers hold at once.
-    tx.query_locked("SELECT id FROM sessions WHERE org_id = $1 AND id = $2", &vals![invocation.org.as_str(), invocation.session.as_str()])
-        .await?;
-    let rows = tx
-        .query(
-            &format!(
-                "SELECT count(*) FROM invocations WHERE org_id = $1 AND session_id = $2 AND status = 'pending'{}",
-                among_open(Status::Pending)
-            ),
-            &vals![invocation.org.as_str(), invocation.session.as_str()],
-        )
-        .await?;
-    let pending = rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int())?;
-    let pending = u32::try_from(pending).unwrap_or(u32::MAX);
-    if pending >= hold.pending_max {
-        return Ok(Held::TooManyPending { pending });
-    }
-    if let Some(taken) = reserve(tx, invocation, hold.reservation.as_ref()).await? {
-        return Ok(Held::KeyTaken(taken));
-    }
-    if insert(tx, InvocationRow::open(invocation)?, Some(hold.sealed_params)).await? == Inserted::Already {
-        return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
-    }
-    insert_event(tx, &invocation.org, &hold.event, None);
-    Ok(Held::Pending)
-}
-
-async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved, Error> {
-    let Some(mut row) = lock(tx, &approve.org, &approve.invocation).await? else {
-        return Ok(Approved::Missing);
-    };
-    if row.status != Status::Pending {
-        return Ok(Approved::Not(row.status));
-    }
-    let Some(binding) = row.binding.clone() else {
-        return Err(Error::Corrupt { message: format!("pending invocation `{}` is bound to nothing", row.id) });
-    };
-    if has_passed(&row, tx.now()) {
-        return Ok(Approved::Expired);
-    }
-    let sealed_params = match approve.edited {
-        None if binding.digest != approve.approval.binding => return Ok(Approved::OtherBinding),
-        None => None,
-        Some(edited) if binding.digest != edited.shown => return Ok(Approved::OtherBinding),
-        // Everyone before has approved something else.
-        Some(edited) => {
-            row = Invocation { approvals: Vec::new(), deadline: row.deadline, ..*edited.invocation };
-            Some(edited.sealed_params)
-        }
-    };
-    let answer = &approve.approval.answer;
-    if row.approvals.iter().any(|earlier| earlier.by == answer.by) {
-        return Ok(Approved::Already);
-    }
-    row.approvals.push(answer.clone());
-    let is_enough = row.approvals.len() >= approve.needed as usize;
-    if is_enough {
-        row.status = Status::Approved;
-        row.answer = Some(answer.clone());
-    }
-    let changed = InvocationRow::open(&row)?;
-    let updated = match sealed_params {
-        Some(sealed_params) => rebind(tx, changed, sealed_params).await?,
-        None => update(tx, changed, Status::Pending, SealedParams::Keep).await?,
-    };
-    must(updated, &row)?;
-    insert_approval(tx, &row, &approve.approval);
-    insert_event(tx, &approve.org, if is_enough { &approve.event } else { &approve.event_counted }, None);
-    let row = Box::new(row);
-    Ok(if is_enough { Approved::Approved(row) } else { Approved::Counted(row) })
-}
-
-async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Result<Begun, Error> {
-    let invocation = &begin.invocation;
-    unfenced(tx)?;
-    // What it was decided by is what is in force now, or it is decided again.
-    if seal::rules_version(tx, &invocation.org).await? != begin.rules_version {
-        return Ok(Begun::RulesChanged);
-    }
-    if let Some(grant) = &invocation.grant
-        && grants::use_in(tx, &invocation.org, grant).await? == Used::Spent
-    {
-        return Ok(Begun::GrantSpent);
-    }
-    let row = InvocationRow::begun(invocation, body);
-    match (&begin.row, &begin.reservation) {
-        (Row::Insert, None) => insert_later(tx, row, begin.sealed_params),
-        (Row::Insert | Row::InsertAgain, reservation) => {
-            if let Some(taken) = reserve(tx, invocation, reservation.as_ref()).await? {
-                if let Some(grant) = &invocation.grant {
-                    grants::return_in(tx, &invocation.org, grant).await?;
-                }
-                return Ok(Begun::KeyTaken(taken));
-            }
-            if insert(tx, row, begin.sealed_params).await? == Inserted::Already {
-                return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
-            }
-        }
-        (Row::Begun, _) => return Err(Error::Corrupt { message: format!("invocation `{}` has begun already", invocation.id) }),
-        (Row::From(from) | Row::ExpiredFrom(from), _) => match lock(tx, &invocation.org, &invocation.id).await? {
-            None => return Ok(Begun::Missing),
-            Some(held) if held.status != *from => return Ok(Begun::Not(held.status)),
-            Some(held) if has_passed(&held, tx.now()) => return Ok(Begun::Expired),
-            Some(_) => {
-                legal(invocation, *from)?;
-                must(update(tx, row, *from, SealedParams::Keep).await?, invocation)?;
-            }
-        },
-    }
-    start_attempt(tx, invocation);
-    append(tx, invocation, &begin.intent).await?;
-    match begin.beyond {
-        None => {}
-        Some(BeyondOnce::Always { automation, by }) => {
-            let (action, mode) = (invocation.action.clone(), Some(Mode::Allow));
-            let change = ModeChange { automation, action, mode, lock: Lock::Open, by: by.clone() };
-            modes::change_in(store, tx, &invocation.org, change).await?;
-            let (structural, textual) = (invocation.digests.structural, invocation.digests.textual);
-            let pin = Pin { structural, textual, wording: Wording::Reviewed, seen: None };
-            pins::pin_first_in(store, tx, &invocation.org, &invocation.action, pin, by).await?;
-        }
-        Some(BeyondOnce::Grant { id, terms, lifetime_seconds, by }) => {
-            // One that was approved before several could be has its one answer.
-            let answers = if invocation.approvals.is_empty() { invocation.answer.as_slice() } else { &invocation.approvals };
-            let givers = grants::people(answers.iter().map(|answer| &answer.by));
-            let given = Given { id, terms: *terms, lifetime_seconds, by, givers, invocation: Some(invocation.id.clone()) };
-            grants::give_in(store, tx, &invocation.org, given).await?;
-        }
-    }
-    Ok(Begun::Started)
-}
-
-/// Refuses to begin an effect whose end others might not wait for.
-fn unfenced(tx: &Tx) -> Result<(), Error> {
-    if !tx.is_fenced() {
-        return Ok(());
-    }
-    Err(Error::Unavailable {
-        message: "this server could not tell the others for a while that it lives, and begins nothing until it can".into(),
-    })
-}
-
-pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Result<Finished, Error> {
-    let invocation = &finish.invocation;
-    let EntryId::Receipt(receipt_id) = &finish.receipt.id else {
-        return Err(Error::Corrupt { message: "an invocation ends with a receipt, nothing else".into() });
-    };
-    ended(invocation)?;
-    if let Some(decided_by) = finish.rules_version
-        && seal::rules_version(tx, &invocation.org).await? != decided_by
-    {
-        return outdated(tx, finish).await;
-    }
-    if let Row::ExpiredFrom(_) = finish.row
-        && !has_expired(tx, invocation).await?
-    {
-        return not_finishable(tx, invocation).await;
-    }
-    // SQLite has no round trip to save.
-    let row = if finish.row == Row::Begun && !tx.is_postgres() { Row::From(Status::Running) } else { finish.row };
-    let before = tx.sealing.mark();
-    let seq = append(tx, invocation, &finish.receipt).await?;
-    let receipt = ReceiptRef { id: receipt_id.clone(), seq };
-    let ended = InvocationRow::ended(invocation, body, &receipt);
-    let is_found = match row {
-        Row::Insert => {
-            insert_later(tx, ended, None);
-            true
-        }
-        // A repeated write after an uncertain commit: perhaps the first one was kept.
-        Row::InsertAgain => insert(tx, ended, None).await? == Inserted::New,
-        Row::Begun => {
-            legal(invocation, Status::Running)?;
-            end_attempt(tx, invocation, invocation.status.as_str());
-            settle_key(tx, invocation, finish.key).await?;
-            update_later(tx, ended);
-            true
-        }
-        Row::From(from) | Row::ExpiredFrom(from) => {
-            legal(invocation, from)?;
-            end_attempt(tx, invocation, invocation.status.as_str());
-            let updated = update(tx, ended, from, SealedParams::Shred).await?;
-            if updated == Updated::Done {
-                settle_key(tx, invocation, finish.key).await?;
-            }
-            updated == Updated::Done
-        }
-    };
-    if !is_found {
-        tx.sealing.undo_to(before);
-        return not_finishable(tx, invocation).await;
-    }
-    if let Some(approval) = &finish.approval {
-        insert_approval(tx, invocation, approval);
-    }
-    if let Some(quarantine) = &finish.quarantine {
-        quarantines::insert_in(tx, invocation, quarantine).await?;
-    }
-    if let (GrantUse::Returned, Some(grant)) = (finish.grant, &invocation.grant) {
-        grants::return_in(tx, &invocation.org, grant).await?;
-    }
-    insert_event(tx, &invocation.org, &finish.event, Some(receipt_id));
-    Ok(Finished::Recorded { seq })
-}
-
-/// An end decided by rules that are no longer in force is not written, unless an earlier try of this very write was kept.
-async fn outdated(tx: &mut Tx, finish: &Finish) -> Result<Finished, Error> {
-    let kept = match finish.row {
-        Row::Insert => None,
-        Row::InsertAgain | Row::Begun | Row::From(_) | Row::ExpiredFrom(_) => status_of(tx, &finish.invocation).await?,
-    };
-    Ok(kept.map_or(Finished::RulesChanged, Finished::Not))
-}
-
-async fn has_expired(tx: &mut Tx, invocation: &Invocation) -> Result<bool, Error> {
-    let held = lock(tx, &invocation.org, &invocation.id).await?;
-    Ok(held.is_some_and(|held| has_passed(&held, tx.now())))
-}
-
-/// Whether nobody can answer any more. A stopped clock does not run out.
-fn has_passed(held: &Invocation, now: Timestamp) -> bool {
-    match held.deadline {
-        Some(Deadline::At(at)) => at <= now,
-        Some(Deadline::Stopped { .. }) | None => false,
-    }
-}
-
-/// Says why there was no row to be finished.
-async fn not_finishable(tx: &mut Tx, invocation: &Invocation) -> Result<Finished, Error> {
-    Ok(status_of(tx, invocation).await?.map_or(Finished::Missing, Finished::Not))
-}
-
-async fn status_of(tx: &mut Tx, invocation: &Invocation) -> Result<Option<Status>, Error> {
-    Ok(lock(tx, &invocation.org, &invocation.id).await?.map(|row| row.status))
-}
-
-/// For a row that was locked and looked at in this very write.
-fn must(updated: Updated, invocation: &Invocation) -> Result<(), Error> {
-    match updated {
-        Updated::Done => Ok(()),
-        Updated::NotFound => Err(Error::Corrupt { message: format!("`{}` changed while it was locked", invocation.id) }),
-    }
-}
-
-/// Refuses a change of status that no life of an invocation has.
-fn legal(invocation: &Invocation, from: Status) -> Result<(), Error> {
-    if from.may_become(invocation.status) {
-        return Ok(());
-    }
-    Err(Error::Corrupt { message: format!("invocation `{}` is `{from}` and cannot become `{}`", invocation.id, invocation.status) })
-}
-
-/// Refuses a further attempt at something that has not begun, or has ended.
-fn announceable(invocation: &Invocation) -> Result<(), Error> {
-    if matches!(invocation.status, Status::Running | Status::InDoubt) {
-        return Ok(());
-    }
-    Err(Error::Corrupt { message: format!("invocation `{}` is `{}`, and is not tried again", invocation.id, invocation.status) })
-}
-
-/// Refuses a receipt for something that goes on.
-fn ended(invocation: &Invocation) -> Result<(), Error> {
-    if invocation.status.is_final() {
-        return Ok(());
-    }
-    Err(Error::Corrupt { message: format!("invocation `{}` is `{}`, which is not an end", invocation.id, invocation.status) })
-}
-
-async fn append(tx: &mut Tx, invocation: &Invocation, draft: &EntryDraft) -> Result<u64, Error> {
-    let (kind, id) = match &draft.id {
-        EntryId::Intent(id) => (Kind::Intent, id.as_str()),
-        EntryId::Receipt(id) => (Kind::Receipt, id.as_str()),
-    };
-    seal::append(tx, &invocation.org, seal::Draft { kind, id, invocation: Some(&invocation.id), body: &draft.body }).await
-}
-
-/// Attempts and approvals are written at the end of the batch: nobody in it reads them, and their ids are new.
-fn start_attempt(tx: &mut Tx, invocation: &Invocation) {
-    let params = vals![invocation.org.as_str(), invocation.id.as_str(), i64::from(invocation.attempts), tx.now()];
-    tx.later("INSERT INTO attempts (org_id, invocation_id, n, state, intent_at) VALUES ($1, $2, $3, 'dispatched', $4)", params.into());
-}
-
-fn end_attempt(tx: &mut Tx, invocation: &Invocation, outcome: &str) {
-    let params = vals![outcome, tx.now(), invocation.org.as_str(), invocation.id.as_str()];
-    tx.later(
-        "UPDATE attempts SET state = 'outcome', outcome = $1, outcome_at = $2 WHERE org_id = $3 AND invocation_id = $4 AND outcome IS NULL",
-        params.into(),
-    );
-}
-
-fn insert_approval(tx: &mut Tx, invocation: &Invocation, approval: &Approval) {
-    let params = vals![
-        invocation.org.as_str(),
-        approval.id.as_str(),
-        invocation.id.as_str(),
-        approval.answer.by.to_string(),
-        i64::from(approval.approves),
-        approval.answer.reason.as_deref(),
-        approval.binding.to_string(),
-        approval.answer.at
-    ];
-    tx.later(
-        "INSERT INTO approvals (org_id, id, invocation_id, approver, approves, reason, binding, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        params.into(),
-    );
-}
-
-impl Store {
-    /// Removes answers of idempotency keys that are past their time, the oldest first, a bounded number at a time.
-    pub async fn forget_expired_keys(&self, org: &OrgId) -> Result<u64, Error> {
-        let org = org.clone();
-        self.db
-            .write(move |tx| {
-                Box::pin(async move {
-                    let params = vals![org.as_str(), tx.now(), FORGOTTEN_AT_ONCE];
-                    tx.exec(
-                        "DELETE FROM reservations WHERE org_id = $1 AND state = 'done' AND expires_at <= (
-                           SELECT max(expires_at) FROM (
-                             SELECT expires_at FROM reservations WHERE org_id = $1 AND state = 'done' AND expires_at <= $2
-                             ORDER BY expires_at LIMIT $3
-                           ) AS oldest
-                         )",
-                        &params,
-                    )
-                    .await
-                })
-            })
-            .await
-    }
-}
-
-/// Takes the idempotency key, or says who has it. A key past its time is free, and that of a call that is made again passes on.
-async fn reserve(tx: &mut Tx, invocation: &Invocation, reservation: Option<&NewReservation>) -> Result<Option<Reservation>, Error> {
-    let Some(reservation) = reservation else {
-        return Ok(None);
-    };
-    let now = tx.now();
-    let taken = tx
-        .exec(
-            "INSERT INTO reservations (org_id, space_id, action, key, raw, invocation_id, state, expires_at)
-             VALUES ($1, $2, $3, $4, $5, $6, 'in_flight', $7)
-             ON CONFLICT (org_id, space_id, action, key) DO UPDATE
-             SET raw = excluded.raw, invocation_id = excluded.invocation_id, state = 'in_flight', expires_at = excluded.expires_at
-             WHERE reservations.expires_at <= $8 AND reservations.state = 'done' OR reservations.invocation_id = $9",
-            &vals![
-                invocation.org.as_str(),
-                invocation.space.as_str(),
-                invocation.action.as_str(),
-                reservation.key.as_str(),
-                invocation.digests.raw.to_string(),
-                invocation.id.as_str(),
-                reservation.expires_at,
-                now,
-                reservation.instead_of.as_ref().map(InvocationId::as_str)
-            ],
-        )
-        .await?;
-    if taken == 1 {
-        return Ok(None);
-    }
-    let params = vals![invocation.org.as_str(), invocation.space.as_str(), invocation.action.as_str(), reservation.key.as_str(), now];
-    let rows = tx.query(SELECT_RESERVATION, &params).await?;
-    let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: "a taken idempotency key has no row".into() })?;
-    read_reservation(row).map(Some)
-}
-
-async fn settle_key(tx: &mut Tx, invocation: &Invocation, fate: KeyFate) -> Result<(), Error> {
-    let Some(key) = &invocation.idempotency_key else {
-        return Ok(());
-    };
-    let sql = match fate {
-        KeyFate::Answers => {
-            "UPDATE reservations SET state = 'done' WHERE org_id = $1 AND space_id = $2 AND action = $3 AND key = $4 AND invocation_id = $5"
-        }
-        KeyFate::Freed => {
-            "DELETE FROM reservations WHERE org_id = $1 AND space_id = $2 AND action = $3 AND key = $4 AND invocation_id = $5"
-        }
-    };
-    let params =
-        vals![invocation.org.as_str(), invocation.space.as_str(), invocation.action.as_str(), key.as_str(), invocation.id.as_str()];
-    tx.exec(sql, &params).await.map(|_| ())
-}
-
-/// A key whose call is still open stays taken past its time: only an ended one can be forgotten.
-const SELECT_RESERVATION: &str = "SELECT invocation_id, raw FROM reservations
-     WHERE org_id = $1 AND space_id = $2 AND action = $3 AND key = $4 AND (expires_at > $5 OR state = 'in_flight')";
-
-fn read_reservation(row: DbRow) -> Result<Reservation, Error> {
-    let mut columns = Columns::of(row);
-    Ok(Reservation { invocation: columns.parsed(|text| InvocationId::parse(text).ok())?, raw: columns.parsed(Digest::parse)? })
 }

@@ -1,0 +1,122 @@
+//! Beginning an effect: the intent is written before it, once for every attempt.
+
+use super::keys::reserve;
+use super::row::{append, has_passed, legal, must, status_of};
+use crate::db::{Tx, vals};
+use crate::grants::{self, Given, Used};
+use crate::invocations::{Inserted, InvocationRow, SealedParams, Updated, insert, insert_later, lock, update};
+use crate::{Error, ModeChange, Store, modes, pins, seal};
+use countersign_core::decision::Lock;
+use countersign_core::ledger::{Begin, BeginAgain, Begun, BeyondOnce, Pin, Row, Wording};
+use countersign_core::{Invocation, Mode, Status};
+
+pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Result<Begun, Error> {
+    let invocation = &begin.invocation;
+    unfenced(tx)?;
+    // What it was decided by is what is in force now, or it is decided again.
+    if seal::rules_version(tx, &invocation.org).await? != begin.rules_version {
+        return Ok(Begun::RulesChanged);
+    }
+    if let Some(grant) = &invocation.grant
+        && grants::use_in(tx, &invocation.org, grant).await? == Used::Spent
+    {
+        return Ok(Begun::GrantSpent);
+    }
+    let row = InvocationRow::begun(invocation, body);
+    match (&begin.row, &begin.reservation) {
+        (Row::Insert, None) => insert_later(tx, row, begin.sealed_params),
+        (Row::Insert | Row::InsertAgain, reservation) => {
+            if let Some(taken) = reserve(tx, invocation, reservation.as_ref()).await? {
+                if let Some(grant) = &invocation.grant {
+                    grants::return_in(tx, &invocation.org, grant).await?;
+                }
+                return Ok(Begun::KeyTaken(taken));
+            }
+            if insert(tx, row, begin.sealed_params).await? == Inserted::Already {
+                return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
+            }
+        }
+        (Row::Begun, _) => return Err(Error::Corrupt { message: format!("invocation `{}` has begun already", invocation.id) }),
+        (Row::From(from) | Row::ExpiredFrom(from), _) => match lock(tx, &invocation.org, &invocation.id).await? {
+            None => return Ok(Begun::Missing),
+            Some(held) if held.status != *from => return Ok(Begun::Not(held.status)),
+            Some(held) if has_passed(&held, tx.now()) => return Ok(Begun::Expired),
+            Some(_) => {
+                legal(invocation, *from)?;
+                must(update(tx, row, *from, SealedParams::Keep).await?, invocation)?;
+            }
+        },
+    }
+    start_attempt(tx, invocation);
+    append(tx, invocation, &begin.intent).await?;
+    match begin.beyond {
+        None => {}
+        Some(BeyondOnce::Always { automation, by }) => {
+            let (action, mode) = (invocation.action.clone(), Some(Mode::Allow));
+            let change = ModeChange { automation, action, mode, lock: Lock::Open, by: by.clone() };
+            modes::change_in(store, tx, &invocation.org, change).await?;
+            let (structural, textual) = (invocation.digests.structural, invocation.digests.textual);
+            let pin = Pin { structural, textual, wording: Wording::Reviewed, seen: None };
+            pins::pin_first_in(store, tx, &invocation.org, &invocation.action, pin, by).await?;
+        }
+        Some(BeyondOnce::Grant { id, terms, lifetime_seconds, by }) => {
+            // One that was approved before several could be has its one answer.
+            let answers = if invocation.approvals.is_empty() { invocation.answer.as_slice() } else { &invocation.approvals };
+            let givers = grants::people(answers.iter().map(|answer| &answer.by));
+            let given = Given { id, terms: *terms, lifetime_seconds, by, givers, invocation: Some(invocation.id.clone()) };
+            grants::give_in(store, tx, &invocation.org, given).await?;
+        }
+    }
+    Ok(Begun::Started)
+}
+
+/// Refuses to begin an effect whose end others might not wait for.
+fn unfenced(tx: &Tx) -> Result<(), Error> {
+    if !tx.is_fenced() {
+        return Ok(());
+    }
+    Err(Error::Unavailable {
+        message: "this server could not tell the others for a while that it lives, and begins nothing until it can".into(),
+    })
+}
+
+pub(super) async fn begin_again_in(tx: &mut Tx, begin: BeginAgain) -> Result<Begun, Error> {
+    let BeginAgain { invocation, intent, rules_version } = begin;
+    unfenced(tx)?;
+    if let Some(decided_by) = rules_version
+        && seal::rules_version(tx, &invocation.org).await? != decided_by
+    {
+        return Ok(Begun::RulesChanged);
+    }
+    announceable(&invocation)?;
+    let row = InvocationRow::begun_again(&invocation)?;
+    if update(tx, row, invocation.status, SealedParams::Keep).await? == Updated::NotFound {
+        return Ok(status_of(tx, &invocation).await?.map_or(Begun::Missing, Begun::Not));
+    }
+    end_attempt(tx, &invocation, "failed");
+    start_attempt(tx, &invocation);
+    append(tx, &invocation, &intent).await?;
+    Ok(Begun::Started)
+}
+
+/// Refuses a further attempt at something that has not begun, or has ended.
+fn announceable(invocation: &Invocation) -> Result<(), Error> {
+    if matches!(invocation.status, Status::Running | Status::InDoubt) {
+        return Ok(());
+    }
+    Err(Error::Corrupt { message: format!("invocation `{}` is `{}`, and is not tried again", invocation.id, invocation.status) })
+}
+
+/// Attempts are written at the end of the batch: nobody in it reads them, and their numbers are new.
+fn start_attempt(tx: &mut Tx, invocation: &Invocation) {
+    let params = vals![invocation.org.as_str(), invocation.id.as_str(), i64::from(invocation.attempts), tx.now()];
+    tx.later("INSERT INTO attempts (org_id, invocation_id, n, state, intent_at) VALUES ($1, $2, $3, 'dispatched', $4)", params.into());
+}
+
+pub(super) fn end_attempt(tx: &mut Tx, invocation: &Invocation, outcome: &str) {
+    let params = vals![outcome, tx.now(), invocation.org.as_str(), invocation.id.as_str()];
+    tx.later(
+        "UPDATE attempts SET state = 'outcome', outcome = $1, outcome_at = $2 WHERE org_id = $3 AND invocation_id = $4 AND outcome IS NULL",
+        params.into(),
+    );
+}

@@ -1,0 +1,113 @@
+//! Ending an invocation: its row, its receipt, its key and its event change together, or not at all.
+
+use super::begin::end_attempt;
+use super::hold::insert_approval;
+use super::keys::settle_key;
+use super::row::{append, has_passed, legal, status_of};
+use crate::db::Tx;
+use crate::events::insert_event;
+use crate::invocations::{Inserted, InvocationRow, SealedParams, Updated, insert, insert_later, lock, update, update_later};
+use crate::{Error, grants, quarantines, seal};
+use countersign_core::invocation::ReceiptRef;
+use countersign_core::ledger::{EntryId, EventDraft, Finish, Finished, GrantUse, Row};
+use countersign_core::{Invocation, Status};
+
+pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Result<Finished, Error> {
+    let invocation = &finish.invocation;
+    let EntryId::Receipt(receipt_id) = &finish.receipt.id else {
+        return Err(Error::Corrupt { message: "an invocation ends with a receipt, nothing else".into() });
+    };
+    ended(invocation)?;
+    if let Some(decided_by) = finish.rules_version
+        && seal::rules_version(tx, &invocation.org).await? != decided_by
+    {
+        return outdated(tx, finish).await;
+    }
+    if let Row::ExpiredFrom(_) = finish.row
+        && !has_expired(tx, invocation).await?
+    {
+        return not_finishable(tx, invocation).await;
+    }
+    // SQLite has no round trip to save.
+    let row = if finish.row == Row::Begun && !tx.is_postgres() { Row::From(Status::Running) } else { finish.row };
+    let before = tx.sealing.mark();
+    let seq = append(tx, invocation, &finish.receipt).await?;
+    let receipt = ReceiptRef { id: receipt_id.clone(), seq };
+    let ended = InvocationRow::ended(invocation, body, &receipt);
+    let is_found = match row {
+        Row::Insert => {
+            insert_later(tx, ended, None);
+            true
+        }
+        // A repeated write after an uncertain commit: perhaps the first one was kept.
+        Row::InsertAgain => insert(tx, ended, None).await? == Inserted::New,
+        Row::Begun => {
+            legal(invocation, Status::Running)?;
+            end_attempt(tx, invocation, invocation.status.as_str());
+            settle_key(tx, invocation, finish.key).await?;
+            update_later(tx, ended);
+            true
+        }
+        Row::From(from) | Row::ExpiredFrom(from) => {
+            legal(invocation, from)?;
+            end_attempt(tx, invocation, invocation.status.as_str());
+            let updated = update(tx, ended, from, SealedParams::Shred).await?;
+            if updated == Updated::Done {
+                settle_key(tx, invocation, finish.key).await?;
+            }
+            updated == Updated::Done
+        }
+    };
+    if !is_found {
+        tx.sealing.undo_to(before);
+        return not_finishable(tx, invocation).await;
+    }
+    if let Some(approval) = &finish.approval {
+        insert_approval(tx, invocation, approval);
+    }
+    if let Some(quarantine) = &finish.quarantine {
+        quarantines::insert_in(tx, invocation, quarantine).await?;
+    }
+    if let (GrantUse::Returned, Some(grant)) = (finish.grant, &invocation.grant) {
+        grants::return_in(tx, &invocation.org, grant).await?;
+    }
+    insert_event(tx, &invocation.org, &finish.event, Some(receipt_id));
+    Ok(Finished::Recorded { seq })
+}
+
+/// An end decided by rules that are no longer in force is not written, unless an earlier try of this very write was kept.
+async fn outdated(tx: &mut Tx, finish: &Finish) -> Result<Finished, Error> {
+    let kept = match finish.row {
+        Row::Insert => None,
+        Row::InsertAgain | Row::Begun | Row::From(_) | Row::ExpiredFrom(_) => status_of(tx, &finish.invocation).await?,
+    };
+    Ok(kept.map_or(Finished::RulesChanged, Finished::Not))
+}
+
+async fn has_expired(tx: &mut Tx, invocation: &Invocation) -> Result<bool, Error> {
+    let held = lock(tx, &invocation.org, &invocation.id).await?;
+    Ok(held.is_some_and(|held| has_passed(&held, tx.now())))
+}
+
+/// Nobody knows how it ended, and it has not ended for the log.
+pub(super) async fn doubt_in(tx: &mut Tx, invocation: &Invocation, event: &EventDraft) -> Result<Finished, Error> {
+    if update(tx, InvocationRow::open(invocation)?, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
+        return not_finishable(tx, invocation).await;
+    }
+    insert_event(tx, &invocation.org, event, None);
+    let seq = seal::size(tx, &invocation.org).await?;
+    Ok(Finished::Recorded { seq })
+}
+
+/// Says why there was no row to be finished.
+async fn not_finishable(tx: &mut Tx, invocation: &Invocation) -> Result<Finished, Error> {
+    Ok(status_of(tx, invocation).await?.map_or(Finished::Missing, Finished::Not))
+}
+
+/// Refuses a receipt for something that goes on.
+fn ended(invocation: &Invocation) -> Result<(), Error> {
+    if invocation.status.is_final() {
+        return Ok(());
+    }
+    Err(Error::Corrupt { message: format!("invocation `{}` is `{}`, which is not an end", invocation.id, invocation.status) })
+}

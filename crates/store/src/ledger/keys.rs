@@ -1,0 +1,110 @@
+//! Idempotency keys: taken with the call, and answered by it when it has ended.
+
+use crate::db::{Columns, Row as DbRow, Tx, vals};
+use crate::{Error, Store};
+use countersign_core::ledger::{KeyFate, NewReservation, Reservation};
+use countersign_core::{ActionId, Digest, Invocation, InvocationId, OrgId, SpaceId};
+
+/// Keys forgotten in one write.
+const FORGOTTEN_AT_ONCE: i64 = 1_000;
+
+impl Store {
+    pub(super) async fn reservation(
+        &self,
+        org: &OrgId,
+        space: &SpaceId,
+        action: &ActionId,
+        key: &str,
+    ) -> Result<Option<Reservation>, Error> {
+        let now = self.db.now().await?;
+        let rows = self.db.read(SELECT_RESERVATION, &vals![org.as_str(), space.as_str(), action.as_str(), key, now]).await?;
+        rows.into_iter().next().map(read_reservation).transpose()
+    }
+
+    /// Removes answers of idempotency keys that are past their time, the oldest first, a bounded number at a time.
+    pub async fn forget_expired_keys(&self, org: &OrgId) -> Result<u64, Error> {
+        let org = org.clone();
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let params = vals![org.as_str(), tx.now(), FORGOTTEN_AT_ONCE];
+                    tx.exec(
+                        "DELETE FROM reservations WHERE org_id = $1 AND state = 'done' AND expires_at <= (
+                           SELECT max(expires_at) FROM (
+                             SELECT expires_at FROM reservations WHERE org_id = $1 AND state = 'done' AND expires_at <= $2
+                             ORDER BY expires_at LIMIT $3
+                           ) AS oldest
+                         )",
+                        &params,
+                    )
+                    .await
+                })
+            })
+            .await
+    }
+}
+
+/// Takes the idempotency key, or says who has it. A key past its time is free, and that of a call that is made again passes on.
+pub(super) async fn reserve(
+    tx: &mut Tx,
+    invocation: &Invocation,
+    reservation: Option<&NewReservation>,
+) -> Result<Option<Reservation>, Error> {
+    let Some(reservation) = reservation else {
+        return Ok(None);
+    };
+    let now = tx.now();
+    let taken = tx
+        .exec(
+            "INSERT INTO reservations (org_id, space_id, action, key, raw, invocation_id, state, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, 'in_flight', $7)
+             ON CONFLICT (org_id, space_id, action, key) DO UPDATE
+             SET raw = excluded.raw, invocation_id = excluded.invocation_id, state = 'in_flight', expires_at = excluded.expires_at
+             WHERE reservations.expires_at <= $8 AND reservations.state = 'done' OR reservations.invocation_id = $9",
+            &vals![
+                invocation.org.as_str(),
+                invocation.space.as_str(),
+                invocation.action.as_str(),
+                reservation.key.as_str(),
+                invocation.digests.raw.to_string(),
+                invocation.id.as_str(),
+                reservation.expires_at,
+                now,
+                reservation.instead_of.as_ref().map(InvocationId::as_str)
+            ],
+        )
+        .await?;
+    if taken == 1 {
+        return Ok(None);
+    }
+    let params = vals![invocation.org.as_str(), invocation.space.as_str(), invocation.action.as_str(), reservation.key.as_str(), now];
+    let rows = tx.query(SELECT_RESERVATION, &params).await?;
+    let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: "a taken idempotency key has no row".into() })?;
+    read_reservation(row).map(Some)
+}
+
+pub(super) async fn settle_key(tx: &mut Tx, invocation: &Invocation, fate: KeyFate) -> Result<(), Error> {
+    let Some(key) = &invocation.idempotency_key else {
+        return Ok(());
+    };
+    let sql = match fate {
+        KeyFate::Answers => {
+            "UPDATE reservations SET state = 'done' WHERE org_id = $1 AND space_id = $2 AND action = $3 AND key = $4 AND invocation_id = $5"
+        }
+        KeyFate::Freed => {
+            "DELETE FROM reservations WHERE org_id = $1 AND space_id = $2 AND action = $3 AND key = $4 AND invocation_id = $5"
+        }
+    };
+    let params =
+        vals![invocation.org.as_str(), invocation.space.as_str(), invocation.action.as_str(), key.as_str(), invocation.id.as_str()];
+    tx.exec(sql, &params).await.map(|_| ())
+}
+
+/// A key whose call is still open stays taken past its time: only an ended one can be forgotten.
+const SELECT_RESERVATION: &str = "SELECT invocation_id, raw FROM reservations
+     WHERE org_id = $1 AND space_id = $2 AND action = $3 AND key = $4 AND (expires_at > $5 OR state = 'in_flight')";
+
+fn read_reservation(row: DbRow) -> Result<Reservation, Error> {
+    let mut columns = Columns::of(row);
+    Ok(Reservation { invocation: columns.parsed(|text| InvocationId::parse(text).ok())?, raw: columns.parsed(Digest::parse)? })
+}

@@ -1,0 +1,45 @@
+//! What the writes of a life have in common: what a row may become, and its entry in the log.
+
+use crate::db::Tx;
+use crate::invocations::{Updated, lock};
+use crate::{Error, seal};
+use countersign_core::invocation::Deadline;
+use countersign_core::ledger::{EntryDraft, EntryId};
+use countersign_core::{Invocation, Status, Timestamp};
+use receipt::entry::Kind;
+
+/// Whether nobody can answer any more. A stopped clock does not run out.
+pub(super) fn has_passed(held: &Invocation, now: Timestamp) -> bool {
+    match held.deadline {
+        Some(Deadline::At(at)) => at <= now,
+        Some(Deadline::Stopped { .. }) | None => false,
+    }
+}
+
+pub(super) async fn status_of(tx: &mut Tx, invocation: &Invocation) -> Result<Option<Status>, Error> {
+    Ok(lock(tx, &invocation.org, &invocation.id).await?.map(|row| row.status))
+}
+
+/// For a row that was locked and looked at in this very write.
+pub(super) fn must(updated: Updated, invocation: &Invocation) -> Result<(), Error> {
+    match updated {
+        Updated::Done => Ok(()),
+        Updated::NotFound => Err(Error::Corrupt { message: format!("`{}` changed while it was locked", invocation.id) }),
+    }
+}
+
+/// Refuses a change of status that no life of an invocation has.
+pub(super) fn legal(invocation: &Invocation, from: Status) -> Result<(), Error> {
+    if from.may_become(invocation.status) {
+        return Ok(());
+    }
+    Err(Error::Corrupt { message: format!("invocation `{}` is `{from}` and cannot become `{}`", invocation.id, invocation.status) })
+}
+
+pub(super) async fn append(tx: &mut Tx, invocation: &Invocation, draft: &EntryDraft) -> Result<u64, Error> {
+    let (kind, id) = match &draft.id {
+        EntryId::Intent(id) => (Kind::Intent, id.as_str()),
+        EntryId::Receipt(id) => (Kind::Receipt, id.as_str()),
+    };
+    seal::append(tx, &invocation.org, seal::Draft { kind, id, invocation: Some(&invocation.id), body: &draft.body }).await
+}
