@@ -714,6 +714,12 @@ fn only_small_regular_files_of_the_same_disk_are_read_in_place() {
     for path in ["large.txt", "link", "out/secret.txt", "pipe", "a", "absent.txt"] {
         assert!(!at_hand(path), "{path}");
     }
+    // What is not there, and that it is not, in a folder that is at hand and through no link.
+    let free_at_hand = |path: &str| workspace.is_free_at_hand(&crate::workspace::path::WorkspacePath::parse(path).unwrap());
+    assert_eq!((free_at_hand("a/absent.txt"), free_at_hand("absent.txt")), (local, local));
+    for path in ["a/small.txt", "large.txt", "link", "out/absent.txt", "pipe", "no-folder/absent.txt", "large.txt/absent.txt"] {
+        assert!(!free_at_hand(path), "{path}");
+    }
     let kind = rustix::fs::statfs(scratch.root()).unwrap().f_type;
     assert_eq!(local, [0xef53, 0x0102_1994, 0x794c_7630, 0x5846_5342, 0x9123_683e].contains(&u64::try_from(kind).unwrap()), "{kind:x}");
 }

@@ -61,6 +61,12 @@ impl Evidence {
         json!(self)
     }
 
+    /// Whether looking at what it is about would not wait; see `Workspace::is_at_hand`.
+    pub(crate) fn is_at_hand(&self, place: &Place) -> bool {
+        let is_at_hand = |path| place.workspace.is_at_hand(&path) || place.workspace.is_free_at_hand(&path);
+        WorkspacePath::parse(&self.path).is_ok_and(is_at_hand)
+    }
+
     /// A write that changes nothing counts as made.
     pub(crate) fn compare(&self, present: Option<Digest>) -> Found {
         if present == self.new_sha256 {

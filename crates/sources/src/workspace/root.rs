@@ -43,8 +43,8 @@ enum Disk {
 /// ext4, XFS, Btrfs, F2FS, ZFS, tmpfs and overlays, as `statfs` names them.
 const LOCAL_DISKS: [u32; 7] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994, 0x794c_7630];
 
-/// A file up to this size is read in place when it is at hand.
-const AT_HAND_BYTES_MAX: u64 = 64 * 1024;
+/// Up to this size a file that is at hand is read in place, and a text for one that is not there yet is looked at.
+pub(crate) const AT_HAND_BYTES_MAX: u64 = 64 * 1024;
 
 /// How far a path exists: the last folder that is there, and the names of those that are not.
 pub(crate) struct Reached<'p> {
@@ -73,17 +73,27 @@ impl Workspace {
     /// Whether a read takes microseconds, less than handing it to another thread: a small file on a local disk, in the root's own
     /// file system, whose names the kernel need not look up. Its content may have to come from the disk, as a database page may.
     pub(crate) fn is_at_hand(&self, path: &WorkspacePath) -> bool {
-        if self.disk == Disk::Elsewhere || self.spelling == Spelling::CaseInsensitive {
-            return false;
-        }
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = RESOLVE | ResolveFlags::NO_XDEV | ResolveFlags::CACHED;
-        let found = rustix::fs::openat2(&self.root, path.as_str(), flags, Mode::empty(), resolve);
-        let stat = found.and_then(rustix::fs::fstat);
+        let stat = self.open_at_hand(path.as_str()).and_then(rustix::fs::fstat);
         stat.is_ok_and(|stat| {
             FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
                 && u64::try_from(stat.st_size).is_ok_and(|bytes| bytes <= AT_HAND_BYTES_MAX)
         })
+    }
+
+    /// Whether nothing lies at `path`, and that is as quickly seen: its folder is at hand. The folder's list may have to come from the disk.
+    pub(crate) fn is_free_at_hand(&self, path: &WorkspacePath) -> bool {
+        let folder = path.as_str().rsplit_once('/').map_or(".", |(folder, _)| folder);
+        let found = self.open_at_hand(folder);
+        found.is_ok_and(|folder| matches!(rustix::fs::statat(folder, path.name(), AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)))
+    }
+
+    fn open_at_hand(&self, path: &str) -> Result<OwnedFd, Errno> {
+        if self.disk == Disk::Elsewhere || self.spelling == Spelling::CaseInsensitive {
+            return Err(Errno::AGAIN);
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = RESOLVE | ResolveFlags::NO_XDEV | ResolveFlags::CACHED;
+        rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve)
     }
 
     /// Held from the last look at a file to its change, so that of two calls one sees the other's work.

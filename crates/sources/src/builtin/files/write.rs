@@ -9,7 +9,7 @@ use crate::workspace::made::MadeFolders;
 use crate::workspace::outcome::{changed, content_changed, unchanged};
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::regular::Regular;
-use crate::workspace::root::{Reached, sync_folder};
+use crate::workspace::root::{AT_HAND_BYTES_MAX, Reached, sync_folder};
 use crate::workspace::scope::check_scope;
 use crate::workspace::staged::Staged;
 use countersign_core::Digest;
@@ -28,6 +28,12 @@ pub(super) struct WriteText {
     path: String,
     text: String,
     expected_sha256: Option<Digest>,
+}
+
+/// Whether `prepare` would not wait: there is nothing to keep.
+pub(super) fn is_free_at_hand(place: &Place, params: &WriteText) -> bool {
+    params.text.len() as u64 <= AT_HAND_BYTES_MAX
+        && WorkspacePath::parse(&params.path).is_ok_and(|path| place.workspace.is_free_at_hand(&path))
 }
 
 /// What it is to change, with what is there now kept.
