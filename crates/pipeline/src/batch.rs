@@ -19,7 +19,7 @@ use countersign_core::invocation::Intention;
 use countersign_core::ledger::{EndBatch, EventDraft, NewBatch, OpenedBatch};
 use countersign_core::limits::{BATCH_PARTS_MAX, CALL_TIMEOUT_MS, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX};
 use countersign_core::{ActionId, Batch, BatchId, EventId, Invocation, InvocationId, OrgId, Principal, ReceiptId, SessionId, Status, json};
-use receipt::body::BatchBody;
+use receipt::body::{BatchBody, Body as _};
 use serde_json::{Value, json};
 use std::time::Duration;
 use walks::{OtherWalk, WalkingBatch};

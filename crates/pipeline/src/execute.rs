@@ -22,7 +22,7 @@ use countersign_core::ledger::{Begin, BeginAgain, Begun, BeyondOnce, EntryDraft,
 use countersign_core::limits::RECORD_RETRY_SECONDS;
 use countersign_core::source::{self, AfterError, Output, Source};
 use countersign_core::{Digest, GrantId, IntentId, Invocation, InvocationId, Status, ledger};
-use receipt::body::{ApprovalBody, DefinitionDigests, IntentBody};
+use receipt::body::{ApprovalBody, Body as _, DefinitionDigests, IntentBody};
 use serde_json::Value;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;

@@ -19,7 +19,8 @@ use countersign_core::quarantine::{Caught, Holds};
 use countersign_core::{Digest, Invocation, ReceiptId, Status, json, ledger};
 use policy::digest::Bound;
 use receipt::body::{
-    ApprovalBody, Cost, DefinitionDigests, EditBody, EgressBody, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing, Verification,
+    ApprovalBody, Body as _, Cost, DefinitionDigests, EditBody, EgressBody, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing,
+    Verification,
 };
 pub use reward::RewardWeights;
 use reward::{Execution, Measured};

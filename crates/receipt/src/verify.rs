@@ -25,7 +25,7 @@ mod events;
 mod checkpoints;
 
 use crate::Error;
-use crate::body::{BatchBody, IntentBody, KeyBody, ModeBody, ReceiptBody, RuleBody, SpaceBody};
+use crate::body::{BatchBody, Body as _, IntentBody, KeyBody, ModeBody, ReceiptBody, RuleBody, SpaceBody};
 use crate::bundle::{Detail, Line, Opening, Tally, VERSION};
 use crate::entry::{Entry, Header, Kind};
 use crate::envelope::Envelope;

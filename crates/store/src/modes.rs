@@ -6,7 +6,7 @@ use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::decision::Lock;
 use countersign_core::ledger::{EventDraft, ModeRow, ModeRows};
 use countersign_core::{ActionId, AutomationId, EventId, Mode, OrgId, PrincipalId, Timestamp, random_bytes};
-use receipt::body::ModeBody;
+use receipt::body::{Body as _, ModeBody};
 use receipt::entry::{Entry, Kind};
 
 const ORG_SCOPE: &str = "org";

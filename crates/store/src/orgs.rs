@@ -9,7 +9,7 @@ use countersign_core::ledger::EventDraft;
 use countersign_core::principal::Role;
 use countersign_core::session::{Band, Quorum, SelfApproval, Space, SpaceRedaction};
 use countersign_core::{EventId, LogId, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
-use receipt::body::{KeyBody, KeyText, SpaceBody};
+use receipt::body::{Body as _, KeyBody, KeyText, SpaceBody};
 use receipt::entry::Kind;
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use crate::db::{Columns, Row, Snapshot, Val, vals};
 use crate::keys::Purpose;
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::{Digest, EventId, InvocationId, LogId, OrgId, ReceiptId};
-use receipt::body::{KeyBody, KeyText};
+use receipt::body::{Body as _, KeyBody, KeyText};
 use receipt::bundle::{Line, Opening, Tally};
 use receipt::entry::Kind;
 use receipt::envelope::Envelope;

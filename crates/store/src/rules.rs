@@ -5,7 +5,7 @@ use crate::events::insert_event;
 use crate::{Error, Store, seal};
 use countersign_core::ledger::EventDraft;
 use countersign_core::{EventId, OrgId, PrincipalId, random_bytes};
-use receipt::body::{RuleBody, RuleChange};
+use receipt::body::{Body as _, RuleBody, RuleChange};
 use receipt::entry::Kind;
 
 impl Store {

@@ -1,12 +1,9 @@
 //! The end of a batch: what became of each of its parts, and of them together. Everything it says of an invocation, the receipt of
 //! that invocation says too.
 
-use super::{read, to_canonical};
-use crate::Error;
 use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect, Undone};
 use countersign_core::{ActionId, Batch, BatchId, InvocationId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,14 +63,6 @@ impl BatchBody {
             status: batch.status,
             trace_id: batch.trace_id.clone(),
         }
-    }
-
-    pub fn to_canonical(&self) -> Result<String, Error> {
-        to_canonical(self)
-    }
-
-    pub fn read(body: &Value) -> Result<Self, Error> {
-        read(body)
     }
 }
 

@@ -14,7 +14,9 @@ use countersign_core::{
     ActionId, ApprovalId, Batch, BatchId, Clock, Decision, Digest, EventId, IntentId, Invocation, InvocationId, Mode, OrgId, PrincipalId,
     Random, ReceiptId, Secret, SpaceId, Status, Tier, Timestamp, TokenId, UserId, json, random_bytes,
 };
-use receipt::body::{ApprovalBody, BatchBody, Cost, DefinitionDigests, IntentBody, Outputs, ReceiptBody, Reward, Sandbox, Timing};
+use receipt::body::{
+    ApprovalBody, BatchBody, Body as _, Cost, DefinitionDigests, IntentBody, Outputs, ReceiptBody, Reward, Sandbox, Timing,
+};
 use receipt::key::PublicKey;
 use receipt::verify::Report;
 use serde_json::json;

@@ -11,7 +11,7 @@ use crate::style::{Tone, clean};
 use api::Page;
 use api::receipt::KeyView;
 use clap::Args;
-use receipt::body::KeyBody;
+use receipt::body::{Body as _, KeyBody};
 use receipt::bundle::Line;
 use receipt::entry::Entry;
 use receipt::key::PublicKey;

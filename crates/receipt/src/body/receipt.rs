@@ -1,0 +1,249 @@
+//! The two entries of an invocation: the intent before an effect, and the receipt at the end.
+
+use super::is_default;
+use countersign_core::decision::{Gate, Verdict};
+pub use countersign_core::effect::Remedy;
+use countersign_core::effect::{Purpose, SettledBy};
+use countersign_core::invocation::DeniedBy;
+use countersign_core::{
+    ActionId, BatchId, Decision, Digest, GrantId, IntentId, InvocationId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier,
+    Timestamp, UserId,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// An effect about to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IntentBody {
+    pub action: ActionId,
+    pub approval: Option<ApprovalBody>,
+    /// 1 for the first try.
+    pub attempt: u32,
+    /// The batch it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchId>,
+    pub decision: Decision,
+    pub definition: DefinitionDigests,
+    /// HMAC of what undoes the effect, kept before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Digest>,
+    /// What stood in for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantId>,
+    pub idempotency_key: Option<Digest>,
+    pub intent_id: IntentId,
+    pub invocation_id: InvocationId,
+    pub params: Digest,
+    pub principal: PrincipalId,
+    pub profile: String,
+    /// What the attempt is for, where it is not the effect itself.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub purpose: Purpose,
+    pub raw: Digest,
+    /// The invocation whose effect is about to be taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverses: Option<InvocationId>,
+    pub space: SpaceId,
+    pub tier: Tier,
+    pub trace_id: String,
+}
+
+/// The end of an invocation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiptBody {
+    pub action: ActionId,
+    pub approval: Option<ApprovalBody>,
+    /// Digests of stored outputs.
+    pub artifacts: Vec<String>,
+    /// Tries of the effect; 0 when nothing was tried.
+    pub attempts: u32,
+    /// The batch it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchId>,
+    /// HMAC of what the caller said about itself and the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<Digest>,
+    pub cost: Cost,
+    pub decision: Decision,
+    pub definition: DefinitionDigests,
+    pub denied_by: Option<DeniedBy>,
+    pub dry_run: bool,
+    /// How an approver changed the params.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edit: Option<EditBody>,
+    /// A stable code, never a message: messages may quote what must not be kept.
+    pub error: Option<String>,
+    pub evidence: Option<Digest>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantId>,
+    /// The call never left, so its use of the grant was given back.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub grant_returned: bool,
+    pub idempotency_key: Option<Digest>,
+    pub invocation_id: InvocationId,
+    pub outputs: Option<Outputs>,
+    pub owner: Option<UserId>,
+    pub params: Digest,
+    /// SHA-256 of the org's own policies that concern the action.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies: Option<Digest>,
+    pub policy: BTreeMap<Gate, PolicyVerdict>,
+    pub policy_slice: Digest,
+    pub principal: PrincipalId,
+    pub raw: Digest,
+    pub receipt_id: ReceiptId,
+    /// How much of each kind was taken out of the params before the source saw them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub redacted: BTreeMap<String, u32>,
+    pub repair: Option<Remedy>,
+    pub replayed: bool,
+    /// The invocation whose effect this one took back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverses: Option<InvocationId>,
+    pub reward: Reward,
+    pub rollback: Option<Remedy>,
+    pub sandbox: Sandbox,
+    pub session: SessionId,
+    /// Who said how it ended, where nobody else could know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<SettledBy>,
+    pub space: SpaceId,
+    pub status: Status,
+    /// An earlier receipt this one corrects.
+    pub supersedes: Option<ReceiptId>,
+    pub tier: Tier,
+    pub timing: Timing,
+    pub trace_id: String,
+    pub verification: Option<Verification>,
+}
+
+/// SHA-256 of the definition's structure and of its whole text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DefinitionDigests {
+    pub structural: Digest,
+    pub textual: Digest,
+}
+
+/// Who said yes, and to exactly what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalBody {
+    pub approvers: Vec<PrincipalId>,
+    pub binding: Digest,
+}
+
+/// An approver's change of the params: what was asked for, and where it differs from what ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EditBody {
+    pub by: PrincipalId,
+    /// RFC 6901 pointers.
+    pub changed: Vec<String>,
+    /// HMAC of the params as they were asked for.
+    pub proposed: Digest,
+}
+
+/// What one gate said and the rules that made it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyVerdict {
+    pub determining: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+    pub verdict: Verdict,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sandbox {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_backend: Option<String>,
+    /// What the operator allowed to be missing, and was; absent where nothing ran in a sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<Vec<String>>,
+    /// Whom its code asked over the network; absent where it asked nobody.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub egress: Vec<EgressBody>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub landlock_abi: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespaces: Option<Vec<String>>,
+    pub profile: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seccomp_sha256: Option<String>,
+}
+
+impl Sandbox {
+    /// Of what ran inside the server, or not at all.
+    pub const fn none(profile: String) -> Self {
+        Self {
+            cgroup_backend: None,
+            degraded: None,
+            egress: Vec::new(),
+            landlock_abi: None,
+            namespaces: None,
+            profile,
+            seccomp_sha256: None,
+        }
+    }
+}
+
+/// Requests to one host: nothing of what was asked for, or answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EgressBody {
+    /// As the definition names it; `other` stands for every host it does not name.
+    pub host: String,
+    /// Let out, answered or not.
+    pub made: u64,
+    pub refused: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outputs {
+    pub bytes: u64,
+    pub digest: Digest,
+    /// Dangerous as it was, it is kept for review and was not handed on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub withheld: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verification {
+    pub checks: Vec<String>,
+    pub ok: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    /// Absent where the effect ran inside the server and no honest figure exists.
+    pub cpu_ms: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    pub ended_at: Timestamp,
+    pub exec_ms: u64,
+    pub queued_ms: u64,
+    /// Absent when nothing was started.
+    pub started_at: Option<Timestamp>,
+    pub total_ms: u64,
+}
+
+/// The reward and its parts, in millionths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reward {
+    pub cost: i64,
+    pub latency: i64,
+    pub quality: i64,
+    pub scalar_millionths: i64,
+    pub success: i64,
+}
