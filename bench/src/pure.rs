@@ -190,27 +190,18 @@ fn texts(count: usize, invocation: &Invocation) -> PolicyTexts {
 /// An action like the sampled call's, whose content leaves: that is looked at the longest.
 fn action_of(invocation: &Invocation) -> Action {
     Action {
-        id: invocation.action.clone(),
         version: String::new(),
         title: String::new(),
         description: String::new(),
-        tier: invocation.tier,
         params_schema: serde_json::Value::Null,
         result_schema: serde_json::Value::Null,
         requires: vec!["files.write".to_owned()],
         effects: vec![Effect::NetworkCall],
         timeout_ms: 1_000,
-        idempotency_key_fields: Vec::new(),
         reversibility: Reversibility::Reversible,
-        reversible_seconds: None,
-        checks: Vec::new(),
         repeatability: Repeatability::Repeatable,
         preview: Preview::Supported,
-        preview_reads: None,
-        profile: Profile::InProcess,
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
+        ..Action::new(invocation.action.clone(), invocation.tier)
     }
 }
 

@@ -1,7 +1,8 @@
 //! What can be done: an action, defined once, projected to every door.
 
+use crate::limits::CALL_TIMEOUT_MS;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt;
 
 /// Risk, ordered: R0 reads nothing sensitive, R4 destroys. A definition without one is R4.
@@ -265,6 +266,36 @@ pub struct Action {
     /// Whom its code may ask over the network, each as a rule an operator would write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+}
+
+impl Action {
+    /// One that promises nothing: it cannot be taken back, made again, looked at beforehand or checked afterwards. Whoever defines an
+    /// action says what it promises beyond that.
+    pub fn new(id: ActionId, tier: Tier) -> Self {
+        Self {
+            id,
+            version: "1".to_owned(),
+            title: String::new(),
+            description: String::new(),
+            tier,
+            params_schema: json!({ "type": "object" }),
+            result_schema: json!({}),
+            requires: Vec::new(),
+            effects: Vec::new(),
+            timeout_ms: CALL_TIMEOUT_MS,
+            idempotency_key_fields: Vec::new(),
+            reversibility: Reversibility::NotReversible,
+            reversible_seconds: None,
+            checks: Vec::new(),
+            repeatability: Repeatability::NotRepeatable,
+            preview: Preview::Unsupported,
+            preview_reads: None,
+            profile: Profile::InProcess,
+            exempt_from_redaction: Vec::new(),
+            package_sha256: None,
+            hosts: Vec::new(),
+        }
+    }
 }
 
 #[cfg(test)]

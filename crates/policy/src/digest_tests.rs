@@ -21,27 +21,18 @@ fn sha256(text: &str) -> Digest {
 
 fn action(params_schema: Value) -> Action {
     Action {
-        id: ActionId::parse("files.write_text").unwrap(),
         version: "1.0.0".to_owned(),
         title: "Write a file".to_owned(),
         description: "Writes.".to_owned(),
-        tier: Tier::R2,
         params_schema,
         result_schema: json!({ "type": "object" }),
         requires: vec!["files.write".to_owned()],
         effects: vec![Effect::FilesystemWrite],
         timeout_ms: 4_000,
-        idempotency_key_fields: vec![],
         reversibility: Reversibility::Reversible,
-        reversible_seconds: None,
-        checks: Vec::new(),
         repeatability: Repeatability::Repeatable,
         preview: Preview::Supported,
-        preview_reads: None,
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
-        profile: Profile::InProcess,
+        ..Action::new(ActionId::parse("files.write_text").unwrap(), Tier::R2)
     }
 }
 

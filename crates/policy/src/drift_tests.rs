@@ -2,7 +2,7 @@
 
 use super::{Change, Edit, Pin, Weight, drift_of, semantic_diff};
 use crate::digest::{structural, textual, textual_body};
-use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
+use countersign_core::action::{Effect, Profile, Reversibility};
 use countersign_core::decision::Drift;
 use countersign_core::{Action, ActionId, Digest, Tier};
 use proptest::prelude::*;
@@ -10,27 +10,16 @@ use serde_json::{Value, json};
 
 fn action() -> Action {
     Action {
-        id: ActionId::parse("mail.send").unwrap(),
         version: "1.0.0".to_owned(),
         title: "Send a mail".to_owned(),
         description: "Sends a mail.".to_owned(),
-        tier: Tier::R3,
         params_schema: json!({ "type": "object", "properties": { "body": { "type": "string", "description": "Plain text." } }, "required": ["body"] }),
         result_schema: json!({ "type": "object" }),
         requires: vec!["mail.send".to_owned()],
         effects: vec![Effect::NetworkCall],
         timeout_ms: 4_000,
-        idempotency_key_fields: vec![],
-        reversibility: Reversibility::NotReversible,
-        reversible_seconds: None,
-        checks: Vec::new(),
-        repeatability: Repeatability::NotRepeatable,
-        preview: Preview::Unsupported,
-        preview_reads: None,
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
         profile: Profile::Default,
+        ..Action::new(ActionId::parse("mail.send").unwrap(), Tier::R3)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::call::{Approval, Call};
 use crate::gate;
 use crate::{Policies, PolicyTexts};
-use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
+use countersign_core::action::{Effect, Preview, Repeatability, Reversibility};
 use countersign_core::decision::{Drift, Gate, GateVerdict};
 use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::session::SelfApproval;
@@ -17,27 +17,18 @@ pub(crate) const AT: Timestamp = Timestamp::from_micros(0);
 
 pub(crate) fn action(id: &str, tier: Tier, effects: &[Effect], requires: &[&str]) -> Arc<Action> {
     Arc::new(Action {
-        id: ActionId::parse(id).unwrap(),
         version: "1.0.0".to_owned(),
         title: "x".to_owned(),
         description: "x".to_owned(),
-        tier,
         params_schema: json!({}),
         result_schema: json!({}),
         requires: requires.iter().map(|&permission| permission.to_owned()).collect(),
         effects: effects.to_vec(),
         timeout_ms: 1_000,
-        idempotency_key_fields: vec![],
         reversibility: Reversibility::Reversible,
-        reversible_seconds: None,
-        checks: Vec::new(),
         repeatability: Repeatability::Repeatable,
         preview: Preview::Supported,
-        preview_reads: None,
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
-        profile: Profile::InProcess,
+        ..Action::new(ActionId::parse(id).unwrap(), tier)
     })
 }
 

@@ -4,7 +4,7 @@ use super::findings::FINDINGS_PER_RULE_MAX;
 use super::{Finding, Label, Provenance, SessionLabel, Severity, scan, scan_output, verdict};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
+use countersign_core::action::{Effect, Profile};
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use countersign_core::{Action, ActionId, Tier};
 use proptest::prelude::*;
@@ -13,27 +13,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 fn action(tier: Tier, effects: &[Effect]) -> Action {
     Action {
-        id: ActionId::parse("some.action").unwrap(),
         version: "1".to_owned(),
         title: "Some action".to_owned(),
         description: "Does something.".to_owned(),
-        tier,
         params_schema: json!({}),
         result_schema: json!({}),
-        requires: vec![],
         effects: effects.to_vec(),
         timeout_ms: 1_000,
-        idempotency_key_fields: vec![],
-        reversibility: Reversibility::NotReversible,
-        reversible_seconds: None,
-        checks: Vec::new(),
-        repeatability: Repeatability::NotRepeatable,
-        preview: Preview::Unsupported,
-        preview_reads: None,
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
         profile: Profile::Default,
+        ..Action::new(ActionId::parse("some.action").unwrap(), tier)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A source that does as it is told: scripted answers, recorded calls, counted effects.
 //! `FakeSource::new("fake").offering("write", |action| action.tier = Tier::R2)`, then script it while the test runs.
 
-use countersign_core::action::{Preview, Profile, Repeatability, Reversibility};
+use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::source::{AfterError, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Tier};
@@ -42,27 +42,15 @@ pub struct Held {
 /// An action with the most permissive definition there is: R0, any params, any result, no effect, repeatable.
 pub fn action(id: &str) -> Action {
     Action {
-        id: ActionId::parse(id).expect("the test names a valid action id"),
         version: "1".into(),
         title: id.into(),
         description: format!("Does what the test says `{id}` does."),
-        tier: Tier::R0,
         params_schema: json!({ "type": "object" }),
         result_schema: json!({}),
-        requires: vec![],
-        effects: vec![],
         timeout_ms: 1_000,
-        idempotency_key_fields: vec![],
         reversibility: Reversibility::NoEffect,
-        reversible_seconds: None,
-        checks: Vec::new(),
         repeatability: Repeatability::Repeatable,
-        preview: Preview::Unsupported,
-        preview_reads: None,
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
-        profile: Profile::InProcess,
+        ..Action::new(ActionId::parse(id).expect("the test names a valid action id"), Tier::R0)
     }
 }
 

@@ -2,34 +2,24 @@
 
 use super::super::Severity;
 use super::scan_definition;
-use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
+use countersign_core::action::{Effect, Profile};
 use countersign_core::{Action, ActionId, Tier};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 fn action(id: &str, title: &str, description: &str, params_schema: Value) -> Action {
     Action {
-        id: ActionId::parse(id).unwrap(),
         version: "1.0.0".to_owned(),
         title: title.to_owned(),
         description: description.to_owned(),
-        tier: Tier::R2,
         params_schema,
         result_schema: json!({ "type": "object", "properties": { "ok": { "type": "boolean", "description": "Whether it worked." } } }),
         requires: vec![id.to_owned()],
         effects: vec![Effect::NetworkCall],
         timeout_ms: 4_000,
         idempotency_key_fields: vec!["path".to_owned(), "sha256(text)".to_owned()],
-        reversibility: Reversibility::NotReversible,
-        reversible_seconds: None,
-        checks: Vec::new(),
-        repeatability: Repeatability::NotRepeatable,
-        preview: Preview::Unsupported,
-        preview_reads: None,
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
         profile: Profile::Default,
+        ..Action::new(ActionId::parse(id).unwrap(), Tier::R2)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::builtin::{VERSION, action_id, object_schema, read_params, source_id, unknown_action};
 use crate::words::{failed, refused};
-use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
+use countersign_core::action::Effect;
 use countersign_core::limits::{NOTIFICATION_BODY_CHARS_MAX, NOTIFICATION_TITLE_CHARS_MAX};
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::source::{CallContext, Error, Output, Source};
@@ -104,12 +104,9 @@ fn meaning(error: ledger::Error) -> Error {
 
 fn definition() -> Result<Action, crate::Error> {
     Ok(Action {
-        id: action_id("notify.send")?,
         version: VERSION.to_owned(),
         title: "Notify people".to_owned(),
         description: "Shows a message to the people of the org. An invocation notifies once, however often it is tried.".to_owned(),
-        // What was read cannot be unread.
-        tier: Tier::R3,
         params_schema: object_schema(
             json!({
                 "title": text_schema(NOTIFICATION_TITLE_CHARS_MAX, "One line."),
@@ -121,17 +118,8 @@ fn definition() -> Result<Action, crate::Error> {
         requires: vec!["notify.send".to_owned()],
         effects: vec![Effect::DeviceNotification],
         timeout_ms: 5_000,
-        idempotency_key_fields: Vec::new(),
-        reversibility: Reversibility::NotReversible,
-        reversible_seconds: None,
-        checks: Vec::new(),
-        repeatability: Repeatability::NotRepeatable,
-        preview: Preview::Unsupported,
-        preview_reads: None,
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
-        profile: Profile::InProcess,
+        // What was read cannot be unread.
+        ..Action::new(action_id("notify.send")?, Tier::R3)
     })
 }
 

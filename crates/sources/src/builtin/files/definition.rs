@@ -1,7 +1,7 @@
 //! The definitions of the `files` actions.
 
 use crate::builtin::{VERSION, action_id, object_schema};
-use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
+use countersign_core::action::{Effect, Preview, Repeatability, Reversibility};
 use countersign_core::limits::{
     FILE_LIST_ENTRIES_MAX, FILE_PATH_BYTES_MAX, FILE_READ_BYTES_MAX, FILE_WRITE_BYTES_MAX, REVERSIBLE_SECONDS_MAX,
 };
@@ -17,11 +17,9 @@ pub(super) fn actions() -> Result<Vec<Arc<Action>>, crate::Error> {
 
 fn read_text() -> Result<Action, crate::Error> {
     Ok(Action {
-        id: action_id("files.read_text")?,
         version: VERSION.to_owned(),
         title: "Read a text file".to_owned(),
         description: format!("Returns a UTF-8 text file of the workspace whole, up to {FILE_READ_BYTES_MAX} bytes."),
-        tier: Tier::R0,
         params_schema: object_schema(json!({ "path": path_schema() }), &["path"]),
         result_schema: object_schema(
             json!({
@@ -34,17 +32,9 @@ fn read_text() -> Result<Action, crate::Error> {
         requires: vec!["files.read".to_owned()],
         effects: vec![Effect::FilesystemRead],
         timeout_ms: TIMEOUT_MS,
-        idempotency_key_fields: Vec::new(),
         reversibility: Reversibility::NoEffect,
-        reversible_seconds: None,
-        checks: Vec::new(),
         repeatability: Repeatability::Repeatable,
-        preview: Preview::Unsupported,
-        preview_reads: None,
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
-        profile: Profile::InProcess,
+        ..Action::new(action_id("files.read_text")?, Tier::R0)
     })
 }
 
@@ -60,11 +50,9 @@ fn list() -> Result<Action, crate::Error> {
         &["path", "kind"],
     );
     Ok(Action {
-        id: action_id("files.list")?,
         version: VERSION.to_owned(),
         title: "List files".to_owned(),
         description: format!("Lists a folder of the workspace, sorted by path, up to {FILE_LIST_ENTRIES_MAX} entries."),
-        tier: Tier::R0,
         params_schema: object_schema(
             json!({ "path": folder, "recursive": { "type": "boolean", "description": "Whether to list the folders inside too." } }),
             &[],
@@ -80,29 +68,19 @@ fn list() -> Result<Action, crate::Error> {
         requires: vec!["files.read".to_owned()],
         effects: vec![Effect::FilesystemRead],
         timeout_ms: TIMEOUT_MS,
-        idempotency_key_fields: Vec::new(),
         reversibility: Reversibility::NoEffect,
-        reversible_seconds: None,
-        checks: Vec::new(),
         repeatability: Repeatability::Repeatable,
-        preview: Preview::Unsupported,
-        preview_reads: None,
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
-        profile: Profile::InProcess,
+        ..Action::new(action_id("files.list")?, Tier::R0)
     })
 }
 
 fn write_text() -> Result<Action, crate::Error> {
     Ok(Action {
-        id: action_id("files.write_text")?,
         version: VERSION.to_owned(),
         title: "Write a text file".to_owned(),
         description: "Writes a UTF-8 text file of the workspace whole, making it and its folders where they are absent. \
             What it held before is kept."
             .to_owned(),
-        tier: Tier::R2,
         params_schema: object_schema(
             json!({
                 "path": path_schema(),
@@ -131,20 +109,15 @@ fn write_text() -> Result<Action, crate::Error> {
         preview: Preview::Supported,
         // The difference shows what the file holds now.
         preview_reads: Some(action_id("files.read_text")?),
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
-        profile: Profile::InProcess,
+        ..Action::new(action_id("files.write_text")?, Tier::R2)
     })
 }
 
 fn delete() -> Result<Action, crate::Error> {
     Ok(Action {
-        id: action_id("files.delete")?,
         version: VERSION.to_owned(),
         title: "Delete a file".to_owned(),
         description: "Deletes one regular file of the workspace. Its content is kept.".to_owned(),
-        tier: Tier::R3,
         params_schema: object_schema(json!({ "path": path_schema() }), &["path"]),
         result_schema: object_schema(
             json!({ "deleted": { "const": true }, "previous_sha256": sha256_schema("Digest of the content that was kept.") }),
@@ -153,19 +126,14 @@ fn delete() -> Result<Action, crate::Error> {
         requires: vec!["files.delete".to_owned()],
         effects: vec![Effect::FilesystemWrite],
         timeout_ms: TIMEOUT_MS,
-        idempotency_key_fields: Vec::new(),
         reversibility: Reversibility::Reversible,
         reversible_seconds: Some(REVERSIBLE_SECONDS_MAX),
         checks: vec![super::evidence::READ_BACK.to_owned()],
-        // The second time there is nothing to delete, and it fails.
-        repeatability: Repeatability::NotRepeatable,
         preview: Preview::Supported,
         // The difference shows what the file holds now.
         preview_reads: Some(action_id("files.read_text")?),
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
-        profile: Profile::InProcess,
+        // Not repeatable: the second time there is nothing to delete, and it fails.
+        ..Action::new(action_id("files.delete")?, Tier::R3)
     })
 }
 

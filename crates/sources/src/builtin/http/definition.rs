@@ -1,7 +1,7 @@
 //! The definitions of the `http` actions.
 
 use crate::builtin::{VERSION, action_id, object_schema};
-use countersign_core::action::{Effect, Preview, Profile, Repeatability, Reversibility};
+use countersign_core::action::{Effect, Repeatability, Reversibility};
 use countersign_core::limits::{
     CALL_TIMEOUT_MS, HTTP_HEADER_VALUE_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_REDIRECTS_MAX, HTTP_REQUEST_BYTES_MAX, HTTP_RESPONSE_BYTES_MAX,
     HTTP_URL_BYTES_MAX,
@@ -16,37 +16,25 @@ pub(super) fn actions() -> Result<Vec<Arc<Action>>, crate::Error> {
 
 fn get() -> Result<Action, crate::Error> {
     Ok(Action {
-        id: action_id("http.get")?,
         version: VERSION.to_owned(),
         title: "Get a URL".to_owned(),
         description: format!("Gets a URL on an allowed host, following up to {HTTP_REDIRECTS_MAX} redirects between allowed hosts."),
-        tier: Tier::R1,
         params_schema: object_schema(json!({ "url": url_schema(), "headers": headers_schema() }), &["url"]),
         result_schema: result_schema(),
         requires: vec!["http.get".to_owned()],
         effects: vec![Effect::NetworkCall],
         timeout_ms: CALL_TIMEOUT_MS,
-        idempotency_key_fields: Vec::new(),
         reversibility: Reversibility::NoEffect,
-        reversible_seconds: None,
-        checks: Vec::new(),
         repeatability: Repeatability::Repeatable,
-        preview: Preview::Unsupported,
-        preview_reads: None,
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
-        profile: Profile::InProcess,
+        ..Action::new(action_id("http.get")?, Tier::R1)
     })
 }
 
 fn request() -> Result<Action, crate::Error> {
     Ok(Action {
-        id: action_id("http.request")?,
         version: VERSION.to_owned(),
         title: "Send a request".to_owned(),
         description: "Sends a request that may change something to an allowed host. A redirect is returned, not followed.".to_owned(),
-        tier: Tier::R3,
         params_schema: object_schema(
             json!({
                 "method": { "enum": ["POST", "PUT", "PATCH", "DELETE"] },
@@ -61,17 +49,7 @@ fn request() -> Result<Action, crate::Error> {
         requires: vec!["http.request".to_owned()],
         effects: vec![Effect::NetworkCall],
         timeout_ms: CALL_TIMEOUT_MS,
-        idempotency_key_fields: Vec::new(),
-        reversibility: Reversibility::NotReversible,
-        reversible_seconds: None,
-        checks: Vec::new(),
-        repeatability: Repeatability::NotRepeatable,
-        preview: Preview::Unsupported,
-        preview_reads: None,
-        exempt_from_redaction: Vec::new(),
-        package_sha256: None,
-        hosts: Vec::new(),
-        profile: Profile::InProcess,
+        ..Action::new(action_id("http.request")?, Tier::R3)
     })
 }
 
