@@ -246,9 +246,13 @@ impl Pipeline {
         answer: Result<Output, source::Error>,
     ) -> Result<Result<Output, source::Error>, Error> {
         let error = match answer {
-            Err(error) if leaves_doubt(&error, invocation) && invocation.intention == Intention::Effect => error,
+            Err(error) if leaves_doubt(&error, invocation) => error,
             known => return Ok(known),
         };
+        // Taking back what is taken back already changes nothing: what cannot be seen to be done is asked for once more.
+        if invocation.intention == Intention::Revert {
+            return Ok(self.once(cleared, invocation, &[]).await.map_err(|_| error));
+        }
         let found = self.find_out(Subject::of(cleared.gated(), invocation), &self.announcement(cleared)).await?;
         if let Some(tried) = found.tried {
             *invocation = *tried;

@@ -10,7 +10,7 @@ use countersign_core::effect::{Purpose, Reconciled, Remedy, SettledBy};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::ledger::Row;
 use countersign_core::principal::Permission;
-use countersign_core::source;
+use countersign_core::source::{self, Output};
 use countersign_core::{Invocation, InvocationId, OrgId, Principal, PrincipalId, Status};
 
 /// What a person says of an effect in doubt.
@@ -125,30 +125,24 @@ impl Pipeline {
 
     /// It was being taken back: that is done once more, which changes nothing where it was done already.
     async fn roll_back_again(&self, mut done: Done) -> Option<Looked> {
-        let evidence = done.invocation.evidence.clone()?;
-        let restored = self.ask_to_revert(done.subject(), &evidence).await;
-        let rollback = match restored {
-            Ok(_) => Remedy::DONE,
-            Err(error) if may_tell_later(&error) => return None,
-            Err(error) => {
-                tracing::error!(invocation = %done.invocation.id, %error, "an effect that failed its checks could not be taken back");
-                Remedy::FAILED
-            }
-        };
-        done.invocation.aftermath.rollback = Some(rollback);
+        self.seen_taken_back(&done).await?;
+        done.invocation.aftermath.rollback = Some(Remedy::DONE);
         let failure = failure_before(&done, not_seen_taken_back);
         Some(Verified::looked(done, Some(failure)))
     }
 
     async fn revert_again(&self, mut done: Done) -> Option<Looked> {
+        done.answer = Ok(self.seen_taken_back(&done).await?);
+        Some(Verified::looked(done, None))
+    }
+
+    /// `None` where it cannot be taken back now: that tells nothing about how far the try that broke off had come. Somebody may have changed
+    /// since what it had put back.
+    async fn seen_taken_back(&self, done: &Done) -> Option<Output> {
         let evidence = done.invocation.evidence.clone()?;
-        match self.ask_to_revert(done.subject(), &evidence).await {
-            Err(error) if may_tell_later(&error) => None,
-            answer => {
-                done.answer = answer;
-                Some(Verified::looked(done, None))
-            }
-        }
+        let restored = self.ask_to_revert(done.subject(), &evidence).await;
+        let why = |error: &source::Error| tracing::warn!(invocation = %done.invocation.id, %error, "nobody can tell how far taking back had come");
+        restored.inspect_err(why).ok()
     }
 
     /// A person's word on an effect in doubt.
@@ -219,11 +213,6 @@ impl Pipeline {
         let invocation = self.record_ending(Ending::settled(doubted, status, &*key)).await?;
         Ok(Outcome::Ended { invocation: Box::new(invocation), result: None })
     }
-}
-
-/// Whether the same question may be answered another time, or by another server: then this answer is not the last word.
-fn may_tell_later(error: &source::Error) -> bool {
-    error.is_transient() || *error == source::Error::WorkspaceElsewhere
 }
 
 /// Why there was anything to repair or take back: what its checks said before the crash, where they are known.

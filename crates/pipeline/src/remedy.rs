@@ -10,7 +10,17 @@ use countersign_core::effect::{Check, Purpose, Remedy};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::ledger::Row;
 use countersign_core::limits::RECORD_RETRY_SECONDS;
+use countersign_core::source;
 use std::time::Duration;
+
+/// How far taking an effect back has come.
+enum RolledBack {
+    Ended(Remedy),
+    /// It cannot be announced: the store is away.
+    NotYet,
+    /// It was tried, and nobody saw how that ended.
+    Unknown(source::Error),
+}
 
 impl Pipeline {
     pub(crate) async fn remedy(&self, mut done: Done, failure: Failure) -> Result<Looked, Error> {
@@ -23,13 +33,15 @@ impl Pipeline {
         let failed: Vec<Check> = done.invocation.aftermath.checks.iter().flatten().filter(|check| !check.ok).cloned().collect();
         // What is tried again begins where the first try began.
         if is_reversible(&done) {
-            let Some(rollback) = self.roll_back_soon(&mut done).await? else {
-                return Err(self.take_back_later(done, failure));
-            };
-            if !rollback.ok {
-                done.invocation.aftermath.rollback = Some(rollback);
-                done.invocation.aftermath.repair = Some(Remedy::NOT_TRIED);
-                return Ok(Verified::looked(done, Some(failure)));
+            match self.roll_back_soon(&mut done).await? {
+                RolledBack::NotYet => return Err(self.take_back_later(done, failure)),
+                RolledBack::Unknown(error) => return self.doubt_taking_back(done, &error).await,
+                RolledBack::Ended(rollback) if !rollback.ok => {
+                    done.invocation.aftermath.rollback = Some(rollback);
+                    done.invocation.aftermath.repair = Some(Remedy::NOT_TRIED);
+                    return Ok(Verified::looked(done, Some(failure)));
+                }
+                RolledBack::Ended(_) => {}
             }
         }
         self.fault("remedy.rolled_back");
@@ -71,12 +83,20 @@ impl Pipeline {
             done.invocation.aftermath.rollback = Some(Remedy::NOT_TRIED);
             return Ok(Verified::looked(done, Some(failure)));
         }
-        let Some(rollback) = self.roll_back_soon(&mut done).await? else {
-            return Err(self.take_back_later(done, failure));
+        let rollback = match self.roll_back_soon(&mut done).await? {
+            RolledBack::NotYet => return Err(self.take_back_later(done, failure)),
+            RolledBack::Unknown(error) => return self.doubt_taking_back(done, &error).await,
+            RolledBack::Ended(rollback) => rollback,
         };
         self.fault("remedy.taken_back");
         done.invocation.aftermath.rollback = Some(rollback);
         Ok(Verified::looked(done, Some(failure)))
+    }
+
+    /// Nobody saw whether it is still there: neither `failed` nor `reverted` would be true.
+    async fn doubt_taking_back(&self, mut done: Done, error: &source::Error) -> Result<Looked, Error> {
+        done.invocation.failure = Some(crate::execute::failure_of(error));
+        self.doubt(done.invocation, done.walking).await.map(Looked::InDoubt)
     }
 
     /// Goes on behind the caller's back: the effect should not be there, and the store has to be back before it may be taken back.
@@ -88,8 +108,9 @@ impl Pipeline {
             for _ in 0..RECORD_RETRY_SECONDS {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 let recorded = match pipeline.roll_back(&mut done).await {
-                    Ok(None) => continue,
-                    Ok(Some(rollback)) => {
+                    Ok(RolledBack::NotYet) => continue,
+                    Ok(RolledBack::Unknown(error)) => pipeline.doubt_taking_back(done, &error).await.map(|_| ()),
+                    Ok(RolledBack::Ended(rollback)) => {
                         done.invocation.aftermath.rollback = Some(rollback);
                         pipeline.record(Verified::looked(done, Some(failure))).await.map(|_| ())
                     }
@@ -107,12 +128,13 @@ impl Pipeline {
         Error::Unrecorded { invocation }
     }
 
-    /// Takes the effect back while the caller waits; `None` where the store stays away for longer than that.
-    async fn roll_back_soon(&self, done: &mut Done) -> Result<Option<Remedy>, Error> {
+    /// Takes the effect back while the caller waits.
+    async fn roll_back_soon(&self, done: &mut Done) -> Result<RolledBack, Error> {
         let mut wait = Duration::from_millis(20);
         for _ in 0..4 {
-            if let Some(rollback) = self.roll_back(done).await? {
-                return Ok(Some(rollback));
+            match self.roll_back(done).await? {
+                RolledBack::NotYet => {}
+                known @ (RolledBack::Ended(_) | RolledBack::Unknown(_)) => return Ok(known),
             }
             tokio::time::sleep(wait).await;
             wait *= 4;
@@ -121,10 +143,10 @@ impl Pipeline {
     }
 
     /// Announces that the effect is taken back, and takes it back. It is well when everything is seen to be as it was. A source that could
-    /// not be asked, and so has done nothing, is asked again a few times, each time announced. `None`: it cannot be announced yet.
-    async fn roll_back(&self, done: &mut Done) -> Result<Option<Remedy>, Error> {
+    /// not be asked, and so has done nothing, is asked again a few times, each time announced.
+    async fn roll_back(&self, done: &mut Done) -> Result<RolledBack, Error> {
         let Some(evidence) = done.invocation.evidence.clone() else {
-            return Ok(Some(Remedy::NOT_TRIED));
+            return Ok(RolledBack::Ended(Remedy::NOT_TRIED));
         };
         let mut rollback = Remedy::NOT_TRIED;
         for tries in 1..=self.inner.settings.attempts_max {
@@ -134,12 +156,17 @@ impl Pipeline {
             // Undoing what should not be there needs nobody's leave, and no change of a rule forbids it.
             match self.announce_again(&done.announcement(), &next, None).await? {
                 AnnouncedAgain::Written => done.invocation = next,
-                AnnouncedAgain::NotYet => return Ok(None),
-                AnnouncedAgain::Never => return Ok(Some(rollback)),
+                AnnouncedAgain::NotYet => return Ok(RolledBack::NotYet),
+                AnnouncedAgain::Never => return Ok(RolledBack::Ended(rollback)),
             }
             self.fault("remedy.rollback_intended");
             let error = match self.ask_to_revert(done.subject(), &evidence).await {
-                Ok(_) => return Ok(Some(Remedy::DONE)),
+                Ok(_) => return Ok(RolledBack::Ended(Remedy::DONE)),
+                Err(error) if leaves_doubt(&error, &done.invocation) => {
+                    // A second time changes nothing where it was done, and may see it.
+                    let again = self.ask_to_revert(done.subject(), &evidence).await;
+                    return Ok(again.map_or(RolledBack::Unknown(error), |_| RolledBack::Ended(Remedy::DONE)));
+                }
                 Err(error) => error,
             };
             tracing::error!(invocation = %done.invocation.id, %error, "an effect that failed its checks could not be taken back");
@@ -149,7 +176,7 @@ impl Pipeline {
             }
             tokio::time::sleep(self.backoff(tries, &error)).await;
         }
-        Ok(Some(rollback))
+        Ok(RolledBack::Ended(rollback))
     }
 
     /// The same call once more. Whether it was tried.

@@ -33,8 +33,7 @@ const PASSING: &[&str] = &[
 /// Of one that never does: it is taken back, made once more, and taken back for good.
 const FAILING: &[&str] = &[
     "remedy.rollback_intended",
-    "revert.staged:2",
-    "revert.placed",
+    "package.revert_staged",
     "package.reverted_one",
     "package.reverted_one:2",
     "package.reverted",
@@ -52,8 +51,8 @@ const FAILING: &[&str] = &[
 const TAKING_BACK: &[&str] = &[
     "execute.prepared:2",
     "execute.intended:2",
-    "revert.staged",
-    "revert.placed:3",
+    "package.revert_staged",
+    "package.reverted_one",
     "package.reverted_one:2",
     "package.reverted",
     "execute.effected:2",
@@ -120,6 +119,32 @@ async fn commit_crash_between_every_two_steps_of_taking_a_package_back_and_the_d
         check(&owner, &process.url, &data, point, 2).await;
         assert!(!workspace.join("deep").exists(), "{point}: the folder that was made for it is left behind");
     }
+}
+
+/// Somebody edits one of the files between the crash and the next start: what was half taken back is neither back nor there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commit_crash_while_taking_back_and_an_edit_before_the_next_start_leave_doubt() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, workspace) = (folder.path().join("data"), folder.path().join("data/workspace"));
+    let (owner, process, _) = ready(folder.path(), "package.reverted_one", true, None).await;
+    let (_, made) = call(&owner, &process).await.unwrap();
+    let revert = format!("invocations/{}/revert", made["invocation"]["id"].as_str().unwrap());
+    let gone = owner.send(&process.url, reqwest::Method::POST, &revert, json!({})).await;
+    assert!(gone.is_err(), "the server lived on: {gone:?}");
+    drop(process);
+    std::fs::write(workspace.join("a.txt"), "somebody's").unwrap();
+    let process = at_fault(&data, None, None);
+    let (_, listed) = owner.send(&process.url, reqwest::Method::GET, "invocations?status=in_doubt", Value::Null).await.unwrap();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed:#}");
+    assert!(listed["items"][0]["reverses"].is_string());
+    assert_eq!(std::fs::read_to_string(workspace.join("a.txt")).unwrap(), "somebody's");
+    // A person looks, and says.
+    let settle = format!("invocations/{}/settle", listed["items"][0]["id"].as_str().unwrap());
+    let said = json!({ "as": "failed", "reason": "half of it is back" });
+    let (status, settled) = owner.send(&process.url, reqwest::Method::POST, &settle, said).await.unwrap();
+    assert_eq!(status, 200, "{settled}");
+    let report = verify(&owner, &process.url, &data).await;
+    assert!(report.ok && report.open_intents == 0, "{report:#?}");
 }
 
 /// A second crash, while what the first one left half-made is finished.

@@ -40,15 +40,23 @@ impl<'a> Subject<'a> {
         Self { source: &*resolved.source, definition: &resolved.definition, params: &resolved.admitted.request.params, invocation }
     }
 
+    /// What an effect is asked for with: for as long as its caller wants to wait, and no longer than the action may take.
+    fn context_of_effect(&self, pipeline: &Pipeline) -> CallContext {
+        let mut context = self.context(pipeline);
+        context.timeout_ms = self.invocation.bounds.timeout_ms.unwrap_or(u64::MAX).clamp(1, context.timeout_ms);
+        context
+    }
+
+    /// What it is looked at, looked for and taken back with: no caller's impatience leaves an effect unchecked, or there.
     fn context(&self, pipeline: &Pipeline) -> CallContext {
-        let Invocation { org, space, session, id, attempts, evidence, scope, bounds, trace_id, .. } = self.invocation;
+        let Invocation { org, space, session, id, attempts, evidence, scope, trace_id, .. } = self.invocation;
         CallContext {
             org: org.clone(),
             space: space.clone(),
             session: session.clone(),
             invocation: id.clone(),
             attempt: (*attempts).max(1),
-            timeout_ms: bounds.timeout_ms.unwrap_or(u64::MAX).min(self.definition.action.timeout_ms).clamp(1, CALL_TIMEOUT_MS),
+            timeout_ms: self.definition.action.timeout_ms.clamp(1, CALL_TIMEOUT_MS),
             prepared: evidence.clone(),
             failed_checks: Vec::new(),
             scope: scope.clone(),
@@ -70,20 +78,20 @@ impl Pipeline {
         failed: &[Check],
     ) -> Result<Option<Value>, Error> {
         let subject = Subject::of(cleared.gated(), invocation);
-        let context = CallContext { prepared: None, failed_checks: failed.to_vec(), ..subject.context(self) };
+        let context = CallContext { prepared: None, failed_checks: failed.to_vec(), ..subject.context_of_effect(self) };
         self.bounded(&subject, &context, subject.source.prepare(&context, &subject.definition.action.id, subject.params)).await
     }
 
     /// The effect. Takes what was cleared, and nothing else.
     pub(super) async fn ask_to_call(&self, cleared: &Cleared, invocation: &Invocation, failed: &[Check]) -> Result<Output, Error> {
         let subject = Subject::of(cleared.gated(), invocation);
-        let context = CallContext { failed_checks: failed.to_vec(), ..subject.context(self) };
+        let context = CallContext { failed_checks: failed.to_vec(), ..subject.context_of_effect(self) };
         self.bounded(&subject, &context, subject.source.call(&context, &subject.definition.action.id, subject.params)).await
     }
 
     pub(super) async fn ask_for_preview(&self, gated: &Gated, invocation: &Invocation) -> Result<Output, Error> {
         let subject = Subject::of(gated, invocation);
-        let context = subject.context(self);
+        let context = subject.context_of_effect(self);
         self.bounded(&subject, &context, subject.source.preview(&context, &subject.definition.action.id, subject.params)).await
     }
 

@@ -55,6 +55,13 @@ pub(super) enum Standing {
     Other,
 }
 
+/// Whether changes are made, or taken back.
+#[derive(Clone, Copy)]
+enum Direction {
+    Forth,
+    Back,
+}
+
 /// What a step needs besides the journal.
 pub(super) struct Desk<'a> {
     pub(super) place: &'a Place,
@@ -86,64 +93,27 @@ impl Journal {
         Ok(Output { value, quality_thousandths: self.quality_thousandths, evidence: Some(self.to_value()) })
     }
 
-    /// Makes the changes that are not made yet, one file after the other. Either all of them stand when this returns, or none.
+    /// Makes the changes that are not made yet.
     pub(super) fn commit(&self, desk: &Desk<'_>) -> Result<(), Error> {
         self.check_is_of(desk.place)?;
-        let mut steps = Vec::new();
-        for (position, file) in self.files.iter().enumerate() {
-            steps.push(Step::new(desk.place, file, format!("{}-{position}", desk.temporary))?);
-        }
-        let mut ready = steps.iter().map(|step| step.stage(desk.place)).collect::<Result<Vec<_>, _>>()?;
-        desk.place.faults.point("package.staged");
-        let mut made = Vec::new();
-        let stopped = {
-            let _alone = desk.place.workspace.one_at_a_time();
-            let mut ahead = Vec::new();
-            for (position, step) in steps.iter().enumerate() {
-                match step.file.compare(evidence::present_in(desk.place, &step.path, &step.folder)?) {
-                    Found::New => {}
-                    Found::Previous => ahead.push(position),
-                    Found::Other => return Err(content_changed(&step.file.path)),
-                }
-            }
-            desk.commitment.begin()?;
-            let mut stopped = None;
-            for position in ahead {
-                let (step, staged) = (&steps[position], ready[position].take());
-                if let Err(errno) = step.make(staged) {
-                    stopped =
-                        Some(if errno == Errno::EXIST { content_changed(&step.file.path) } else { unchanged(errno, &step.file.path) });
-                    break;
-                }
-                made.push(step.file);
-                desk.place.faults.point("package.committed_one");
-            }
-            stopped
-        };
-        drop(ready);
-        if let Some(error) = stopped {
-            let undone =
-                made.iter().rev().try_for_each(|file| evidence::revert(desk.place, file, desk.temporary, desk.commitment).map(drop));
-            return Err(undone.err().map_or(error, |failure| broken(&failure)));
-        }
-        desk.place.faults.point("package.committed");
-        for step in steps {
-            step.settle()?;
-        }
-        Ok(())
+        make_all(&self.files, desk, Direction::Forth)
     }
 
-    /// Puts back what was there, in reverse order, unless somebody changed any of it since. A second time finds it done.
+    /// Puts back what was there, unless somebody changed any of it since. A second time finds it done.
     pub(super) fn revert(&self, desk: &Desk<'_>) -> Result<Output, Error> {
         self.check_is_of(desk.place)?;
-        if let Some(other) = self.first(desk.place, Found::Other)? {
-            return Err(content_changed(&other.path));
+        let mut back = Vec::new();
+        for file in self.files.iter().rev().map(Evidence::turned_round) {
+            match evidence::look(desk.place, &file)? {
+                Found::New => {}
+                Found::Previous if file.previous_sha256.is_none() && !is_folder_there(desk.place, &file)? => {
+                    return Err(content_changed(&file.path));
+                }
+                Found::Previous => back.push(file),
+                Found::Other => return Err(content_changed(&file.path)),
+            }
         }
-        for file in self.files.iter().rev() {
-            evidence::revert(desk.place, file, desk.temporary, desk.commitment)?;
-            desk.place.faults.point("package.reverted_one");
-        }
-        desk.place.faults.point("package.reverted");
+        make_all(&back, desk, Direction::Back)?;
         for file in &self.files {
             evidence::remove_made(desk.place, file);
         }
@@ -185,6 +155,64 @@ impl Journal {
     }
 }
 
+/// Makes changes one file after the other. Either all of them stand when this returns, or none; else the error says that nobody knows.
+fn make_all(files: &[Evidence], desk: &Desk<'_>, direction: Direction) -> Result<(), Error> {
+    let mut steps = Vec::new();
+    for (position, file) in files.iter().enumerate() {
+        steps.push(Step::new(desk.place, file, format!("{}-{position}", desk.temporary))?);
+    }
+    let mut ready = steps.iter().map(|step| step.stage(desk.place, direction)).collect::<Result<Vec<_>, _>>()?;
+    match direction {
+        Direction::Forth => desk.place.faults.point("package.staged"),
+        Direction::Back => desk.place.faults.point("package.revert_staged"),
+    }
+    let mut made = Vec::new();
+    let stopped = {
+        let _alone = desk.place.workspace.one_at_a_time();
+        let mut ahead = Vec::new();
+        for (position, step) in steps.iter().enumerate() {
+            match step.file.compare(evidence::present_in(desk.place, &step.path, &step.folder)?) {
+                Found::New => {}
+                Found::Previous => ahead.push(position),
+                Found::Other => return Err(content_changed(&step.file.path)),
+            }
+        }
+        desk.commitment.begin()?;
+        let mut stopped = None;
+        for position in ahead {
+            let (step, staged) = (&steps[position], ready[position].take());
+            if let Err(errno) = step.make(staged) {
+                stopped = Some(if errno == Errno::EXIST { content_changed(&step.file.path) } else { unchanged(errno, &step.file.path) });
+                break;
+            }
+            made.push(step.file);
+            match direction {
+                Direction::Forth => desk.place.faults.point("package.committed_one"),
+                Direction::Back => desk.place.faults.point("package.reverted_one"),
+            }
+        }
+        stopped
+    };
+    drop(ready);
+    if let Some(error) = stopped {
+        let undone = made.iter().rev().try_for_each(|file| evidence::revert(desk.place, file, desk.temporary, desk.commitment).map(drop));
+        return Err(undone.err().map_or(error, |failure| broken(&failure)));
+    }
+    match direction {
+        Direction::Forth => desk.place.faults.point("package.committed"),
+        Direction::Back => desk.place.faults.point("package.reverted"),
+    }
+    for step in steps {
+        step.settle()?;
+    }
+    Ok(())
+}
+
+fn is_folder_there(place: &Place, file: &Evidence) -> Result<bool, Error> {
+    let path = WorkspacePath::parse(&file.path)?;
+    Ok(place.workspace.reach(&path, path.folders())?.missing.is_empty())
+}
+
 /// One file on its way.
 struct Step<'j> {
     file: &'j Evidence,
@@ -206,7 +234,7 @@ impl<'j> Step<'j> {
     }
 
     /// The new content beside its target, on disk.
-    fn stage<'s>(&'s self, place: &Place) -> Result<Option<Staged<'s>>, Error> {
+    fn stage<'s>(&'s self, place: &Place, direction: Direction) -> Result<Option<Staged<'s>>, Error> {
         let Some(digest) = self.file.new_sha256 else {
             return Ok(None);
         };
@@ -215,7 +243,10 @@ impl<'j> Step<'j> {
         place.snapshots.copy(digest, &self.path, |chunk| staged.write(chunk))?;
         staged.set_mode(mode)?;
         staged.sync()?;
-        place.faults.point("package.staged_one");
+        match direction {
+            Direction::Forth => place.faults.point("package.staged_one"),
+            Direction::Back => {}
+        }
         Ok(Some(staged))
     }
 
@@ -236,3 +267,7 @@ impl<'j> Step<'j> {
 fn broken(error: &Error) -> Error {
     Error::Broken { source_id: "packages".to_owned(), message: format!("some files were changed and could not be put back: {error}") }
 }
+
+#[cfg(test)]
+#[path = "journal_tests.rs"]
+mod tests;

@@ -67,6 +67,18 @@ impl Evidence {
         WorkspacePath::parse(&self.path).is_ok_and(is_at_hand)
     }
 
+    /// The change that takes this one back. Folders that were made for it are not its matter.
+    pub(crate) fn turned_round(&self) -> Self {
+        Self {
+            previous_sha256: self.new_sha256,
+            new_sha256: self.previous_sha256,
+            mode: self.mode.or(self.new_mode),
+            new_mode: None,
+            made_folders: Vec::new(),
+            ..self.clone()
+        }
+    }
+
     /// A write that changes nothing counts as made.
     pub(crate) fn compare(&self, present: Option<Digest>) -> Found {
         if present == self.new_sha256 {
@@ -165,7 +177,8 @@ pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commit
     sync_folder(&folder).map_err(|errno| changed(errno, path.as_str()))?;
     remove_made(place, evidence);
     if present(place, &path)? != evidence.previous_sha256 {
-        return Err(content_changed(path.as_str()));
+        let message = format!("`{}` was put back, and somebody has changed it since", shown(path.as_str()));
+        return Err(Error::Broken { source_id: "files".to_owned(), message });
     }
     restored()
 }
