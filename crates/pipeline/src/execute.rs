@@ -583,7 +583,12 @@ fn certain(error: source::Error) -> source::Error {
     match error.after() {
         AfterError::NoEffect => error,
         AfterError::Unknown => {
-            source::Error::Failed { code: error.code(), message: format!("while it was prepared: {error}; nothing has happened") }
+            let code = error.code();
+            let why = match &error {
+                source::Error::TimedOut { source_id, timeout_ms } => source::late(source_id, *timeout_ms),
+                other => format!("while it was prepared: {}", other.without_conclusion()),
+            };
+            source::Error::Failed { code, message: format!("{why}; nothing was changed") }
         }
     }
 }
