@@ -215,8 +215,7 @@ mod tests {
 
     #[test]
     fn a_place_is_said_as_people_write_it_and_the_whole_has_none() {
-        for (pointer, path) in
-            [("", ""), ("/name", "name"), ("/permissions/commands/0", "permissions.commands[0]"), ("/0/a~1b", "[0].a/b")]
+        for (pointer, path) in [("", ""), ("/name", "name"), ("/permissions/commands/0", "permissions.commands[0]"), ("/0/a~1b", "[0].a/b")]
         {
             assert_eq!(path_of(pointer), path);
         }

@@ -95,10 +95,7 @@ impl Pipeline {
         let validated = match validated {
             Ok(validated) => validated,
             Err(
-                Error::UnknownAction { .. }
-                | Error::InvalidParams { .. }
-                | Error::InvalidScope { .. }
-                | Error::CommandNotAllowed { .. },
+                Error::UnknownAction { .. } | Error::InvalidParams { .. } | Error::InvalidScope { .. } | Error::CommandNotAllowed { .. },
             ) => return Ok(Derived::Different(Conflict::DefinitionMismatch)),
             Err(other) => return Err(other),
         };

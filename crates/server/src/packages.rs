@@ -30,13 +30,13 @@ pub struct Checked {
 }
 
 /// Every file below a folder, by its path in it.
-pub fn read(folder: &Path) -> Result<BTreeMap<String, File>, Problem> {
+pub fn read(folder: &Path) -> Result<BTreeMap<String, File>, Box<Problem>> {
     let files = Packages::read(folder).map_err(|mistakes| invalid(&folder.display().to_string(), mistakes))?;
     Ok(files.into_iter().map(|(path, file)| (path, File { bytes: file.bytes.to_vec(), executable: file.is_executable })).collect())
 }
 
 /// Every file of a workspace that actions see: all but its id.
-pub fn read_workspace(folder: &Path) -> Result<BTreeMap<String, File>, Problem> {
+pub fn read_workspace(folder: &Path) -> Result<BTreeMap<String, File>, Box<Problem>> {
     let mut files = read(folder)?;
     files.remove(ID_FILE);
     Ok(files)
@@ -48,7 +48,7 @@ pub fn check_name(name: &str) -> Result<(), Mistake> {
 }
 
 /// What a folder makes, or all that is wrong with it. None of its code is run.
-pub async fn check(name: &str, folder: &Path) -> Result<Checked, Problem> {
+pub async fn check(name: &str, folder: &Path) -> Result<Checked, Box<Problem>> {
     let (files, mut mistakes) = Packages::look_at(folder);
     let actions = match Packages::check_files(name, &files, &OURS, pipeline::check_condition) {
         Ok(actions) => actions,
@@ -56,12 +56,12 @@ pub async fn check(name: &str, folder: &Path) -> Result<Checked, Problem> {
             mistakes.extend(found);
             Vec::new()
         }
-        Err(refused @ Refused::Disk { .. }) => return Err(problem_of(&refused)),
+        Err(refused @ Refused::Disk { .. }) => return Err(Box::new(problem_of(&refused))),
     };
     let cases = cases_of(&files, &mut mistakes);
     // Scripts are parsed and not run, so it matters little how tightly they are held.
     let jail = tokio::task::spawn_blocking(|| SandboxJail::open(true)).await;
-    let jail = jail.map_err(|error| Problem::new(Code::Internal, format!("the host could not be looked at: {error}")))?;
+    let jail = jail.map_err(|error| Box::new(Problem::new(Code::Internal, format!("the host could not be looked at: {error}"))))?;
     let looked = look_at_scripts(&files, &jail).await;
     mistakes.extend(looked.mistakes);
     if mistakes.is_empty() {
@@ -72,10 +72,10 @@ pub async fn check(name: &str, folder: &Path) -> Result<Checked, Problem> {
 }
 
 /// In the order somebody would go through them: file by file, and in each from the top.
-fn invalid(name: &str, mut mistakes: Vec<Mistake>) -> Problem {
+fn invalid(name: &str, mut mistakes: Vec<Mistake>) -> Box<Problem> {
     mistakes.sort_by_key(|mistake| mistake.file.clone());
     mistakes.dedup();
-    problem_of(&Refused::Invalid { name: name.to_owned(), mistakes })
+    Box::new(problem_of(&Refused::Invalid { name: name.to_owned(), mistakes }))
 }
 
 /// What is told to whoever wanted it installed.

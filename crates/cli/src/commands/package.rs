@@ -10,8 +10,8 @@ use crate::commands::Setting;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
 use crate::style::{Tone, clean};
-use api::{Page, Problem};
 use api::package::{InstallPackageRequest, PackageFileBody, PackageView};
+use api::{Page, Problem};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Subcommand;
@@ -35,7 +35,9 @@ pub(crate) enum Package {
         named: Named,
     },
     /// Run a package's tests in the sandbox, on a throw-away server and workspace
-    #[command(before_help = "Examples:\n  countersign package test notes/        every case of notes/tests/*.json\n  countersign package test notes/ --config /etc/countersign.toml")]
+    #[command(
+        before_help = "Examples:\n  countersign package test notes/        every case of notes/tests/*.json\n  countersign package test notes/ --config /etc/countersign.toml"
+    )]
     Test {
         dir: PathBuf,
         #[command(flatten)]

@@ -105,5 +105,11 @@ fn view(packages: &Packages, name: &str, actions: &[Arc<Action>], error: Option<
         package_sha256: action.package_sha256.map(|digest| digest.to_string()),
         profile: action.profile.as_str().to_owned(),
     });
-    PackageView { name: name.to_owned(), actions: actions.collect(), error, code_allowed: packages.may_run_code(), runs_at_once: PACKAGE_RUNS_AT_ONCE as u32 }
+    PackageView {
+        name: name.to_owned(),
+        actions: actions.collect(),
+        error,
+        code_allowed: packages.may_run_code(),
+        runs_at_once: PACKAGE_RUNS_AT_ONCE as u32,
+    }
 }

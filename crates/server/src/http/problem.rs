@@ -106,9 +106,9 @@ impl From<pipeline::Error> for Refusal {
             E::InvalidParams { action, errors } => {
                 Self::new(Code::InvalidParams, detail).hint(format!("see the schema with `countersign action show {action}`")).at(errors)
             }
-            E::InvalidScope { errors, .. } => {
-                Self::new(Code::InvalidScope, detail).hint("name files and folders from the workspace on, such as `src` or `src/**`").at(errors)
-            }
+            E::InvalidScope { errors, .. } => Self::new(Code::InvalidScope, detail)
+                .hint("name files and folders from the workspace on, such as `src` or `src/**`")
+                .at(errors),
             E::CommandNotAllowed { errors, .. } => Self::new(Code::CommandNotAllowed, detail)
                 .hint("an operator allows commands with `command_allowlist`, word by word")
                 .at(errors),

@@ -120,7 +120,8 @@ mod tests {
             let told = Arc::clone(&told);
             move |line| told.lock().push(line.to_owned())
         });
-        let _held = [turns.take(&make("a"), NOW, Some(&progress)).await.unwrap(), turns.take(&make("a"), NOW, Some(&progress)).await.unwrap()];
+        let _held =
+            [turns.take(&make("a"), NOW, Some(&progress)).await.unwrap(), turns.take(&make("a"), NOW, Some(&progress)).await.unwrap()];
         assert_eq!(*told.lock(), [] as [&str; 0]);
         let why = "2 calls of it run already, as many as may at once";
         let Err(Error::Busy { message }) = turns.take(&make("a"), NOW, Some(&progress)).await else { panic!("it had a turn") };

@@ -135,9 +135,8 @@ mod tests {
             case.pointer_mut(pointer).unwrap()[field] = wrong;
             let (cases, mistakes) = read(&case);
             let place = Place::Field(format!("{pointer}/{field}"));
-            let found = mistakes.iter().any(|mistake| {
-                mistake.place == place && mistake.message.contains(message) && mistake.hint.contains(hint)
-            });
+            let found =
+                mistakes.iter().any(|mistake| mistake.place == place && mistake.message.contains(message) && mistake.hint.contains(hint));
             assert!(found && cases.is_empty(), "{field}: {mistakes:#?}");
         }
         let (_, mistakes) = read(&json!({}));

@@ -39,12 +39,7 @@ fn text_place(message: &str) -> Option<(&str, u32, u32)> {
 }
 
 /// Reads a whole file's object.
-pub(super) fn read<'v, T>(
-    value: &'v Value,
-    file: &str,
-    mistakes: &mut Vec<Mistake>,
-    read: impl FnOnce(&mut Fields<'v, '_>) -> T,
-) -> T {
+pub(super) fn read<'v, T>(value: &'v Value, file: &str, mistakes: &mut Vec<Mistake>, read: impl FnOnce(&mut Fields<'v, '_>) -> T) -> T {
     below(value, file, String::new(), mistakes, read)
 }
 

@@ -69,14 +69,7 @@ pub(super) fn no_manifest(name: &str) -> Mistake {
 }
 
 impl LoadedAction {
-    fn read(
-        package: &str,
-        name: &str,
-        folder: &Path,
-        files: &PackageFiles,
-        held: Held,
-        mistakes: &mut Vec<Mistake>,
-    ) -> Option<Self> {
+    fn read(package: &str, name: &str, folder: &Path, files: &PackageFiles, held: Held, mistakes: &mut Vec<Mistake>) -> Option<Self> {
         let (prefix, before) = (format!("actions/{name}/"), mistakes.len());
         let own: PackageFiles = folder::below(files, &prefix).map(|(path, file)| (path.to_owned(), file.clone())).collect();
         let scripts = [Script::Execute, Script::Verify, Script::Rollback].map(|script| script_of(&own, script));

@@ -125,10 +125,7 @@ impl Manifest {
                 fields.refuse("network", NO_NETWORK, NAME_HOSTS);
                 fields.refuse("hosts", "`hosts` stands beside `permissions`, not in it", "move it one level up");
                 let filesystems = [("none", Filesystem::None), ("workspace", Filesystem::Workspace)];
-                Permissions {
-                    commands: fields.texts("commands"),
-                    filesystem: fields.word("filesystem", &filesystems).unwrap_or_default(),
-                }
+                Permissions { commands: fields.texts("commands"), filesystem: fields.word("filesystem", &filesystems).unwrap_or_default() }
             }),
             verification: fields
                 .object("verification", |fields| Verification { required: fields.flag("required"), commands: fields.texts("commands") }),
@@ -173,8 +170,7 @@ impl Manifest {
             fields.wrong("rollback", message, "write `\"rollback\": { \"required\": true }`");
         }
         for command in self.verification.commands.iter().filter(|command| !self.permissions.commands.contains(command)) {
-            let message =
-                format!("it verifies with `{}`, which is not among its `permissions.commands`", crate::words::shown(command));
+            let message = format!("it verifies with `{}`, which is not among its `permissions.commands`", crate::words::shown(command));
             fields.wrong("verification", message, "name it there too, word by word");
         }
     }
@@ -262,7 +258,7 @@ fn schema_of(fields: &mut Fields<'_, '_>, key: &'static str, held: Held) -> Valu
     if let Held::New { check_schema } = held
         && let Err(why) = check_schema(schema)
     {
-        fields.wrong(key, format!("it does not compile: {}", crate::words::shown(&why)), "write a JSON Schema; `{}` takes anything");
+        fields.wrong(key, format!("it does not compile: {}", crate::words::said(&why)), "write a JSON Schema; `{}` takes anything");
     }
     schema.clone()
 }
@@ -333,7 +329,9 @@ mod tests {
         }
         let said = read(|value| value["riskTier"] = json!("r2")).unwrap_err();
         assert!(said[0].hint.starts_with("did you mean `R2`?"), "{said:?}");
-        for missing in [changed(|value| value["riskTier"] = Value::Null), changed(|value| drop(value.as_object_mut().unwrap().remove("riskTier")))] {
+        for missing in
+            [changed(|value| value["riskTier"] = Value::Null), changed(|value| drop(value.as_object_mut().unwrap().remove("riskTier")))]
+        {
             assert_eq!(read_as(NEW, missing.to_string().as_bytes()).unwrap().tier(), Tier::R4);
         }
     }
@@ -367,7 +365,11 @@ mod tests {
             (|value| value["hosts"] = json!(["ftp://example.com"]), "/hosts", "the scheme must be `https` or `http`"),
             (|value| value["hosts"] = json!("example.com"), "/hosts", "it must be a list of texts, and is a text"),
             (|value| value["hosts"] = json!(["example.com", "EXAMPLE.com:443"]), "/hosts", "name `example.com` twice"),
-            (|value| value["hosts"] = json!((0..33).map(|n| format!("a{n}.example.com")).collect::<Vec<_>>()), "/hosts", "names 33 `hosts`"),
+            (
+                |value| value["hosts"] = json!((0..33).map(|n| format!("a{n}.example.com")).collect::<Vec<_>>()),
+                "/hosts",
+                "names 33 `hosts`",
+            ),
             (|value| value["permision"] = json!({}), "/permision", "there is no field `permision` here"),
             (|value| value["permissions"]["network"] = json!(true), "/permissions/network", "no network at all"),
             (|value| value["network"] = json!(true), "/network", "no network at all"),

@@ -81,7 +81,7 @@ pub(super) fn nearest<'w>(said: &str, words: impl IntoIterator<Item = &'w str>) 
 }
 
 /// The guess where there is one, else all there are.
-pub(super) fn one_of<'w>(said: &str, words: &[&'w str]) -> String {
+pub(super) fn one_of(said: &str, words: &[&str]) -> String {
     let all = words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     match nearest(said, words.iter().copied()) {
         Some(meant) if words.len() == 1 => format!("did you mean `{meant}`?"),

@@ -58,7 +58,10 @@ impl Answer {
         Self::deserialize(result).map_err(|error| {
             failed(
                 "package_bad_output",
-                format!("the result of `execute` is not `{{\"output\": …, \"deletes\": […], \"quality\": …}}`: {}{UNCHANGED}", in_plain_words(&error)),
+                format!(
+                    "the result of `execute` is not `{{\"output\": …, \"deletes\": […], \"quality\": …}}`: {}{UNCHANGED}",
+                    in_plain_words(&error)
+                ),
             )
         })
     }

@@ -7,10 +7,10 @@ use super::loaded::script_of;
 use super::mistake::Mistake;
 use super::run::{CODE, Script, bare};
 use crate::program::Programs;
-use crate::words::{last_line, shown};
+use crate::words::{last_line, said};
 use countersign_core::action::Profile;
 use countersign_core::jail::{Confined, Ended, Input, Jail, Turn};
-use countersign_core::limits::{PACKAGE_LOG_CHARS_MAX, PACKAGE_MEMORY_MB_DEFAULT};
+use countersign_core::limits::PACKAGE_MEMORY_MB_DEFAULT;
 use futures_util::StreamExt;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -87,9 +87,10 @@ impl Written {
     async fn look(&self, jail: &dyn Jail, programs: &Programs) -> Result<Option<Mistake>, String> {
         let unseen = |why: String| format!("the syntax of `{}` was not looked at: {why}", self.path());
         let command = self.language.command();
-        let program = programs.find(command).await.ok_or_else(|| {
-            format!("the syntax of scripts in {} was not looked at: there is no `{command}` here", self.language.title())
-        })?;
+        let program = programs
+            .find(command)
+            .await
+            .ok_or_else(|| format!("the syntax of scripts in {} was not looked at: there is no `{command}` here", self.language.title()))?;
         let at = format!("{CODE}/{}", self.file);
         let args = match self.language {
             Language::JavaScript => vec!["--check".to_owned(), at],
@@ -111,17 +112,17 @@ impl Written {
     }
 
     fn mistake(&self, message: &str, line: u32, column: u32) -> Mistake {
-        let message: String = message.chars().take(PACKAGE_LOG_CHARS_MAX).collect();
-        Mistake::new(self.path(), shown(&message), HINT).at_text(line.max(1), column.max(1))
+        Mistake::new(self.path(), said(message), HINT).at_text(line.max(1), column.max(1))
     }
 
     /// Node prints the place, the line, a caret under the column, and the error at last.
     fn judge_node(&self, confined: &Confined) -> Result<Option<Mistake>, String> {
         let why = last_line(&confined.log).unwrap_or("it said nothing");
-        match confined.ended {
-            Ended::Exited(0) => return Ok(None),
-            Ended::Exited(_) if why.starts_with("SyntaxError") => {}
-            _ => return Err(format!("`node` could not read it, saying `{}`", shown(why))),
+        if confined.ended == Ended::Exited(0) {
+            return Ok(None);
+        }
+        if !(matches!(confined.ended, Ended::Exited(_)) && why.starts_with("SyntaxError")) {
+            return Err(format!("`node` could not read it, saying `{}`", said(why)));
         }
         let place = format!("{CODE}/{}:", self.file);
         let line = confined.log.lines().find_map(|line| line.strip_prefix(&place)?.parse().ok());
@@ -137,12 +138,12 @@ impl Written {
             message: String,
         }
         if confined.ended != Ended::Exited(0) {
-            return Err(format!("`python3` could not read it, saying `{}`", shown(last_line(&confined.log).unwrap_or("nothing"))));
+            return Err(format!("`python3` could not read it, saying `{}`", said(last_line(&confined.log).unwrap_or("nothing"))));
         }
         if confined.stdout.is_empty() {
             return Ok(None);
         }
-        let said: Said = serde_json::from_slice(&confined.stdout).map_err(|_| "`python3` answered something else".to_owned())?;
-        Ok(Some(self.mistake(&said.message, said.line.unwrap_or(1), said.column.unwrap_or(1))))
+        let found: Said = serde_json::from_slice(&confined.stdout).map_err(|_| "`python3` answered something else".to_owned())?;
+        Ok(Some(self.mistake(&found.message, found.line.unwrap_or(1), found.column.unwrap_or(1))))
     }
 }

@@ -56,11 +56,9 @@ mod tests {
             hint: Some("write one of `R0`, `R1`".to_owned()),
             ..FieldError::new("/riskTier", "`R9` is not a `riskTier`")
         };
-        assert_eq!(plain(&error, None), [
-            "actions/act/action.json: riskTier: `R9` is not a `riskTier`",
-            "  hint: write one of `R0`, `R1`"
-        ]);
-        let text = FieldError { file: Some("tests/a.json".to_owned()), line: Some(3), column: Some(7), ..FieldError::new("", "it is not JSON") };
+        assert_eq!(plain(&error, None), ["actions/act/action.json: riskTier: `R9` is not a `riskTier`", "  hint: write one of `R0`, `R1`"]);
+        let text =
+            FieldError { file: Some("tests/a.json".to_owned()), line: Some(3), column: Some(7), ..FieldError::new("", "it is not JSON") };
         assert_eq!(plain(&text, None)[0], "tests/a.json:3:7: it is not JSON");
         let long = FieldError { hint: Some("word ".repeat(30)), ..FieldError::new("", "word ".repeat(30)) };
         for line in plain(&long, Some(80)).iter().flat_map(|text| text.lines()) {

@@ -21,7 +21,10 @@ pub(super) async fn run(dir: &Path, name: &str, allowed: Allowed, terminal: &mut
     let cases = checked(name, dir, terminal).await?.cases;
     if cases.is_empty() {
         return Err(Failure::new(Exit::NotFound, format!("there is nothing to test: `{}` has no tests/*.json", dir.display())).hint(
-            format!("write {}: {{\"action\": …, \"input\": {{…}}, \"expect\": {{\"status\": \"succeeded\"}}}}", dir.join("tests/first.json").display()),
+            format!(
+                "write {}: {{\"action\": …, \"input\": {{…}}, \"expect\": {{\"status\": \"succeeded\"}}}}",
+                dir.join("tests/first.json").display()
+            ),
         ));
     }
     let mut table = Table::new(COLUMNS, "no tests");
