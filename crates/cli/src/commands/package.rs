@@ -83,8 +83,11 @@ pub(crate) struct Allowed {
 
 impl Named {
     fn of(self, dir: &Path) -> Result<String, Failure> {
+        if !dir.is_dir() {
+            return Err(Failure::usage(format!("`{}` is not a folder", dir.display())).hint("name the folder that holds `actions/`"));
+        }
         let own = || dir.canonicalize().ok().and_then(|dir| Some(dir.file_name()?.to_str()?.to_owned()));
-        self.name.or_else(own).ok_or_else(|| Failure::usage(format!("`{}` is not a folder", dir.display())))
+        self.name.or_else(own).ok_or_else(|| Failure::usage("the folder has no name a package could have").hint("give it one with --name"))
     }
 }
 

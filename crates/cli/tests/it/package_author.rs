@@ -141,6 +141,17 @@ fn no_package_is_begun_under_a_name_it_cannot_be_installed_under() {
 }
 
 #[test]
+fn what_is_no_folder_is_said_to_be_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let author = author(folder.path());
+    std::fs::write(author.folder().join("file"), "x").unwrap();
+    for (command, dir) in [("check", "file"), ("check", "nothing"), ("test", "nothing"), ("install", "file")] {
+        let refused = author.run(&["package", command, dir, "--name", "kit"]).exits(2);
+        assert!(refused.stderr.contains(&format!("`{dir}` is not a folder")), "{refused:?}");
+    }
+}
+
+#[test]
 fn nothing_to_test_is_said_and_is_no_success() {
     let folder = tempfile::tempdir().unwrap();
     let author = author(folder.path());

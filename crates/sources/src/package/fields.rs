@@ -6,6 +6,9 @@ use crate::words::shown;
 use countersign_core::json::{escape, parse_strict};
 use serde_json::{Map, Value};
 
+/// So many mistakes of one kind are said one by one; the rest is counted, or found once these are mended.
+pub(super) const SAID_OF_ONE_MAX: usize = 20;
+
 /// The fields of one object.
 pub(super) struct Fields<'v, 'm> {
     file: &'m str,
@@ -143,13 +146,19 @@ impl<'v> Fields<'v, '_> {
     }
 
     fn refuse_unknown(&mut self) {
-        let unknown = self.members.into_iter().flat_map(Map::keys).filter(|key| !self.known.contains(&key.as_str()));
-        for key in unknown.collect::<Vec<_>>() {
+        let mut unknown: Vec<_> = self.members.into_iter().flat_map(Map::keys).filter(|key| !self.known.contains(&key.as_str())).collect();
+        let more = unknown.len().saturating_sub(SAID_OF_ONE_MAX);
+        unknown.truncate(SAID_OF_ONE_MAX);
+        for key in unknown {
             let hint = match nearest(key, self.known.iter().copied()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => format!("take it out; the fields here are {}", self.known.join(", ")),
             };
             self.wrong(key, format!("there is no field `{}` here", shown(key)), hint);
+        }
+        if more > 0 {
+            let message = format!("{more} more fields in it are not known");
+            self.mistakes.push(Mistake::new(self.file, message, "take them out").at_field(self.pointer.clone()));
         }
     }
 

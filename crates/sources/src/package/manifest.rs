@@ -1,6 +1,6 @@
 //! `action.json`: what an action of a package says of itself, and which of it is refused.
 
-use super::fields::{self, Fields};
+use super::fields::{self, Fields, SAID_OF_ONE_MAX};
 use super::mistake::Mistake;
 use super::run::Script;
 use crate::web::HostRule;
@@ -169,7 +169,8 @@ impl Manifest {
             let message = "it writes at tier R2, and that needs `rollback.required`: what it changes is kept, and can be put back";
             fields.wrong("rollback", message, "write `\"rollback\": { \"required\": true }`");
         }
-        for command in self.verification.commands.iter().filter(|command| !self.permissions.commands.contains(command)) {
+        let undeclared = self.verification.commands.iter().filter(|command| !self.permissions.commands.contains(command));
+        for command in undeclared.take(SAID_OF_ONE_MAX) {
             let message = format!("it verifies with `{}`, which is not among its `permissions.commands`", crate::words::shown(command));
             fields.wrong("verification", message, "name it there too, word by word");
         }
@@ -177,7 +178,7 @@ impl Manifest {
 
     fn check_bounds(&self, fields: &mut Fields<'_, '_>) {
         if self.hosts.len() > PACKAGE_HOSTS_MAX {
-            let message = format!("it names {} `hosts`; at most {PACKAGE_HOSTS_MAX} are allowed", self.hosts.len());
+            let message = format!("it names more than {PACKAGE_HOSTS_MAX} `hosts`");
             fields.wrong("hosts", message, "name fewer, or a wider one such as `*.example.com`");
         }
         if let Some(host) = self.hosts.iter().enumerate().find_map(|(at, host)| self.hosts[..at].contains(host).then_some(host)) {
@@ -265,7 +266,7 @@ fn schema_of(fields: &mut Fields<'_, '_>, key: &'static str, held: Held) -> Valu
 
 fn hosts_of(fields: &mut Fields<'_, '_>) -> Vec<HostRule> {
     let mut hosts = Vec::new();
-    for text in fields.texts("hosts") {
+    for text in fields.texts("hosts").into_iter().take(PACKAGE_HOSTS_MAX + 1) {
         match text.parse() {
             Ok(host) => hosts.push(host),
             Err(error) => fields.wrong("hosts", format!("{error}"), "write a host, such as `api.example.com` or `http://10.1.2.3:8080`"),
@@ -368,7 +369,7 @@ mod tests {
             (
                 |value| value["hosts"] = json!((0..33).map(|n| format!("a{n}.example.com")).collect::<Vec<_>>()),
                 "/hosts",
-                "names 33 `hosts`",
+                "names more than 32 `hosts`",
             ),
             (|value| value["permision"] = json!({}), "/permision", "there is no field `permision` here"),
             (|value| value["permissions"]["network"] = json!(true), "/permissions/network", "no network at all"),
@@ -396,6 +397,13 @@ mod tests {
         assert_eq!(wrong_at(br#"{"name":"tidy","riskTier":"R4","riskTier":"R0"}"#), Place::Text { line: 1, column: 41 });
         assert_eq!(wrong_at(b"{\n  \"name\": tidy\n}"), Place::Text { line: 2, column: 12 });
         assert_eq!(wrong_at(b"[]"), Place::Field(String::new()));
+    }
+
+    #[test]
+    fn what_is_wrong_a_thousand_times_is_not_said_a_thousand_times() {
+        let mistakes = read(|value| (0..1_000).for_each(|n| value[format!("odd{n}")] = json!(1))).unwrap_err();
+        assert_eq!(mistakes.len(), SAID_OF_ONE_MAX + 1, "{mistakes:#?}");
+        assert_eq!(mistakes[SAID_OF_ONE_MAX].message, "980 more fields in it are not known");
     }
 
     #[test]

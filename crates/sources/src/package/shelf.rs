@@ -145,15 +145,17 @@ impl Packages {
     /// The same without any that are installed.
     pub fn check_files(name: &str, files: &PackageFiles, taken: &[&str], check_schema: CheckSchema) -> Result<Vec<Arc<Action>>, Refused> {
         let mut mistakes: Vec<_> = Self::check_name(name, taken).err().into_iter().collect();
-        if files.len() > PACKAGE_FILES_MAX {
-            mistakes.push(folder::too_many());
+        let bytes: usize = files.values().map(|file| file.bytes.len()).sum();
+        let beyond = [(files.len() > PACKAGE_FILES_MAX, folder::too_many()), (bytes > PACKAGE_BYTES_MAX, folder::too_large())];
+        let beyond: Vec<_> = beyond.into_iter().filter_map(|(is_beyond, mistake)| is_beyond.then_some(mistake)).collect();
+        let mut actions = Vec::new();
+        if beyond.is_empty() {
+            // A package without a name that can be one still has actions that can be looked at.
+            let id = SourceId::parse(name).map_or("package", |_| name);
+            actions = actions_of(id, Path::new(id), files, Held::New { check_schema }, &mut mistakes);
         }
-        if files.values().map(|file| file.bytes.len()).sum::<usize>() > PACKAGE_BYTES_MAX {
-            mistakes.push(folder::too_large());
-        }
-        // A package without a name that can be one still has actions that can be looked at.
-        let id = SourceId::parse(name).map_or("package", |_| name);
-        let actions = actions_of(id, Path::new(id), files, Held::New { check_schema }, &mut mistakes);
+        // Of what is larger than it may be, nothing else is gone through.
+        mistakes.extend(beyond);
         if !mistakes.is_empty() {
             return Err(Refused::Invalid { name: crate::words::shown(name), mistakes });
         }
