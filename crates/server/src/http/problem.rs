@@ -110,7 +110,7 @@ impl From<pipeline::Error> for Refusal {
                 .hint("name files and folders from the workspace on, such as `src` or `src/**`")
                 .at(errors),
             E::CommandNotAllowed { errors, .. } => Self::new(Code::CommandNotAllowed, detail)
-                .hint("an operator allows commands with `command_allowlist`, word by word")
+                .hint("use a command that is allowed, or ask the operator for this one")
                 .at(errors),
             E::UnknownInvocation { invocation } => Self::not_found("invocation", &invocation),
             E::IdempotencyConflict { invocation } => {

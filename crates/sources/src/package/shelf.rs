@@ -156,6 +156,7 @@ impl Packages {
         }
         // Of what is larger than it may be, nothing else is gone through.
         mistakes.extend(beyond);
+        mistakes.sort_by(|one, other| one.file.cmp(&other.file));
         if !mistakes.is_empty() {
             return Err(Refused::Invalid { name: crate::words::shown(name), mistakes });
         }
