@@ -147,3 +147,63 @@ impl Written {
         Ok(Some(self.mistake(&found.message, found.line.unwrap_or(1), found.column.unwrap_or(1))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::package::mistake::Place;
+    use countersign_core::Future;
+    use countersign_core::jail::{Confinement, Error};
+    use serde_json::json;
+
+    fn written(file: &str, language: Language) -> Written {
+        Written { folder: "actions/act/".to_owned(), file: file.to_owned(), language, beside: Vec::new() }
+    }
+
+    fn confined(ended: Ended, stdout: &str, log: &str) -> Confined {
+        let (stdout, log) = (stdout.as_bytes().to_vec(), log.to_owned());
+        Confined { ended, stdout, is_cut: false, log, cpu_ms: 0, facts: json!({}), staged: Ok(Vec::new()) }
+    }
+
+    #[test]
+    fn only_what_the_interpreter_calls_wrong_is_a_mistake_and_anything_else_was_not_seen() {
+        let node = written("execute.js", Language::JavaScript);
+        let log =
+            "/package/execute.js:3\n  boom(;\n       ^\n\nSyntaxError: Unexpected token ';'\n    at wrapSafe (x)\n\nNode.js v20.20.2\n";
+        let mistake = node.judge_node(&confined(Ended::Exited(1), "", log)).unwrap().unwrap();
+        assert_eq!((mistake.file.as_str(), mistake.message.as_str()), ("actions/act/execute.js", "SyntaxError: Unexpected token ';'"));
+        assert_eq!(mistake.place, Place::Text { line: 3, column: 8 });
+        assert_eq!(node.judge_node(&confined(Ended::Exited(0), "", "")), Ok(None));
+        for unseen in [confined(Ended::OutOfMemory, "", log), confined(Ended::Exited(9), "", "node: bad option")] {
+            assert!(node.judge_node(&unseen).is_err());
+        }
+        let python = written("execute.py", Language::Python);
+        let said = r#"{"line": 2, "column": null, "message": "SyntaxError: invalid syntax"}"#;
+        let mistake = python.judge_python(&confined(Ended::Exited(0), said, "")).unwrap().unwrap();
+        assert_eq!(mistake.place, Place::Text { line: 2, column: 1 });
+        assert_eq!(python.judge_python(&confined(Ended::Exited(0), "", "")), Ok(None));
+        for unseen in [confined(Ended::TimedOut, "", ""), confined(Ended::Exited(1), "", "x"), confined(Ended::Exited(0), "odd", "")] {
+            assert!(python.judge_python(&unseen).is_err());
+        }
+    }
+
+    /// A host that can confine nothing.
+    struct NoJail;
+
+    impl Jail for NoJail {
+        fn confine(&self, _what: Confinement) -> Future<'_, Result<Confined, Error>> {
+            Box::pin(std::future::ready(Err(Error::Unavailable { message: "there are no namespaces".to_owned() })))
+        }
+    }
+
+    #[tokio::test]
+    async fn where_nothing_can_be_confined_nothing_is_looked_at_and_that_is_said() {
+        let file = |text: &str| PackageFile { bytes: text.as_bytes().into(), is_executable: false };
+        let files = [("action.json", "{}"), ("execute.py", "x = = 1"), ("notes.py", "x = = 1")];
+        let files = files.map(|(name, text)| (format!("actions/act/{name}"), file(text))).into();
+        let looked = look_at_scripts(&files, &NoJail).await;
+        assert_eq!((looked.mistakes.len(), looked.unseen.len()), (0, 1), "{looked:?}");
+        let said = looked.unseen.first().unwrap();
+        assert!(said.starts_with("the syntax of `actions/act/execute.py` was not looked at: "), "{said}");
+    }
+}
