@@ -29,6 +29,8 @@ pub struct PackageView {
     pub error: Option<String>,
     /// Whether this server runs the code of packages.
     pub code_allowed: bool,
+    /// Calls of it whose code runs at the same time; the next wait for a turn.
+    pub runs_at_once: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

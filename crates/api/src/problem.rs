@@ -46,6 +46,8 @@ codes! {
     InvalidRequest = "invalid_request", 400, "The request does not have the expected shape";
     InvalidQuery = "invalid_query", 400, "A query parameter does not make sense";
     InvalidParams = "invalid_params", 422, "The params do not fit the action's schema";
+    InvalidScope = "invalid_scope", 422, "The scope could not be held to";
+    CommandNotAllowed = "command_not_allowed", 422, "A command that is to verify is refused";
     InvalidBatch = "invalid_batch", 422, "These calls cannot be made together";
     DryRunUnsupported = "dry_run_unsupported", 422, "This action has no dry run";
     Unauthenticated = "unauthenticated", 401, "A valid token is needed";
@@ -136,9 +138,15 @@ pub struct Problem {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldError {
-    /// RFC 6901.
+    /// RFC 6901. In a file: from the root of what it holds.
     pub pointer: String,
     pub message: String,
+    /// The file it is about, where it is about one of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// Where in a text, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
@@ -148,7 +156,7 @@ pub struct FieldError {
 
 impl FieldError {
     pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), message: message.into(), line: None, column: None }
+        Self { pointer: pointer.into(), message: message.into(), ..Self::default() }
     }
 }
 

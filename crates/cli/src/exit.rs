@@ -100,6 +100,8 @@ impl Exit {
             | Code::InvalidRequest
             | Code::InvalidQuery
             | Code::InvalidParams
+            | Code::InvalidScope
+            | Code::CommandNotAllowed
             | Code::InvalidBatch
             | Code::DryRunUnsupported
             | Code::NotGrantable

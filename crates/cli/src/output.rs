@@ -226,6 +226,11 @@ impl Terminal {
         if self.is_drawn() { prompt::width() } else { None }
     }
 
+    /// How wide stderr is, where a person reads it.
+    pub(crate) fn note_columns(&self) -> Option<u16> {
+        prompt::note_width()
+    }
+
     fn is_drawn(&self) -> bool {
         self.settings.format == Format::Table || io::stdout().is_terminal()
     }

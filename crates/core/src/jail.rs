@@ -45,7 +45,7 @@ pub struct Confinement {
     /// Files the program finds, read-only, by their absolute path in the jail.
     pub inputs: Vec<Input>,
     pub stdin: Vec<u8>,
-    /// From start to end; then everything is killed.
+    /// From when it is asked for, waiting for its turn included, to its end; then everything is killed.
     pub wall_ms: u64,
     /// What the program and its stage may hold together; then it is killed.
     pub memory_bytes: u64,

@@ -15,7 +15,7 @@ pub const INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
 /// The text is not JSON we accept; `pointer` is where (RFC 6901, empty for the whole text).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("at `{pointer}`: {message}")]
+#[error("{}{message}", if pointer.is_empty() { String::new() } else { format!("at `{pointer}`: ") })]
 pub struct Error {
     pub pointer: String,
     pub message: String,
@@ -61,6 +61,30 @@ fn pointer(path: &[Step]) -> String {
 /// One reference token of a JSON pointer.
 pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
+}
+
+/// A JSON pointer as people write a place: `permissions.commands[0]`.
+pub fn path_of(pointer: &str) -> String {
+    let mut path = String::new();
+    for step in pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")) {
+        match step.parse::<usize>() {
+            Ok(index) => path.push_str(&format!("[{index}]")),
+            Err(_) if path.is_empty() => path = step,
+            Err(_) => path.push_str(&format!(".{step}")),
+        }
+    }
+    path
+}
+
+/// What is wrong with a value's shape, without the names of our types: whoever wrote the value has never heard of them.
+pub fn in_plain_words(error: &serde_json::Error) -> String {
+    let mut text = error.to_string();
+    if let Some((before, name)) = text.split_once("expected struct ") {
+        let end = name.find(|character: char| !character.is_alphanumeric() && character != '_').unwrap_or(name.len());
+        text = format!("{before}expected an object{}", &name[end..]);
+    }
+    let ours = [("type: sequence", "type: list"), ("expected a sequence", "expected a list"), ("type: map", "type: object")];
+    ours.into_iter().fold(text, |text, (ours, theirs)| text.replace(ours, theirs))
 }
 
 struct Strict<'p> {
@@ -187,6 +211,29 @@ mod tests {
         refused("[1,2", "/2", "EOF");
         refused("{} {}", "", "trailing");
         refused(r#""\ud800""#, "", "escape");
+    }
+
+    #[test]
+    fn a_place_is_said_as_people_write_it_and_the_whole_has_none() {
+        for (pointer, path) in [("", ""), ("/name", "name"), ("/permissions/commands/0", "permissions.commands[0]"), ("/0/a~1b", "[0].a/b")]
+        {
+            assert_eq!(path_of(pointer), path);
+        }
+        assert!(!parse_strict(b"{} {}").unwrap_err().to_string().contains("at ``"));
+        assert!(parse_strict(br#"{"a":1,"a":2}"#).unwrap_err().to_string().starts_with("at `/a`: "));
+    }
+
+    #[test]
+    fn nobody_is_told_the_names_of_our_types() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Inner {
+            #[expect(dead_code, reason = "only its shape matters")]
+            ok: bool,
+        }
+        let read = |value: Value| serde_json::from_value::<Vec<Inner>>(value).unwrap_err();
+        assert_eq!(in_plain_words(&read(json!(["x"]))), "invalid type: string \"x\", expected an object");
+        assert_eq!(in_plain_words(&read(json!({}))), "invalid type: object, expected a list");
+        assert_eq!(in_plain_words(&read(json!([{}]))), "missing field `ok`");
     }
 
     #[test]

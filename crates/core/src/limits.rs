@@ -34,9 +34,9 @@ pub const CANARY_CHARS_MAX: usize = 200;
 pub const QUARANTINE_SECONDS: u64 = 7 * 24 * 60 * 60;
 /// Params a caller may say the provenance of; more are refused with `invalid_params`.
 pub const PROVENANCE_MAX: usize = 100;
-/// Commands one call may be verified with; more are refused with `invalid_params`.
+/// Commands one call may be verified with; more are refused with `command_not_allowed`.
 pub const COMMANDS_PER_CALL_MAX: usize = 16;
-/// Characters of such a command; a longer one is refused with `invalid_params`.
+/// Characters of such a command; a longer one is refused with `command_not_allowed`.
 pub const COMMAND_CHARS_MAX: usize = 1_000;
 /// Characters of each word of a caller's `context`; more is refused with `invalid_params`.
 pub const CLAIMED_CHARS_MAX: usize = 200;
@@ -226,6 +226,12 @@ pub const PACKAGE_FILES_MAX: usize = 256;
 pub const PACKAGE_BODY_BYTES_MAX: usize = PACKAGE_BYTES_MAX / 3 * 4 + 256 * 1024;
 /// Installed packages; the next is refused with `package_invalid`.
 pub const PACKAGES_MAX: usize = 200;
+/// Calls of one package whose code runs at once; the next wait for a turn, and say so.
+pub const PACKAGE_RUNS_AT_ONCE: usize = 2;
+/// Calls of all packages whose code runs at once.
+pub const PACKAGES_RUNS_AT_ONCE: usize = 4;
+/// Scripts and commands that look at an effect or take it back, at once, beside those.
+pub const AFTERWARDS_RUNS_AT_ONCE: usize = 4;
 /// Files one call of a package may change; more are refused with `package_stage_refused`.
 pub const PACKAGE_CHANGES_MAX: usize = 256;
 /// Parts of the workspace one run may be shown, where the scope of its call shows less than all of it; more are refused with

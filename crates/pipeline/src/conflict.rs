@@ -39,6 +39,8 @@ impl Pipeline {
             | Error::RateLimited { .. }
             | Error::TooManyPending { .. }
             | Error::InvalidParams { .. }
+            | Error::InvalidScope { .. }
+            | Error::CommandNotAllowed { .. }
             | Error::IdempotencyConflict { .. }
             | Error::IdempotencyInFlight { .. }
             | Error::OwnQuarantine { .. }

@@ -82,6 +82,10 @@ pub enum Error {
     TooManyPending { session: SessionId, pending: u32 },
     #[error("the params do not fit the schema of `{action}`")]
     InvalidParams { action: String, errors: Vec<ParamError> },
+    #[error("the scope of this call of `{action}` could not be held to; nothing ran")]
+    InvalidScope { action: String, errors: Vec<ParamError> },
+    #[error("this call of `{action}` is to be verified with a command that is refused; nothing ran")]
+    CommandNotAllowed { action: String, errors: Vec<ParamError> },
     #[error("there is no invocation `{invocation}`")]
     UnknownInvocation { invocation: String },
     #[error("the idempotency key was used for `{invocation}` with other params, another scope or other commands")]

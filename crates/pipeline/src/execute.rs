@@ -587,7 +587,7 @@ fn certain(error: source::Error) -> source::Error {
     match error.after() {
         AfterError::NoEffect => error,
         AfterError::Unknown => {
-            source::Error::Failed { code: error.code(), message: format!("while it was prepared: {error}; nothing has happened") }
+            source::Error::Failed { code: error.code(), message: format!("{}; nothing was changed", error.without_conclusion()) }
         }
     }
 }
@@ -655,6 +655,25 @@ impl Drop for Walking {
             if *walking.get() == 0 {
                 walking.remove();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_broke_off_while_it_was_prepared_is_said_to_have_changed_nothing_and_not_otherwise() {
+        let source_id = || "kit".to_owned();
+        let late = source::Error::TimedOut { source_id: source_id(), timeout_ms: 7 };
+        let broken = source::Error::Broken { source_id: source_id(), message: "gone".to_owned() };
+        for (error, code, message) in [
+            (late, "source_timed_out", "source `kit` did not answer within 7 ms; nothing was changed"),
+            (broken, "source_broke", "the connection to source `kit` broke after the call was sent: gone; nothing was changed"),
+        ] {
+            let certain = certain(error);
+            assert_eq!((certain.code(), certain.to_string().as_str(), certain.after()), (code, message, AfterError::NoEffect));
         }
     }
 }

@@ -94,7 +94,9 @@ impl Pipeline {
         };
         let validated = match validated {
             Ok(validated) => validated,
-            Err(Error::UnknownAction { .. } | Error::InvalidParams { .. }) => return Ok(Derived::Different(Conflict::DefinitionMismatch)),
+            Err(
+                Error::UnknownAction { .. } | Error::InvalidParams { .. } | Error::InvalidScope { .. } | Error::CommandNotAllowed { .. },
+            ) => return Ok(Derived::Different(Conflict::DefinitionMismatch)),
             Err(other) => return Err(other),
         };
         let by = approved.approvals.iter().filter_map(|approval| match &approval.by {

@@ -28,15 +28,25 @@ impl Pipeline {
     pub(crate) async fn validate(&self, resolved: Resolved) -> Result<Validated, Error> {
         let _timed = self.timed(Stage::Validate);
         self.check_revertible(&resolved).await?;
-        let mut errors = errors_of(&resolved);
-        errors.extend(self.refused_commands(&resolved));
-        if !errors.is_empty() {
-            return Err(Error::InvalidParams { action: resolved.action().id.to_string(), errors });
-        }
+        self.check_call(&resolved)?;
         if resolved.admitted.request.intention == Intention::DryRun && resolved.action().preview == Preview::Unsupported {
             return Err(Error::DryRunUnsupported { action: resolved.action().id.to_string() });
         }
         self.validated_as_it_is(resolved).await
+    }
+
+    /// Everything that is wrong is listed; what it is called is said of the first of these that anything is wrong with.
+    fn check_call(&self, resolved: &Resolved) -> Result<(), Error> {
+        let action = || resolved.action().id.to_string();
+        let (params, scope, commands) = (errors_of(resolved), unclear_scope(resolved), self.refused_commands(resolved));
+        let all = |of: &[&[ParamError]]| of.concat();
+        if !params.is_empty() {
+            return Err(Error::InvalidParams { action: action(), errors: all(&[&params, &scope, &commands]) });
+        }
+        if !scope.is_empty() {
+            return Err(Error::InvalidScope { action: action(), errors: all(&[&scope, &commands]) });
+        }
+        if commands.is_empty() { Ok(()) } else { Err(Error::CommandNotAllowed { action: action(), errors: commands }) }
     }
 
     /// A command that would not be run is refused before the effect, not after it.
@@ -87,6 +97,12 @@ impl Validated {
     }
 }
 
+/// What cannot be held to is not taken for held to.
+fn unclear_scope(resolved: &Resolved) -> Vec<ParamError> {
+    let unclear = resolved.admitted.request.scope.unclear();
+    unclear.map(|(field, at, why)| ParamError { pointer: format!("/scope/{field}/{at}"), message: why.to_owned() }).collect()
+}
+
 pub(crate) fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
     let request = &resolved.admitted.request;
     let mut errors: Vec<ParamError> = if request.intention == Intention::Revert {
@@ -110,9 +126,6 @@ pub(crate) fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
         errors.push(ParamError { pointer: "/idempotency_key".into(), message });
     }
     errors.extend(request.claimed.iter().flat_map(claimed::errors_in));
-    errors.extend(
-        request.scope.unclear().map(|(field, at, why)| ParamError { pointer: format!("/scope/{field}/{at}"), message: why.to_owned() }),
-    );
     if request.provenance.len() > limits::PROVENANCE_MAX {
         errors.push(ParamError { pointer: "/provenance".into(), message: format!("names more than {} params", limits::PROVENANCE_MAX) });
     }

@@ -213,6 +213,7 @@ async fn packages(
         allowed_hosts: config.package_allowed_hosts.clone(),
         allowed_networks: config.package_allowed_networks.clone(),
         taken: ours.iter().map(|source| source.id().clone()).collect(),
+        check_schema: pipeline::check_condition,
     });
     opened.map(|packages| (packages, commands)).map_err(|error| Error::Source(error.to_string()))
 }

@@ -41,9 +41,11 @@ impl SandboxJail {
         Self { sandbox: Err(why), turns: Turns::new() }
     }
 
-    async fn run(&self, what: Confinement) -> Result<Confined, Error> {
+    async fn run(&self, mut what: Confinement) -> Result<Confined, Error> {
         let sandbox = self.sandbox.as_ref().map_err(|why| Error::Unavailable { message: why.clone() })?;
-        let _turn = self.turns.take(&what.turn, Duration::from_millis(what.wall_ms / 2)).await?;
+        let asked = tokio::time::Instant::now();
+        let _turn = self.turns.take(&what.turn, Duration::from_millis(what.wall_ms / 2), what.progress.as_ref()).await?;
+        what.wall_ms = left_of(what.wall_ms, asked.elapsed());
         let on_log = what.progress.clone().map(|progress| Box::new(move |line: &str| progress.tell(line)) as OnLog);
         let egress = what.egress.clone();
         let mut spec = spec(what)?;
@@ -59,6 +61,12 @@ impl SandboxJail {
         let confined = tokio::task::spawn_blocking(move || confined(outcome)).await;
         confined.map_err(|error| Error::Lost { message: format!("the stage could not be read: {error}") })
     }
+}
+
+/// What is left of a run's time once it has its turn. Whoever asked counts from when it asked, and waits a little longer than this: so of the
+/// two clocks ours runs out first, which can say that nothing was changed.
+fn left_of(wall_ms: u64, waited: Duration) -> u64 {
+    wall_ms.saturating_sub(u64::try_from(waited.as_millis()).unwrap_or(u64::MAX)).max(1)
 }
 
 /// What an error of the sandbox means for whoever asked. Only where the program cannot have begun is it said that nothing ran.
@@ -187,6 +195,13 @@ pub fn look_at_host(allow_degraded: bool) -> (Vec<HostProbe>, Vec<&'static str>)
 mod tests {
     use super::*;
     use sandbox::Error as Sandboxed;
+
+    #[test]
+    fn the_time_spent_waiting_for_a_turn_is_part_of_the_time_a_run_has() {
+        for (wall_ms, waited_ms, left) in [(1_000, 0, 1_000), (1_000, 400, 600), (1_000, 1_000, 1), (1_000, 9_000, 1)] {
+            assert_eq!(left_of(wall_ms, Duration::from_millis(waited_ms)), left);
+        }
+    }
 
     #[test]
     fn only_what_cannot_have_begun_is_said_not_to_have_run() {

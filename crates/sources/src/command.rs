@@ -125,7 +125,7 @@ impl CommandRunner {
         let how = match confined.ended {
             Ended::Exited(code) => format!("it ended with code {code}"),
             Ended::Signalled(signal) => format!("it was ended by signal {signal}"),
-            Ended::TimedOut => "it did not end in time".to_owned(),
+            Ended::TimedOut => format!("it did not answer within {} ms", context.timeout_ms),
             Ended::OutOfMemory => "it took more memory than it may".to_owned(),
             Ended::Flooded => "it printed far more than is kept".to_owned(),
             Ended::Cancelled => "it was called off".to_owned(),

@@ -106,6 +106,7 @@ fn open_bench(jail: Arc<dyn Jail>, allowed_hosts: Vec<HostRule>) -> Bench {
         allowed_hosts,
         allowed_networks: vec!["127.0.0.1/32".parse().unwrap()],
         taken: Vec::new(),
+        check_schema: |_| Ok(()),
     })
     .unwrap();
     Bench { folder, puppet: Arc::default(), packages }

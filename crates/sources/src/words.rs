@@ -26,6 +26,19 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
+/// What another program said, on one line and not for pages. Its quotes stay: they quote what somebody wrote.
+pub(crate) fn said(text: &str) -> String {
+    const CHARS_MAX: usize = 300;
+    let mut said = String::new();
+    for character in text.chars().take(CHARS_MAX) {
+        match character {
+            '"' | '\'' => said.push(character),
+            other => said.extend(other.escape_debug()),
+        }
+    }
+    said
+}
+
 /// The line of a log that most often says what went wrong: the last one. Node ends with where it was and its own version, and names the
 /// error above that.
 pub(crate) fn last_line(log: &str) -> Option<&str> {
@@ -40,6 +53,12 @@ pub(crate) fn last_line(log: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_keeps_its_quotes_and_stays_on_one_line() {
+        assert_eq!(said("it's \"x\"\n\u{1b}[2J\u{202e}"), "it's \"x\"\\n\\u{1b}[2J\\u{202e}");
+        assert_eq!(said(&"x".repeat(1_000)).len(), 300);
+    }
 
     #[test]
     fn the_line_that_says_what_went_wrong_is_found() {

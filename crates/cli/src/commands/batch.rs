@@ -66,8 +66,10 @@ pub(crate) struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// Nothing starts before every part may; when one fails, the others are taken back
+    #[value(alias = "all_or_nothing")]
     AllOrNothing,
     /// Each part stands for itself
+    #[value(alias = "best_effort")]
     BestEffort,
 }
 
@@ -124,7 +126,11 @@ async fn read(file: &str) -> Result<BatchRequest, Failure> {
     let value = match value {
         Value::Array(actions) => json!({ "mode": "all_or_nothing", "actions": actions }),
         Value::Object(mut members) => {
-            members.entry("mode").or_insert_with(|| json!("all_or_nothing"));
+            let mode = members.entry("mode").or_insert_with(|| json!("all_or_nothing"));
+            // As `--mode` is written here.
+            if let Some(word) = mode.as_str().map(|word| word.replace('-', "_")) {
+                *mode = json!(word);
+            }
             Value::Object(members)
         }
         scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => scalar,

@@ -1,6 +1,7 @@
 //! Packages: actions whose code others wrote, written here, tried here, and given to the server.
 
 mod example;
+mod problems;
 mod trial;
 
 use crate::args::Agreed;
@@ -9,12 +10,13 @@ use crate::commands::Setting;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
 use crate::style::{Tone, clean};
-use api::Page;
 use api::package::{InstallPackageRequest, PackageFileBody, PackageView};
+use api::{Page, Problem};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Subcommand;
 use serde_json::{Value, json};
+use server::packages::Checked;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
@@ -25,7 +27,7 @@ pub(crate) enum Package {
         /// Lower-case letters, digits, _ and -
         name: String,
     },
-    /// Hold a package to the rules, without a server
+    /// Hold a package to the rules, without a server: all that is wrong with it
     #[command(before_help = "Examples:\n  countersign package check notes/")]
     Check {
         dir: PathBuf,
@@ -33,11 +35,15 @@ pub(crate) enum Package {
         named: Named,
     },
     /// Run a package's tests in the sandbox, on a throw-away server and workspace
-    #[command(before_help = "Examples:\n  countersign package test notes/        every case of notes/tests/*.json")]
+    #[command(
+        before_help = "Examples:\n  countersign package test notes/        every case of notes/tests/*.json\n  countersign package test notes/ --config /etc/countersign.toml"
+    )]
     Test {
         dir: PathBuf,
         #[command(flatten)]
         named: Named,
+        #[command(flatten)]
+        allowed: Allowed,
     },
     /// Give a package to the server; its actions count as reviewed by you
     #[command(before_help = "Examples:\n  countersign package install notes/\n  countersign package install . --name notes")]
@@ -64,10 +70,24 @@ pub(crate) struct Named {
     name: Option<String>,
 }
 
+/// Where the settings are that say which commands and hosts the server allows.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Allowed {
+    /// The settings of the server it is for; else COUNTERSIGN_CONFIG, else countersign.toml in its data folder
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The data folder of the server it is for; else COUNTERSIGN_DATA
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
 impl Named {
     fn of(self, dir: &Path) -> Result<String, Failure> {
+        if !dir.is_dir() {
+            return Err(Failure::usage(format!("`{}` is not a folder", dir.display())).hint("name the folder that holds `actions/`"));
+        }
         let own = || dir.canonicalize().ok().and_then(|dir| Some(dir.file_name()?.to_str()?.to_owned()));
-        self.name.or_else(own).ok_or_else(|| Failure::usage(format!("`{}` is not a folder", dir.display())))
+        self.name.or_else(own).ok_or_else(|| Failure::usage("the folder has no name a package could have").hint("give it one with --name"))
     }
 }
 
@@ -86,8 +106,8 @@ impl Package {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         match self {
             Self::New { name } => example::write(&name, setting.terminal),
-            Self::Check { dir, named } => check(&dir, named, setting.terminal),
-            Self::Test { dir, named } => trial::run(&dir, &named.of(&dir)?, setting.terminal).await,
+            Self::Check { dir, named } => check(&dir, named, setting.terminal).await,
+            Self::Test { dir, named, allowed } => trial::run(&dir, &named.of(&dir)?, allowed, setting.terminal).await,
             Self::Install { dir, named } => install(&dir, named, &setting.client()?, setting.terminal).await,
             Self::List => list(&setting.client()?, setting.terminal).await,
             Self::Remove { name, agreed } => remove(&name, &agreed, &setting.client()?, setting.terminal).await,
@@ -95,25 +115,49 @@ impl Package {
     }
 }
 
-fn check(dir: &Path, named: Named, terminal: &mut Terminal) -> Result<Exit, Failure> {
+async fn check(dir: &Path, named: Named, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let name = named.of(dir)?;
-    let checked = server::packages::check(&name, dir).map_err(Failure::failed)?;
-    let record = Record::new(&name).with("package", Cell::text(&name).toned(Tone::Strong)).with("actions", Cell::text(checked.join(", ")));
-    terminal.record(&json!({ "package": name, "actions": checked }), &record)?;
+    let checked = checked(&name, dir, terminal).await?;
+    let record = Record::new(&name)
+        .with("package", Cell::text(&name).toned(Tone::Strong))
+        .with("actions", Cell::text(checked.actions.join(", ")))
+        .with("tests", Cell::text(checked.cases.len().to_string()));
+    terminal.record(&json!({ "package": name, "actions": checked.actions, "tests": checked.cases.len() }), &record)?;
     terminal.next(format!("countersign package test {}", dir.display()));
     Ok(Exit::Ok)
 }
 
+/// A folder nothing is wrong with; else all that is wrong with it is said.
+async fn checked(name: &str, dir: &Path, terminal: &mut Terminal) -> Result<Checked, Failure> {
+    let checked = server::packages::check(name, dir).await.map_err(|problem| problems::tell(broken(&problem), terminal))?;
+    for remark in &checked.remarks {
+        terminal.remark(Tone::Muted.paint(clean::line(remark)));
+    }
+    Ok(checked)
+}
+
+/// What is wrong with a folder, before anything was sent: a check that did not hold.
+fn broken(problem: &Problem) -> Failure {
+    let raw = serde_json::to_value(problem).unwrap_or_default();
+    let mut failure = Failure::of_problem(problem, raw);
+    failure.exit = Exit::Failed;
+    failure
+}
+
 /// The body that installs a folder.
 fn request(dir: &Path) -> Result<InstallPackageRequest, Failure> {
-    let files = server::packages::read(dir).map_err(Failure::failed)?;
+    let files = server::packages::read(dir).map_err(|problem| broken(&problem))?;
     let body = |file: server::packages::File| PackageFileBody { base64: STANDARD.encode(&file.bytes), executable: file.executable };
     Ok(InstallPackageRequest { files: files.into_iter().map(|(path, file)| (path, body(file))).collect() })
 }
 
 async fn install(dir: &Path, named: Named, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let name = named.of(dir)?;
-    let answer = client.put::<PackageView>(&["packages", &name], &request(dir)?).await?;
+    let sent = match request(dir) {
+        Ok(body) => client.put::<PackageView>(&["packages", &name], &body).await,
+        Err(failure) => Err(failure),
+    };
+    let answer = sent.map_err(|failure| problems::tell(failure, terminal))?;
     let actions: Vec<_> = answer.read.actions.iter().map(|action| format!("{} ({})", action.id, action.tier)).collect();
     let record = Record::new(&name)
         .with("package", Cell::text(&answer.read.name).toned(Tone::Strong))
@@ -145,6 +189,10 @@ async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure>
         }
     }
     terminal.list(&answer.raw, &table)?;
+    if let Some(package) = answer.read.items.first() {
+        let at_once = package.runs_at_once;
+        terminal.remark(Tone::Muted.paint(format!("the code of {at_once} calls of one package runs at once; the next wait for a turn")));
+    }
     Ok(Exit::Ok)
 }
 

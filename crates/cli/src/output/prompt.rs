@@ -5,6 +5,7 @@ use crate::exit::Failure;
 use countersign_core::Secret;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::io::{self, IsTerminal as _, Write as _};
+use std::os::fd::BorrowedFd;
 
 /// Whether somebody already agreed to what takes a yes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,16 @@ pub(crate) async fn read_stdin(bytes_max: u64) -> Result<String, Failure> {
 
 /// The width of the terminal behind stdout.
 pub(super) fn width() -> Option<u16> {
-    termios::tcgetwinsize(rustix::stdio::stdout()).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
+    width_of(rustix::stdio::stdout())
+}
+
+/// The same behind stderr.
+pub(super) fn note_width() -> Option<u16> {
+    width_of(rustix::stdio::stderr())
+}
+
+fn width_of(stream: BorrowedFd<'_>) -> Option<u16> {
+    termios::tcgetwinsize(stream).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
 }
 
 /// On a thread of its own, so that an interrupt does not wait for the line to end.

@@ -11,6 +11,8 @@ const CUT_CHARS_MIN: u16 = 10;
 const NO_BREAK: char = '\u{1f}';
 /// Between two columns.
 const GAP: u16 = 2;
+/// Before what stands under a row.
+const UNDER_INDENT: usize = 4;
 
 /// One value: what a person sees and what a pipe gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +100,8 @@ pub(crate) enum Column {
     Number(&'static str),
     /// Left out where there is no room for it.
     Extra(&'static str),
+    /// Never cut: on lines of its own under the row. The last column.
+    Under(&'static str),
 }
 
 /// A list. The first column is the id.
@@ -147,7 +151,8 @@ impl Table {
             table.add_row(drawn);
         }
         let contents = table.column_max_content_widths();
-        let hidden = width.map(|width| self.hidden(&contents, width.max(WIDTH_MIN))).unwrap_or_default();
+        let mut hidden = width.map(|width| self.hidden(&contents, width.max(WIDTH_MIN))).unwrap_or_default();
+        hidden.extend(self.under());
         let last = (0..self.columns.len()).rev().find(|index| !hidden.contains(index));
         for (index, (column, drawn)) in self.columns.iter().zip(table.column_iter_mut()).enumerate() {
             let gap = if Some(index) == last { 0 } else { GAP };
@@ -157,13 +162,36 @@ impl Table {
             drawn.set_constraint(match column {
                 _ if hidden.contains(&index) => ColumnConstraint::Hidden,
                 Column::Cut(_) => ColumnConstraint::LowerBoundary(Width::Fixed(column.least(contents[index]) + gap)),
-                Column::Whole(_) | Column::Number(_) | Column::Extra(_) => ColumnConstraint::ContentWidth,
+                Column::Whole(_) | Column::Number(_) | Column::Extra(_) | Column::Under(_) => ColumnConstraint::ContentWidth,
             });
             if matches!(column, Column::Number(_)) {
                 drawn.set_cell_alignment(CellAlignment::Right);
             }
         }
-        table.trim_fmt()
+        match self.under() {
+            Some(under) => self.with_under(&table.trim_fmt(), under, width),
+            None => table.trim_fmt(),
+        }
+    }
+
+    /// The column that is drawn under the rows, where there is one.
+    fn under(&self) -> Option<usize> {
+        self.columns.iter().position(|column| matches!(column, Column::Under(_)))
+    }
+
+    /// Every row is one line, after that of the titles.
+    fn with_under(&self, drawn: &str, under: usize, width: Option<u16>) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        let mut drawn = drawn.lines();
+        lines.extend(drawn.next().map(str::to_owned));
+        for (line, row) in drawn.zip(&self.rows) {
+            lines.push(line.to_owned());
+            if let Some(cell) = row.get(under).filter(|cell| !cell.shown.is_empty()) {
+                let shown = style::hang(&cell.shown, UNDER_INDENT, width.map(|width| width.max(WIDTH_MIN)));
+                lines.push(format!("{}{}", " ".repeat(UNDER_INDENT), cell.tone.paint(shown)));
+            }
+        }
+        lines.join("\n")
     }
 
     /// The extra columns there is no room for, the last one first.
@@ -187,13 +215,14 @@ impl Column {
     fn least(self, content: u16) -> u16 {
         match self {
             Self::Cut(_) => content.min(CUT_CHARS_MIN),
+            Self::Under(_) => 0,
             Self::Whole(_) | Self::Number(_) | Self::Extra(_) => content,
         }
     }
 
     const fn title(self) -> &'static str {
         match self {
-            Self::Whole(title) | Self::Cut(title) | Self::Number(title) | Self::Extra(title) => title,
+            Self::Whole(title) | Self::Cut(title) | Self::Number(title) | Self::Extra(title) | Self::Under(title) => title,
         }
     }
 }
@@ -289,6 +318,19 @@ mod tests {
         table.row([Cell::text("i".repeat(48)), Cell::text("path: notes/today.md, text: hello")]);
         let drawn = anstream::adapter::strip_str(&table.draw(Some(60))).to_string();
         assert!(drawn.contains("path: not…"), "{drawn}");
+    }
+
+    #[test]
+    fn what_stands_under_a_row_is_wrapped_and_never_cut() {
+        let mut table = Table::new(&[Column::Whole("CASE"), Column::Whole("RESULT"), Column::Under("WHY")], "");
+        table.row([Cell::text("tests/a.json"), Cell::text("failed"), Cell::text("because ".repeat(20).trim())]);
+        table.row([Cell::text("tests/b.json"), Cell::text("ok"), Cell::text("")]);
+        let drawn = anstream::adapter::strip_str(&table.draw(Some(80))).to_string();
+        let lines: Vec<_> = drawn.lines().collect();
+        assert_eq!((lines[0], lines[1], lines.last().copied()), ("CASE          RESULT", "tests/a.json  failed", Some("tests/b.json  ok")));
+        assert!(lines[2].starts_with("    because") && lines.iter().all(|line| line.chars().count() <= 80), "{drawn}");
+        assert_eq!(drawn.matches("because").count(), 20, "{drawn}");
+        assert!(table.tab_separated().next().unwrap().starts_with("tests/a.json\tfailed\tbecause because"));
     }
 
     #[test]

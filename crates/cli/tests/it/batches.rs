@@ -15,6 +15,26 @@ fn listed(server: &Server, actions: &Value) -> String {
 }
 
 #[test]
+fn a_mode_is_taken_as_the_flag_is_written_and_as_the_request_is() {
+    let server = Server::start();
+    let owner = server.owner();
+    let list = json!([{ "action": "files.list" }]);
+    let file = listed(&server, &list);
+    for (mode, taken) in [
+        ("best-effort", "best_effort"),
+        ("best_effort", "best_effort"),
+        ("all-or-nothing", "all_or_nothing"),
+        ("all_or_nothing", "all_or_nothing"),
+    ] {
+        assert_eq!(owner.run(&["batch", "run", &file, "--mode", mode, "--json"]).ok().json()["mode"], taken);
+        let whole = listed(&server, &json!({ "mode": mode, "actions": list }));
+        assert_eq!(owner.run(&["batch", "run", &whole, "--json"]).ok().json()["mode"], taken);
+    }
+    let unknown = owner.run(&["batch", "run", &file, "--mode", "best"]).exits(2);
+    assert!(unknown.stderr.contains("all-or-nothing") && unknown.stderr.contains("best-effort"), "{unknown:?}");
+}
+
+#[test]
 fn what_fails_leaves_the_workspace_as_it_was() {
     let server = Server::start();
     let owner = server.owner();

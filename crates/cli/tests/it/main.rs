@@ -22,6 +22,7 @@ mod net_egress_proxy;
 mod network;
 mod output;
 mod outside;
+mod package_author;
 mod package_checks;
 mod package_crash;
 mod package_escapes;

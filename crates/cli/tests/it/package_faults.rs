@@ -28,7 +28,7 @@ const FAULTS: [Fault; 9] = [
     },
     Fault {
         name: "hangs", file: "execute.js", does: "for (;;) {}",
-        status: "failed", code: "package_timed_out", says: "did not end in time, and was ended",
+        status: "failed", code: "package_timed_out", says: "source `faults` did not answer within 5000 ms; nothing was changed",
     },
     Fault {
         name: "forks_10000_times", file: "execute.py", does: "for n in range(10000):\n    os.fork() or signal.pause()",
@@ -46,7 +46,7 @@ const FAULTS: [Fault; 9] = [
     Fault {
         name: "ignores_sigterm", file: "execute.py",
         does: "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nos.kill(os.getpid(), signal.SIGTERM)\nwhile True: signal.pause()",
-        status: "failed", code: "package_timed_out", says: "did not end in time, and was ended",
+        status: "failed", code: "package_timed_out", says: "source `faults` did not answer within 5000 ms; nothing was changed",
     },
     Fault {
         name: "closes_stdout_early", file: "execute.js", does: "fs.closeSync(1);",

@@ -69,6 +69,26 @@ fn in_order(text: &str, words: &[&str]) {
 }
 
 #[test]
+fn who_waits_for_a_turn_of_a_package_is_told_so() {
+    let (server, owner) = saying();
+    let say = ["action", "invoke", "kit.say", "-v"];
+    let running = [Watched::start(&owner, &say).until("step 1"), Watched::start(&owner, &say).until("step 1")];
+    // As many run as may: the third waits, says for what, and runs once one of them has ended.
+    let waiting =
+        Watched::start(&owner, &say).until("waiting for a turn of source `kit`: 2 calls of it run already, as many as may at once");
+    assert!(!waiting.told.contains("step 1"), "{}", waiting.told);
+    go(&server);
+    let [first, second] = running;
+    for run in [first, second, waiting] {
+        let ended = run.end();
+        assert!(ended.code == 0 && ended.stderr.contains("step 2"), "{ended:?}");
+    }
+    let listed = owner.run(&["package", "list"]).ok();
+    assert!(listed.stderr.contains("the code of 2 calls of one package runs at once"), "{listed:?}");
+    assert_eq!(owner.run(&["package", "list", "--json"]).ok().json()["items"][0]["runs_at_once"], 2);
+}
+
+#[test]
 fn lines_are_shown_while_the_call_runs_and_stdout_stays_data() {
     let (server, owner) = saying();
     let running = Watched::start(&owner, &["action", "invoke", "kit.say", "-v"]).until("step 1");

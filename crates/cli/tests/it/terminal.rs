@@ -4,6 +4,7 @@ use crate::countersign::User;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -34,7 +35,12 @@ impl Seen {
 impl User {
     /// Runs it at a terminal. Each question is awaited before its answer is typed; one that does not come fails the test.
     pub(crate) fn at_terminal(&self, arguments: &[&str], answers: &[(&str, &str)]) -> Seen {
-        let mut terminal = Terminal::open(self, arguments);
+        self.at_terminal_of(0, arguments, answers)
+    }
+
+    /// The same at one that is so wide; 0 says nothing.
+    pub(crate) fn at_terminal_of(&self, columns: u16, arguments: &[&str], answers: &[(&str, &str)]) -> Seen {
+        let mut terminal = Terminal::open(self, columns, arguments);
         for (question, typed) in answers {
             terminal.await_text(question);
             terminal.keyboard.write_all(typed.as_bytes()).unwrap();
@@ -52,8 +58,9 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open(user: &User, arguments: &[&str]) -> Self {
+    fn open(user: &User, columns: u16, arguments: &[&str]) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        tcsetwinsize(&ours, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap();

@@ -293,6 +293,8 @@ pub(super) fn failure_of(error: &Error) -> Option<Failure> {
         Error::RateLimited { .. } => "rate_limited",
         Error::TooManyPending { .. } => "too_many_pending",
         Error::InvalidParams { .. } => "invalid_params",
+        Error::InvalidScope { .. } => "invalid_scope",
+        Error::CommandNotAllowed { .. } => "command_not_allowed",
         Error::UnknownInvocation { .. } => "not_found",
         Error::IdempotencyConflict { .. } => "idempotency_conflict",
         Error::IdempotencyInFlight { .. } => "idempotency_in_flight",
@@ -316,7 +318,7 @@ pub(super) fn failure_of(error: &Error) -> Option<Failure> {
         | Error::Internal { .. } => return None,
     };
     let mut message = error.to_string();
-    if let Error::InvalidParams { errors, .. } = error {
+    if let Error::InvalidParams { errors, .. } | Error::InvalidScope { errors, .. } | Error::CommandNotAllowed { errors, .. } = error {
         let each: Vec<_> = errors.iter().take(5).map(|error| format!("{} {}", error.pointer, error.message)).collect();
         message = format!("{message}: {}", each.join("; "));
     }

@@ -151,9 +151,19 @@ impl Pipeline {
         let timeout_ms = context.timeout_ms;
         let source_id = || subject.definition.action.id.source().to_owned();
         let slots = self.slots_of(subject.definition.action.id.source());
-        let Ok(Ok(_slot)) = tokio::time::timeout(Duration::from_millis(timeout_ms), slots.acquire_owned()).await else {
-            let message = "too many calls of it are under way".to_owned();
-            return Err(Error::NoTurn { source_id: source_id(), message });
+        let _slot = match Arc::clone(&slots).try_acquire_owned() {
+            Ok(slot) => slot,
+            Err(_) => {
+                if let Some(progress) = &context.progress {
+                    let why = "as many calls of it are under way as may at once";
+                    progress.tell(&format!("waiting for a turn of source `{}`: {why}", source_id()));
+                }
+                let Ok(Ok(slot)) = tokio::time::timeout(Duration::from_millis(timeout_ms), slots.acquire_owned()).await else {
+                    let message = "too many calls of it are under way".to_owned();
+                    return Err(Error::NoTurn { source_id: source_id(), message });
+                };
+                slot
+            }
         };
         match tokio::time::timeout(Duration::from_millis(timeout_ms), AssertUnwindSafe(asked).catch_unwind()).await {
             Ok(Ok(answer)) => answer,

@@ -13,6 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::Action;
 use countersign_core::ledger::Wording;
+use countersign_core::limits::PACKAGE_RUNS_AT_ONCE;
 use countersign_core::principal::Permission;
 use sources::package::{PackageFile, PackageFiles, Packages, Refused};
 use std::sync::Arc;
@@ -49,9 +50,6 @@ pub(super) async fn install(
     caller.must(Permission::ManagePolicy)?;
     let packages = shelf(&app)?;
     let files = files_of(body)?;
-    for action in packages.check(&name, &files).map_err(refusal)? {
-        check_schemas(&action)?;
-    }
     let actions = blocking({
         let (packages, name) = (Arc::clone(&packages), name.clone());
         move || packages.install(&name, &files)
@@ -92,18 +90,9 @@ fn files_of(body: InstallPackageRequest) -> Result<PackageFiles, Refusal> {
     Ok(files)
 }
 
-/// A schema nothing can be held against would make every call fail.
-fn check_schemas(action: &Action) -> Result<(), Refusal> {
-    for (what, schema) in [("inputSchema", &action.params_schema), ("outputSchema", &action.result_schema)] {
-        pipeline::check_condition(schema)
-            .map_err(|why| Refusal::new(Code::PackageInvalid, format!("the `{what}` of `{}` does not compile: {why}", action.id)))?;
-    }
-    Ok(())
-}
-
 fn refusal(refused: Refused) -> Refusal {
     match refused {
-        Refused::Invalid { .. } => Refusal::new(Code::PackageInvalid, refused.to_string()),
+        Refused::Invalid { .. } => Refusal(Box::new(crate::packages::problem_of(&refused))),
         Refused::Disk { .. } => Refusal::new(Code::StoreUnavailable, refused.to_string()),
     }
 }
@@ -116,5 +105,11 @@ fn view(packages: &Packages, name: &str, actions: &[Arc<Action>], error: Option<
         package_sha256: action.package_sha256.map(|digest| digest.to_string()),
         profile: action.profile.as_str().to_owned(),
     });
-    PackageView { name: name.to_owned(), actions: actions.collect(), error, code_allowed: packages.may_run_code() }
+    PackageView {
+        name: name.to_owned(),
+        actions: actions.collect(),
+        error,
+        code_allowed: packages.may_run_code(),
+        runs_at_once: PACKAGE_RUNS_AT_ONCE as u32,
+    }
 }

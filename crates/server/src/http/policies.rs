@@ -164,6 +164,7 @@ fn refused(problems: &[PolicyProblem]) -> Refusal {
                 message: format!("{about}{}", problem.message),
                 line: Some(problem.line),
                 column: Some(problem.column),
+                ..FieldError::default()
             }
         })
         .collect();

@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::invocation::DeniedBy;
 use countersign_core::{Invocation, Status};
-use pipeline::Conflict;
+use pipeline::{Conflict, ParamError};
 use std::any::Any;
 
 /// A problem on its way to the caller.
@@ -23,6 +23,12 @@ impl Refusal {
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Everything that is wrong, each with its place.
+    fn at(mut self, errors: Vec<ParamError>) -> Self {
+        self.0.errors = errors.into_iter().map(|error| FieldError::new(error.pointer, error.message)).collect();
         self
     }
 
@@ -98,11 +104,14 @@ impl From<pipeline::Error> for Refusal {
             }
             E::TooManyPending { .. } => Self::new(Code::TooManyPending, detail).hint("see what waits with `countersign inbox`"),
             E::InvalidParams { action, errors } => {
-                let mut refusal =
-                    Self::new(Code::InvalidParams, detail).hint(format!("see the schema with `countersign action show {action}`"));
-                refusal.0.errors = errors.into_iter().map(|error| FieldError::new(error.pointer, error.message)).collect();
-                refusal
+                Self::new(Code::InvalidParams, detail).hint(format!("see the schema with `countersign action show {action}`")).at(errors)
             }
+            E::InvalidScope { errors, .. } => Self::new(Code::InvalidScope, detail)
+                .hint("name files and folders from the workspace on, such as `src` or `src/**`")
+                .at(errors),
+            E::CommandNotAllowed { errors, .. } => Self::new(Code::CommandNotAllowed, detail)
+                .hint("use a command that is allowed, or ask the operator for this one")
+                .at(errors),
             E::UnknownInvocation { invocation } => Self::not_found("invocation", &invocation),
             E::IdempotencyConflict { invocation } => {
                 about(Self::new(Code::IdempotencyConflict, detail), &invocation).hint("use a new key for a new call")

@@ -1,18 +1,15 @@
 //! Who may run now. Programs are heavy, so few run at once; and whoever hangs must not keep the others from running.
 
+use countersign_core::effect::Progress;
 use countersign_core::jail::{Error, Turn};
+use countersign_core::limits::{
+    AFTERWARDS_RUNS_AT_ONCE as AFTERWARDS_AT_ONCE, PACKAGE_RUNS_AT_ONCE as MAKING_OF_ONE, PACKAGES_RUNS_AT_ONCE as MAKING_AT_ONCE,
+};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-/// Programs that make something, at once.
-const MAKING_AT_ONCE: usize = 4;
-/// Of these, of one package: it never takes all the turns.
-const MAKING_OF_ONE: usize = 2;
-/// Programs that look at what was made or take it back, at once, beside the others.
-const AFTERWARDS_AT_ONCE: usize = 4;
 
 pub(super) struct Turns {
     making: Arc<Semaphore>,
@@ -29,20 +26,37 @@ impl Turns {
         Self { making: of(MAKING_AT_ONCE), afterwards: of(AFTERWARDS_AT_ONCE), each: Mutex::default() }
     }
 
-    /// Waits its turn, but not for ever: whoever asked has a deadline, and nothing has run yet.
-    pub(super) async fn take(&self, turn: &Turn, patience: Duration) -> Result<Taken, Error> {
+    /// Waits its turn, but not for ever: whoever asked has a deadline, and nothing has run yet. Who has to wait is told so.
+    pub(super) async fn take(&self, turn: &Turn, patience: Duration, progress: Option<&Progress>) -> Result<Taken, Error> {
         let queue = match turn {
-            Turn::ToMake { whose } => vec![self.of(whose), Arc::clone(&self.making)],
-            Turn::Afterwards => vec![Arc::clone(&self.afterwards)],
-        };
-        let wait = async {
-            let mut taken = Vec::with_capacity(queue.len());
-            for semaphore in queue {
-                taken.push(semaphore.acquire_owned().await.map_err(|_| busy("the server is stopping"))?);
+            Turn::ToMake { whose } => {
+                let own = format!("{MAKING_OF_ONE} calls of it run already, as many as may at once");
+                let all = format!("{MAKING_AT_ONCE} calls of packages run already, as many as may at once");
+                let for_it = format!("waiting for a turn of source `{whose}`");
+                vec![(self.of(whose), for_it.clone(), own), (Arc::clone(&self.making), for_it, all)]
             }
-            Ok(Taken(taken))
+            Turn::Afterwards => {
+                let why = format!("{AFTERWARDS_AT_ONCE} programs verify or take back already, as many as may at once");
+                vec![(Arc::clone(&self.afterwards), "waiting for a turn to verify or to take back".to_owned(), why)]
+            }
         };
-        tokio::time::timeout(patience, wait).await.unwrap_or_else(|_| Err(busy("as many programs run as may at once")))
+        let until = tokio::time::Instant::now() + patience;
+        let mut taken = Vec::with_capacity(queue.len());
+        for (semaphore, waits, why) in queue {
+            if let Ok(permit) = Arc::clone(&semaphore).try_acquire_owned() {
+                taken.push(permit);
+                continue;
+            }
+            if let Some(progress) = progress {
+                progress.tell(&format!("{waits}: {why}"));
+            }
+            match tokio::time::timeout_at(until, semaphore.acquire_owned()).await {
+                Ok(Ok(permit)) => taken.push(permit),
+                Ok(Err(_closed)) => return Err(busy("the server is stopping")),
+                Err(_late) => return Err(busy(&why)),
+            }
+        }
+        Ok(Taken(taken))
     }
 
     fn of(&self, whose: &str) -> Arc<Semaphore> {
@@ -70,31 +84,47 @@ mod tests {
         let turns = Turns::new();
         let mut held = Vec::new();
         for _ in 0..MAKING_OF_ONE {
-            held.push(turns.take(&make("a"), NOW).await.unwrap());
+            held.push(turns.take(&make("a"), NOW, None).await.unwrap());
         }
-        assert!(turns.take(&make("a"), NOW).await.is_err(), "it has all that one may have");
+        assert!(turns.take(&make("a"), NOW, None).await.is_err(), "it has all that one may have");
         while held.len() < MAKING_AT_ONCE {
-            held.push(turns.take(&make(&format!("b{}", held.len())), NOW).await.unwrap());
+            held.push(turns.take(&make(&format!("b{}", held.len())), NOW, None).await.unwrap());
         }
-        assert!(turns.take(&make("c"), NOW).await.is_err(), "as many run as may");
+        assert!(turns.take(&make("c"), NOW, None).await.is_err(), "as many run as may");
         for _ in 0..AFTERWARDS_AT_ONCE {
-            held.push(turns.take(&Turn::Afterwards, NOW).await.unwrap());
+            held.push(turns.take(&Turn::Afterwards, NOW, None).await.unwrap());
         }
-        assert!(turns.take(&Turn::Afterwards, NOW).await.is_err());
+        assert!(turns.take(&Turn::Afterwards, NOW, None).await.is_err());
         held.clear();
-        turns.take(&make("c"), NOW).await.unwrap();
-        turns.take(&Turn::Afterwards, NOW).await.unwrap();
+        turns.take(&make("c"), NOW, None).await.unwrap();
+        turns.take(&Turn::Afterwards, NOW, None).await.unwrap();
     }
 
     #[tokio::test]
     async fn who_waits_gets_the_turn_that_is_given_back() {
         let turns = Arc::new(Turns::new());
-        let held = [turns.take(&make("a"), NOW).await.unwrap(), turns.take(&make("a"), NOW).await.unwrap()];
+        let held = [turns.take(&make("a"), NOW, None).await.unwrap(), turns.take(&make("a"), NOW, None).await.unwrap()];
         let waiting = {
             let turns = Arc::clone(&turns);
-            tokio::spawn(async move { turns.take(&make("a"), Duration::from_secs(60)).await.is_ok() })
+            tokio::spawn(async move { turns.take(&make("a"), Duration::from_secs(60), None).await.is_ok() })
         };
         drop(held);
         assert!(waiting.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn who_has_to_wait_is_told_for_what_and_who_has_not_is_told_nothing() {
+        let turns = Turns::new();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let progress = Progress::new({
+            let told = Arc::clone(&told);
+            move |line| told.lock().push(line.to_owned())
+        });
+        let _held =
+            [turns.take(&make("a"), NOW, Some(&progress)).await.unwrap(), turns.take(&make("a"), NOW, Some(&progress)).await.unwrap()];
+        assert_eq!(*told.lock(), [] as [&str; 0]);
+        let why = "2 calls of it run already, as many as may at once";
+        let Err(Error::Busy { message }) = turns.take(&make("a"), NOW, Some(&progress)).await else { panic!("it had a turn") };
+        assert_eq!((message.as_str(), told.lock().join("\n")), (why, format!("waiting for a turn of source `a`: {why}")));
     }
 }

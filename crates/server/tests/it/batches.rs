@@ -245,6 +245,11 @@ async fn a_rule_that_refuses_one_part_bothers_nobody_about_the_others(kind: Kind
     let unfit = json!([write("a"), { "action": "fake.write", "params": { "count": "one" } }]);
     let batch = run(&agent, "all_or_nothing", unfit).await.ok();
     assert_eq!((&batch["status"], &batch["parts"][1]["error"]["code"]), (&json!("denied"), &json!("invalid_params")));
+    let unheld = json!([write("a"), { "action": "fake.write", "params": { "text": "b" }, "scope": { "allowed_dirs": ["../up"] } }]);
+    let batch = run(&agent, "all_or_nothing", unheld).await.ok();
+    let error = &batch["parts"][1]["error"];
+    assert_eq!((&batch["status"], &error["code"]), (&json!("denied"), &json!("invalid_scope")));
+    assert!(error["message"].as_str().unwrap().contains("/scope/allowed_dirs/0"), "{batch:#}");
     let batch = run(&agent, "all_or_nothing", json!([write("a"), { "action": "fake.nothing" }])).await.ok();
     assert_eq!((&batch["status"], &batch["parts"][1]["error"]["code"]), (&json!("denied"), &json!("unknown_action")));
     assert_eq!(server.owner.get("/api/v1/invocations?status=pending").await.ok()["items"], json!([]));

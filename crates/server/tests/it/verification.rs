@@ -1,6 +1,6 @@
 //! Commands a caller wants to see succeed after the effect: held against the list first, run after it, and part of what the call is.
 
-use crate::harness::{Agent, Kind, TestServer, on_both_engines};
+use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines};
 use countersign_core::InvocationId;
 use countersign_core::action::Reversibility;
 use countersign_core::limits::{COMMAND_CHARS_MAX, COMMANDS_PER_CALL_MAX};
@@ -101,7 +101,7 @@ async fn a_command_nobody_allowed_is_refused_before_anything_happens(kind: Kind)
     for (commands, pointer, message) in cases {
         for dry_run in [false, true] {
             let refused = agent.invoke_with(with(body("fake.write", commands), "dry_run", json!(dry_run))).await;
-            refused.problem(422, "invalid_params");
+            refused.problem(422, "command_not_allowed");
             let error = &refused.body["errors"][0];
             assert_eq!(error["pointer"], pointer, "{refused:?}");
             assert!(error["message"].as_str().unwrap().contains(message), "{refused:?}");
@@ -176,9 +176,20 @@ async fn a_scope_that_cannot_be_held_to_is_refused(kind: Kind) {
     {
         let scope = json!({ field: ["plain", entry] });
         let refused = agent.invoke_with(with(body("fake.write", &[]), "scope", scope)).await;
-        refused.problem(422, "invalid_params");
+        refused.problem(422, "invalid_scope");
         assert_eq!(refused.body["errors"][0]["pointer"], json!(format!("/scope/{field}/1")), "{refused:?}");
+        assert!(!refused.body["detail"].as_str().unwrap().contains("params"), "{refused:?}");
     }
+    // All that is wrong is listed, and called what is wrong first: the params, then the scope, then the commands.
+    let scoped = |commands: &[&str]| with(body("fake.write", commands), "scope", json!({ "allowed_dirs": ["../up"] }));
+    let pointers =
+        |refused: &Answer| refused.body["errors"].as_array().unwrap().iter().map(|error| error["pointer"].clone()).collect::<Vec<_>>();
+    let refused = agent.invoke_with(scoped(&["rm -rf /"])).await;
+    refused.problem(422, "invalid_scope");
+    assert_eq!(pointers(&refused), ["/scope/allowed_dirs/0", "/verification/commands/0"]);
+    let refused = agent.invoke_with(with(scoped(&[]), "params", json!({ "count": "one" }))).await;
+    refused.problem(422, "invalid_params");
+    assert_eq!(pointers(&refused).last(), Some(&json!("/scope/allowed_dirs/0")));
     assert_eq!(server.source.effects(), 0);
     let held_to = json!({ "forbidden_files": [".env", "src/**", "./docs/"], "allowed_dirs": ["."] });
     agent.invoke_with(with(body("fake.write", &[]), "scope", held_to)).await.ok();

@@ -1,9 +1,10 @@
 //! The files of a package: read whole into memory, because what was hashed must be what runs, and put on disk whole or not at all.
 
+use super::mistake::Mistake;
 use countersign_core::Digest;
 use countersign_core::limits::{PACKAGE_BYTES_MAX, PACKAGE_FILES_MAX};
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -27,69 +28,162 @@ pub type PackageFiles = BTreeMap<String, PackageFile>;
 pub(super) type Stamp = Vec<(String, u64, u64, i64, i64)>;
 
 /// Every file of the folder, and the stamp it was read under.
-pub(super) fn read(folder: &Path) -> Result<(PackageFiles, Stamp), String> {
+pub(super) fn read(folder: &Path) -> Result<(PackageFiles, Stamp), Vec<Mistake>> {
     let before = stamp(folder)?;
+    let mut mistakes = Vec::new();
+    let files = read_files(folder, &before, &mut mistakes);
+    if mistakes.is_empty() && stamp(folder)? != before {
+        mistakes.push(Mistake::new("", "it changed while it was read", "try again once nothing writes to it"));
+    }
+    if mistakes.is_empty() { Ok((files, before)) } else { Err(mistakes) }
+}
+
+/// Every file of it that can be read, whatever else is wrong with it: for who is to be told everything.
+pub(super) fn read_what_reads(folder: &Path, mistakes: &mut Vec<Mistake>) -> PackageFiles {
+    let walk = Walk::through(folder);
+    mistakes.extend(walk.mistakes);
+    read_files(folder, &walk.stamp, mistakes)
+}
+
+fn read_files(folder: &Path, stamp: &Stamp, mistakes: &mut Vec<Mistake>) -> PackageFiles {
     let mut files = PackageFiles::new();
     let mut bytes_left = PACKAGE_BYTES_MAX;
-    for (path, ..) in &before {
-        let failed = |error: io::Error| format!("`{path}` cannot be read: {error}");
-        let found = folder.join(path);
-        let mode = fs::symlink_metadata(&found).map_err(failed)?.mode();
-        let mut bytes = Vec::new();
-        File::open(&found).map_err(failed)?.take(bytes_left as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-        bytes_left =
-            bytes_left.checked_sub(bytes.len()).ok_or_else(|| format!("its files hold more than {PACKAGE_BYTES_MAX} bytes together"))?;
-        files.insert(path.clone(), PackageFile { bytes: bytes.into(), is_executable: mode & 0o100 != 0 });
+    for (path, ..) in stamp {
+        let file = match read_file(&folder.join(path), bytes_left) {
+            Ok(file) => file,
+            Err(error) => {
+                mistakes.push(unreadable(path, &error));
+                continue;
+            }
+        };
+        match bytes_left.checked_sub(file.bytes.len()) {
+            Some(left) => bytes_left = left,
+            None => {
+                mistakes.push(too_large());
+                break;
+            }
+        }
+        files.insert(path.clone(), file);
     }
-    if stamp(folder)? == before { Ok((files, before)) } else { Err("it changed while it was read".to_owned()) }
+    files
 }
 
-pub(super) fn stamp(folder: &Path) -> Result<Stamp, String> {
-    let mut stamp = Stamp::new();
-    walk(folder, "", 0, &mut stamp)?;
-    stamp.sort();
-    Ok(stamp)
+/// No more of it than one byte too many.
+fn read_file(path: &Path, bytes_max: usize) -> io::Result<PackageFile> {
+    let mode = fs::symlink_metadata(path)?.mode();
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(PackageFile { bytes: bytes.into(), is_executable: mode & 0o100 != 0 })
 }
 
-fn walk(folder: &Path, below: &str, depth: usize, stamp: &mut Stamp) -> Result<(), String> {
-    if depth > DEPTH_MAX {
-        return Err(format!("`{below}` lies deeper than {DEPTH_MAX} folders"));
+pub(super) fn stamp(folder: &Path) -> Result<Stamp, Vec<Mistake>> {
+    let walk = Walk::through(folder);
+    if walk.mistakes.is_empty() { Ok(walk.stamp) } else { Err(walk.mistakes) }
+}
+
+pub(super) fn too_large() -> Mistake {
+    let hint = "keep in it what its actions need, and nothing else";
+    Mistake::new("", format!("its files hold more than {PACKAGE_BYTES_MAX} bytes together"), hint)
+}
+
+pub(super) fn too_many() -> Mistake {
+    Mistake::new("", format!("it has more than {PACKAGE_FILES_MAX} files"), "keep in it what its actions need, and nothing else")
+}
+
+fn unreadable(path: &str, error: &io::Error) -> Mistake {
+    Mistake::new(path, format!("it cannot be read: {error}"), "look at whether it is there, and whether you may read it")
+}
+
+/// Goes through a folder, and on after what is wrong in it.
+struct Walk<'f> {
+    folder: &'f Path,
+    stamp: Stamp,
+    mistakes: Vec<Mistake>,
+}
+
+impl<'f> Walk<'f> {
+    fn through(folder: &'f Path) -> Self {
+        let mut walk = Self { folder, stamp: Stamp::new(), mistakes: Vec::new() };
+        walk.go_below("", 0);
+        walk.stamp.sort();
+        walk
     }
-    let failed = |error: io::Error| format!("its folder cannot be read: {error}");
-    for entry in fs::read_dir(folder.join(below)).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
+
+    fn go_below(&mut self, below: &str, depth: usize) {
+        if depth > DEPTH_MAX {
+            self.mistakes.push(Mistake::new(below, format!("it lies deeper than {DEPTH_MAX} folders"), "move it up"));
+            return;
+        }
+        let entries = match fs::read_dir(self.folder.join(below)) {
+            Ok(entries) => entries,
+            Err(error) => return self.mistakes.push(unreadable(below, &error)),
+        };
+        for entry in entries {
+            match entry {
+                Ok(entry) => self.look_at(below, depth, &entry),
+                Err(error) => self.mistakes.push(unreadable(below, &error)),
+            }
+            if self.stamp.len() > PACKAGE_FILES_MAX {
+                if !self.mistakes.contains(&too_many()) {
+                    self.mistakes.push(too_many());
+                }
+                return;
+            }
+        }
+    }
+
+    fn look_at(&mut self, below: &str, depth: usize, entry: &fs::DirEntry) {
         let name = entry.file_name();
-        let name = name.to_str().ok_or_else(|| "one of its files has a name that is not UTF-8".to_owned())?;
-        let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
-        let found = entry.metadata().map_err(failed)?;
+        let path = |name: &str| if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+        let Some(name) = name.to_str() else {
+            let shown = path(&name.to_string_lossy());
+            return self.mistakes.push(Mistake::new(shown, "its name is not UTF-8", "give it another name"));
+        };
+        let path = path(name);
+        let found = match entry.metadata() {
+            Ok(found) => found,
+            Err(error) => return self.mistakes.push(unreadable(&path, &error)),
+        };
         if found.is_dir() {
-            walk(folder, &path, depth + 1, stamp)?;
+            self.go_below(&path, depth + 1);
         } else if found.is_file() {
             let changed = found.ctime().wrapping_mul(1_000_000_000).wrapping_add(found.ctime_nsec());
-            stamp.push((path, found.ino(), found.size(), changed, i64::from(found.mode())));
+            self.stamp.push((path, found.ino(), found.size(), changed, i64::from(found.mode())));
         } else {
-            return Err(format!("`{path}` is neither a file nor a folder"));
-        }
-        if stamp.len() > PACKAGE_FILES_MAX {
-            return Err(format!("it has more than {PACKAGE_FILES_MAX} files"));
+            self.mistakes.push(Mistake::new(path, "it is neither a file nor a folder", "put the file itself there, not a link to it"));
         }
     }
-    Ok(())
 }
 
-/// Whether this is a path a package may have: plain names, none of them hidden or climbing.
-pub(super) fn check_path(path: &str) -> Result<(), String> {
-    let is_plain = |name: &str| {
-        (1..=100).contains(&name.len())
-            && !name.starts_with(['.', '-'])
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
-    };
-    let names: Vec<_> = path.split('/').collect();
-    if names.len() <= DEPTH_MAX && names.into_iter().all(is_plain) {
-        return Ok(());
+/// Says which are no paths a package may have: plain names, none of them hidden or climbing. What lies in a folder that has no such name
+/// is not said one by one.
+pub(super) fn check_paths(files: &PackageFiles, mistakes: &mut Vec<Mistake>) {
+    let mut said = BTreeSet::new();
+    for path in files.keys() {
+        let names: Vec<_> = path.split('/').collect();
+        let odd = names.iter().position(|name| !is_plain(name)).or((names.len() > DEPTH_MAX).then_some(names.len() - 1));
+        let Some(odd) = odd.map(|at| crate::words::shown(&names[..=at].join("/"))) else { continue };
+        if said.insert(odd.clone()) {
+            let hint = "use letters, digits, `_`, `-` and `.`, and no name that begins with `.` or `-`; or remove it";
+            mistakes.push(Mistake::new(odd, "that is not a path a package may have", hint));
+        }
     }
-    let shown = crate::words::shown(path);
-    Err(format!("`{shown}` is not a path a package may have: letters, digits, `_`, `-` and `.`, and no name that begins with `.` or `-`"))
+}
+
+fn is_plain(name: &str) -> bool {
+    (1..=100).contains(&name.len())
+        && !name.starts_with(['.', '-'])
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+}
+
+/// The folders among the actions that hold nothing at all: of those no file tells.
+pub(super) fn empty_actions(folder: &Path, files: &PackageFiles) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder.join("actions")) else { return Vec::new() };
+    let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut names: Vec<_> = folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.retain(|name| below(files, &format!("actions/{name}/")).next().is_none());
+    names.sort();
+    names
 }
 
 /// Covers every file below `prefix`: its path, its bytes, and whether it may be executed.

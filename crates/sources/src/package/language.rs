@@ -43,7 +43,7 @@ impl Language {
         }
     }
 
-    const fn title(self) -> &'static str {
+    pub(super) const fn title(self) -> &'static str {
         match self {
             Self::JavaScript => "JavaScript",
             Self::Python => "Python",

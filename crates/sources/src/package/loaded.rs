@@ -1,13 +1,14 @@
 //! A package as it was read from disk: its actions, made ready.
 
 use super::folder::{self, PackageFile, PackageFiles, Stamp};
-use super::manifest::{Filesystem, Manifest};
+use super::manifest::{Around, Filesystem, Held, Manifest, of_object};
+use super::mistake::{Mistake, in_short};
 use super::run::Script;
 use crate::program::is_program;
 use countersign_core::action::{Effect, Preview, Repeatability, Reversibility};
 use countersign_core::{Action, ActionId, Digest, Tier};
-use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,42 +32,65 @@ pub(super) struct LoadedAction {
 
 impl Loaded {
     pub(super) fn read(name: &str, folder: &Path) -> Result<Self, String> {
-        let (files, stamp) = folder::read(folder)?;
-        Ok(Self { actions: actions_of(name, folder, &files)?, stamp })
+        let (files, stamp) = folder::read(folder).map_err(|mistakes| in_short(&mistakes))?;
+        let mut mistakes = Vec::new();
+        let actions = actions_of(name, folder, &files, Held::Installed, &mut mistakes);
+        if mistakes.is_empty() { Ok(Self { actions, stamp }) } else { Err(in_short(&mistakes)) }
     }
 }
 
-/// The actions these files make, each held to the rules; the reason where one is not.
-pub(super) fn actions_of(package: &str, folder: &Path, files: &PackageFiles) -> Result<Vec<Arc<LoadedAction>>, String> {
-    let mut actions = Vec::new();
-    for path in files.keys() {
-        folder::check_path(path)?;
-        let Some(name) =
-            path.strip_prefix("actions/").and_then(|rest| rest.strip_suffix("/action.json")).filter(|name| !name.contains('/'))
-        else {
-            continue;
-        };
-        let action = LoadedAction::new(package, name, folder, files).map_err(|why| format!("action `{name}`: {why}"))?;
-        actions.push(Arc::new(action));
+/// The actions these files make; what is wrong with any of them is said.
+pub(super) fn actions_of(
+    package: &str,
+    folder: &Path,
+    files: &PackageFiles,
+    held: Held,
+    mistakes: &mut Vec<Mistake>,
+) -> Vec<Arc<LoadedAction>> {
+    folder::check_paths(files, mistakes);
+    let named = |path: &'_ str| Some(path.strip_prefix("actions/")?.split_once('/')?.0.to_owned());
+    let names: BTreeSet<_> = files.keys().filter_map(|path| named(path)).collect();
+    let has_manifest = |name: &&String| files.contains_key(&format!("actions/{name}/action.json"));
+    if !names.iter().any(|name| has_manifest(&name)) {
+        let hint = "write one, or begin from the example that `countersign package new` writes";
+        mistakes.push(Mistake::new("", "it has no `actions/<name>/action.json`", hint));
     }
-    if actions.is_empty() { Err("it has no `actions/<name>/action.json`".to_owned()) } else { Ok(actions) }
+    if matches!(held, Held::New { .. }) {
+        mistakes.extend(names.iter().filter(|name| !has_manifest(name)).map(|name| no_manifest(name)));
+    }
+    let read = |name: &String| LoadedAction::read(package, name, folder, files, held, mistakes).map(Arc::new);
+    names.iter().filter(has_manifest).filter_map(read).collect()
+}
+
+/// A folder among the actions that is none.
+pub(super) fn no_manifest(name: &str) -> Mistake {
+    let hint = "write its `action.json` and `execute.js`, or remove the folder";
+    Mistake::new(format!("actions/{name}"), "it has no `action.json`, so no action comes of it", hint)
 }
 
 impl LoadedAction {
-    fn new(package: &str, name: &str, folder: &Path, files: &PackageFiles) -> Result<Self, String> {
-        let prefix = format!("actions/{name}/");
+    fn read(package: &str, name: &str, folder: &Path, files: &PackageFiles, held: Held, mistakes: &mut Vec<Mistake>) -> Option<Self> {
+        let (prefix, before) = (format!("actions/{name}/"), mistakes.len());
         let own: PackageFiles = folder::below(files, &prefix).map(|(path, file)| (path.to_owned(), file.clone())).collect();
-        let manifest = own.get("action.json").ok_or("it has no `action.json`")?;
-        let verifies = script_of(&own, Script::Verify)?.is_some();
-        let manifest = Manifest::read(&manifest.bytes, name, verifies)?;
-        if script_of(&own, Script::Execute)?.is_none() {
-            return Err("it has no `execute.js`, `execute.py` or program `execute`".to_owned());
+        let scripts = [Script::Execute, Script::Verify, Script::Rollback].map(|script| script_of(&own, script));
+        mistakes.extend(scripts.iter().filter_map(|script| script.as_ref().err()).map(|mistake| mistake.below(&prefix)));
+        let [execute, verify, _] = &scripts;
+        if let Ok(None) = execute {
+            let hint = "write one: it finds JSON on stdin, and prints JSON";
+            mistakes.push(Mistake::new(prefix.trim_end_matches('/'), "it has no `execute.js`, `execute.py` or program `execute`", hint));
         }
-        script_of(&own, Script::Rollback)?;
-        let id = ActionId::parse(&format!("{package}.{name}")).map_err(|error| error.to_string())?;
+        // One that is there and wrong is said to be wrong, and not to be missing besides.
+        let verifies = !matches!(verify, Ok(None));
+        let manifest = Manifest::read(&own.get("action.json")?.bytes, Around { folder: name, verifies, held }, mistakes);
+        let id = ActionId::parse(&format!("{package}.{name}"));
+        if id.is_err() {
+            let hint = "letters, digits, `_`, `-` and `.`, 96 at most";
+            mistakes.push(Mistake::new(prefix.trim_end_matches('/'), "that is not a name an action may have", hint));
+        }
+        let (manifest, id) = (manifest?, id.ok().filter(|_| mistakes.len() == before)?);
         let digest = folder::digest(files, &prefix);
         let action = Arc::new(define(id, &manifest, verifies, digest));
-        Ok(Self { action, manifest, files: own, folder: folder.join(&prefix), digest })
+        Some(Self { action, manifest, files: own, folder: folder.join(&prefix), digest })
     }
 
     pub(super) fn script(&self, script: Script) -> Option<(&str, &PackageFile)> {
@@ -79,7 +103,7 @@ impl LoadedAction {
 }
 
 /// The one file that is the script. Two would leave open which runs.
-fn script_of(files: &PackageFiles, script: Script) -> Result<Option<(&str, &PackageFile)>, String> {
+pub(super) fn script_of(files: &PackageFiles, script: Script) -> Result<Option<(&str, &PackageFile)>, Mistake> {
     let name = script.name();
     let mut found = files.iter().filter(|(path, _)| {
         let rest = path.strip_prefix(name);
@@ -87,11 +111,12 @@ fn script_of(files: &PackageFiles, script: Script) -> Result<Option<(&str, &Pack
     });
     let first = found.next();
     if found.next().is_some() {
-        return Err(format!("it has more than one `{name}`"));
+        return Err(Mistake::new("", format!("it has more than one `{name}`"), "keep the one that is to run"));
     }
     match first {
         Some((path, file)) if path == name && !(file.is_executable && is_program(&file.bytes)) => {
-            Err(format!("its `{name}` is not an executable program; a script is called `{name}.js` or `{name}.py`"))
+            let message = format!("its `{name}` is not an executable program");
+            Err(Mistake::new(name, message, format!("call a script `{name}.js` or `{name}.py`; make a program executable")))
         }
         first => Ok(first.map(|(path, file)| (path.as_str(), file))),
     }
@@ -112,7 +137,7 @@ fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> 
         title: manifest.title.clone().unwrap_or_else(|| manifest.name.replace(['_', '-'], " ")),
         description: manifest.description.clone().unwrap_or_else(|| format!("An action of the package `{}`.", id.source())),
         tier,
-        params_schema: object(&manifest.input_schema),
+        params_schema: of_object(&manifest.input_schema),
         result_schema: manifest.output_schema.clone(),
         requires: texts(&requires),
         effects: effects.into_iter().filter(|(holds, _)| *holds).map(|(_, effect)| effect).collect(),
@@ -136,13 +161,4 @@ fn define(id: ActionId, manifest: &Manifest, verifies: bool, digest: Digest) -> 
         hosts: manifest.hosts.iter().map(ToString::to_string).collect(),
         id,
     }
-}
-
-/// Params are an object, whatever else the schema says.
-fn object(schema: &Value) -> Value {
-    let mut schema = schema.clone();
-    if let Some(keywords) = schema.as_object_mut() {
-        keywords.entry("type").or_insert_with(|| json!("object"));
-    }
-    schema
 }

@@ -1,6 +1,7 @@
-//! `action.json`: what an action of a package says of itself, and which of it is refused. A field nobody knows is refused by its name:
-//! a misspelt permission must not be one that was never asked for.
+//! `action.json`: what an action of a package says of itself, and which of it is refused.
 
+use super::fields::{self, Fields, SAID_OF_ONE_MAX};
+use super::mistake::Mistake;
 use super::run::Script;
 use crate::web::HostRule;
 use countersign_core::Tier;
@@ -8,82 +9,83 @@ use countersign_core::action::Profile;
 use countersign_core::limits::{
     CALL_TIMEOUT_MS, PACKAGE_HOSTS_MAX, PACKAGE_MEMORY_MB_DEFAULT, PACKAGE_MEMORY_MB_MAX, REVERSIBLE_SECONDS_MAX,
 };
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+
+/// The least memory an interpreter starts in.
+const MEMORY_MB_MIN: u64 = 16;
 
 /// The frozen fields, then those that came later and may be left out.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(super) struct Manifest {
     pub(super) name: String,
-    risk_tier: Option<Value>,
-    #[serde(default = "anything")]
+    risk_tier: Option<Tier>,
     pub(super) input_schema: Value,
-    #[serde(default = "anything")]
     pub(super) output_schema: Value,
-    #[serde(default)]
     pub(super) permissions: Permissions,
-    #[serde(default)]
     pub(super) verification: Verification,
-    #[serde(default)]
     pub(super) rollback: Rollback,
 
     pub(super) title: Option<String>,
     pub(super) description: Option<String>,
     timeout_ms: Option<u64>,
     memory_mb: Option<u64>,
-    #[serde(default)]
     profile: Isolation,
     /// Whom it asks over the network. Nothing said: nobody.
-    #[serde(default)]
     pub(super) hosts: Vec<HostRule>,
-    #[serde(default)]
     pub(super) idempotency_key_fields: Vec<String>,
-    #[serde(default)]
     pub(super) repeatable: bool,
     reversible_seconds: Option<u64>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Permissions {
-    #[serde(default)]
     pub(super) commands: Vec<String>,
-    #[serde(default)]
     pub(super) filesystem: Filesystem,
 }
 
 /// What it sees of the workspace. What it may change of it, its tier says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Filesystem {
     #[default]
     None,
     Workspace,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Verification {
-    #[serde(default)]
     pub(super) required: bool,
-    #[serde(default)]
     pub(super) commands: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rollback {
-    #[serde(default)]
     pub(super) required: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default)]
 enum Isolation {
     #[default]
     Default,
     HighIsolation,
+}
+
+/// What a package is held to.
+#[derive(Clone, Copy)]
+pub(super) enum Held {
+    /// It is to be installed: everything that is wrong with it is a mistake. Whether a schema compiles is known elsewhere.
+    New { check_schema: fn(&Value) -> Result<(), String> },
+    /// It is there already, and goes on under the rules it was taken by: a tier nobody knows is the worst.
+    Installed,
+}
+
+/// What is known of an action besides what its manifest says.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    /// The action's own folder.
+    pub(super) folder: &'a str,
+    /// Whether it has a script to verify with.
+    pub(super) verifies: bool,
+    pub(super) held: Held,
 }
 
 /// What a run may send over the network.
@@ -94,61 +96,105 @@ pub(super) enum Methods {
     Any,
 }
 
-fn anything() -> Value {
-    Value::Object(serde_json::Map::new())
-}
+const NO_NETWORK: &str = "there is no such field, and without `hosts` its code has no network at all";
+const NAME_HOSTS: &str = "take it out, and name whom it asks beside `permissions`: `\"hosts\": [\"api.example.com\"]`";
 
 impl Manifest {
-    /// Reads one and holds it to the rules. `folder` is the action's own, `verifies` whether it has a script to verify with.
-    pub(super) fn read(bytes: &[u8], folder: &str, verifies: bool) -> Result<Self, String> {
-        let value = countersign_core::json::parse_strict(bytes).map_err(|error| format!("its `action.json` is not readable: {error}"))?;
-        let manifest = Self::deserialize(value).map_err(|error| format!("its `action.json` is not valid: {error}"))?;
-        manifest.check(folder, verifies)?;
-        Ok(manifest)
+    /// Reads one and holds it to the rules; `None` where it breaks one, and all it breaks were said.
+    pub(super) fn read(bytes: &[u8], around: Around<'_>, mistakes: &mut Vec<Mistake>) -> Option<Self> {
+        let before = mistakes.len();
+        let file = format!("actions/{}/action.json", around.folder);
+        let value = fields::parse(bytes, &file, mistakes)?;
+        let manifest = fields::read(&value, &file, mistakes, |fields| {
+            let manifest = Self::of(fields, around.held);
+            manifest.check(around, fields);
+            manifest
+        });
+        (mistakes.len() == before).then_some(manifest)
     }
 
-    fn check(&self, folder: &str, verifies: bool) -> Result<(), String> {
-        if self.name != folder {
-            return Err(format!("it calls itself `{}` and lies in a folder called `{folder}`", self.name));
+    fn of(fields: &mut Fields<'_, '_>, held: Held) -> Self {
+        // Elsewhere a manifest asks for the network in this word; here it would be a permission that nobody gives.
+        fields.refuse("network", NO_NETWORK, NAME_HOSTS);
+        Self {
+            name: fields.text("name").unwrap_or_default(),
+            risk_tier: tier_of(fields, held),
+            input_schema: schema_of(fields, "inputSchema", held),
+            output_schema: schema_of(fields, "outputSchema", held),
+            permissions: fields.object("permissions", |fields| {
+                fields.refuse("network", NO_NETWORK, NAME_HOSTS);
+                fields.refuse("hosts", "`hosts` stands beside `permissions`, not in it", "move it one level up");
+                let filesystems = [("none", Filesystem::None), ("workspace", Filesystem::Workspace)];
+                Permissions { commands: fields.texts("commands"), filesystem: fields.word("filesystem", &filesystems).unwrap_or_default() }
+            }),
+            verification: fields
+                .object("verification", |fields| Verification { required: fields.flag("required"), commands: fields.texts("commands") }),
+            rollback: fields.object("rollback", |fields| Rollback { required: fields.flag("required") }),
+            title: fields.text("title"),
+            description: fields.text("description"),
+            timeout_ms: fields.number("timeoutMs"),
+            memory_mb: fields.number("memoryMb"),
+            profile: fields
+                .word("profile", &[("default", Isolation::Default), ("high_isolation", Isolation::HighIsolation)])
+                .unwrap_or_default(),
+            hosts: hosts_of(fields),
+            idempotency_key_fields: fields.texts("idempotencyKeyFields"),
+            repeatable: fields.flag("repeatable"),
+            reversible_seconds: fields.number("reversibleSeconds"),
         }
-        if self.verification.required && !verifies && self.verification.commands.is_empty() {
-            return Err("it requires verification and has neither a `verify` script nor `verification.commands`".to_owned());
+    }
+
+    fn check(&self, around: Around<'_>, fields: &mut Fields<'_, '_>) {
+        let folder = around.folder;
+        fields.required("name", &format!("\"name\": \"{folder}\""));
+        if !self.name.is_empty() && self.name != folder {
+            let message = format!("it calls itself `{}` and lies in a folder called `{folder}`", crate::words::shown(&self.name));
+            fields.wrong("name", message, "give both the same name");
         }
-        if self.is_write() && self.tier() == Tier::R2 {
-            if !self.verification.required {
-                return Err("it writes at tier R2, and that needs `verification.required`".to_owned());
-            }
-            if !self.rollback.required {
-                return Err(
-                    "it writes at tier R2, and that needs `rollback.required`: what it changes is kept, and can be put back".to_owned()
-                );
-            }
+        self.check_verification(around, fields);
+        self.check_bounds(fields);
+    }
+
+    fn check_verification(&self, around: Around<'_>, fields: &mut Fields<'_, '_>) {
+        let must_undo = self.is_write() && self.tier() == Tier::R2;
+        if self.verification.required && !around.verifies && self.verification.commands.is_empty() {
+            let message = "it requires verification and has neither a `verify` script nor `verification.commands`";
+            fields.wrong("verification", message, "write a `verify.js` or `verify.py` beside it, or name a command");
         }
-        if let Some(command) = self.verification.commands.iter().find(|command| !self.permissions.commands.contains(command)) {
-            return Err(format!("it verifies with `{command}`, which is not among its `permissions.commands`"));
+        if must_undo && !self.verification.required {
+            let message = "it writes at tier R2, and that needs `verification.required`";
+            fields.wrong("verification", message, "write `\"verification\": { \"required\": true }`, and a `verify.js` or `verify.py`");
         }
+        if must_undo && !self.rollback.required {
+            let message = "it writes at tier R2, and that needs `rollback.required`: what it changes is kept, and can be put back";
+            fields.wrong("rollback", message, "write `\"rollback\": { \"required\": true }`");
+        }
+        let undeclared = self.verification.commands.iter().filter(|command| !self.permissions.commands.contains(command));
+        for command in undeclared.take(SAID_OF_ONE_MAX) {
+            let message = format!("it verifies with `{}`, which is not among its `permissions.commands`", crate::words::shown(command));
+            fields.wrong("verification", message, "name it there too, word by word");
+        }
+    }
+
+    fn check_bounds(&self, fields: &mut Fields<'_, '_>) {
         if self.hosts.len() > PACKAGE_HOSTS_MAX {
-            return Err(format!("it names {} `hosts`; at most {PACKAGE_HOSTS_MAX} are allowed", self.hosts.len()));
+            let message = format!("it names more than {PACKAGE_HOSTS_MAX} `hosts`");
+            fields.wrong("hosts", message, "name fewer, or a wider one such as `*.example.com`");
         }
         if let Some(host) = self.hosts.iter().enumerate().find_map(|(at, host)| self.hosts[..at].contains(host).then_some(host)) {
-            return Err(format!("its `hosts` name `{host}` twice"));
+            fields.wrong("hosts", format!("its `hosts` name `{host}` twice"), "name it once");
         }
-        match self.timeout_ms {
-            Some(0) => return Err("its `timeoutMs` is 0".to_owned()),
-            Some(ms) if ms > CALL_TIMEOUT_MS => return Err(format!("its `timeoutMs` is {ms}; at most {CALL_TIMEOUT_MS} are allowed")),
-            Some(_) | None => {}
+        if let Some(ms) = self.timeout_ms.filter(|ms| !(1..=CALL_TIMEOUT_MS).contains(ms)) {
+            fields.wrong("timeoutMs", format!("{ms} is out of bounds"), format!("write 1 to {CALL_TIMEOUT_MS}"));
         }
-        match self.memory_mb {
-            Some(mb) if !(16..=PACKAGE_MEMORY_MB_MAX).contains(&mb) => {
-                Err(format!("its `memoryMb` is {mb}; between 16 and {PACKAGE_MEMORY_MB_MAX} are allowed"))
-            }
-            Some(_) | None => Ok(()),
+        if let Some(mb) = self.memory_mb.filter(|mb| !(MEMORY_MB_MIN..=PACKAGE_MEMORY_MB_MAX).contains(mb)) {
+            fields.wrong("memoryMb", format!("{mb} is out of bounds"), format!("write {MEMORY_MB_MIN} to {PACKAGE_MEMORY_MB_MAX}"));
         }
     }
 
     /// A tier that is missing, or that nobody knows, is the worst.
     pub(super) fn tier(&self) -> Tier {
-        self.risk_tier.as_ref().and_then(Value::as_str).and_then(Tier::parse).unwrap_or(Tier::R4)
+        self.risk_tier.unwrap_or(Tier::R4)
     }
 
     /// Whether it changes files of the workspace.
@@ -200,12 +246,62 @@ impl Manifest {
     }
 }
 
+fn tier_of(fields: &mut Fields<'_, '_>, held: Held) -> Option<Tier> {
+    match held {
+        Held::New { .. } => fields.word("riskTier", &Tier::ALL.map(|tier| (tier.as_str(), tier))),
+        Held::Installed => fields.value("riskTier").and_then(Value::as_str).and_then(Tier::parse),
+    }
+}
+
+fn schema_of(fields: &mut Fields<'_, '_>, key: &'static str, held: Held) -> Value {
+    let Some(schema) = fields.value(key) else { return Value::Object(Map::new()) };
+    // A schema nothing can be held against would make every call fail.
+    if let Held::New { check_schema } = held
+        && let Err(why) = check_schema(schema)
+    {
+        fields.wrong(key, format!("it does not compile: {}", crate::words::said(&why)), "write a JSON Schema; `{}` takes anything");
+    }
+    schema.clone()
+}
+
+fn hosts_of(fields: &mut Fields<'_, '_>) -> Vec<HostRule> {
+    let mut hosts = Vec::new();
+    for text in fields.texts("hosts").into_iter().take(PACKAGE_HOSTS_MAX + 1) {
+        match text.parse() {
+            Ok(host) => hosts.push(host),
+            Err(error) => fields.wrong("hosts", format!("{error}"), "write a host, such as `api.example.com` or `http://10.1.2.3:8080`"),
+        }
+    }
+    hosts
+}
+
+/// Params are an object, whatever else the schema says.
+pub(super) fn of_object(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    if let Some(keywords) = schema.as_object_mut() {
+        keywords.entry("type").or_insert_with(|| json!("object"));
+    }
+    schema
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::package::mistake::Place;
 
-    fn read(change: impl FnOnce(&mut Value)) -> Result<Manifest, String> {
+    const NEW: Held = Held::New { check_schema: |schema| if schema["type"] == "nothing" { Err("no".to_owned()) } else { Ok(()) } };
+
+    fn read_as(held: Held, bytes: &[u8]) -> Result<Manifest, Vec<Mistake>> {
+        let mut mistakes = Vec::new();
+        let around = Around { folder: "tidy", verifies: false, held };
+        Manifest::read(bytes, around, &mut mistakes).ok_or(mistakes)
+    }
+
+    fn read(change: impl FnOnce(&mut Value)) -> Result<Manifest, Vec<Mistake>> {
+        read_as(NEW, changed(change).to_string().as_bytes())
+    }
+
+    fn changed(change: impl FnOnce(&mut Value)) -> Value {
         let mut value = json!({
             "name": "tidy", "riskTier": "R2", "inputSchema": {}, "outputSchema": {},
             "permissions": { "commands": ["node --check src/file.js"], "filesystem": "workspace" },
@@ -213,7 +309,7 @@ mod tests {
             "rollback": { "required": true }
         });
         change(&mut value);
-        Manifest::read(value.to_string().as_bytes(), "tidy", false)
+        value
     }
 
     #[test]
@@ -224,12 +320,21 @@ mod tests {
     }
 
     #[test]
-    fn a_tier_that_is_missing_or_unknown_is_the_worst() {
-        for tier in [Value::Null, json!("R9"), json!("r2"), json!(2)] {
-            assert_eq!(read(|value| value["riskTier"] = tier.clone()).unwrap().tier(), Tier::R4, "{tier}");
+    fn a_tier_nobody_knows_is_no_tier_and_of_what_is_there_already_the_worst() {
+        for tier in [json!("R9"), json!("r2"), json!(2)] {
+            let value = changed(|value| value["riskTier"] = tier.clone());
+            let mistakes = read_as(NEW, value.to_string().as_bytes()).unwrap_err();
+            assert_eq!((mistakes.len(), &mistakes[0].place), (1, &Place::Field("/riskTier".to_owned())), "{tier}: {mistakes:?}");
+            assert!(mistakes[0].hint.contains("`R0`, `R1`, `R2`, `R3`, `R4`"), "{mistakes:?}");
+            assert_eq!(read_as(Held::Installed, value.to_string().as_bytes()).unwrap().tier(), Tier::R4, "{tier}");
         }
-        let missing = read(|value| drop(value.as_object_mut().unwrap().remove("riskTier")));
-        assert_eq!(missing.unwrap().tier(), Tier::R4);
+        let said = read(|value| value["riskTier"] = json!("r2")).unwrap_err();
+        assert!(said[0].hint.starts_with("did you mean `R2`?"), "{said:?}");
+        for missing in
+            [changed(|value| value["riskTier"] = Value::Null), changed(|value| drop(value.as_object_mut().unwrap().remove("riskTier")))]
+        {
+            assert_eq!(read_as(NEW, missing.to_string().as_bytes()).unwrap().tier(), Tier::R4);
+        }
     }
 
     #[test]
@@ -256,29 +361,67 @@ mod tests {
     #[test]
     fn what_breaks_a_rule_is_refused_by_name() {
         type Change = fn(&mut Value);
-        let cases: [(Change, &str); 15] = [
-            (|value| value["hosts"] = json!(["https://example.com/path"]), "`https://example.com/path` is not a host rule"),
-            (|value| value["hosts"] = json!(["ftp://example.com"]), "the scheme must be `https` or `http`"),
-            (|value| value["hosts"] = json!("example.com"), "expected a sequence"),
-            (|value| value["hosts"] = json!(["example.com", "EXAMPLE.com:443"]), "name `example.com` twice"),
-            (|value| value["hosts"] = json!((0..33).map(|n| format!("a{n}.example.com")).collect::<Vec<_>>()), "names 33 `hosts`"),
-            (|value| value["permision"] = json!({}), "permision"),
-            (|value| value["permissions"]["network"] = json!(true), "network"),
-            (|value| value["permissions"]["filesystem"] = json!("root"), "root"),
-            (|value| value["name"] = json!("other"), "calls itself `other`"),
-            (|value| value["verification"]["required"] = json!(false), "verification.required"),
-            (|value| value["rollback"]["required"] = json!(false), "rollback.required"),
-            (|value| value["verification"]["commands"] = json!([]), "neither a `verify` script"),
-            (|value| value["permissions"]["commands"] = json!([]), "not among its `permissions.commands`"),
-            (|value| value["timeoutMs"] = json!(3_600_000), "timeoutMs"),
-            (|value| value["memoryMb"] = json!(1_000_000), "memoryMb"),
+        let cases: [(Change, &str, &str); 20] = [
+            (|value| value["hosts"] = json!(["https://example.com/path"]), "/hosts", "`https://example.com/path` is not a host rule"),
+            (|value| value["hosts"] = json!(["ftp://example.com"]), "/hosts", "the scheme must be `https` or `http`"),
+            (|value| value["hosts"] = json!("example.com"), "/hosts", "it must be a list of texts, and is a text"),
+            (|value| value["hosts"] = json!(["example.com", "EXAMPLE.com:443"]), "/hosts", "name `example.com` twice"),
+            (
+                |value| value["hosts"] = json!((0..33).map(|n| format!("a{n}.example.com")).collect::<Vec<_>>()),
+                "/hosts",
+                "names more than 32 `hosts`",
+            ),
+            (|value| value["permision"] = json!({}), "/permision", "there is no field `permision` here"),
+            (|value| value["permissions"]["network"] = json!(true), "/permissions/network", "no network at all"),
+            (|value| value["network"] = json!(true), "/network", "no network at all"),
+            (|value| value["permissions"]["filesystem"] = json!("root"), "/permissions/filesystem", "`root` is not a `filesystem`"),
+            (|value| value["permissions"] = json!([]), "/permissions", "it must be an object, and is an empty list"),
+            (|value| value["profile"] = json!("high"), "/profile", "`high` is not a `profile`"),
+            (|value| value["name"] = json!("other"), "/name", "calls itself `other`"),
+            (|value| drop(value.as_object_mut().unwrap().remove("name")), "/name", "it is missing"),
+            (|value| value["verification"]["required"] = json!(false), "/verification", "verification.required"),
+            (|value| value["rollback"]["required"] = json!("yes"), "/rollback/required", "it must be `true` or `false`, and is a text"),
+            (|value| value["verification"]["commands"] = json!([]), "/verification", "neither a `verify` script"),
+            (|value| value["permissions"]["commands"] = json!([]), "/verification", "not among its `permissions.commands`"),
+            (|value| value["timeoutMs"] = json!(3_600_000), "/timeoutMs", "out of bounds"),
+            (|value| value["memoryMb"] = json!(1_000_000), "/memoryMb", "out of bounds"),
+            (|value| value["inputSchema"] = json!({ "type": "nothing" }), "/inputSchema", "does not compile"),
         ];
-        for (change, expected) in cases {
-            let error = read(change).unwrap_err();
-            assert!(error.contains(expected), "{error}");
+        for (change, pointer, expected) in cases {
+            let mistakes = read(change).unwrap_err();
+            let (mistake, field) = (&mistakes[0], Place::Field(pointer.to_owned()));
+            assert!(mistake.message.contains(expected) && mistake.place == field, "{mistakes:?}");
+            assert!(!mistake.hint.is_empty() && !mistake.message.contains("struct"), "{mistake:?}");
         }
-        let twice = br#"{"name":"tidy","riskTier":"R4","riskTier":"R0"}"#;
-        assert!(Manifest::read(twice, "tidy", false).unwrap_err().contains("riskTier"));
+        let wrong_at = |bytes: &[u8]| read_as(NEW, bytes).unwrap_err()[0].place.clone();
+        assert_eq!(wrong_at(br#"{"name":"tidy","riskTier":"R4","riskTier":"R0"}"#), Place::Text { line: 1, column: 41 });
+        assert_eq!(wrong_at(b"{\n  \"name\": tidy\n}"), Place::Text { line: 2, column: 12 });
+        assert_eq!(wrong_at(b"[]"), Place::Field(String::new()));
+    }
+
+    #[test]
+    fn what_is_wrong_a_thousand_times_is_not_said_a_thousand_times() {
+        let mistakes = read(|value| (0..1_000).for_each(|n| value[format!("odd{n}")] = json!(1))).unwrap_err();
+        assert_eq!(mistakes.len(), SAID_OF_ONE_MAX + 1, "{mistakes:#?}");
+        assert_eq!(mistakes[SAID_OF_ONE_MAX].message, "980 more fields in it are not known");
+    }
+
+    #[test]
+    fn every_mistake_is_found_and_not_only_the_first() {
+        let mistakes = read(|value| {
+            value["riskTier"] = json!("R9");
+            value["permisions"] = json!({});
+            value["permissions"]["filesystem"] = json!("workspce");
+            value["timeoutMs"] = json!(0);
+            value["name"] = json!("other");
+        })
+        .unwrap_err();
+        let places: Vec<_> = mistakes.iter().map(|mistake| &mistake.place).collect();
+        let field = |pointer: &str| Place::Field(pointer.to_owned());
+        for pointer in ["/riskTier", "/permisions", "/permissions/filesystem", "/timeoutMs", "/name"] {
+            assert!(places.contains(&&field(pointer)), "{pointer} is missing: {mistakes:#?}");
+        }
+        assert_eq!(mistakes.len(), 5, "{mistakes:#?}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::workspace::regular::Regular;
 use crate::workspace::scope::check_scope;
 use countersign_core::effect::Scope;
 use countersign_core::jail::StagedFile;
+use countersign_core::json::in_plain_words;
 use countersign_core::limits::{FILE_READ_BYTES_MAX, PACKAGE_CHANGES_MAX};
 use countersign_core::source::{Error, Output};
 use countersign_core::{Action, Digest};
@@ -57,7 +58,10 @@ impl Answer {
         Self::deserialize(result).map_err(|error| {
             failed(
                 "package_bad_output",
-                format!("the result of `execute` is not `{{\"output\": …, \"deletes\": […], \"quality\": …}}`: {error}{UNCHANGED}"),
+                format!(
+                    "the result of `execute` is not `{{\"output\": …, \"deletes\": […], \"quality\": …}}`: {}{UNCHANGED}",
+                    in_plain_words(&error)
+                ),
             )
         })
     }

@@ -12,7 +12,7 @@ use countersign_core::egress::Egress;
 use countersign_core::jail::{self, Confined, Confinement, Ended, Input, Jail, StagedFile, Turn};
 use countersign_core::json::parse_strict;
 use countersign_core::limits::{PACKAGE_LOG_CHARS_MAX, PACKAGE_STAGE_BYTES_MAX};
-use countersign_core::source::{CallContext, Error};
+use countersign_core::source::{CallContext, Error, late};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Files and folders the stage may hold.
 const STAGE_FILES_MAX: u64 = 1_024;
 /// Where the jail shows the action's own files, and the workspace.
-const CODE: &str = "/package";
+pub(super) const CODE: &str = "/package";
 const WORKSPACE: &str = "/workspace";
 
 /// How the errors of code end that could change nothing.
@@ -97,7 +97,7 @@ impl Runner {
             }
         };
         let turn = Turn::ToMake { whose: action.action.id.source().to_owned() };
-        let mut confinement = self.bare(turn, action.manifest.profile(), program, args, memory_bytes, wall_ms(context));
+        let mut confinement = bare(turn, action.manifest.profile(), program, args, memory_bytes, wall_ms(context));
         if action.manifest.permissions.filesystem == Filesystem::Workspace {
             view::show(&self.workspace, WORKSPACE, &context.scope, &mut confinement).await?;
         }
@@ -109,28 +109,6 @@ impl Runner {
             confinement.turn = Turn::Afterwards;
         }
         Ok(confinement)
-    }
-
-    /// A program with the system's libraries and an empty stage.
-    fn bare(&self, turn: Turn, profile: Profile, program: Program, args: Vec<String>, memory_bytes: u64, wall_ms: u64) -> Confinement {
-        Confinement {
-            turn,
-            profile,
-            read_only: libraries(&program.path),
-            views: Vec::new(),
-            program: program.path,
-            program_sha256: program.sha256,
-            args,
-            env: [("LANG", "C.UTF-8"), ("TZ", "UTC")].map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
-            inputs: Vec::new(),
-            stdin: Vec::new(),
-            wall_ms,
-            memory_bytes,
-            stage_bytes_max: PACKAGE_STAGE_BYTES_MAX,
-            stage_files_max: STAGE_FILES_MAX,
-            progress: None,
-            egress: None,
-        }
     }
 
     /// Runs it; anything but a good end is an error. Nothing has changed here in either case: the stage is all it could write to.
@@ -149,12 +127,37 @@ impl Runner {
             Ended::Exited(0) => return Ok(confined),
             Ended::Exited(code) => ("package_failed", format!("ended with code {code}")),
             Ended::Signalled(signal) => ("package_killed", format!("was ended by signal {signal}")),
-            Ended::TimedOut => ("package_timed_out", "did not end in time, and was ended".to_owned()),
+            Ended::TimedOut => {
+                let late = late(name.split('.').next().unwrap_or(name), context.timeout_ms);
+                return Err(failed("package_timed_out", format!("{late}{}{UNCHANGED}", last_words(&confined.log))));
+            }
             Ended::OutOfMemory => ("package_out_of_memory", "took more memory than it may, and was ended".to_owned()),
             Ended::Flooded => ("package_flooded", "printed far more than is kept, and was ended".to_owned()),
             Ended::Cancelled => ("package_killed", "was called off".to_owned()),
         };
         Err(failed(code, format!("`{name}` {why}{}{UNCHANGED}", last_words(&confined.log))))
+    }
+}
+
+/// A program with the system's libraries and an empty stage.
+pub(super) fn bare(turn: Turn, profile: Profile, program: Program, args: Vec<String>, memory_bytes: u64, wall_ms: u64) -> Confinement {
+    Confinement {
+        turn,
+        profile,
+        read_only: libraries(&program.path),
+        views: Vec::new(),
+        program: program.path,
+        program_sha256: program.sha256,
+        args,
+        env: [("LANG", "C.UTF-8"), ("TZ", "UTC")].map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
+        inputs: Vec::new(),
+        stdin: Vec::new(),
+        wall_ms,
+        memory_bytes,
+        stage_bytes_max: PACKAGE_STAGE_BYTES_MAX,
+        stage_files_max: STAGE_FILES_MAX,
+        progress: None,
+        egress: None,
     }
 }
 

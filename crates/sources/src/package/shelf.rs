@@ -2,7 +2,9 @@
 
 use super::egress::Network;
 use super::folder::{self, PackageFiles};
-use super::loaded::{LoadedAction, actions_of};
+use super::loaded::{LoadedAction, actions_of, no_manifest};
+use super::manifest::Held;
+use super::mistake::Mistake;
 use super::past;
 use super::run::Runner;
 use super::source::PackageSource;
@@ -43,7 +45,11 @@ pub struct PackagesConfig {
     pub allowed_networks: Vec<IpNet>,
     /// Names that are not theirs to take.
     pub taken: Vec<SourceId>,
+    pub check_schema: CheckSchema,
 }
+
+/// Says why a schema does not compile.
+pub type CheckSchema = fn(&Value) -> Result<(), String>;
 
 /// What all packages share.
 pub(super) struct Shared {
@@ -59,6 +65,7 @@ pub(super) struct Shared {
 pub struct Packages {
     folder: PathBuf,
     taken: Vec<SourceId>,
+    check_schema: CheckSchema,
     shared: Arc<Shared>,
     sources: RwLock<BTreeMap<SourceId, Arc<PackageSource>>>,
     /// One change at a time.
@@ -75,16 +82,24 @@ pub struct Installed {
 /// Why a package is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    #[error("package `{name}` is refused: {why}")]
-    Invalid { name: String, why: String },
+    #[error("package `{name}` is refused: {}", counted(mistakes))]
+    Invalid { name: String, mistakes: Vec<Mistake> },
     #[error("package `{name}` could not be written: {why}; nothing was changed")]
     Disk { name: String, why: String },
+}
+
+/// One is said; several are counted, since they are listed beside it.
+fn counted(mistakes: &[Mistake]) -> String {
+    match mistakes {
+        [only] => only.to_string(),
+        several => format!("{} things are wrong with it", several.len()),
+    }
 }
 
 impl Packages {
     /// Opens the folder, finishes what a crash interrupted, and reads what is there.
     pub fn open(config: PackagesConfig) -> Result<Self, crate::Error> {
-        let PackagesConfig { folder, place, jail, commands, may_run_code, allowed_hosts, allowed_networks, taken } = config;
+        let PackagesConfig { folder, place, jail, commands, may_run_code, allowed_hosts, allowed_networks, taken, check_schema } = config;
         make_folder(&folder)?;
         if may_run_code {
             show_workspace(&place)?;
@@ -93,7 +108,7 @@ impl Packages {
         let runner = Runner { jail, programs: Programs::default(), workspace: place.folder.clone() };
         let network = Arc::new(Network::new(allowed_hosts, allowed_networks)?);
         let shared = Arc::new(Shared { place, runner, commands, workers, may_run_code, network });
-        let packages = Self { folder, taken, shared, sources: RwLock::default(), changing: Mutex::default() };
+        let packages = Self { folder, taken, check_schema, shared, sources: RwLock::default(), changing: Mutex::default() };
         packages.read_folder()?;
         Ok(packages)
     }
@@ -121,37 +136,54 @@ impl Packages {
         self.sources.write().insert(id, Arc::new(source));
     }
 
-    /// The actions these files would make, or why they make none. Changes nothing.
+    /// The actions these files would make, or all that is wrong with them. Changes nothing.
     pub fn check(&self, name: &str, files: &PackageFiles) -> Result<Vec<Arc<Action>>, Refused> {
         let taken: Vec<_> = self.taken.iter().map(SourceId::as_str).collect();
-        Self::check_files(name, files, &taken)
+        Self::check_files(name, files, &taken, self.check_schema)
     }
 
     /// The same without any that are installed.
-    pub fn check_files(name: &str, files: &PackageFiles, taken: &[&str]) -> Result<Vec<Arc<Action>>, Refused> {
-        let invalid = |why: String| Refused::Invalid { name: crate::words::shown(name), why };
-        let id = SourceId::parse(name)
-            .map_err(|_| invalid("a name is a lower-case letter, then lower-case letters, digits, `_` or `-`, 32 at most".to_owned()))?;
-        if taken.contains(&id.as_str()) {
-            return Err(invalid("that is the name of a source of ours, and no package may stand in for it".to_owned()));
+    pub fn check_files(name: &str, files: &PackageFiles, taken: &[&str], check_schema: CheckSchema) -> Result<Vec<Arc<Action>>, Refused> {
+        let mut mistakes: Vec<_> = Self::check_name(name, taken).err().into_iter().collect();
+        let bytes: usize = files.values().map(|file| file.bytes.len()).sum();
+        let beyond = [(files.len() > PACKAGE_FILES_MAX, folder::too_many()), (bytes > PACKAGE_BYTES_MAX, folder::too_large())];
+        let beyond: Vec<_> = beyond.into_iter().filter_map(|(is_beyond, mistake)| is_beyond.then_some(mistake)).collect();
+        let mut actions = Vec::new();
+        if beyond.is_empty() {
+            // A package without a name that can be one still has actions that can be looked at.
+            let id = SourceId::parse(name).map_or("package", |_| name);
+            actions = actions_of(id, Path::new(id), files, Held::New { check_schema }, &mut mistakes);
         }
-        if files.len() > PACKAGE_FILES_MAX {
-            return Err(invalid(format!("it has more than {PACKAGE_FILES_MAX} files")));
+        // Of what is larger than it may be, nothing else is gone through.
+        mistakes.extend(beyond);
+        mistakes.sort_by(|one, other| one.file.cmp(&other.file));
+        if !mistakes.is_empty() {
+            return Err(Refused::Invalid { name: crate::words::shown(name), mistakes });
         }
-        if files.values().map(|file| file.bytes.len()).sum::<usize>() > PACKAGE_BYTES_MAX {
-            return Err(invalid(format!("its files hold more than {PACKAGE_BYTES_MAX} bytes together")));
-        }
-        let actions = actions_of(name, Path::new(name), files).map_err(invalid)?;
         Ok(actions.iter().map(|action: &Arc<LoadedAction>| Arc::clone(&action.action)).collect())
+    }
+
+    /// Whether a package may be called so.
+    pub fn check_name(name: &str, taken: &[&str]) -> Result<(), Mistake> {
+        let refused = |message: &str, hint: &str| Err(Mistake::new("", format!("`{}` {message}", crate::words::shown(name)), hint));
+        if SourceId::parse(name).is_err() {
+            return refused("is not a package's name", "a lower-case letter, then lower-case letters, digits, `_` or `-`, 32 at most");
+        }
+        if taken.contains(&name) {
+            return refused("is the name of a source of ours, and no package may stand in for it", "give it another name");
+        }
+        Ok(())
     }
 
     /// Puts a package in place, or another version of it. Either the old or the new one is there, whatever happens.
     pub fn install(&self, name: &str, files: &PackageFiles) -> Result<Vec<Arc<Action>>, Refused> {
         let actions = self.check(name, files)?;
-        let id = SourceId::parse(name).map_err(|error| Refused::Invalid { name: name.to_owned(), why: error.to_string() })?;
+        let invalid = |mistake| Refused::Invalid { name: crate::words::shown(name), mistakes: vec![mistake] };
+        let id = SourceId::parse(name).map_err(|error| invalid(Mistake::new("", error.to_string(), "give it another name")))?;
         let _alone = self.changing.lock();
         if !self.sources.read().contains_key(&id) && self.sources.read().len() >= PACKAGES_MAX {
-            return Err(Refused::Invalid { name: name.to_owned(), why: format!("there are {PACKAGES_MAX} packages already") });
+            let message = format!("there are {PACKAGES_MAX} packages already");
+            return Err(invalid(Mistake::new("", message, "remove one with `countersign package remove`")));
         }
         self.put(name, files).map_err(|error| Refused::Disk { name: name.to_owned(), why: error.to_string() })?;
         self.take(id);
@@ -206,8 +238,17 @@ impl Packages {
     }
 
     /// The files of a folder on disk, as they would be installed.
-    pub fn read(folder: &Path) -> Result<PackageFiles, String> {
+    pub fn read(folder: &Path) -> Result<PackageFiles, Vec<Mistake>> {
         folder::read(folder).map(|(files, _)| files)
+    }
+
+    /// The same of a folder with which something may be wrong: what of it reads, and what only the folder tells, such as that there is
+    /// nothing in it.
+    pub fn look_at(folder: &Path) -> (PackageFiles, Vec<Mistake>) {
+        let mut mistakes = Vec::new();
+        let files = folder::read_what_reads(folder, &mut mistakes);
+        mistakes.extend(folder::empty_actions(folder, &files).iter().map(|name| no_manifest(name)));
+        (files, mistakes)
     }
 }
 

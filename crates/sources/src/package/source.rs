@@ -5,6 +5,7 @@ use super::egress::WayOut;
 use super::folder;
 use super::journal::{Desk, Journal};
 use super::loaded::{Loaded, LoadedAction, READ_BACK, VERIFY_SCRIPT};
+use super::mistake::in_short;
 use super::past;
 use super::plan::{Answer, Plan};
 use super::run::{Runner, Script, UNCHANGED};
@@ -13,6 +14,7 @@ use crate::words::{failed, refused, shown};
 use crate::workspace::commitment::blocking;
 use crate::workspace::staged::temporary_name;
 use countersign_core::effect::{Check, Reconciled};
+use countersign_core::json::in_plain_words;
 use countersign_core::limits::{PACKAGE_CHECK_NAME_CHARS_MAX, PACKAGE_CHECKS_MAX};
 use countersign_core::source::{CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
@@ -47,7 +49,7 @@ impl PackageSource {
 
     /// The package as it is on disk now. Read again only where something of it changed.
     pub(super) fn current(&self) -> Result<Arc<Loaded>, String> {
-        let stamp = folder::stamp(&self.folder)?;
+        let stamp = folder::stamp(&self.folder).map_err(|mistakes| in_short(&mistakes))?;
         if let Ok(loaded) = &*self.loaded.read()
             && loaded.stamp == stamp
         {
@@ -234,7 +236,7 @@ impl PackageSource {
             }
             Ok(verdict) if verdict.checks.len() <= PACKAGE_CHECKS_MAX => verdict,
             Ok(_) => return vec![Check::failed(VERIFY_SCRIPT, format!("it reports more than {PACKAGE_CHECKS_MAX} checks"))],
-            Err(error) => return vec![Check::failed(VERIFY_SCRIPT, format!("its verdict does not read: {error}"))],
+            Err(error) => return vec![Check::failed(VERIFY_SCRIPT, format!("its verdict does not read: {}", in_plain_words(&error)))],
         };
         let is_ok = verdict.ok && verdict.checks.iter().all(|check| check.ok);
         let own = if is_ok { Check::passed(VERIFY_SCRIPT) } else { Check::failed(VERIFY_SCRIPT, "it says no") };

@@ -3,7 +3,6 @@
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Record, Terminal};
 use crate::style::Tone;
-use countersign_core::SourceId;
 use serde_json::json;
 use std::path::Path;
 
@@ -21,10 +20,7 @@ const FILES: &[(&str, &str)] = files![
 ];
 
 pub(super) fn write(name: &str, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    if SourceId::parse(name).is_err() {
-        return Err(Failure::usage(format!("`{name}` is not a package's name"))
-            .hint("a lower-case letter, then lower-case letters, digits, _ or -, 32 at most"));
-    }
+    server::packages::check_name(name).map_err(|mistake| Failure::usage(mistake.message).hint(mistake.hint))?;
     let folder = Path::new(name);
     if folder.exists() {
         return Err(Failure::usage(format!("`{name}` is there already")));

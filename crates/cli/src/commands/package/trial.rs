@@ -1,75 +1,61 @@
 //! Runs a package's tests as the server would run its actions: a real server, on a throw-away folder, in this process.
 
-use super::request;
+use super::{Allowed, checked, request};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
 use crate::style::Tone;
-use serde::Deserialize;
+use countersign_core::limits::INVOCATIONS_PER_MINUTE_MAX;
 use serde_json::{Value, json};
+use server::packages::Case;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// One file of `tests/`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Case {
-    action: String,
-    input: Value,
-    /// The workspace before it.
-    #[serde(default)]
-    files: BTreeMap<String, String>,
-    expect: Expected,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Expected {
-    /// `succeeded`, `reverted` or `failed`.
-    status: String,
-    output: Option<Value>,
-    /// The workspace after it; every file of it.
-    files: Option<BTreeMap<String, String>>,
-}
-
-const COLUMNS: &[Column] = &[Column::Whole("CASE"), Column::Whole("RESULT"), Column::Cut("WHY")];
+const COLUMNS: &[Column] = &[Column::Whole("CASE"), Column::Whole("RESULT"), Column::Under("WHY")];
 /// How long the throw-away server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-pub(super) async fn run(dir: &Path, name: &str, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    server::packages::check(name, dir).map_err(Failure::failed)?;
-    let cases = cases_of(dir)?;
-    let mut table = Table::new(COLUMNS, "no tests: write one to tests/");
+pub(super) async fn run(dir: &Path, name: &str, allowed: Allowed, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let settings = allowed.load()?;
+    let cases = checked(name, dir, terminal).await?.cases;
+    if cases.is_empty() {
+        return Err(Failure::new(Exit::NotFound, format!("there is nothing to test: `{}` has no tests/*.json", dir.display())).hint(
+            format!(
+                "write {}: {{\"action\": …, \"input\": {{…}}, \"expect\": {{\"status\": \"succeeded\"}}}}",
+                dir.join("tests/first.json").display()
+            ),
+        ));
+    }
+    let mut table = Table::new(COLUMNS, "no tests");
     let mut results = Vec::new();
     for (file, case) in &cases {
         // Each has a server of its own: what one leaves is not there for the next.
-        let failed = try_case(dir, name, case).await.err();
+        let failed = try_case(dir, name, case, &settings).await.err();
         let cell = if failed.is_none() { Cell::text("ok").toned(Tone::Ok) } else { Cell::text("failed").toned(Tone::Danger) };
         table.row([Cell::text(file), cell, Cell::text(failed.as_deref().unwrap_or_default())]);
         results.push(json!({ "case": file, "ok": failed.is_none(), "why": failed }));
     }
-    let all_passed = results.iter().all(|result| result["ok"] == true);
+    let failed = results.iter().filter(|result| result["ok"] != true).count();
     terminal.list(&json!({ "items": results }), &table)?;
-    if all_passed {
+    if failed == 0 {
         terminal.next(format!("countersign package install {}", dir.display()));
         return Ok(Exit::Ok);
     }
-    Err(Failure::failed("a test failed"))
+    Err(Failure::failed(format!("{failed} of {} tests failed", results.len())))
 }
 
-fn cases_of(dir: &Path) -> Result<Vec<(String, Case)>, Failure> {
-    let files = server::packages::read(dir).map_err(Failure::failed)?;
-    let tests = files.iter().filter(|(path, _)| path.starts_with("tests/") && path.ends_with(".json"));
-    tests
-        .map(|(path, file)| {
-            let case = serde_json::from_slice(&file.bytes).map_err(|error| Failure::failed(format!("`{path}` is not a test: {error}")))?;
-            Ok((path.clone(), case))
-        })
-        .collect()
+impl Allowed {
+    /// The settings the server would start with: what it refuses is refused here, and the other way round.
+    fn load(self) -> Result<server::Config, Failure> {
+        let flags = server::Flags { data: self.data, config: self.config, ..server::Flags::default() };
+        // A variable that is not text cannot be one of ours.
+        let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        server::Config::load(flags, environment).map_err(|error| Failure::usage(error.to_string()))
+    }
 }
 
-async fn try_case(dir: &Path, name: &str, case: &Case) -> Result<(), String> {
+async fn try_case(dir: &Path, name: &str, case: &Case, settings: &server::Config) -> Result<(), String> {
     let data = tempfile::tempdir().map_err(|error| error.to_string())?;
     let workspace = data.path().join("workspace");
     for (path, text) in &case.files {
@@ -77,12 +63,12 @@ async fn try_case(dir: &Path, name: &str, case: &Case) -> Result<(), String> {
         let written = target.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&target, text));
         written.map_err(|error| format!("`{path}` cannot be written: {error}"))?;
     }
-    let trial = Trial::start(data.path()).await?;
+    let trial = Trial::start(data.path(), settings).await?;
     let tried = tokio::time::timeout(PATIENCE, trial.play(dir, name, case)).await;
     trial.serving.abort();
     let status = tried.map_err(|_| "the server did not answer in time".to_owned())??;
-    if let Some(expected) = &case.expect.files {
-        let found = server::packages::read_workspace(&workspace)?;
+    if let Some(expected) = &case.files_after {
+        let found = server::packages::read_workspace(&workspace).map_err(|problem| problem.detail)?;
         let found: BTreeMap<_, _> =
             found.into_iter().map(|(path, file)| (path, String::from_utf8_lossy(&file.bytes).into_owned())).collect();
         if found != *expected {
@@ -90,12 +76,6 @@ async fn try_case(dir: &Path, name: &str, case: &Case) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Whom its code may ask, as whoever runs the tests says: of itself, nobody.
-fn network() -> impl Iterator<Item = (String, String)> {
-    const NAMES: [&str; 2] = ["COUNTERSIGN_PACKAGE_ALLOWED_HOSTS", "COUNTERSIGN_PACKAGE_ALLOWED_NETWORKS"];
-    NAMES.into_iter().filter_map(|name| std::env::var(name).ok().map(|value| (name.to_owned(), value)))
 }
 
 /// A server of its own, and how to ask it.
@@ -107,10 +87,20 @@ struct Trial {
 }
 
 impl Trial {
-    async fn start(data: &Path) -> Result<Self, String> {
-        let flags = server::Flags { data: Some(data.to_owned()), listen: Some("127.0.0.1:0".to_owned()), ..server::Flags::default() };
-        let allowed = ("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION".to_owned(), "true".to_owned());
-        let config = server::Config::load(flags, std::iter::once(allowed).chain(network())).map_err(|error| error.to_string())?;
+    /// What packages may do is what the settings say; everything else is its own, so that nothing real is touched.
+    async fn start(data: &Path, settings: &server::Config) -> Result<Self, String> {
+        let config = server::Config {
+            data: data.to_owned(),
+            listen: "127.0.0.1:0".to_owned(),
+            database: None,
+            redis: None,
+            http_allowed_hosts: Vec::new(),
+            http_allowed_networks: Vec::new(),
+            invocations_per_minute: INVOCATIONS_PER_MINUTE_MAX,
+            master_key_file: None,
+            allow_plugin_code_execution: true,
+            ..settings.clone()
+        };
         let (tell, told) = oneshot::channel();
         let serving = tokio::spawn(async move {
             let served = server::serve(config, |started| {
@@ -136,11 +126,11 @@ impl Trial {
             answer = self.send(reqwest::Method::POST, &format!("invocations/{id}/approve"), &json!({})).await?;
         }
         let status = answer["invocation"]["status"].as_str().unwrap_or_default();
-        if status != case.expect.status {
+        if status != case.status.as_str() {
             let why = answer["invocation"]["error"]["message"].as_str().or(answer["detail"].as_str()).unwrap_or("nothing was said");
-            return Err(format!("it is `{status}` where `{}` was expected: {why}", case.expect.status));
+            return Err(format!("it is `{status}` where `{}` was expected: {why}", case.status));
         }
-        match &case.expect.output {
+        match &case.output {
             Some(expected) if answer["result"] != *expected => {
                 Err(format!("it answered {} where {expected} was expected", answer["result"]))
             }

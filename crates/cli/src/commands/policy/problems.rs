@@ -59,11 +59,11 @@ mod tests {
     #[test]
     fn a_caret_stands_under_the_place() {
         let policies = PoliciesFile { abac: "permit (\n\tprincipal, actoin, resource\n);".into(), ..PoliciesFile::default() };
-        let error = FieldError { pointer: "/abac".into(), message: "no".into(), line: Some(2), column: Some(13) };
+        let error = FieldError { pointer: "/abac".into(), message: "no".into(), line: Some(2), column: Some(13), ..FieldError::default() };
         let drawn: Vec<_> =
             lines(&error, &policies, &Places::default()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
         assert_eq!(drawn, ["abac:2:13: no", "  2 │ \\tprincipal, actoin, resource", "    │              ^"]);
-        let nowhere = FieldError { pointer: "/abac".into(), message: "no".into(), line: Some(9), column: Some(1) };
+        let nowhere = FieldError { pointer: "/abac".into(), message: "no".into(), line: Some(9), column: Some(1), ..FieldError::default() };
         let places = Places::default();
         assert_eq!(lines(&nowhere, &policies, &places).len(), 1);
         assert_eq!(lines(&FieldError::new("/abac", "no"), &policies, &places), ["abac: no"]);

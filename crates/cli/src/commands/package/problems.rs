@@ -1,0 +1,69 @@
+//! What is wrong with a package, all of it: `actions/act/execute.js:3:8: message`, and under it what to do.
+
+use crate::exit::Failure;
+use crate::output::Terminal;
+use crate::style::{Tone, clean, hang};
+use api::Code;
+use api::problem::FieldError;
+use countersign_core::json::path_of;
+
+/// Shows every problem, and leaves of the failure what is not said yet.
+pub(super) fn tell(mut failure: Failure, terminal: &mut Terminal) -> Failure {
+    if !failure.is(Code::PackageInvalid) || terminal.is_document() {
+        return failure;
+    }
+    let errors = failure.problem().map(|problem| problem.errors).unwrap_or_default();
+    let columns = terminal.note_columns();
+    for line in errors.iter().flat_map(|error| lines(error, columns)) {
+        terminal.note(line);
+    }
+    if !errors.is_empty() {
+        let count = errors.len();
+        let about = failure.message.split(" is refused: ").next().unwrap_or_default();
+        failure.message = format!("{about} is refused: {count} {} wrong with it", if count == 1 { "thing is" } else { "things are" });
+        failure.cause = None;
+    }
+    failure
+}
+
+/// The problem, and what to do about it.
+fn lines(error: &FieldError, columns: Option<u16>) -> [String; 2] {
+    let place = match (&error.file, error.line, error.column) {
+        (Some(file), Some(line), Some(column)) => format!("{file}:{line}:{column}: "),
+        (Some(file), _, _) => format!("{file}: "),
+        (None, _, _) => String::new(),
+    };
+    let field = if error.pointer.is_empty() { String::new() } else { format!("{}: ", path_of(&error.pointer)) };
+    let head = Tone::Strong.paint(clean::line(&place));
+    let hint = Tone::Primary.paint("hint:");
+    let problem = format!("{head}{}{}", clean::line(&field), clean::line(&error.message));
+    let to_do = format!("  {hint} {}", clean::line(error.hint.as_deref().unwrap_or_default()));
+    [hang(&problem, 2, columns), hang(&to_do, 8, columns)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(error: &FieldError, columns: Option<u16>) -> Vec<String> {
+        lines(error, columns).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
+    }
+
+    #[test]
+    fn a_problem_says_where_what_and_what_to_do_and_nothing_is_cut() {
+        let error = FieldError {
+            file: Some("actions/act/action.json".to_owned()),
+            hint: Some("write one of `R0`, `R1`".to_owned()),
+            ..FieldError::new("/riskTier", "`R9` is not a `riskTier`")
+        };
+        assert_eq!(plain(&error, None), ["actions/act/action.json: riskTier: `R9` is not a `riskTier`", "  hint: write one of `R0`, `R1`"]);
+        let text =
+            FieldError { file: Some("tests/a.json".to_owned()), line: Some(3), column: Some(7), ..FieldError::new("", "it is not JSON") };
+        assert_eq!(plain(&text, None)[0], "tests/a.json:3:7: it is not JSON");
+        let long = FieldError { hint: Some("word ".repeat(30)), ..FieldError::new("", "word ".repeat(30)) };
+        for line in plain(&long, Some(80)).iter().flat_map(|text| text.lines()) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        assert_eq!(plain(&long, Some(80)).join(" ").matches("word").count(), 60);
+    }
+}
