@@ -1,5 +1,6 @@
 //! Waiting for an invocation: until a person has answered and it has ended, or patience runs out. What it prints meanwhile is shown.
 
+use super::changes;
 use super::lines;
 use super::outcome;
 use crate::client::{Answer, Client};
@@ -201,7 +202,10 @@ pub(super) fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) ->
         return Ok(Exit::Ok);
     }
     let result = answer.read.result.as_ref().or(invocation.result.as_ref()).unwrap_or(&Value::Null);
-    terminal.result(&invocation.id, result)?;
+    match changes::foreseen(result).filter(|_| invocation.dry_run && terminal.is_for_words()) {
+        Some(lines) => lines.into_iter().try_for_each(|line| terminal.line(line))?,
+        None => terminal.result(&invocation.id, result)?,
+    }
     if invocation.dry_run {
         terminal.note(Tone::Muted.paint("dry run: nothing was changed"));
     }
