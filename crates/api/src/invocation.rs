@@ -458,6 +458,12 @@ pub struct InvocationView {
     /// The invocation whose effect this one takes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<String>,
+    /// The invocation that took its effect back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_back_by: Option<String>,
+    /// The files it changed, where it is read by itself; of one that takes back, those it put back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_files: Vec<ChangedFileView>,
     /// The batch it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<PartOfView>,
@@ -476,6 +482,56 @@ pub struct InvocationView {
     pub duration_ms: Option<u64>,
     pub receipt: Option<ReceiptRefView>,
     pub trace_id: String,
+}
+
+/// A file that was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChangedFileView {
+    pub path: String,
+    /// `created`, `changed` or `removed`.
+    pub change: Cow<'static, str>,
+}
+
+/// What can be known of a call that waits, for whoever answers it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ForesightView {
+    /// Why it could not run now, whatever the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<FailureView>,
+    /// What would change, as a dry run tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub changes: Option<Value>,
+    /// Why that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+    /// What about its content made us ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub concerns: Vec<ConcernView>,
+    /// What its session has come to hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelView>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConcernView {
+    /// Such as `safety.trifecta`.
+    pub rule: String,
+    /// Where in the params; empty where it is about the call as a whole.
+    pub pointer: String,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LabelView {
+    /// `private_data` or `untrusted_content`.
+    pub label: String,
+    pub at: String,
+    /// The call that brought it in; absent where that was before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -675,6 +731,8 @@ impl From<Invocation> for InvocationView {
             repair: invocation.aftermath.repair.map(RemedyView::from),
             rollback: invocation.aftermath.rollback.map(RemedyView::from),
             reverses: invocation.reverses.as_ref().map(ToString::to_string),
+            taken_back_by: None,
+            changed_files: Vec::new(),
             batch: invocation.batch.map(PartOfView::from),
             settled: invocation.aftermath.settled.map(|settled| SettledView {
                 by: settled.by.to_string(),
@@ -690,6 +748,19 @@ impl From<Invocation> for InvocationView {
             duration_ms: invocation.ended_at.zip(invocation.started_at).map(|(ended, started)| ended.millis_since(started)),
             receipt: invocation.receipt.map(|receipt| ReceiptRefView { id: receipt.id.to_string(), seq: receipt.seq }),
             trace_id: invocation.trace_id,
+        }
+    }
+}
+
+impl InvocationView {
+    /// What is left of one that did not succeed, for a sentence that goes on with the reason.
+    pub fn how_it_failed(&self) -> &'static str {
+        match (self.status.as_ref(), self.rollback) {
+            ("reverted", _) => "failed, and its effects were taken back",
+            ("failed", Some(RemedyView { ok: true, .. })) => "failed, and its effects were taken back",
+            ("failed", Some(RemedyView { attempted: true, ok: false })) => "failed, and what it did could not be taken back",
+            ("failed", Some(RemedyView { attempted: false, ok: false })) => "failed, and what it did was not taken back",
+            _ => "did not happen",
         }
     }
 }

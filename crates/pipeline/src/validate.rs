@@ -2,11 +2,10 @@
 
 use crate::claimed;
 use crate::resolve::Resolved;
-use crate::revert::REVERT_KEY;
 use crate::stage::Stage;
 use crate::{Error, ParamError, Pipeline};
 use countersign_core::action::{Class, Preview};
-use countersign_core::invocation::{Digests, Intention};
+use countersign_core::invocation::{Digests, Intention, REVERT_KEY};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::{Digest, json, limits};
 use serde_json::Value;

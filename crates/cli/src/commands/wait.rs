@@ -8,6 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
 use crate::style::Tone;
 use api::invocation::{InvocationView, InvokeResponse};
+use clap::Args;
 use countersign_core::Status;
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -41,8 +42,31 @@ impl Patience {
     }
 }
 
+/// How long whoever asks for something waits for it.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Waiting {
+    /// How long to wait for a person, such as 10m; until it is decided when absent
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "forever", value_parser = Patience::parse, conflicts_with = "no_wait")]
+    wait: Option<Patience>,
+    /// Do not wait: print the invocation's id and exit with 6
+    #[arg(long)]
+    no_wait: bool,
+}
+
+impl Waiting {
+    pub(super) fn patience(self) -> Patience {
+        if self.no_wait { Patience::None } else { self.wait.unwrap_or(Patience::UntilDecided) }
+    }
+}
+
+/// What came of what was asked for, once it is settled or patience has run out.
+pub(super) async fn settled(first: Answer<InvokeResponse>, asked: &Wait<'_>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let last = if outcome::is_settled(&first.read.invocation) { first } else { wait(first, asked, terminal).await? };
+    if outcome::is_settled(&last.read.invocation) { ended(&last, terminal) } else { still_waiting(&last, terminal) }
+}
+
 /// Waits until it is settled or patience runs out. An interrupt says what still waits.
-pub(super) async fn wait(
+async fn wait(
     first: Answer<InvokeResponse>,
     wait: &Wait<'_>,
     terminal: &mut Terminal,
@@ -192,7 +216,7 @@ fn lost(failure: Failure, invocation: &InvocationView) -> Failure {
 }
 
 /// What came of it: the result on stdout, or why there is none.
-pub(super) fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let invocation = &answer.read.invocation;
     if let Some(failure) = outcome::failure(invocation) {
         return Err(failure);
@@ -217,7 +241,7 @@ pub(super) fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) ->
 }
 
 /// The id is the data: whoever does not wait will want to ask for it again.
-pub(super) fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let invocation = &answer.read.invocation;
     if terminal.is_document() {
         terminal.document(&answer.raw)?;
