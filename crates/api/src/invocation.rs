@@ -5,7 +5,7 @@ use crate::batch::PartOfView;
 use countersign_core::decision::{GateVerdict, Verdict};
 use countersign_core::effect::{Check, Remedy, Scope};
 use countersign_core::invocation::{Answer, Beyond, Claimed, Deadline, DeniedBy, Intention};
-use countersign_core::{Decision, Invocation, Status};
+use countersign_core::{Decision, Invocation, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -475,11 +475,18 @@ pub struct InvocationView {
     /// What the caller wants to see succeed after the effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<VerificationView>,
+    /// How often its source was asked to act: the effect with what was tried again, its repair, and taking it back.
     pub attempts: u32,
+    /// When it was admitted.
     pub created_at: String,
+    /// When its source was first asked.
     pub started_at: Option<String>,
     pub completed_at: Option<String>,
+    /// From when it was admitted to its end, without `waited_ms`.
     pub duration_ms: Option<u64>,
+    /// How long it waited for people, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_ms: Option<u64>,
     pub receipt: Option<ReceiptRefView>,
     pub trace_id: String,
 }
@@ -678,6 +685,9 @@ impl From<GateVerdict> for GateView {
 
 impl From<Invocation> for InvocationView {
     fn from(invocation: Invocation) -> Self {
+        let waited_ms = waited_ms(&invocation);
+        let lasted = |ended: Timestamp| ended.millis_since(invocation.created_at).saturating_sub(waited_ms.unwrap_or_default());
+        let duration_ms = invocation.ended_at.map(lasted);
         Self {
             id: invocation.id.to_string(),
             status: invocation.status.as_str().into(),
@@ -745,11 +755,19 @@ impl From<Invocation> for InvocationView {
             created_at: invocation.created_at.to_string(),
             started_at: invocation.started_at.map(|at| at.to_string()),
             completed_at: invocation.ended_at.map(|at| at.to_string()),
-            duration_ms: invocation.ended_at.zip(invocation.started_at).map(|(ended, started)| ended.millis_since(started)),
+            duration_ms,
+            waited_ms,
             receipt: invocation.receipt.map(|receipt| ReceiptRefView { id: receipt.id.to_string(), seq: receipt.seq }),
             trace_id: invocation.trace_id,
         }
     }
+}
+
+/// From the question to the answer that settled it; without one, to its end. `None` where nobody was asked, or nobody has answered.
+fn waited_ms(invocation: &Invocation) -> Option<u64> {
+    invocation.binding.as_ref()?;
+    let until = invocation.answer.as_ref().map(|answer| answer.at).or(invocation.ended_at)?;
+    Some(until.millis_since(invocation.created_at))
 }
 
 impl InvocationView {

@@ -86,9 +86,7 @@ impl Pipeline {
             return Ok(());
         };
         match self.ledger().find_invocation(org, &reservation.invocation).await? {
-            Some(revert) if revert.status == Status::Succeeded => {
-                Err(Error::AlreadyReverted { invocation: id.clone(), by: revert.id })
-            }
+            Some(revert) if revert.status == Status::Succeeded => Err(Error::AlreadyReverted { invocation: id.clone(), by: revert.id }),
             Some(_) | None => Ok(()),
         }
     }

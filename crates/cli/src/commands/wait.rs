@@ -66,11 +66,7 @@ pub(super) async fn settled(first: Answer<InvokeResponse>, asked: &Wait<'_>, ter
 }
 
 /// Waits until it is settled or patience runs out. An interrupt says what still waits.
-async fn wait(
-    first: Answer<InvokeResponse>,
-    wait: &Wait<'_>,
-    terminal: &mut Terminal,
-) -> Result<Answer<InvokeResponse>, Failure> {
+async fn wait(first: Answer<InvokeResponse>, wait: &Wait<'_>, terminal: &mut Terminal) -> Result<Answer<InvokeResponse>, Failure> {
     let id = &first.read.invocation.id;
     let goes_on = matches!(outcome::status(&first.read.invocation), Status::Approved | Status::Running);
     let what = if goes_on { "goes on" } else { "still waits for a person" };

@@ -8,9 +8,9 @@ use super::progress;
 use super::receipts::entry_view;
 use crate::App;
 use api::invocation::{
-    ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApprovedOne, ChangedFileView, DenyRequest, DenyResponse, GrantOfferRequest,
-    GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, OneOfMany, ProvenanceName, RevertRequest, SettleDoubtRequest,
-    SettlementName, SnoozeRequest, SnoozeResponse,
+    ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApprovedOne, ChangedFileView, DenyRequest, DenyResponse,
+    GrantOfferRequest, GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, OneOfMany, ProvenanceName, RevertRequest,
+    SettleDoubtRequest, SettlementName, SnoozeRequest, SnoozeResponse,
 };
 use api::receipt::EntryView;
 use api::{Code, Page, Problem};

@@ -12,6 +12,7 @@ on_both_engines!(
     only_who_may_answer_looks_ahead_and_only_at_what_waits,
     nobody_is_asked_about_what_cannot_run,
     what_becomes_impossible_while_it_waits_says_so_and_takes_no_yes,
+    what_was_waited_for_people_is_counted_apart,
     a_batch_with_a_part_that_cannot_run_is_refused_whole,
     what_the_session_holds_is_told_with_where_it_came_from,
 );
@@ -29,7 +30,9 @@ async fn who_is_asked_sees_what_would_change_and_nothing_happens(kind: Kind) {
     let agent = server.agent().await;
     let id = agent.pending("fake.write", json!({ "text": "x", "password": "hunter2-of-ours" })).await;
     let before = server.counts().await;
-    server.source.will_preview(Ok(Output::new(json!({ "change": "would_create", "path": "a", "token": "ghp_0123456789abcdefghijABCDEFGHIJ012345" }))));
+    server.source.will_preview(Ok(Output::new(
+        json!({ "change": "would_create", "path": "a", "token": "ghp_0123456789abcdefghijABCDEFGHIJ012345" }),
+    )));
     let seen = ahead(&server, &id).await;
     assert_eq!((&seen["changes"]["path"], &seen["blocked"], &seen["unknown"]), (&json!("a"), &Value::Null, &Value::Null), "{seen}");
     assert!(!seen.to_string().contains("ghp_"), "{seen}");
@@ -87,6 +90,9 @@ async fn nobody_is_asked_about_what_cannot_run(kind: Kind) {
     refused.problem(403, "denied_by_policy");
     assert_eq!((&refused.body["error"], &refused.body["invocation"]["status"]), (&json!("package_code_disabled"), &json!("denied")));
     assert_eq!(server.owner.get("/api/v1/invocations?status=pending").await.ok()["items"], json!([]));
+    let question = json!({ "session_id": agent.session, "action": "fake.write", "params": { "text": "x" } });
+    let explained = server.owner.post("/api/v1/explain", question).await.ok();
+    assert_eq!((&explained["would"], &explained["because"]), (&json!("denied"), &json!("this server runs no code of packages")));
     // What is only busy may have time by the time somebody answers.
     server.source.becomes_impossible(Some(Error::Unreachable { source_id: "fake".into(), message: "away".into() }));
     agent.pending("fake.write", json!({ "text": "x" })).await;
@@ -109,6 +115,24 @@ async fn what_becomes_impossible_while_it_waits_says_so_and_takes_no_yes(kind: K
     server.source.becomes_impossible(None);
     assert_eq!(server.owner.approve(&id).await.ok()["invocation"]["status"], "succeeded");
     server.verify().await;
+}
+
+async fn what_was_waited_for_people_is_counted_apart(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let read = agent.invoke("fake.read", json!({})).await.ok();
+    assert_eq!((&read["invocation"]["duration_ms"], &read["invocation"]["attempts"]), (&json!(0), &json!(1)));
+    assert_eq!(read["invocation"].get("waited_ms"), None, "nobody was asked");
+    let id = agent.pending("fake.write", json!({ "text": "x" })).await;
+    server.clock.advance_seconds(37);
+    let done = server.owner.approve(&id).await.ok();
+    let told = |of: &Value| (of["waited_ms"].clone(), of["duration_ms"].clone(), of["attempts"].clone());
+    assert_eq!(told(&done["invocation"]), (json!(37_000), json!(0), json!(1)), "{done}");
+    // Nobody answered: all of it was waiting.
+    let id = agent.pending("fake.write", json!({ "text": "y" })).await;
+    server.clock.advance_seconds(countersign_core::limits::APPROVAL_INTERACTIVE_SECONDS + 1);
+    server.owner.approve(&id).await.problem(410, "expired");
+    assert_eq!(told(&server.shown(&id).await).1, json!(0));
 }
 
 async fn a_batch_with_a_part_that_cannot_run_is_refused_whole(kind: Kind) {
@@ -138,7 +162,8 @@ async fn what_the_session_holds_is_told_with_where_it_came_from(kind: Kind) {
     let seen = ahead(&server, &id).await;
     assert_eq!(seen["concerns"][0]["rule"], "safety.trifecta", "{seen}");
     let labels: Vec<_> = seen["labels"].as_array().unwrap().iter().collect();
-    let told = |label: &str| labels.iter().find(|held| held["label"] == label).map(|held| (held["action"].clone(), held["invocation_id"].clone()));
+    let told =
+        |label: &str| labels.iter().find(|held| held["label"] == label).map(|held| (held["action"].clone(), held["invocation_id"].clone()));
     assert_eq!(told("private_data"), Some((json!("fake.read"), json!(read))), "{seen}");
     assert_eq!(told("untrusted_content"), Some((json!("fake.send"), json!(sent))), "{seen}");
 }

@@ -4,7 +4,7 @@ use super::ahead;
 use crate::commands::outcome;
 use crate::commands::people::People;
 use crate::output::Terminal;
-use crate::style::{self, Tone, clean};
+use crate::style::{self, Tone, clean, time};
 use api::action::ActionView;
 use api::invocation::{
     AnswerView, ChangedFileView, CheckView, ClaimedView, DecisionView, EditView, ForesightView, InvocationView, RemedyView, ScopeView,
@@ -157,6 +157,7 @@ impl Card<'_> {
         if let Some(error) = &invocation.error {
             facts.push(("ERROR", format!("{}: {}", clean::line(&error.code), clean::line(&error.message))));
         }
+        facts.extend(took(invocation).map(|took| ("TOOK", took)));
         if let Some(receipt) = &invocation.receipt {
             facts.push(("RECEIPT", format!("{} (#{})", clean::line(&receipt.id), receipt.seq)));
         }
@@ -298,6 +299,19 @@ pub(in crate::commands) fn edited(edit: &EditView, params: &Value) -> Vec<String
 pub(in crate::commands) fn redacted(counts: &BTreeMap<String, u32>) -> Option<String> {
     let parts: Vec<_> = counts.iter().map(|(kind, count)| format!("{count} {}", clean::line(kind))).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// `12 ms in 2 attempts, and 37 s of waiting for people besides`
+fn took(invocation: &InvocationView) -> Option<String> {
+    let lasted = time::lasting(invocation.duration_ms?);
+    let attempts = match invocation.attempts {
+        0 => "without asking its source".to_owned(),
+        1 => "in 1 attempt".to_owned(),
+        several => format!("in {several} attempts, with what was repaired or taken back"),
+    };
+    let waited =
+        invocation.waited_ms.map(|waited| format!("; {} of waiting for people besides", time::lasting(waited))).unwrap_or_default();
+    Some(format!("{lasted} {attempts}{waited}"))
 }
 
 /// `+ created a.txt`

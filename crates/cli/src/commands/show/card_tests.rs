@@ -74,6 +74,7 @@ fn invocation(params: Value) -> InvocationView {
         started_at: None,
         completed_at: None,
         duration_ms: None,
+        waited_ms: None,
         receipt: None,
         trace_id: "t".into(),
     }
@@ -305,7 +306,10 @@ fn who_is_asked_by_the_safety_gate_sees_what_the_session_holds_and_since_when() 
         action: action.map(str::to_owned),
     };
     let foresight = ForesightView {
-        concerns: vec![concern("safety.trifecta", "", "it sends something away"), concern("safety.tainted_path", "/path", "the path was read")],
+        concerns: vec![
+            concern("safety.trifecta", "", "it sends something away"),
+            concern("safety.tainted_path", "/path", "the path was read"),
+        ],
         labels: vec![label("private_data", Some("files.read_text")), label("untrusted_content", None)],
         ..ForesightView::default()
     };
@@ -322,6 +326,18 @@ SESSION HOLDS      untrusted_content since 3 min ago
     let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
     let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
     assert!(lines.iter().any(|line| line.ends_with("gate `safety` asks: safety.trifecta")), "{lines:#?}");
+}
+
+#[test]
+fn how_long_it_took_says_what_is_counted() {
+    let took = |attempts: u32, duration_ms: Option<u64>, waited_ms: Option<u64>| {
+        super::took(&InvocationView { attempts, duration_ms, waited_ms, ..invocation(json!({})) })
+    };
+    assert_eq!(took(1, Some(12), None).as_deref(), Some("12 ms in 1 attempt"));
+    let expected = "1.5 s in 3 attempts, with what was repaired or taken back; 37.0 s of waiting for people besides";
+    assert_eq!(took(3, Some(1_500), Some(37_000)).as_deref(), Some(expected));
+    assert_eq!(took(0, Some(2), None).as_deref(), Some("2 ms without asking its source"));
+    assert_eq!(took(1, None, None), None);
 }
 
 #[test]

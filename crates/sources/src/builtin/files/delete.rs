@@ -78,7 +78,8 @@ pub(super) fn preview(place: &Place, params: &Delete, scope: &Scope) -> Result<O
     let path = WorkspacePath::parse(&params.path)?;
     check_scope(place, scope, &path)?;
     let doomed = Doomed::find(place, &path)?;
-    let mut value = json!({ "path": path.as_str(), "change": "would_delete", "bytes": doomed.file.bytes, "previous_sha256": doomed.digest });
+    let mut value =
+        json!({ "path": path.as_str(), "change": "would_delete", "bytes": doomed.file.bytes, "previous_sha256": doomed.digest });
     match text_of(&doomed.file)? {
         Some(old) => Diff::of(&old, "").describe(&mut value),
         None => value["diff"] = Value::Null,
