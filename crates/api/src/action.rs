@@ -49,6 +49,18 @@ pub struct ActionView {
     /// Whom its code may ask over the network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// What it does to the world: `filesystem_read`, `filesystem_write`, `network_call` or `device_notification`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<String>,
+    /// `in_process`, `default` or `high_isolation`: the isolation it runs in.
+    #[serde(default)]
+    pub profile: String,
+    /// Digest of the code it runs, where that is a package's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package_sha256: Option<String>,
+    /// Why the mode is stricter than what was set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tightened: Vec<String>,
     pub dry_run_supported: bool,
     pub timeout_ms: u64,
 }

@@ -220,4 +220,18 @@ pub struct StatusResponse {
     pub in_doubt: u64,
     /// Entries in the org's log.
     pub log_size: u64,
+    /// Servers that work on the same database, or did lately, the oldest first.
+    #[serde(default)]
+    pub servers: Vec<ServerView>,
+}
+
+/// A server that works on the database, or did lately.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServerView {
+    pub id: String,
+    pub started_at: String,
+    /// When it last renewed its lease.
+    pub seen_at: String,
+    /// Its lease has run out: what it was running is taken up by others.
+    pub gone: bool,
 }

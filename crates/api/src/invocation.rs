@@ -5,7 +5,7 @@ use crate::batch::PartOfView;
 use countersign_core::decision::{GateVerdict, Verdict};
 use countersign_core::effect::{Check, Remedy, Scope};
 use countersign_core::invocation::{Answer, Beyond, Claimed, Deadline, DeniedBy, Intention};
-use countersign_core::{Decision, Invocation, Status};
+use countersign_core::{Decision, Invocation, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -458,6 +458,12 @@ pub struct InvocationView {
     /// The invocation whose effect this one takes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<String>,
+    /// The invocation that took its effect back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_back_by: Option<String>,
+    /// The files it changed, where it is read by itself; of one that takes back, those it put back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_files: Vec<ChangedFileView>,
     /// The batch it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<PartOfView>,
@@ -469,13 +475,70 @@ pub struct InvocationView {
     /// What the caller wants to see succeed after the effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<VerificationView>,
+    /// How often its source was asked to act: the effect with what was tried again, its repair, and taking it back.
     pub attempts: u32,
+    /// When it was admitted.
     pub created_at: String,
+    /// When its source was first asked.
     pub started_at: Option<String>,
     pub completed_at: Option<String>,
+    /// From when it was admitted to its end, without `waited_ms`.
     pub duration_ms: Option<u64>,
+    /// How long it waited for people, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_ms: Option<u64>,
     pub receipt: Option<ReceiptRefView>,
     pub trace_id: String,
+}
+
+/// A file that was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChangedFileView {
+    pub path: String,
+    /// `created`, `changed` or `removed`.
+    pub change: Cow<'static, str>,
+}
+
+/// What can be known of a call that waits, for whoever answers it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ForesightView {
+    /// Why it could not run now, whatever the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<FailureView>,
+    /// What would change, as a dry run tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub changes: Option<Value>,
+    /// Why that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+    /// What about its content made us ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub concerns: Vec<ConcernView>,
+    /// What its session has come to hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelView>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConcernView {
+    /// Such as `safety.trifecta`.
+    pub rule: String,
+    /// Where in the params; empty where it is about the call as a whole.
+    pub pointer: String,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LabelView {
+    /// `private_data` or `untrusted_content`.
+    pub label: String,
+    pub at: String,
+    /// The call that brought it in; absent where that was before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -622,6 +685,9 @@ impl From<GateVerdict> for GateView {
 
 impl From<Invocation> for InvocationView {
     fn from(invocation: Invocation) -> Self {
+        let waited_ms = waited_ms(&invocation);
+        let lasted = |ended: Timestamp| ended.millis_since(invocation.created_at).saturating_sub(waited_ms.unwrap_or_default());
+        let duration_ms = invocation.ended_at.map(lasted);
         Self {
             id: invocation.id.to_string(),
             status: invocation.status.as_str().into(),
@@ -675,6 +741,8 @@ impl From<Invocation> for InvocationView {
             repair: invocation.aftermath.repair.map(RemedyView::from),
             rollback: invocation.aftermath.rollback.map(RemedyView::from),
             reverses: invocation.reverses.as_ref().map(ToString::to_string),
+            taken_back_by: None,
+            changed_files: Vec::new(),
             batch: invocation.batch.map(PartOfView::from),
             settled: invocation.aftermath.settled.map(|settled| SettledView {
                 by: settled.by.to_string(),
@@ -687,9 +755,30 @@ impl From<Invocation> for InvocationView {
             created_at: invocation.created_at.to_string(),
             started_at: invocation.started_at.map(|at| at.to_string()),
             completed_at: invocation.ended_at.map(|at| at.to_string()),
-            duration_ms: invocation.ended_at.zip(invocation.started_at).map(|(ended, started)| ended.millis_since(started)),
+            duration_ms,
+            waited_ms,
             receipt: invocation.receipt.map(|receipt| ReceiptRefView { id: receipt.id.to_string(), seq: receipt.seq }),
             trace_id: invocation.trace_id,
+        }
+    }
+}
+
+/// From the question to the answer that settled it; without one, to its end. `None` where nobody was asked, or nobody has answered.
+fn waited_ms(invocation: &Invocation) -> Option<u64> {
+    invocation.binding.as_ref()?;
+    let until = invocation.answer.as_ref().map(|answer| answer.at).or(invocation.ended_at)?;
+    Some(until.millis_since(invocation.created_at))
+}
+
+impl InvocationView {
+    /// What is left of one that did not succeed, for a sentence that goes on with the reason.
+    pub fn how_it_failed(&self) -> &'static str {
+        match (self.status.as_ref(), self.rollback) {
+            ("reverted", _) => "failed, and its effects were taken back",
+            ("failed", Some(RemedyView { ok: true, .. })) => "failed, and its effects were taken back",
+            ("failed", Some(RemedyView { attempted: true, ok: false })) => "failed, and what it did could not be taken back",
+            ("failed", Some(RemedyView { attempted: false, ok: false })) => "failed, and what it did was not taken back",
+            _ => "did not happen",
         }
     }
 }

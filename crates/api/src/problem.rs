@@ -78,6 +78,8 @@ codes! {
     NotInDoubt = "not_in_doubt", 409, "It is not in doubt";
     BeingFoundOut = "being_found_out", 409, "What became of it is being found out";
     NotRevertible = "not_revertible", 409, "Its effect cannot be taken back";
+    AlreadyReverted = "already_reverted", 409, "Its effect was taken back already";
+    CannotRun = "cannot_run", 409, "It could not run, whatever the answer";
     ArgsMismatch = "args_mismatch", 409, "The params are not the ones that were shown";
     DefinitionMismatch = "definition_mismatch", 409, "The action's definition has changed";
     PolicyMismatch = "policy_mismatch", 409, "The rules for the action have changed";

@@ -7,6 +7,7 @@ pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod breaker;
 pub(crate) mod canary;
+mod changes;
 pub(crate) mod completions;
 pub(crate) mod consent;
 pub(crate) mod context;

@@ -126,6 +126,8 @@ impl Exit {
             | Code::NotInDoubt
             | Code::BeingFoundOut
             | Code::NotRevertible
+            | Code::AlreadyReverted
+            | Code::CannotRun
             | Code::ArgsMismatch
             | Code::DefinitionMismatch
             | Code::PolicyMismatch
@@ -217,7 +219,9 @@ impl Failure {
         let fields: Vec<_> = problem.errors.iter().map(at_pointer).collect();
         // Of what is not there the title would only say again that it is not there.
         let is_missing = matches!(problem.code, Code::NotFound | Code::UnknownAction | Code::UnknownSource | Code::UnknownSession);
-        let says_it_all = is_missing || repeats(&problem.title, &problem.detail);
+        // What was done and taken back was done: the detail says so, and the title would deny it.
+        let was_made = problem.invocation.as_ref().is_some_and(|invocation| invocation.rollback.is_some());
+        let says_it_all = is_missing || was_made || repeats(&problem.title, &problem.detail);
         let cause = match (fields.is_empty(), says_it_all) {
             (false, _) => Some(fields.join("; ")),
             (true, true) => None,

@@ -109,6 +109,14 @@ impl fmt::Display for Status {
     }
 }
 
+/// What the keys of calls that take an effect back begin with. No caller may choose such a key.
+pub const REVERT_KEY: &str = "revert:";
+
+/// The key of whatever takes back the effect of this invocation: one effect is taken back once.
+pub fn revert_key(reversed: &InvocationId) -> String {
+    format!("{REVERT_KEY}{reversed}")
+}
+
 /// Who or what refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -9,6 +9,7 @@ use crate::invocation::Answer;
 use crate::policies::PoliciesInForce;
 use crate::principal::Standing;
 use crate::quarantine::{Caught, Holds, Quarantine, QuarantineState};
+use crate::session::SessionLabel;
 use crate::switch::Switch;
 use crate::{
     ActionId, ApprovalId, AutomationId, Batch, BatchId, Digest, EventId, Future, Grant, GrantId, IntentId, Invocation, InvocationId, OrgId,
@@ -433,7 +434,16 @@ pub trait Ledger: Send + Sync {
     fn list_canary_texts<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<String>>, Error>>;
     /// What the session has come to hold.
     fn find_labels<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Arc<Vec<String>>, Error>>;
-    fn label_session<'a>(&'a self, org: &'a OrgId, session: &'a SessionId, label: &'static str) -> Future<'a, Result<(), Error>>;
+    /// The same with where it came from, in the order it came.
+    fn list_labels<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Vec<SessionLabel>, Error>>;
+    /// The first call that brings something in is the one it came from.
+    fn label_session<'a>(
+        &'a self,
+        org: &'a OrgId,
+        session: &'a SessionId,
+        label: &'static str,
+        invocation: &'a InvocationId,
+    ) -> Future<'a, Result<(), Error>>;
     fn find_quarantine<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Quarantine>, Error>>;
     /// What a quarantined call held; `None` once it was discarded or its time ran out.
     fn find_quarantined<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>>;

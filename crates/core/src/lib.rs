@@ -5,6 +5,7 @@
 pub mod action;
 pub mod batch;
 pub mod breaker;
+pub mod changed_file;
 pub mod checks;
 pub mod consent;
 pub mod decision;

@@ -1,8 +1,18 @@
 //! Where calls come from: a session inside a space inside an org.
 
-use crate::{AutomationId, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId};
+use crate::{AutomationId, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, Tier, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What a session has come to hold, and by which call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionLabel {
+    /// `private_data` or `untrusted_content`.
+    pub label: String,
+    pub at: Timestamp,
+    /// `None` for what came in before this was kept.
+    pub invocation: Option<InvocationId>,
+}
 
 /// Whether a person sits at the other end; decides how long an approval may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -66,6 +66,12 @@ pub trait Source: Send + Sync {
         let _ = (action, params);
         None
     }
+    /// Whether such a call could be made here as things are set up, asked before a person is: nobody decides about what cannot run. It
+    /// runs nothing, changes nothing, and looks at nothing the call itself is about.
+    fn check<'a>(&'a self, context: &'a CallContext, action: &'a ActionId) -> Future<'a, Result<(), Error>> {
+        let _ = (context, action);
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// Makes ready what the effect needs and what undoes it, and changes nothing that anybody sees. What it answers is written
     /// down with the intent, before the effect, and handed to `call`, `verify`, `revert` and `reconcile`.
     fn prepare<'a>(

@@ -69,6 +69,9 @@ impl Pipeline {
         if matches!(pending.deadline, Some(Deadline::Stopped { .. })) {
             return conflict(Conflict::Stopped);
         }
+        if let Some(failure) = self.why_impossible(&pending).await? {
+            return Err(Error::CannotRun { invocation: id.clone(), failure });
+        }
         let beyond = self.beyond_of(&pending, &space, yes.beyond).await?;
         let edited = match yes.params {
             Some(params) => self.edit(principal, &pending, yes.shown, params).await?,

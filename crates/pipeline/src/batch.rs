@@ -10,6 +10,7 @@ mod undo;
 mod walks;
 
 pub(crate) use compensation::Compensation;
+pub(crate) use parts::failure_of;
 pub(crate) use walks::BatchWalks;
 
 use crate::{Error, Pipeline};

@@ -49,6 +49,8 @@ impl Pipeline {
             | Error::NotRevertible { .. }
             | Error::NotGrantable { .. }
             | Error::QuarantineSettled { .. }
+            | Error::AlreadyReverted { .. }
+            | Error::CannotRun { .. }
             | Error::DryRunUnsupported { .. }
             | Error::SourceUnavailable { .. }
             | Error::InvalidBatch { .. }

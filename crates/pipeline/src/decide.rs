@@ -147,7 +147,7 @@ impl Pipeline {
     }
 
     /// A preview that shows what a read would show is held to that read's mode: it must not be the way around it.
-    async fn reads_too_much(&self, gated: &Gated) -> Result<Option<Failure>, Error> {
+    pub(crate) async fn reads_too_much(&self, gated: &Gated) -> Result<Option<Failure>, Error> {
         let resolved = &gated.validated.resolved;
         let Some(read) = &resolved.action().preview_reads else {
             return Ok(None);

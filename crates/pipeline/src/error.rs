@@ -1,5 +1,6 @@
 //! Why the pipeline could not do its work. A denial is not here: it is an outcome, with a receipt.
 
+use countersign_core::invocation::Failure;
 use countersign_core::quarantine::QuarantineState;
 use countersign_core::{BatchId, InvocationId, SessionId, Status, ledger};
 
@@ -105,6 +106,11 @@ pub enum Error {
     BeingFoundOut { invocation: InvocationId },
     #[error("the effect of invocation `{invocation}` cannot be taken back: {why}")]
     NotRevertible { invocation: InvocationId, why: &'static str },
+    #[error("the effect of invocation `{invocation}` was taken back already, by `{by}`; nothing was changed")]
+    AlreadyReverted { invocation: InvocationId, by: InvocationId },
+    /// Nobody's yes would help.
+    #[error("`{invocation}` could not run now, so it was not approved: {}; it still waits", failure.message)]
+    CannotRun { invocation: InvocationId, failure: Failure },
     #[error("`{invocation}` cannot be granted beyond this one call: {reason}")]
     NotGrantable { invocation: InvocationId, reason: &'static str },
     #[error("quarantined `{invocation}` is `{}`; nothing was changed", state.as_str())]

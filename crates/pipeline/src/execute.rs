@@ -13,7 +13,7 @@ use crate::hold::{Void, seal_params};
 use crate::record::{Ending, is_passing};
 use crate::replay::Taken;
 use crate::{Conflict, Error, Pipeline, Walked};
-use countersign_core::action::{Class, Reversibility};
+use countersign_core::action::{Class, Preview, Reversibility};
 use countersign_core::effect::{Check, Reconciled};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
 use countersign_core::invocation::{Announced, Beyond, Failure, Intention};
@@ -23,7 +23,7 @@ use countersign_core::limits::RECORD_RETRY_SECONDS;
 use countersign_core::source::{self, AfterError, Output, Source};
 use countersign_core::{Digest, GrantId, IntentId, Invocation, InvocationId, Status, ledger};
 use receipt::body::{ApprovalBody, Body as _, DefinitionDigests, IntentBody};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,7 +147,11 @@ impl Pipeline {
         let mut invocation = gated.to_invocation(Status::Running, &decision);
         invocation.started_at = Some(self.now());
         self.inner.boards.decided(&invocation.id, gated.validated.resolved.admitted.rules_version);
-        let answer = self.ask_for_preview(&gated, &invocation).await;
+        let answer = match gated.validated.resolved.action().preview {
+            Preview::Supported => self.ask_for_preview(&gated, &invocation).await,
+            // A read, by `validate`: it is not made, and changes nothing.
+            Preview::Unsupported => Ok(Output::new(json!({ "changes": [] }))),
+        };
         invocation.ended_at = Some(self.now());
         let done = Done::previewed(gated, policy_slice, invocation, answer);
         self.record(self.verify(done).await?).await

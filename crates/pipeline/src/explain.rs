@@ -2,6 +2,7 @@
 
 use crate::admit::{Admitted, Place};
 use crate::decide::Moded;
+use crate::execute::Subject;
 use crate::gate::Gates;
 use crate::resolve::Resolved;
 use crate::validate::errors_of;
@@ -9,7 +10,7 @@ use crate::{Error, ParamError, Pipeline, Request};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};
 use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
-use countersign_core::{ActionId, Decision, GrantId, InvocationId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
+use countersign_core::{ActionId, Decision, GrantId, InvocationId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Status, Tier};
 use policy::scan::Label;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -73,6 +74,12 @@ impl Pipeline {
         let Moded { decision, is_grantable, .. } = self.mode_of(&gated).await?;
         let asks = decision.mode == Mode::RequireApproval && denial.is_none();
         let grant = if asks { self.fitting_grant(&gated, is_grantable).await?.map(|grant| grant.id().clone()) } else { None };
+        // Nobody would be asked about what cannot run.
+        let impossible = match (asks, &grant) {
+            (true, None) => self.impossible(Subject::of(&gated, &gated.to_invocation(Status::Pending, &decision))).await,
+            (true, Some(_)) | (false, _) => None,
+        };
+        let denial = denial.or_else(|| impossible.map(|failure| failure.message));
         let would = match (&denial, decision.mode) {
             _ if !errors.is_empty() => Would::Refuse,
             (Some(_), _) if is_caught => Would::Quarantine,

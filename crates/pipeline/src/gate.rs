@@ -5,6 +5,7 @@ mod outgoing;
 
 use crate::admit::Admitted;
 use crate::policies::{Slice, slice_of};
+use crate::resolve::Resolved;
 use crate::stage::Stage;
 use crate::truncate::truncate;
 use crate::validate::Validated;
@@ -264,9 +265,8 @@ impl Pipeline {
         }
     }
 
-    /// Looks at the content. What comes back must not run; what only asks for a person is noted.
-    async fn scan(&self, gated: &mut Gated) -> Result<Vec<Caught>, Error> {
-        let resolved = &gated.validated.resolved;
+    /// What is dangerous, or odd, about the content.
+    pub(crate) async fn findings_in(&self, resolved: &Resolved) -> Result<Vec<Finding>, Error> {
         let Admitted { session, request, .. } = &resolved.admitted;
         let labels = self.ledger().find_labels(&session.org, &session.id).await?;
         let canaries = self.ledger().list_canary_texts(&session.org).await?;
@@ -275,7 +275,14 @@ impl Pipeline {
             session: labels.iter().filter_map(|label| session_label(label)).collect(),
             canaries: canaries.as_slice(),
         };
-        let findings = policy::scan(resolved.action(), &request.params, &provenance);
+        Ok(policy::scan(resolved.action(), &request.params, &provenance))
+    }
+
+    /// Looks at the content. What comes back must not run; what only asks for a person is noted.
+    async fn scan(&self, gated: &mut Gated) -> Result<Vec<Caught>, Error> {
+        let findings = self.findings_in(&gated.validated.resolved).await?;
+        let resolved = &gated.validated.resolved;
+        let session = &resolved.admitted.session;
         let mut verdict = policy::scan::verdict(&findings);
         let unread = self.unread_findings(&session.org, &resolved.definition).await?;
         let unread: BTreeSet<_> = unread.iter().map(|finding| format!("definition:{}", finding.rule)).collect();

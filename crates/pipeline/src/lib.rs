@@ -30,6 +30,7 @@ mod policies;
 mod quarantine;
 mod label;
 mod explain;
+mod foresee;
 mod what_if;
 mod survive;
 mod waiters;
@@ -47,6 +48,7 @@ pub use decide::Standing;
 pub use drift::{DefinitionNow, Reviewed};
 pub use error::{Conflict, Error, ParamError};
 pub use explain::{Explanation, Question, Would};
+pub use foresee::{Foresight, Held};
 pub use progress::{Follower, Next, Told};
 pub use quarantine::{Released, Word};
 pub use reconcile::Settlement;
@@ -125,7 +127,7 @@ impl Pipeline {
         // A denied call is always fresh: an earlier success never answers for it.
         Ok(match self.replay(decided).await? {
             Replay::Earlier(outcome) => Reached::Stopped(Walked::Outcome(outcome)),
-            Replay::Fresh(decided) => Reached::Fresh(decided),
+            Replay::Fresh(decided) => Reached::Fresh(self.unless_impossible(decided).await),
         })
     }
 

@@ -178,7 +178,7 @@ impl Pipeline {
                 quality_thousandths = output.quality_thousandths;
                 let mut safe = policy::redact(&handed_on).value;
                 if !findings.is_empty() {
-                    self.label_untrusted(&invocation.org, &invocation.session).await;
+                    self.label_untrusted(&invocation.org, &invocation.session, &invocation.id).await;
                 }
                 if !caught.is_empty() {
                     // The effect has happened: only the answer is kept back.

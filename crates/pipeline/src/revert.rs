@@ -6,15 +6,12 @@ use crate::resolve::Resolved;
 use crate::{Error, Outcome, Pipeline, Request};
 use countersign_core::action::Reversibility;
 use countersign_core::effect::Scope;
-use countersign_core::invocation::Intention;
+use countersign_core::invocation::{Intention, revert_key};
 use countersign_core::source::Source;
 use countersign_core::{ActionId, Invocation, InvocationId, Principal, Status};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What the keys of such calls begin with: one effect is taken back once. No caller may choose such a key.
-pub(crate) const REVERT_KEY: &str = "revert:";
 
 impl Pipeline {
     pub async fn revert(
@@ -60,6 +57,7 @@ impl Pipeline {
         let reversed = self.ledger().find_invocation(&session.org, id).await?;
         let reversed = reversed.filter(|reversed| reversed.session == session.id);
         let reversed = reversed.ok_or_else(|| Error::UnknownInvocation { invocation: id.to_string() })?;
+        self.check_not_reverted(resolved, &reversed).await?;
         let now = self.ledger().now().await?;
         let until = until(resolved, &reversed);
         let why = if reversed.status != Status::Succeeded || reversed.intention != Intention::Effect {
@@ -77,6 +75,23 @@ impl Pipeline {
     }
 }
 
+impl Pipeline {
+    /// An effect is taken back once. A batch that was interrupted while it took its parts back asks again, and is answered as before.
+    async fn check_not_reverted(&self, resolved: &Resolved, reversed: &Invocation) -> Result<(), Error> {
+        if resolved.admitted.undoing.is_some() {
+            return Ok(());
+        }
+        let Invocation { org, space, action, id, .. } = reversed;
+        let Some(reservation) = self.ledger().find_reservation(org, space, action, &revert_key(id)).await? else {
+            return Ok(());
+        };
+        match self.ledger().find_invocation(org, &reservation.invocation).await? {
+            Some(revert) if revert.status == Status::Succeeded => Err(Error::AlreadyReverted { invocation: id.clone(), by: revert.id }),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
 /// The call that takes an effect back.
 pub(crate) fn undoing(principal: &Principal, reversed: &Invocation, reason: Option<String>, trace_id: String) -> Request {
     Request {
@@ -84,7 +99,7 @@ pub(crate) fn undoing(principal: &Principal, reversed: &Invocation, reason: Opti
         session: reversed.session.clone(),
         action: reversed.action.to_string(),
         params: json!({ "reverses": reversed.id }),
-        idempotency_key: Some(format!("{REVERT_KEY}{}", reversed.id)),
+        idempotency_key: Some(revert_key(&reversed.id)),
         approval_ref: None,
         intention: Intention::Revert,
         reverses: Some(reversed.id.clone()),

@@ -2,11 +2,10 @@
 
 use crate::claimed;
 use crate::resolve::Resolved;
-use crate::revert::REVERT_KEY;
 use crate::stage::Stage;
 use crate::{Error, ParamError, Pipeline};
-use countersign_core::action::Preview;
-use countersign_core::invocation::{Digests, Intention};
+use countersign_core::action::{Class, Preview};
+use countersign_core::invocation::{Digests, Intention, REVERT_KEY};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::{Digest, json, limits};
 use serde_json::Value;
@@ -29,7 +28,10 @@ impl Pipeline {
         let _timed = self.timed(Stage::Validate);
         self.check_revertible(&resolved).await?;
         self.check_call(&resolved)?;
-        if resolved.admitted.request.intention == Intention::DryRun && resolved.action().preview == Preview::Unsupported {
+        let action = resolved.action();
+        // What only reads would change nothing, and that is known without asking it.
+        let can_foresee = action.preview == Preview::Supported || action.tier.class() == Class::Read;
+        if resolved.admitted.request.intention == Intention::DryRun && !can_foresee {
             return Err(Error::DryRunUnsupported { action: resolved.action().id.to_string() });
         }
         self.validated_as_it_is(resolved).await

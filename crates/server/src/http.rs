@@ -10,6 +10,7 @@ mod canaries;
 mod consents;
 mod crossings;
 mod explain;
+mod foresight;
 mod grants;
 mod health;
 mod invocations;
@@ -90,6 +91,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(invocations::snooze))
         .routes(routes!(invocations::revert))
         .routes(routes!(invocations::settle))
+        .routes(routes!(foresight::foresight))
         .routes(routes!(batches::create))
         .routes(routes!(batches::list))
         .routes(routes!(batches::show))

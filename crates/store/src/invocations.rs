@@ -2,8 +2,9 @@
 
 use crate::db::{Columns, Lease, Row, Tx, Val, vals};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::invocation::{Deadline, ReceiptRef};
+use countersign_core::invocation::{Deadline, REVERT_KEY, ReceiptRef, revert_key};
 use countersign_core::{ActionId, Invocation, InvocationId, OrgId, ReceiptId, SessionId, Status};
+use std::collections::BTreeMap;
 
 macro_rules! insert_invocation {
     () => {
@@ -53,6 +54,32 @@ impl Store {
         let rows = self.db.read(&sql, &params).await?;
         let invocations = rows.into_iter().map(read_invocation).collect::<Result<Vec<_>, _>>()?;
         Ok(page(invocations, request.limit, |invocation| invocation.id.to_string()))
+    }
+
+    /// Which of these were taken back, and by which invocation. All are of one org.
+    pub async fn find_reverts(&self, invocations: &[Invocation]) -> Result<BTreeMap<InvocationId, InvocationId>, Error> {
+        let Some(org) = invocations.first().map(|first| first.org.clone()) else {
+            return Ok(BTreeMap::new());
+        };
+        let mut params = vals![org.as_str()].to_vec();
+        let mut keys = Vec::new();
+        for invocation in invocations.iter().filter(|invocation| invocation.status == Status::Succeeded && invocation.evidence.is_some()) {
+            let at = params.len();
+            params.extend(vals![invocation.space.as_str(), invocation.action.as_str(), revert_key(&invocation.id)]);
+            keys.push(format!("(space_id = ${} AND action = ${} AND key = ${})", at + 1, at + 2, at + 3));
+        }
+        if keys.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let keys = keys.join(" OR ");
+        let sql = format!("SELECT key, invocation_id FROM reservations WHERE org_id = $1 AND state = 'done' AND ({keys})");
+        let rows = self.db.read(&sql, &params).await?;
+        let read = |row| {
+            let mut columns = Columns::of(row);
+            let reversed = columns.parsed(|text| InvocationId::parse(text.strip_prefix(REVERT_KEY)?).ok())?;
+            Ok((reversed, columns.parsed(|text| InvocationId::parse(text).ok())?))
+        };
+        rows.into_iter().map(read).collect()
     }
 
     /// How many invocations of the org are in this status.

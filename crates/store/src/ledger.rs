@@ -22,6 +22,7 @@ use countersign_core::ledger::{
 use countersign_core::policies::PoliciesInForce;
 use countersign_core::principal::Standing;
 use countersign_core::quarantine::Quarantine;
+use countersign_core::session::SessionLabel;
 use countersign_core::switch::Switch;
 use countersign_core::{
     ActionId, AutomationId, Batch, BatchId, Future, Grant, Invocation, InvocationId, OrgId, Principal, PrincipalId, Session, SessionId,
@@ -120,8 +121,18 @@ impl Ledger for Store {
         Box::pin(self.labels_of(org, session))
     }
 
-    fn label_session<'a>(&'a self, org: &'a OrgId, session: &'a SessionId, label: &'static str) -> Future<'a, Result<(), Error>> {
-        Box::pin(self.label(org, session, label))
+    fn list_labels<'a>(&'a self, org: &'a OrgId, session: &'a SessionId) -> Future<'a, Result<Vec<SessionLabel>, Error>> {
+        Box::pin(self.label_origins(org, session))
+    }
+
+    fn label_session<'a>(
+        &'a self,
+        org: &'a OrgId,
+        session: &'a SessionId,
+        label: &'static str,
+        invocation: &'a InvocationId,
+    ) -> Future<'a, Result<(), Error>> {
+        Box::pin(self.label(org, session, label, invocation))
     }
 
     fn find_quarantine<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Quarantine>, Error>> {

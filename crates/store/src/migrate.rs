@@ -14,6 +14,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (7, include_str!("../migrations/0007_breakers.sql")),
     (8, include_str!("../migrations/0008_batches.sql")),
     (9, include_str!("../migrations/0009_servers.sql")),
+    (10, include_str!("../migrations/0010_label_origins.sql")),
 ];
 
 /// Applies what is missing. A database of a newer version, or one whose applied files differ, is refused untouched.

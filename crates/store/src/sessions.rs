@@ -3,8 +3,8 @@
 use crate::db::{Columns, Row, vals};
 use crate::tokens::{NewToken, TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::session::{Attendance, Session};
-use countersign_core::{AutomationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
+use countersign_core::session::{Attendance, Session, SessionLabel};
+use countersign_core::{AutomationId, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
 use std::sync::Arc;
 
 /// A session to be created.
@@ -83,15 +83,33 @@ impl Store {
         self.db.read_remembered(sql, &vals![org.as_str(), session.as_str()], parse).await
     }
 
-    pub(crate) async fn label(&self, org: &OrgId, session: &SessionId, label: &'static str) -> Result<(), Error> {
-        let (org, session) = (org.clone(), session.clone());
+    /// The same with where it came from, in the order it came.
+    pub(crate) async fn label_origins(&self, org: &OrgId, session: &SessionId) -> Result<Vec<SessionLabel>, Error> {
+        let sql = "SELECT label, at, invocation_id FROM session_labels WHERE org_id = $1 AND session_id = $2 ORDER BY at, label";
+        let rows = self.db.read(sql, &vals![org.as_str(), session.as_str()]).await?;
+        let read = |row| {
+            let mut columns = Columns::of(row);
+            let (label, at) = (columns.text()?, columns.time()?);
+            Ok(SessionLabel { label, at, invocation: columns.parsed_or_null(|text| InvocationId::parse(text).ok())? })
+        };
+        rows.into_iter().map(read).collect()
+    }
+
+    pub(crate) async fn label(
+        &self,
+        org: &OrgId,
+        session: &SessionId,
+        label: &'static str,
+        invocation: &InvocationId,
+    ) -> Result<(), Error> {
+        let (org, session, invocation) = (org.clone(), session.clone(), invocation.clone());
         self.db
             .write(move |tx| {
                 Box::pin(async move {
                     tx.exec(
-                        "INSERT INTO session_labels (org_id, session_id, label, at) VALUES ($1, $2, $3, $4)
+                        "INSERT INTO session_labels (org_id, session_id, label, at, invocation_id) VALUES ($1, $2, $3, $4, $5)
                          ON CONFLICT (org_id, session_id, label) DO NOTHING",
-                        &vals![org.as_str(), session.as_str(), label, tx.now()],
+                        &vals![org.as_str(), session.as_str(), label, tx.now(), invocation.as_str()],
                     )
                     .await
                     .map(|_| ())

@@ -178,6 +178,11 @@ impl FakeSource {
         self.shared.script.lock().unprepared.push_back(error);
     }
 
+    /// From now on no call could be made, for this reason; `None`: they can again.
+    pub fn becomes_impossible(&self, why: Option<Error>) {
+        self.shared.script.lock().impossible = why;
+    }
+
     pub fn will_fail_to_list(&self, error: Error) {
         self.shared.script.lock().listings.push_back(error);
     }
@@ -264,6 +269,7 @@ struct Script {
     found: VecDeque<Step<Reconciled>>,
     preparing: VecDeque<Step<()>>,
     unprepared: VecDeque<Error>,
+    impossible: Option<Error>,
     otherwise: Option<Arc<Answering>>,
     recorded_calls: Vec<Call>,
     recorded_previews: Vec<Call>,
@@ -356,6 +362,11 @@ impl Source for FakeSource {
             }
             step.play().await
         })
+    }
+
+    fn check<'a>(&'a self, _context: &'a CallContext, _action: &'a ActionId) -> Future<'a, Result<(), Error>> {
+        let impossible = self.shared.script.lock().impossible.clone();
+        Box::pin(std::future::ready(impossible.map_or(Ok(()), Err)))
     }
 
     fn prepare<'a>(

@@ -2,6 +2,7 @@
 
 mod invoke;
 pub(super) mod meant;
+pub(super) mod never;
 pub(super) mod params;
 mod review;
 pub(super) mod session;

@@ -1,6 +1,7 @@
 //! Batches: several actions in one request, together or each for itself.
 
 use super::action::{params, session};
+use super::changes;
 use super::more;
 use super::wait::Patience;
 use crate::args::Paging;
@@ -200,6 +201,9 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
         ]);
     }
     terminal.list(&answer.raw, &table)?;
+    if batch.dry_run && terminal.is_for_words() {
+        foreseen(batch, terminal)?;
+    }
     for (index, part) in batch.parts.iter().enumerate() {
         if let Some(error) = part.error.as_ref().filter(|error| error.code != "batch_called_off") {
             terminal.note(format!("part {}: {}: {}", index + 1, clean::line(&error.code), clean::line(&error.message)));
@@ -214,6 +218,17 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
         }
     }
     summary(batch, terminal);
+    Ok(())
+}
+
+/// What each part would change, under its number.
+fn foreseen(batch: &BatchView, terminal: &mut Terminal) -> Result<(), Failure> {
+    for (index, part) in batch.parts.iter().enumerate() {
+        let Some(lines) = part.result.as_ref().and_then(changes::foreseen) else { continue };
+        terminal.line("")?;
+        terminal.line(Tone::Muted.paint(format!("PART {}  {}", index + 1, clean::line(&part.action))))?;
+        lines.into_iter().try_for_each(|line| terminal.line(line))?;
+    }
     Ok(())
 }
 
@@ -279,6 +294,7 @@ fn meaning(batch: &BatchView) -> &'static str {
         (Some(BatchStatus::Pending), _) => "a person has to answer first",
         (Some(BatchStatus::Running), _) => "on its way",
         (Some(BatchStatus::Partial | BatchStatus::Failed), _) if batch.dry_run => "not every part could say what it would change",
+        (Some(BatchStatus::Succeeded), _) if batch.dry_run => "every part could say what it would change",
         (Some(BatchStatus::Succeeded), _) => "every part succeeded",
         (Some(BatchStatus::Partial), _) => "some parts succeeded, and stand",
         (Some(BatchStatus::Reverted), _) => "a part failed, and nothing of it stands",

@@ -8,6 +8,7 @@ use crate::style::{Tone, clean};
 use api::Page;
 use api::rules::{BreakerView, CloseBreakerRequest};
 use clap::Subcommand;
+use countersign_core::breaker::BreakerState;
 use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
@@ -34,6 +35,17 @@ const COLUMNS: &[Column] = &[
     Column::Whole("TRIED IN"),
 ];
 
+/// One look for each state, and its word in every one of them.
+fn state(text: &str) -> Cell {
+    let (symbol, tone) = match BreakerState::parse(text) {
+        Some(BreakerState::Closed) => ("✓ ", Tone::Ok),
+        Some(BreakerState::HalfOpen) => ("◷ ", Tone::Warn),
+        Some(BreakerState::Open) => ("✗ ", Tone::Danger),
+        None => ("", Tone::Plain),
+    };
+    Cell::shown(format!("{symbol}{}", clean::line(text)), text).toned(tone)
+}
+
 impl Breaker {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
@@ -41,10 +53,9 @@ impl Breaker {
                 let answer = client.get::<Page<BreakerView>>(&["breakers"], &[]).await?;
                 let mut table = Table::new(COLUMNS, "nothing fails");
                 for breaker in &answer.read.items {
-                    let tone = if breaker.state == "closed" { Tone::Warn } else { Tone::Danger };
                     table.row([
                         Cell::text(&breaker.key),
-                        Cell::text(&breaker.state).toned(tone),
+                        state(&breaker.state),
                         Cell::text(breaker.failures.to_string()),
                         Cell::text(&breaker.reason),
                         terminal.past(&breaker.since),
@@ -67,5 +78,17 @@ impl Breaker {
             }
         }
         Ok(Exit::Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_has_a_look_of_its_own_and_keeps_its_word() {
+        let looks: Vec<_> = BreakerState::ALL.iter().map(|known| state(known.as_str()).as_shown().to_owned()).collect();
+        assert_eq!(looks, ["✓ closed", "✗ open", "◷ half_open"]);
+        assert_eq!(state("melted").as_shown(), "melted");
     }
 }

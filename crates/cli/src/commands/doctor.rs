@@ -14,12 +14,16 @@ use serde_json::json;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   countersign doctor
+  countersign doctor --verbose                              everything that was looked at
   countersign doctor --data /var/lib/countersign";
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
     server: ServerFlags,
+    /// Everything that was looked at; else one line for what is well
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 /// How bad a finding is.
@@ -46,7 +50,7 @@ impl Doctor {
             Ok(client) => findings.extend(there::check(&client, setting.terminal.now()).await),
             Err(failure) => findings.push(Finding::broken("server", failure.message).fix(failure.hint.unwrap_or_default())),
         }
-        tell(&findings, setting.terminal)?;
+        tell(&findings, self.verbose, setting.terminal)?;
         let broken = findings.iter().any(|finding| finding.verdict == Verdict::Broken);
         Ok(if broken { Exit::Failed } else { Exit::Ok })
     }
@@ -90,12 +94,42 @@ impl Verdict {
     }
 }
 
-fn tell(findings: &[Finding], terminal: &mut Terminal) -> Result<(), Failure> {
+/// What belongs together, by what is looked at.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("installation", &["version", "settings", "contexts"]),
+    ("data", &["data folder", "master key", "owner token", "disk", "workspace"]),
+    ("sandbox", &["sandbox", "interpreter"]),
+    ("server", &["server", "clock", "token", "versions"]),
+    ("store", &["store", "servers", "receipts", "in doubt", "inbox"]),
+    ("sources", &["source"]),
+];
+
+/// What is well in one line for each group; what is not, or has something to do, in full.
+fn in_short(findings: &[Finding]) -> Vec<Finding> {
+    let mut short = Vec::new();
+    let group_of = |finding: &Finding| GROUPS.iter().position(|(_, subjects)| subjects.contains(&finding.subject));
+    let is_dull = |finding: &Finding| finding.verdict == Verdict::Ok && finding.fix.is_none();
+    for (at, (name, _)) in GROUPS.iter().enumerate() {
+        let group = findings.iter().filter(|finding| group_of(finding) == Some(at));
+        let (well, telling): (Vec<_>, Vec<_>) = group.partition(|finding| is_dull(finding));
+        let mut subjects: Vec<_> = well.iter().map(|finding| finding.subject).collect();
+        subjects.dedup();
+        if !subjects.is_empty() {
+            short.push(Finding::ok(name, format!("{} ({} looked at)", subjects.join(", "), well.len())));
+        }
+        short.extend(telling.into_iter().cloned());
+    }
+    short.extend(findings.iter().filter(|finding| group_of(finding).is_none()).cloned());
+    short
+}
+
+fn tell(findings: &[Finding], verbose: bool, terminal: &mut Terminal) -> Result<(), Failure> {
     if terminal.is_document() {
         let item = |finding: &Finding| json!({ "subject": finding.subject, "verdict": finding.verdict.word(), "found": finding.found, "fix": finding.fix });
         return terminal.document(&json!({ "items": findings.iter().map(item).collect::<Vec<_>>(), "next": null }));
     }
-    for finding in findings {
+    let short = if verbose { findings.to_vec() } else { in_short(findings) };
+    for finding in &short {
         let (symbol, tone) = finding.verdict.look();
         let word = tone.paint(format!("{symbol} {:6}", finding.verdict.word()));
         terminal.line(format!("{word}  {:13} {}", finding.subject, clean::line(&finding.found)))?;
@@ -103,5 +137,35 @@ fn tell(findings: &[Finding], terminal: &mut Terminal) -> Result<(), Failure> {
             terminal.line(format!("{:24}{}", "", Tone::Primary.paint(clean::line(fix))))?;
         }
     }
+    if !verbose {
+        terminal.next("countersign doctor --verbose");
+    }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_well_is_one_line_and_what_is_not_is_told_in_full() {
+        let findings = [
+            Finding::ok("version", "1"),
+            Finding::ok("settings", "they read well"),
+            Finding::ok("sandbox", "one"),
+            Finding::look("sandbox", "two").fix("mend it"),
+            Finding::ok("sandbox", "three"),
+            Finding::ok("inbox", "3 wait").fix("countersign inbox"),
+            Finding::broken("something new", "it is broken"),
+        ];
+        let short: Vec<_> = in_short(&findings).into_iter().map(|finding| format!("{}: {}", finding.subject, finding.found)).collect();
+        let expected = [
+            "installation: version, settings (2 looked at)",
+            "sandbox: sandbox (2 looked at)",
+            "sandbox: two",
+            "inbox: 3 wait",
+            "something new: it is broken",
+        ];
+        assert_eq!(short, expected);
+    }
 }

@@ -9,7 +9,7 @@ use super::{invocation, outcome};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Record, Terminal};
-use crate::style::Tone;
+use crate::style::{Tone, time};
 use api::Page;
 use api::invocation::{AnswerView, InvocationView};
 use api::receipt::EntryView;
@@ -97,7 +97,8 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         .with_some("redacted", redacted(&invocation.redacted).map(Cell::text))
         .with_some("released from", invocation.released_from.as_ref().map(Cell::text))
         .with("attempts", Cell::text(invocation.attempts.to_string()))
-        .with_some("took", invocation.duration_ms.map(|millis| Cell::text(format!("{millis} ms"))))
+        .with_some("took", invocation.duration_ms.map(|millis| Cell::shown(time::lasting(millis), format!("{millis} ms"))))
+        .with_some("waited for people", invocation.waited_ms.map(|millis| Cell::shown(time::lasting(millis), format!("{millis} ms"))))
         .with("params as sent", Cell::text(&invocation.digests.raw))
         .with("params as used", Cell::text(&invocation.digests.params))
         .with("definition", Cell::text(&invocation.digests.structural))

@@ -1,7 +1,7 @@
 //! Invocations: what was asked for, and what became of it.
 
 use super::lines::Lines;
-use super::wait::{Patience, Wait, ended, still_waiting, wait};
+use super::wait::{Patience, Wait, Waiting, settled};
 use super::{more, outcome, people::People, show::Show};
 use crate::args::{Agreed, Paging};
 use crate::client::{Answer, Client};
@@ -39,15 +39,9 @@ pub(crate) enum Invocation {
     /// Take back what an invocation did, as a call of its own
     #[command(before_help = "Examples:
   countersign invocation revert inv_…
-  countersign invocation revert inv_… --reason 'wrong folder'")]
-    Revert {
-        id: String,
-        /// Why; shown to whoever approves it
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
-        #[command(flatten)]
-        agreed: Agreed,
-    },
+  countersign invocation revert inv_… --reason 'wrong folder'
+  countersign invocation revert inv_… --yes --wait 10m")]
+    Revert(Revert),
     /// Say how an effect in doubt ended, or make the call again
     #[command(before_help = "Examples:
   countersign invocation list --status in_doubt
@@ -64,6 +58,21 @@ pub(crate) enum Invocation {
         #[command(flatten)]
         agreed: Agreed,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Revert {
+    /// The invocation whose effect is to be taken back
+    id: String,
+    /// Why; shown to whoever approves it
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    waiting: Waiting,
+    #[command(flatten)]
+    lines: Lines,
+    #[command(flatten)]
+    agreed: Agreed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -106,7 +115,7 @@ impl Invocation {
             Self::List(list) => list.run(client, terminal).await,
             Self::Show(show) => show.run(client, terminal).await,
             Self::Watch { id, wait, lines } => watch(&id, wait.unwrap_or(Patience::UntilDecided), lines, client, terminal).await,
-            Self::Revert { id, reason, agreed } => revert(&id, reason, agreed, client, terminal).await,
+            Self::Revert(revert) => revert.run(client, terminal).await,
             Self::Settle { id, settlement, reason, agreed } => settle(&id, settlement, reason, agreed, client, terminal).await,
         }
     }
@@ -115,20 +124,22 @@ impl Invocation {
 /// What invoking it would have shown, for whoever comes later.
 async fn watch(id: &str, patience: Patience, lines: Lines, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let path = ["invocations", id];
-    let mut last = client.get::<InvokeResponse>(&path, &[]).await?;
-    if !outcome::is_settled(&last.read.invocation) {
-        let shows_lines = lines.are_followed(terminal);
-        last = wait(last, &Wait { client, path: &path, patience, shows_lines }, terminal).await?;
-    }
-    if outcome::is_settled(&last.read.invocation) { ended(&last, terminal) } else { still_waiting(&last, terminal) }
+    let first = client.get::<InvokeResponse>(&path, &[]).await?;
+    let shows_lines = lines.are_followed(terminal);
+    settled(first, &Wait { client, path: &path, patience, shows_lines }, terminal).await
 }
 
-async fn revert(id: &str, reason: Option<String>, agreed: Agreed, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let (shown, _) = get(id, client).await?;
-    let question = format!("take back what `{}` did?", clean::line(&shown.action));
-    terminal.consent(&question, agreed.consent(client)).await?;
-    let answer = client.post::<InvokeResponse>(&["invocations", id, "revert"], &RevertRequest { reason }).await?;
-    tell(answer, terminal)
+impl Revert {
+    async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let (shown, _) = get(&self.id, client).await?;
+        let question = format!("take back what `{}` did?", clean::line(&shown.action));
+        terminal.consent(&question, self.agreed.consent(client)).await?;
+        let request = RevertRequest { reason: self.reason };
+        let first = client.post::<InvokeResponse>(&["invocations", &self.id, "revert"], &request).await?;
+        let id = first.read.invocation.id.clone();
+        let (patience, shows_lines) = (self.waiting.patience(), self.lines.are_shown(terminal));
+        settled(first, &Wait { client, path: &["invocations", &id], patience, shows_lines }, terminal).await
+    }
 }
 
 async fn settle(id: &str, how: How, reason: String, agreed: Agreed, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -178,7 +189,7 @@ impl List {
         for invocation in &answer.read.items {
             table.row([
                 Cell::text(&invocation.id),
-                Cell::status_of(&invocation.status, invocation.dry_run),
+                Cell::status_of(&invocation.status, invocation.dry_run).and(taken_back(invocation)),
                 Cell::text(&invocation.action),
                 Cell::tier(&invocation.tier),
                 people.cell(&invocation.principal),
@@ -193,6 +204,11 @@ impl List {
         }
         Ok(Exit::Ok)
     }
+}
+
+/// That it succeeded is not all there is to say of what no longer stands.
+fn taken_back(invocation: &InvocationView) -> &'static str {
+    if invocation.taken_back_by.is_some() { ", taken back" } else { "" }
 }
 
 /// One invocation, and its own part of the answer.

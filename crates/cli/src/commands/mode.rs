@@ -1,6 +1,6 @@
 //! Modes: whether an action runs, waits for a person or is refused. What is not set is inferred from the action's tier.
 
-use super::action::meant;
+use super::action::{meant, never};
 use super::more;
 use super::part::Part;
 use super::people::People;
@@ -10,6 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal, read_stdin};
 use crate::style::{Tone, clean};
 use api::Page;
+use api::action::ActionView;
 use api::rules::{ModeChangeResponse, ModeLine, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
 use clap::{Subcommand, ValueEnum};
 use std::io::Write as _;
@@ -142,6 +143,9 @@ impl Mode {
                         Err(failure) => return Err(meant::with_guess(failure, &action, client).await),
                     };
                 changed(&answer.read, automation.as_deref(), &answer.raw, terminal)?;
+                if mode == ModeName::Allow {
+                    still_asks(&action, client, terminal).await;
+                }
             }
             Self::Versions { action, paging } => versions(action.as_deref(), &paging, client, terminal).await?,
             Self::Export { file } => export(&file, client, terminal).await?,
@@ -152,6 +156,16 @@ impl Mode {
             }
         }
         Ok(Exit::Ok)
+    }
+}
+
+/// What asks about the action also once it is allowed. Where it may not be read it is not told.
+async fn still_asks(action: &str, client: &Client, terminal: &mut Terminal) {
+    let Ok(answer) = client.get::<ActionView>(&["actions", action], &[]).await else { return };
+    let never = never::unattended(&answer.read);
+    let others = answer.read.tightened.iter().filter(|why| never.as_ref() != Some(*why));
+    for why in never.iter().chain(others) {
+        terminal.remark(format!("{} {}", Tone::Warn.paint("! will still ask:"), clean::line(why)));
     }
 }
 

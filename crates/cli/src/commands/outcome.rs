@@ -36,7 +36,7 @@ pub(super) fn failure(invocation: &InvocationView) -> Option<Failure> {
     };
     let id = &invocation.id;
     let detail = match (&invocation.error, &invocation.answer) {
-        (Some(error), _) => format!("`{}` did not happen: {}", invocation.action, error.message),
+        (Some(error), _) => format!("`{}` {}: {}", invocation.action, invocation.how_it_failed(), error.message),
         (None, _) if code == Code::InDoubt => format!("`{id}` may or may not have happened; do not retry, look first"),
         (None, Some(answer)) => format!("`{}` was answered by {}{}", invocation.action, answer.by, because(answer.reason.as_deref())),
         (None, None) => format!("`{}` ended as {}", invocation.action, invocation.status),

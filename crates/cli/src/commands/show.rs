@@ -1,5 +1,6 @@
 //! One invocation with everything an answer rests on: what will be sent, who asks, why a person is asked, what it binds.
 
+mod ahead;
 mod card;
 
 pub(super) use card::{answered, cascade, edited, redacted};
@@ -11,7 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
 use api::Page;
 use api::action::ActionView;
-use api::invocation::InvocationView;
+use api::invocation::{ForesightView, InvocationView};
 use card::{Before, Card};
 use clap::Args;
 use countersign_core::Status;
@@ -37,8 +38,9 @@ impl Show {
         // The card stands without either of these: an action may be gone, and not everybody may read everything.
         let action = client.get::<ActionView>(&["actions", &invocation.action], &[]).await.ok().map(|answer| answer.read);
         let before = before(&invocation, client).await;
+        let foresight = foresight(&invocation, client).await;
         let people = People::load(client, terminal).await;
-        let card = Card { invocation: &invocation, action: action.as_ref(), before, people: &people };
+        let card = Card { invocation: &invocation, action: action.as_ref(), before, foresight: foresight.as_ref(), people: &people };
         for line in card.lines(terminal) {
             terminal.line(line)?;
         }
@@ -59,6 +61,14 @@ impl Show {
         });
         Ok(Exit::Ok)
     }
+}
+
+/// What can be known of a call that waits, for whoever may answer it.
+async fn foresight(invocation: &InvocationView, client: &Client) -> Option<ForesightView> {
+    if outcome::status(invocation) != Status::Pending {
+        return None;
+    }
+    client.get::<ForesightView>(&["invocations", &invocation.id, "foresight"], &[]).await.ok().map(|answer| answer.read)
 }
 
 /// How the same action went before in the same session.

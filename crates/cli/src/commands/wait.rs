@@ -1,5 +1,6 @@
 //! Waiting for an invocation: until a person has answered and it has ended, or patience runs out. What it prints meanwhile is shown.
 
+use super::changes;
 use super::lines;
 use super::outcome;
 use crate::client::{Answer, Client};
@@ -7,6 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
 use crate::style::Tone;
 use api::invocation::{InvocationView, InvokeResponse};
+use clap::Args;
 use countersign_core::Status;
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -40,12 +42,31 @@ impl Patience {
     }
 }
 
+/// How long whoever asks for something waits for it.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Waiting {
+    /// How long to wait for a person, such as 10m; until it is decided when absent
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "forever", value_parser = Patience::parse, conflicts_with = "no_wait")]
+    wait: Option<Patience>,
+    /// Do not wait: print the invocation's id and exit with 6
+    #[arg(long)]
+    no_wait: bool,
+}
+
+impl Waiting {
+    pub(super) fn patience(self) -> Patience {
+        if self.no_wait { Patience::None } else { self.wait.unwrap_or(Patience::UntilDecided) }
+    }
+}
+
+/// What came of what was asked for, once it is settled or patience has run out.
+pub(super) async fn settled(first: Answer<InvokeResponse>, asked: &Wait<'_>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let last = if outcome::is_settled(&first.read.invocation) { first } else { wait(first, asked, terminal).await? };
+    if outcome::is_settled(&last.read.invocation) { ended(&last, terminal) } else { still_waiting(&last, terminal) }
+}
+
 /// Waits until it is settled or patience runs out. An interrupt says what still waits.
-pub(super) async fn wait(
-    first: Answer<InvokeResponse>,
-    wait: &Wait<'_>,
-    terminal: &mut Terminal,
-) -> Result<Answer<InvokeResponse>, Failure> {
+async fn wait(first: Answer<InvokeResponse>, wait: &Wait<'_>, terminal: &mut Terminal) -> Result<Answer<InvokeResponse>, Failure> {
     let id = &first.read.invocation.id;
     let goes_on = matches!(outcome::status(&first.read.invocation), Status::Approved | Status::Running);
     let what = if goes_on { "goes on" } else { "still waits for a person" };
@@ -191,7 +212,7 @@ fn lost(failure: Failure, invocation: &InvocationView) -> Failure {
 }
 
 /// What came of it: the result on stdout, or why there is none.
-pub(super) fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let invocation = &answer.read.invocation;
     if let Some(failure) = outcome::failure(invocation) {
         return Err(failure);
@@ -201,7 +222,10 @@ pub(super) fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) ->
         return Ok(Exit::Ok);
     }
     let result = answer.read.result.as_ref().or(invocation.result.as_ref()).unwrap_or(&Value::Null);
-    terminal.result(&invocation.id, result)?;
+    match changes::foreseen(result).filter(|_| invocation.dry_run && terminal.is_for_words()) {
+        Some(lines) => lines.into_iter().try_for_each(|line| terminal.line(line))?,
+        None => terminal.result(&invocation.id, result)?,
+    }
     if invocation.dry_run {
         terminal.note(Tone::Muted.paint("dry run: nothing was changed"));
     }
@@ -213,7 +237,7 @@ pub(super) fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) ->
 }
 
 /// The id is the data: whoever does not wait will want to ask for it again.
-pub(super) fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let invocation = &answer.read.invocation;
     if terminal.is_document() {
         terminal.document(&answer.raw)?;

@@ -18,6 +18,18 @@ pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// How long something took: `12 ms`, `1.2 s`, `3 min 20 s`.
+pub(crate) fn lasting(millis: u64) -> String {
+    let seconds = millis / 1_000;
+    match seconds {
+        0 => format!("{millis} ms"),
+        1..MINUTE => format!("{seconds}.{} s", millis % 1_000 / 100),
+        MINUTE..HOUR => format!("{} min {} s", seconds / MINUTE, seconds % MINUTE),
+        HOUR..DAY => format!("{} h {} min", seconds / HOUR, seconds % HOUR / MINUTE),
+        DAY.. => format!("{} d {} h", seconds / DAY, seconds % DAY / HOUR),
+    }
+}
+
 /// `4:59`, `23 h`, or `now` when it has come.
 pub(crate) fn countdown(at: Timestamp, now: Timestamp) -> String {
     // Rounded up: the last second is still a second.
@@ -79,6 +91,21 @@ mod tests {
             (200_000, "2 d 7 h"),
         ] {
             assert_eq!(countdown(moved(seconds), NOW), expected);
+        }
+    }
+
+    #[test]
+    fn what_something_took_is_told_as_precisely_as_it_matters() {
+        for (millis, expected) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_250, "1.2 s"),
+            (59_999, "59.9 s"),
+            (200_000, "3 min 20 s"),
+            (3_600_000 * 5, "5 h 0 min"),
+            (86_400_000 * 2, "2 d 0 h"),
+        ] {
+            assert_eq!(lasting(millis), expected);
         }
     }
 

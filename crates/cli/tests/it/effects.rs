@@ -27,11 +27,57 @@ fn what_a_write_did_is_taken_back_by_a_call_of_its_own() {
     assert!(asked.stderr.contains("take back what `files.write_text` did?"), "{}", asked.stderr);
     owner.run(&["invocation", "revert", second, "--reason", "a mistake", "--yes"]).ok();
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "first");
-    let again = owner.run(&["invocation", "revert", second, "--yes", "--json"]).ok().json();
-    assert_eq!((&again["replayed"], &again["invocation"]["reverses"]), (&json!(true), &json!(second)));
+    let newest = owner.run(&["invocation", "list", "--json"]).ok().json();
+    let revert = newest["items"][0]["id"].as_str().unwrap().to_owned();
+    // Both say of each other what they did, and what changed.
+    let shown = owner.run(&["show", second]).ok().stdout;
+    assert!(shown.contains(&format!("TAKEN BACK BY      {revert}")) && shown.contains("~ changed deep/note.txt"), "{shown}");
+    let shown = owner.run(&["show", &revert]).ok().stdout;
+    assert!(shown.contains(&format!("TAKES BACK         {second}")) && shown.contains("PUT BACK           ~ changed"), "{shown}");
+    assert_eq!(owner.run(&["show", second, "--json=taken_back_by"]).ok().json()["taken_back_by"], json!(revert));
+    let listed = owner.run(&["invocation", "list", "-o", "table"]).ok().stdout;
+    let line = |id: &str| listed.lines().find(|line| line.contains(id)).unwrap_or_default().to_owned();
+    assert!(line(second).contains("succeeded, taken back") && !line(first).contains("taken back"), "{listed}");
+    // An effect is taken back once, and who asks again is told by what.
+    let again = owner.run(&["invocation", "revert", second, "--yes"]).exits(7);
+    assert!(again.stderr.contains("was taken back already") && again.stderr.contains(&revert), "{again:?}");
+    let again = owner.run(&["invocation", "revert", second, "--yes", "--json"]).exits(7).error();
+    assert_eq!((&again["code"], &again["invocation_id"]), (&json!("already_reverted"), &json!(second)));
     owner.run(&["invocation", "revert", first, "--yes"]).ok();
     assert!(!file.exists() && !server.data().join("workspace/deep").exists(), "the folder it made is gone too");
     owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
+fn taking_back_is_waited_for_as_any_call_is() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    let done = owner.run(&["action", "invoke", "files.write_text", "path=a.txt", "text=x", "--json"]).ok().json();
+    let id = done["invocation"]["id"].as_str().unwrap().to_owned();
+    owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
+    // Whoever does not wait gets the id, and whoever gives up is told that it still waits.
+    let held = owner.run(&["invocation", "revert", &id, "--yes", "--no-wait"]).exits(6);
+    let revert = held.stdout.trim().to_owned();
+    assert!(revert.starts_with("inv_") && held.stderr.contains("waiting for approval"), "{held:?}");
+    let card = owner.run(&["show", &revert]).ok().stdout;
+    assert!(card.contains("WHAT WOULD CHANGE\n  − would remove  a.txt") && card.contains(&format!("TAKES BACK         {id}")), "{card}");
+    let given_up = owner.run(&["invocation", "revert", &id, "--yes", "--wait", "0s"]).exits(6);
+    assert_eq!(given_up.stdout.trim(), revert, "it is the same revert that waits");
+    let waiting = owner.start_waiting(&["invocation", "revert", &id, "--yes"]);
+    assert_eq!(waiting.id, revert);
+    owner.run(&["approve", &revert]).ok();
+    let ended = waiting.end().ok();
+    assert!(ended.stderr.contains("✓ succeeded files.write_text"), "{ended:?}");
+    assert!(!server.workspace().join("a.txt").exists());
+    // A no is a failure of it, with the exit code of one.
+    let done = owner.run(&["action", "invoke", "files.write_text", "path=b.txt", "text=x", "--no-wait"]).exits(6);
+    owner.run(&["approve", done.stdout.trim()]).ok();
+    let waiting = owner.start_waiting(&["invocation", "revert", done.stdout.trim(), "--yes"]);
+    owner.run(&["deny", &waiting.id, "--reason", "keep it"]).ok();
+    let refused = waiting.end().exits(5);
+    assert!(refused.stderr.contains("keep it"), "{refused:?}");
+    assert!(server.workspace().join("b.txt").exists());
 }
 
 #[test]
@@ -151,7 +197,8 @@ fn a_call_is_verified_with_commands_an_operator_allowed() {
 
     write("let a = 1;", "node --check src/a.js", &[]).ok();
     let reverted = write("let a = ;", "node --check src/a.js", &[]);
-    assert!(reverted.code != 0 && reverted.stderr.contains("check `node --check src/a.js`"), "{reverted:?}");
+    let sentence = "error: `files.write_text` failed, and its effects were taken back: check `node --check src/a.js`";
+    assert!(reverted.code == 1 && reverted.stderr.contains(sentence) && !reverted.stderr.contains("cause:"), "{reverted:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "let a = 1;");
     let id = owner.run(&["invocation", "list", "--status", "reverted", "-o", "name"]).ok().stdout.trim().to_owned();
     let shown = owner.run(&["show", &id]).ok().stdout;

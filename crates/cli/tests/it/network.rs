@@ -227,7 +227,7 @@ console.log(JSON.stringify({ output: { refused: refused.refused } }));
     // Of both runs together: a GET, a HEAD, and two that were refused.
     assert_eq!(egress_of(&owner), [json!({ "host": outside.url(""), "made": 2, "refused": 2 })]);
     // Files are all it changed, so it can be taken back.
-    let reverting = owner.run(&["invocation", "revert", saved["invocation"]["id"].as_str().unwrap(), "--yes"]);
+    let reverting = owner.run(&["invocation", "revert", saved["invocation"]["id"].as_str().unwrap(), "--yes", "--no-wait"]);
     owner.run(&["approve", reverting.stdout.trim(), "--yes"]).ok();
     assert!(!server.workspace().join("got.txt").exists());
     approved(&owner, &["kit.careful"]);

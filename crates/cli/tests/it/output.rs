@@ -139,11 +139,18 @@ fn doctor_finds_a_healthy_server_healthy_and_names_what_mends_a_missing_one() {
     let well = owner.run(&["doctor", "--data", "data", "--json"]).ok().json();
     assert!(well["items"].as_array().unwrap().iter().all(|item| item["verdict"] == "ok"), "{well:#}");
 
+    // In words it is one line for what belongs together; with --verbose it is everything.
+    let short = owner.run(&["doctor", "--data", "data"]).ok();
+    assert!(short.stdout.lines().count() <= 6 && short.stdout.contains("✓ ok      sandbox"), "{}", short.stdout);
+    let whole = owner.run(&["doctor", "--data", "data", "--verbose"]).ok().stdout;
+    assert_eq!(whole.lines().count(), well["items"].as_array().unwrap().len(), "{whole}");
+
     // What was asked of the machine is told with its value.
     let told = |subject: &str| -> Vec<String> {
         let items = well["items"].as_array().unwrap().iter().filter(|item| item["subject"] == subject);
         items.map(|item| item["found"].as_str().unwrap().to_owned()).collect()
     };
+    assert!(told("servers").len() == 1 && told("servers")[0].starts_with("`srv_"), "{well:#}");
     assert_eq!(told("workspace"), ["case: it counts; names that differ in it are two files"]);
     let node = told("interpreter").into_iter().find(|found| found.starts_with("node: ")).unwrap();
     let words: Vec<_> = node.split([' ', ';']).collect();

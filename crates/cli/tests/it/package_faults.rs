@@ -79,7 +79,7 @@ fn each_of_the_nine_faults_ends_the_same_where_the_server_is_an_ordinary_user() 
         check_all(&server);
     } else {
         // Nothing can be confined here, so nothing runs: `package_users.rs` says how that is answered.
-        assert!(!server.owner().run(&["doctor"]).stdout.contains("profiles that can be had: default"));
+        assert!(!server.owner().run(&["doctor", "--verbose"]).stdout.contains("profiles that can be had: default"));
     }
 }
 

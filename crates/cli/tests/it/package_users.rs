@@ -59,7 +59,7 @@ fn a_package_does_its_work_for_a_server_that_is_an_ordinary_user() {
     owner.run(&["action", "invoke", "high.act", "--json"]);
     assert_eq!((&last()["status"], &last()["error"]["code"]), (&json!("failed"), &json!("sandbox_unavailable")), "{:#}", last());
     assert_eq!((holds("a.txt").as_deref(), holds("new.txt")), (Some("one\n"), None));
-    let examined = owner.run(&["doctor"]);
+    let examined = owner.run(&["doctor", "--verbose"]);
     if !may_make_namespaces(uid) {
         owner.run(&["action", "invoke", "kit.act", "--json"]);
         assert_eq!(last()["error"]["code"], "sandbox_unavailable", "{:#}", last());

@@ -243,13 +243,53 @@ fn whatever_a_package_does_the_server_stays_healthy_and_nothing_is_changed() {
 }
 
 #[test]
+fn nobody_is_asked_about_code_that_may_not_run() {
+    let mut server = Server::start_with(&[CODE]);
+    let owner = server.owner();
+    three(&server);
+    write_package(owner.folder(), "kit", "three", "R2", &[("execute.js", THREE), ("verify.js", FINE), ("rollback.js", FINE)], &json!({}));
+    owner.run(&["package", "install", "kit"]).ok();
+    let held = owner.run(&["action", "invoke", "kit.three", "--no-wait"]).exits(6);
+    let id = held.stdout.trim().to_owned();
+    // Who is asked sees what it staged, whose code that was, and what will be looked at.
+    let card = owner.run(&["show", &id]).ok().stdout;
+    for told in [
+        "WHAT WOULD CHANGE\n  ~ would change  a.txt  +1\n    @@ -1 +1 @@\n     one\n    +more\n  + would create  deep/er/b.txt  +1",
+        "− would remove  c.txt  −1",
+        "of the package `kit`",
+        "in the sandbox under profile `default`, with no network",
+        "WILL BE CHECKED    read_back, verify",
+    ] {
+        assert!(card.contains(told), "{told}: {card}");
+    }
+    assert_eq!(tree(&server.workspace()), before());
+    // The operator turns it off while it waits: the card says so first, and no yes is spent on it.
+    server.terminate();
+    server.wait();
+    let server = server.start_again();
+    let owner = server.owner();
+    let card = owner.run(&["show", &id]).ok().stdout;
+    assert!(card.lines().nth(3).unwrap().starts_with("! cannot run now: `kit.three` runs code of a package"), "{card}");
+    let refused = owner.run(&["approve", &id, "--json"]).exits(7).error();
+    assert_eq!((&refused["code"], &refused["error"]), (&json!("cannot_run"), &json!("package_code_disabled")));
+    let refused = owner.run(&["action", "invoke", "kit.three"]).exits(5);
+    assert!(refused.stderr.contains("`allow_plugin_code_execution = true`"), "{refused:?}");
+    let inbox = owner.run(&["inbox", "--json"]).ok().json();
+    assert_eq!(inbox["items"].as_array().unwrap().iter().map(|item| item["id"].clone()).collect::<Vec<_>>(), [json!(id)]);
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
 fn a_package_at_r3_runs_for_nobody_but_a_person_and_the_receipt_says_in_what() {
     let server = Server::start_with(&[CODE]);
     let owner = server.owner();
     three(&server);
     write_package(owner.folder(), "kit", "three", "R3", &[("execute.js", THREE), ("verify.js", FINE)], &json!({}));
     owner.run(&["package", "install", "kit"]).ok();
-    owner.run(&["mode", "set", "kit.three", "allow"]).ok();
+    // Whoever allows it is told that it will ask all the same.
+    let allowed = owner.run(&["mode", "set", "kit.three", "allow"]).ok();
+    assert!(allowed.stderr.contains("! will still ask: a package's R3 or R4 action never runs without a person"), "{allowed:?}");
+    assert!(!owner.run(&["mode", "set", "files.write_text", "allow"]).ok().stderr.contains("will still ask"));
     let rehearsed = owner.run(&["action", "invoke", "kit.three", "--dry-run", "--json"]);
     assert_eq!(rehearsed.error()["code"], "dry_run_unsupported", "{rehearsed:?}");
     let refused = owner.run(&["grant", "give", "kit.three", "--org", "--json"]);

@@ -68,9 +68,47 @@ fn an_action_is_rehearsed_by_the_server() {
     let server = Server::start();
     let owner = server.owner();
     owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
-    let ran = owner.run(&["action", "invoke", "files.write_text", "path=a.txt", "text=b", "--dry-run"]).ok();
-    assert!(ran.stdout.contains("a.txt"), "{}", ran.stdout);
+    let write = ["action", "invoke", "files.write_text", "path=a.txt", "text=b\n", "--dry-run"];
+    let ran = owner.run(&write).ok();
+    assert_eq!(ran.stdout, "+ would create  a.txt  +1\n  @@ -1 +1 @@\n  +b\n");
+    assert!(ran.stderr.contains("dry run: nothing was changed"), "{}", ran.stderr);
     assert!(!server.workspace().join("a.txt").exists());
+    // A program gets the server's own words.
+    let document = owner.run(&[&write[..], &["--json"]].concat()).ok().json();
+    assert_eq!((&document["result"]["change"], &document["result"]["diff"]), (&json!("would_create"), &json!("@@ -1 +1 @@\n+b\n")));
+    // Colour is for whoever wants it, and the signs are there without it.
+    let coloured = owner.run(&[&write[..], &["--color", "always"]].concat()).ok().stdout;
+    assert!(coloured.contains("\u{1b}[32m+b\u{1b}[0m"), "{coloured:?}");
+    std::fs::write(server.workspace().join("old.txt"), "one\ntwo\n").unwrap();
+    owner.run(&["mode", "set", "files.delete", "allow"]).ok();
+    let gone = owner.run(&["action", "invoke", "files.delete", "path=old.txt", "--dry-run"]).ok();
+    assert_eq!(gone.stdout, "− would remove  old.txt  −2\n  @@ -1 +1 @@\n  -one\n  -two\n");
+    let read = owner.run(&["action", "invoke", "files.read_text", "path=old.txt", "--dry-run"]).ok();
+    assert_eq!(read.stdout, "nothing would change\n");
+}
+
+#[test]
+fn every_part_of_a_batch_says_what_it_would_change() {
+    let server = Server::start();
+    let owner = server.owner();
+    std::fs::write(server.workspace().join("a.txt"), "before\n").unwrap();
+    let batch = json!([
+        { "action": "files.write_text", "params": { "path": "a.txt", "text": "after\n" } },
+        { "action": "files.read_text", "params": { "path": "a.txt" } },
+        { "action": "files.write_text", "params": { "path": "b.txt", "text": "new\n" } },
+    ]);
+    let ran = owner.run_with_stdin(&["batch", "run", "-", "--dry-run"], &batch.to_string()).ok();
+    for told in [
+        "PART 1  files.write_text\n~ would change  a.txt  +1  −1\n  @@ -1 +1 @@\n  -before\n  +after\n",
+        "PART 2  files.read_text\nnothing would change\n",
+        "PART 3  files.write_text\n+ would create  b.txt  +1\n",
+    ] {
+        assert!(ran.stdout.contains(told), "{told}: {ran:?}");
+    }
+    assert!(ran.stderr.contains("every part could say what it would change"), "{ran:?}");
+    let document = owner.run_with_stdin(&["batch", "run", "-", "--dry-run", "--json=status"], &batch.to_string()).ok().json();
+    assert_eq!(document["status"], "succeeded");
+    assert_eq!(std::fs::read_to_string(server.workspace().join("a.txt")).unwrap(), "before\n");
 }
 
 #[test]

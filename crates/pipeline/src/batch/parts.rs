@@ -284,7 +284,7 @@ fn result_of(outcome: Outcome) -> Option<Value> {
 }
 
 /// `None` for what says nothing about the part.
-pub(super) fn failure_of(error: &Error) -> Option<Failure> {
+pub(crate) fn failure_of(error: &Error) -> Option<Failure> {
     let code = match error {
         Error::UnknownAction { .. } => "unknown_action",
         Error::UnknownSession { .. } => "unknown_session",
@@ -299,6 +299,7 @@ pub(super) fn failure_of(error: &Error) -> Option<Failure> {
         Error::IdempotencyConflict { .. } => "idempotency_conflict",
         Error::IdempotencyInFlight { .. } => "idempotency_in_flight",
         Error::NotRevertible { .. } => "not_revertible",
+        Error::AlreadyReverted { .. } => "already_reverted",
         Error::Conflict { conflict, .. } => conflict.code(),
         Error::DryRunUnsupported { .. } => "dry_run_unsupported",
         Error::SourceUnavailable { .. } => "source_unavailable",
@@ -309,6 +310,7 @@ pub(super) fn failure_of(error: &Error) -> Option<Failure> {
         | Error::NotInDoubt { .. }
         | Error::BeingFoundOut { .. }
         | Error::NotGrantable { .. }
+        | Error::CannotRun { .. }
         | Error::QuarantineSettled { .. }
         | Error::InvalidBatch { .. }
         | Error::BatchKeyTaken { .. }

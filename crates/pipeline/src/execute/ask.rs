@@ -70,6 +70,12 @@ impl<'a> Subject<'a> {
 }
 
 impl Pipeline {
+    /// Whether such a call could be made at all.
+    pub(crate) async fn ask_whether_possible(&self, subject: Subject<'_>) -> Result<(), Error> {
+        let context = subject.context(self);
+        self.bounded(&subject, &context, subject.source.check(&context, &subject.definition.action.id)).await
+    }
+
     /// Makes ready what the effect needs and what undoes it.
     pub(super) async fn ask_to_prepare(
         &self,
@@ -89,7 +95,7 @@ impl Pipeline {
         self.bounded(&subject, &context, subject.source.call(&context, &subject.definition.action.id, subject.params)).await
     }
 
-    pub(super) async fn ask_for_preview(&self, gated: &Gated, invocation: &Invocation) -> Result<Output, Error> {
+    pub(crate) async fn ask_for_preview(&self, gated: &Gated, invocation: &Invocation) -> Result<Output, Error> {
         let subject = Subject::of(gated, invocation);
         let context = subject.context_of_effect(self);
         self.bounded(&subject, &context, subject.source.preview(&context, &subject.definition.action.id, subject.params)).await

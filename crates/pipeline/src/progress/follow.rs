@@ -2,7 +2,7 @@
 
 use super::{Board, Kept, Place};
 use crate::{Error, Outcome, Pipeline, Request};
-use countersign_core::{Invocation, Status};
+use countersign_core::{Invocation, InvocationId, Status};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,11 +54,11 @@ impl Pipeline {
     }
 
     /// A line as an answer would be handed on: without what the space keeps in and without secrets, or not at all.
-    async fn handed_on(&self, place: &Place, line: String) -> String {
+    async fn handed_on(&self, place: &Place, invocation: &InvocationId, line: String) -> String {
         let line = Value::String(line);
         let findings = policy::scan_output(&line);
         if !findings.is_empty() {
-            self.label_untrusted(&place.org, &place.session).await;
+            self.label_untrusted(&place.org, &place.session, invocation).await;
         }
         let mut caught = crate::gate::caught(&findings);
         let (line, unreadable) = self.take_out_of_answer(&place.org, &place.space, &line).await;
@@ -99,7 +99,7 @@ impl Follower {
                 Some(Told::Missed { count })
             }
             Kept::Line { seq, text } => {
-                let text = self.pipeline.handed_on(&place, text).await;
+                let text = self.pipeline.handed_on(&place, &self.board.invocation, text).await;
                 self.seen = seq;
                 Some(Told::Line { seq, text })
             }

@@ -113,6 +113,10 @@ async fn view(app: &App, org: &OrgId, session: Option<(&Session, &Space)>, actio
         reversible_seconds: action.reversible_seconds,
         checks: action.checks.clone(),
         hosts: action.hosts.clone(),
+        effects: action.effects.iter().map(|effect| effect.as_str().to_owned()).collect(),
+        profile: action.profile.as_str().into(),
+        package_sha256: action.package_sha256.map(|digest| digest.to_string()),
+        tightened: decision.tightened.iter().map(ToString::to_string).collect(),
         dry_run_supported: action.preview == Preview::Supported,
         timeout_ms: action.timeout_ms,
     })

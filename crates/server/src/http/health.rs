@@ -4,7 +4,7 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
-use api::identity::{NotificationView, StatusResponse, WhoamiResponse};
+use api::identity::{NotificationView, ServerView, StatusResponse, WhoamiResponse};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
@@ -72,7 +72,17 @@ pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Jso
         pending: app.store().count_in_status(org, Status::Pending).await?,
         in_doubt: app.store().count_in_status(org, Status::InDoubt).await?,
         log_size: app.store().log_size(org).await?,
+        servers: app.store().list_servers().await?.into_iter().map(server_view).collect(),
     }))
+}
+
+fn server_view(server: store::Server) -> ServerView {
+    ServerView {
+        id: server.id.to_string(),
+        started_at: server.started_at.to_string(),
+        seen_at: server.seen_at.to_string(),
+        gone: server.is_gone,
+    }
 }
 
 /// Messages that actions sent to people, newest first.

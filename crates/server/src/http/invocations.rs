@@ -8,9 +8,9 @@ use super::progress;
 use super::receipts::entry_view;
 use crate::App;
 use api::invocation::{
-    ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApprovedOne, DenyRequest, DenyResponse, GrantOfferRequest,
-    GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, OneOfMany, ProvenanceName, RevertRequest, SettleDoubtRequest,
-    SettlementName, SnoozeRequest, SnoozeResponse,
+    ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApprovedOne, ChangedFileView, DenyRequest, DenyResponse,
+    GrantOfferRequest, GrantScopeName, InvocationView, InvokeRequest, InvokeResponse, OneOfMany, ProvenanceName, RevertRequest,
+    SettleDoubtRequest, SettlementName, SnoozeRequest, SnoozeResponse,
 };
 use api::receipt::EntryView;
 use api::{Code, Page, Problem};
@@ -19,6 +19,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::action::Class;
+use countersign_core::changed_file::ChangedFile;
 use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX, REASON_CHARS_MAX};
@@ -111,7 +112,7 @@ pub(super) async fn list_of_session(
     let session = caller.readable_session(&app, &session).await?;
     let filter = InvocationFilter { session: Some(session.id), ..InvocationFilter::default() };
     let page = app.store().list_invocations(&session.org, &filter, &query.request()?).await?;
-    Ok(Json(Page { items: page.items.into_iter().map(InvocationView::from).collect(), next: page.next }))
+    Ok(Json(Page { items: listed(&app, page.items).await?, next: page.next }))
 }
 
 /// One invocation of a session; `?wait=30s` holds the answer back until it is final.
@@ -127,7 +128,7 @@ pub(super) async fn show_in_session(
     let session = caller.readable_session(&app, &session).await?;
     let id = of_session(&app, &session, &invocation).await?;
     let invocation = app.pipeline().watch(&session.org, &id, wait.duration()?).await?;
-    Ok(Json(shown(invocation)))
+    Ok(Json(shown(&app, invocation).await?))
 }
 
 /// Approves a pending invocation of a session and runs it.
@@ -197,7 +198,7 @@ pub(super) async fn list(
         let snoozed = app.store().list_snoozes(&caller.principal.org, user).await?;
         page.items.retain(|invocation| !snoozed.contains_key(&invocation.id));
     }
-    Ok(Json(Page { items: page.items.into_iter().map(InvocationView::from).collect(), next: page.next }))
+    Ok(Json(Page { items: listed(&app, page.items).await?, next: page.next }))
 }
 
 /// One invocation; `?wait=30s` holds the answer back until it is final.
@@ -212,7 +213,7 @@ pub(super) async fn show(
     let found = readable(&app, &caller, &invocation).await?;
     let limit = wait.duration()?;
     let found = if limit == Duration::ZERO { found } else { app.pipeline().watch(&found.org, &found.id, limit).await? };
-    Ok(Json(shown(found)))
+    Ok(Json(shown(&app, found).await?))
 }
 
 /// Approves a pending invocation and runs it.
@@ -289,7 +290,7 @@ pub(super) async fn settle(
     let outcome = app.pipeline().settle_doubt(&caller.principal, &id, settlement, reason.to_owned()).await?;
     match (settlement, outcome) {
         // That it failed is what was said, not what went wrong.
-        (Settlement::Failed, Outcome::Ended { invocation, .. }) => written(StatusCode::OK, &shown(*invocation)),
+        (Settlement::Failed, Outcome::Ended { invocation, .. }) => written(StatusCode::OK, &shown(&app, *invocation).await?),
         (_, outcome) => answer(outcome),
     }
 }
@@ -551,7 +552,43 @@ fn written(status: StatusCode, body: &InvokeResponse) -> Result<Response, Refusa
     Ok((status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response())
 }
 
-fn shown(invocation: Invocation) -> InvokeResponse {
+/// One by itself, with the files it changed.
+async fn shown(app: &App, invocation: Invocation) -> Result<InvokeResponse, Refusal> {
     let result = invocation.result.clone();
-    InvokeResponse { invocation: invocation.into(), result, message: None, replayed: false }
+    let changed_files = changed_files(&invocation);
+    let mut views = listed(app, vec![invocation]).await?;
+    let invocation = views.pop().ok_or_else(|| Refusal::new(Code::Internal, "an invocation has no view"))?;
+    Ok(InvokeResponse { invocation: InvocationView { changed_files, ..invocation }, result, message: None, replayed: false })
+}
+
+/// Each with what took it back.
+async fn listed(app: &App, invocations: Vec<Invocation>) -> Result<Vec<InvocationView>, Refusal> {
+    let reverts = app.store().find_reverts(&invocations).await?;
+    let view = |invocation: Invocation| {
+        let taken_back_by = reverts.get(&invocation.id).map(ToString::to_string);
+        InvocationView { taken_back_by, ..InvocationView::from(invocation) }
+    };
+    Ok(invocations.into_iter().map(view).collect())
+}
+
+/// What was kept before the effect is there whether or not it was made: only where something was made does it tell what changed.
+fn changed_files(invocation: &Invocation) -> Vec<ChangedFileView> {
+    let was_made = match invocation.status {
+        Status::Succeeded | Status::Reverted | Status::InDoubt => true,
+        Status::Failed => invocation.aftermath.is_left_over(),
+        Status::Pending
+        | Status::Approved
+        | Status::Running
+        | Status::Denied
+        | Status::Quarantined
+        | Status::Expired
+        | Status::Cancelled => false,
+    };
+    let Some(evidence) = invocation.evidence.as_ref().filter(|_| was_made) else { return Vec::new() };
+    let view = |file: ChangedFile| {
+        let change = if invocation.intention == Intention::Revert { file.change.undone() } else { file.change };
+        // A name is the caller's choice, like any param.
+        ChangedFileView { path: policy::redact_text(&file.path), change: change.as_str().into() }
+    };
+    countersign_core::changed_file::changed_files(evidence).into_iter().map(view).collect()
 }

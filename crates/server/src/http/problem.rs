@@ -48,13 +48,18 @@ impl Refusal {
 
     /// An invocation that ended otherwise than asked for, with its receipt.
     pub(super) fn ended(code: Code, invocation: Invocation) -> Self {
-        let failure = invocation.failure.as_ref();
-        let detail = failure.map_or_else(|| code.title().to_owned(), |failure| failure.message.clone());
+        let invocation = InvocationView::from(invocation);
+        let detail = match (&invocation.error, invocation.rollback) {
+            (None, _) => code.title().to_owned(),
+            (Some(error), None) => error.message.clone(),
+            // Something was done: what is left of it belongs into the same sentence.
+            (Some(error), Some(_)) => format!("`{}` {}: {}", invocation.action, invocation.how_it_failed(), error.message),
+        };
         let mut refusal = Self::new(code, detail);
-        refusal.0.invocation_id = Some(invocation.id.to_string());
-        refusal.0.error = failure.map(|failure| failure.code.clone());
+        refusal.0.invocation_id = Some(invocation.id.clone());
+        refusal.0.error = invocation.error.as_ref().map(|error| error.code.clone());
         let hint = format!("see why with `countersign explain {}`", invocation.id);
-        refusal.0.invocation = Some(Box::new(InvocationView::from(invocation)));
+        refusal.0.invocation = Some(Box::new(invocation));
         refusal.hint(hint)
     }
 
@@ -128,6 +133,13 @@ impl From<pipeline::Error> for Refusal {
                 .hint(format!("see whether it is known by now with `countersign show {invocation}`")),
             E::NotRevertible { invocation, .. } => about(Self::new(Code::NotRevertible, detail), &invocation)
                 .hint(format!("see what it did with `countersign show {invocation}`")),
+            E::AlreadyReverted { invocation, by } => about(Self::new(Code::AlreadyReverted, detail), &invocation)
+                .hint(format!("see what took it back with `countersign show {by}`")),
+            E::CannotRun { invocation, failure } => {
+                let mut refusal = about(Self::new(Code::CannotRun, detail), &invocation);
+                refusal.0.error = Some(failure.code);
+                refusal.hint(format!("mend that and approve it again, or say no with `countersign deny {invocation}`"))
+            }
             E::NotGrantable { invocation, .. } => about(Self::new(Code::NotGrantable, detail), &invocation)
                 .hint(format!("approve this one call with `countersign approve {invocation}`")),
             E::QuarantineSettled { invocation, .. } => {

@@ -384,13 +384,16 @@ async fn a_dry_run_says_what_each_part_would_change(kind: Kind) {
     server.owner.set_mode("fake.write", "require_approval").await;
     let agent = server.agent().await;
     server.source.will_preview(Ok(Output::new(json!({ "would": "write" }))));
-    let body = json!({ "mode": "all_or_nothing", "actions": [write("a"), write("b")], "dry_run": true });
+    let read = json!({ "action": "fake.read", "params": {} });
+    let body = json!({ "mode": "all_or_nothing", "actions": [write("a"), read, write("b")], "dry_run": true });
     let batch = run_with(&agent, body).await.ok();
     assert_eq!(
         (&batch["status"], &batch["dry_run"], each(&batch, "effect")),
-        (&json!("succeeded"), &json!(true), vec!["none".to_owned(); 2])
+        (&json!("succeeded"), &json!(true), vec!["none".to_owned(); 3])
     );
     assert_eq!(batch["parts"][0]["result"], json!({ "would": "write" }));
+    // A read has nothing to foresee, and is not made.
+    assert_eq!(batch["parts"][1]["result"], json!({ "changes": [] }));
     assert!(server.source.calls().is_empty());
     assert_eq!(signed(&server, &batch).await["dry_run"], true);
     server.verify().await;

@@ -389,10 +389,21 @@ async fn an_effect_is_taken_back_on_demand_and_once(kind: Kind) {
     assert_eq!(evidence.as_ref(), Some(&server.source.reverts()[0].1), "by what was kept before it");
     let receipt = server.receipt_of(taken_back["invocation"]["id"].as_str().unwrap()).await;
     assert_eq!((&receipt["reverses"], &receipt["attempts"]), (&json!(id), &json!(1)));
-    assert_eq!(server.owner.post(&path, json!({})).await.ok()["replayed"], true, "an effect is taken back once");
+    let by = taken_back["invocation"]["id"].as_str().unwrap();
+    let again = async || {
+        let refused = server.owner.post(&path, json!({})).await;
+        refused.problem(409, "already_reverted");
+        assert!(refused.body["detail"].as_str().unwrap().contains(by), "{refused:?}");
+    };
+    // An effect is taken back once, and not once a day.
+    again().await;
     server.clock.advance_seconds(3 * IDEMPOTENCY_SECONDS);
     server.store.forget_expired_keys(&server.org).await.unwrap();
-    assert_eq!(server.owner.post(&path, json!({})).await.ok()["replayed"], true, "and not once a day");
+    again().await;
+    assert_eq!(server.shown(id).await["taken_back_by"], by);
+    let listed = server.owner.get("/api/v1/invocations").await.ok();
+    let told: Vec<_> = listed["items"].as_array().unwrap().iter().map(|item| item["taken_back_by"].clone()).collect();
+    assert_eq!(told, [Value::Null, json!(by)]);
     assert_eq!((server.source.calls().len(), server.source.reverts().len()), (1, 1));
     // Nobody takes the name of such a call for one of theirs.
     let posing = json!({ "action": "fake.write", "params": {}, "idempotency_key": format!("revert:{id}") });

@@ -144,6 +144,16 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing(kind: Kind) {
     assert_eq!((server.source.previews().len(), server.source.calls().len()), (1, 0));
     assert_eq!(server.receipt_of(&answer.id()).await["dry_run"], true);
     agent.invoke_with(json!({ "action": "fake.send", "dry_run": true })).await.problem(422, "dry_run_unsupported");
+    // What only reads would change nothing: that is known without making it, or asking anybody.
+    for mode in ["allow", "require_approval"] {
+        server.owner.set_mode("fake.read", mode).await;
+        let read = agent.invoke_with(json!({ "action": "fake.read", "dry_run": true })).await.ok();
+        assert_eq!((&read["invocation"]["status"], &read["result"]), (&json!("succeeded"), &json!({ "changes": [] })), "{mode}");
+    }
+    server.owner.set_mode("fake.read", "deny").await;
+    agent.invoke_with(json!({ "action": "fake.read", "dry_run": true })).await.problem(403, "denied_by_policy");
+    server.owner.set_mode("fake.read", "allow").await;
+    assert_eq!((server.source.previews().len(), server.source.calls().len()), (1, 0));
     agent.invoke_with(json!({ "action": "fake.destroy", "dry_run": true })).await.problem(403, "denied_by_policy");
     // What a preview would show is held to the mode of the read it amounts to.
     server.source.redefine("write", |action| action.preview_reads = Some(countersign_core::ActionId::parse("fake.read").unwrap()));

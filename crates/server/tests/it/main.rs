@@ -20,6 +20,7 @@ mod effects;
 mod execution;
 mod explain;
 mod faults;
+mod foresight;
 mod givers;
 mod grants;
 mod idempotency;

@@ -524,7 +524,11 @@ async fn a_preview_tells_the_change_and_makes_none() {
     assert_eq!((&opaque["change"], &opaque["diff"]), (&json!("would_change"), &Value::Null));
 
     let gone = preview(&scratch.files, "files.delete", json!({ "path": "notes.md" })).await.unwrap().value;
-    assert_eq!(gone, json!({ "path": "notes.md", "change": "would_delete", "bytes": 14, "previous_sha256": sha256("one\ntwo\nthree\n") }));
+    let expected = json!({ "path": "notes.md", "change": "would_delete", "bytes": 14, "previous_sha256": sha256("one\ntwo\nthree\n"),
+        "added_lines": 0, "removed_lines": 3, "diff": "@@ -1 +1 @@\n-one\n-two\n-three\n", "diff_truncated": false });
+    assert_eq!(gone, expected);
+    let opaque = preview(&scratch.files, "files.delete", json!({ "path": "binary" })).await.unwrap().value;
+    assert_eq!((&opaque["change"], &opaque["diff"]), (&json!("would_delete"), &Value::Null));
     for action in ["files.read_text", "files.list"] {
         let error = preview(&scratch.files, action, json!({ "path": "notes.md" })).await.unwrap_err();
         assert_eq!(error.code(), "dry_run_unsupported");

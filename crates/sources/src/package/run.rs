@@ -79,6 +79,14 @@ impl Runner {
         Ok(Ran { result, staged })
     }
 
+    /// Whether what the script is written for is here.
+    pub(super) async fn check(&self, action: &LoadedAction, script: Script) -> Result<(), Error> {
+        match action.script(script).and_then(|(file, _)| Language::of(file)) {
+            Some(language) if self.programs.find(language.command()).await.is_none() => Err(language.missing()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     async fn confinement(&self, context: &CallContext, action: &LoadedAction, script: Script, input: &Value) -> Result<Confinement, Error> {
         let (file, found) = action
             .script(script)

@@ -100,6 +100,12 @@ impl PackageSource {
         Ok(action)
     }
 
+    /// Whether its code would be let run, and what it is written for is here.
+    async fn may_run(&self, context: &CallContext, id: &ActionId) -> Result<(), Error> {
+        let action = self.verifiable(context, id)?;
+        self.runner().check(&action, Script::Execute).await
+    }
+
     /// What a script may reach; `None` where its action asks nobody.
     fn way_out(&self, context: &CallContext, action: &LoadedAction, script: Script) -> Option<Arc<WayOut>> {
         let hosts = &action.manifest.hosts;
@@ -302,6 +308,10 @@ impl Source for PackageSource {
     fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
         let listed = self.current().map(|loaded| loaded.actions.iter().map(|action| Arc::clone(&action.action)).collect());
         Box::pin(std::future::ready(listed.map_err(|why| invalid(&self.id, &why))))
+    }
+
+    fn check<'a>(&'a self, context: &'a CallContext, action: &'a ActionId) -> Future<'a, Result<(), Error>> {
+        Box::pin(self.may_run(context, action))
     }
 
     fn prepare<'a>(

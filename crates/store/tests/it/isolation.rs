@@ -4,6 +4,7 @@ use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engin
 use countersign_core::batch::BatchStatus;
 use countersign_core::decision::{Drift, Lock};
 use countersign_core::grant::{Covers, GrantScope, GrantTerms};
+use countersign_core::invocation::revert_key;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::{
     Approved, Begin, Begun, Finished, Ledger, NewDrift, NewQuarantine, OpenedBatch, Pin, Row, SealedPayload, Settling, Wording,
@@ -16,7 +17,8 @@ use countersign_core::{
     ActionId, Band, Batch, CanaryId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId,
     Session, SpaceId, Status,
 };
-use std::collections::BTreeSet;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use store::{Crossing, GrantFilter, InvocationFilter, ModeChange, NewConsent, NewGrant, SpaceChange, Store, UserChange};
 
@@ -28,6 +30,7 @@ struct Full {
     pending: Invocation,
     running: Invocation,
     ended: Invocation,
+    reverted: Invocation,
     receipt: ReceiptId,
     notification: NotificationId,
     grant: GrantId,
@@ -52,6 +55,13 @@ async fn full(world: &World, name: &str) -> Full {
     store.hold(tenant.hold(&keyed)).await.unwrap();
     let running = tenant.running(store).await;
     let ended = tenant.read_once(store).await;
+    let reverted = Invocation { status: Status::Succeeded, evidence: Some(json!({})), ..tenant.reading() };
+    let revert = Invocation { idempotency_key: Some(revert_key(&reverted.id)), ..tenant.reading() };
+    let begun = tenant.begin(&revert, Row::Insert);
+    let running_revert = begun.invocation.clone();
+    assert_eq!(store.begin(begun).await.unwrap(), Begun::Started);
+    store.finish(tenant.finish(&running_revert, Row::Begun, Status::Succeeded).into()).await.unwrap();
+    assert_eq!(store.find_reverts(std::slice::from_ref(&reverted)).await.unwrap(), BTreeMap::from([(reverted.id.clone(), revert.id)]));
     let by = PrincipalId::User(tenant.owner.clone());
     let change = ModeChange { automation: None, action: action(WRITE), mode: Some(Mode::RequireApproval), lock: Lock::Open, by };
     store.change_mode(&tenant.org, change).await.unwrap();
@@ -77,7 +87,7 @@ async fn full(world: &World, name: &str) -> Full {
     store.set_policies(&tenant.org, PolicyTexts { abac: format!("// of {}", tenant.org), ..PolicyTexts::default() }, &by).await.unwrap();
     store.change_user(&tenant.org, &tenant.owner, limited(Band::Red), &by).await.unwrap();
     let canary = store.add_canary(&tenant.org, &format!("canary of {name}"), &by).await.unwrap().id;
-    store.label_session(&tenant.org, &tenant.session.id, "private_data").await.unwrap();
+    store.label_session(&tenant.org, &tenant.session.id, "private_data", &tenant.draw(InvocationId::new)).await.unwrap();
     let dangerous = tenant.calling(WRITE, Status::Quarantined);
     let mut finish = tenant.finish(&dangerous, Row::Insert, Status::Quarantined);
     finish.quarantine = Some(NewQuarantine {
@@ -99,6 +109,7 @@ async fn full(world: &World, name: &str) -> Full {
         pending: keyed,
         running,
         ended,
+        reverted,
         receipt,
         notification: notification.id,
         grant,
@@ -176,6 +187,8 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_purposes: store.list_purposes(org, &theirs.tenant.owner, &theirs.tenant.space).await.unwrap();
         find_standing: store.find_standing(org, &theirs.tenant.owner).await.unwrap();
         find_labels: store.find_labels(org, &theirs.tenant.session.id).await.unwrap();
+        list_labels: store.list_labels(org, &theirs.tenant.session.id).await.unwrap();
+        find_reverts: store.find_reverts(std::slice::from_ref(&Invocation { org: org.clone(), ..theirs.reverted.clone() })).await.unwrap();
         find_quarantine: store.find_quarantine(org, &theirs.quarantined).await.unwrap();
         find_quarantined: store.find_quarantined(org, &theirs.quarantined).await.unwrap();
         is_crossing: store.is_crossing(org, &theirs.tenant.space, theirs.other_space.as_str(), &action(WRITE)).await.unwrap();
@@ -438,7 +451,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.settle_quarantine(org, settling).await, Ok(None));
     store.look_at_quarantined(org, &theirs.quarantined, &ours.tenant.person()).await.unwrap();
     assert_eq!(store.expire_quarantines(org).await, Ok(0));
-    store.label_session(org, &them.session.id, "untrusted_content").await.unwrap();
+    store.label_session(org, &them.session.id, "untrusted_content", &theirs.pending.id).await.unwrap();
     store.allow_crossing(org, crossing(them, &theirs.other_space), &by).await.unwrap();
     store.set_policies(org, PolicyTexts::default(), &by).await.unwrap();
     store.give_consent(org, new_consent(them)).await.unwrap();

@@ -39,6 +39,7 @@ fn broken_in_rust(file: &File) -> Broken {
                 ".preview(",
                 "Source::call",
                 "Source::preview",
+                "source.check(",
                 "source.prepare(",
                 "source.verify(",
                 "source.revert(",

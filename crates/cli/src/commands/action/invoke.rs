@@ -4,8 +4,7 @@ use super::meant;
 use super::{params, session};
 use crate::client::Client;
 use crate::commands::lines::{self, Lines};
-use crate::commands::outcome;
-use crate::commands::wait::{Patience, Wait, ended, still_waiting, wait};
+use crate::commands::wait::{Wait, Waiting, settled};
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
 use api::invocation::{InvokeRequest, ScopeView, VerificationView};
@@ -47,19 +46,14 @@ pub(crate) struct Invoke {
     /// Run this command after the effect; what it fails is made again once, or taken back. May be given again
     #[arg(long, value_name = "COMMAND")]
     verify_with: Vec<String>,
-    /// How long to wait for a person, such as 10m; until it is decided when absent
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "forever", value_parser = Patience::parse, conflicts_with = "no_wait")]
-    wait: Option<Patience>,
-    /// Do not wait: print the invocation's id and exit with 6
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    waiting: Waiting,
     #[command(flatten)]
     lines: Lines,
 }
 
 impl Invoke {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let patience = if self.no_wait { Patience::None } else { self.wait.unwrap_or(Patience::UntilDecided) };
         let params = params::read(self.params.as_deref(), &self.words).await?;
         let session = session::choose(self.session.as_deref(), client).await?;
         let request = InvokeRequest {
@@ -83,13 +77,9 @@ impl Invoke {
             Ok(first) => first,
             Err(failure) => return Err(meant::with_guess(failure, &request.action, client).await),
         };
-        if outcome::is_settled(&first.read.invocation) {
-            return ended(&first, terminal);
-        }
         let id = first.read.invocation.id.clone();
         let path = ["sessions", &session, "actions", "invocations", &id];
-        let last = wait(first, &Wait { client, path: &path, patience, shows_lines }, terminal).await?;
-        if outcome::is_settled(&last.read.invocation) { ended(&last, terminal) } else { still_waiting(&last, terminal) }
+        settled(first, &Wait { client, path: &path, patience: self.waiting.patience(), shows_lines }, terminal).await
     }
 }
 

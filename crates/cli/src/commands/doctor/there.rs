@@ -3,9 +3,10 @@
 use super::Finding;
 use crate::client::Client;
 use crate::exit::Exit;
+use crate::style::time;
 use api::Page;
 use api::action::AvailableResponse;
-use api::identity::{StatusResponse, WhoamiResponse};
+use api::identity::{ServerView, StatusResponse, WhoamiResponse};
 use api::receipt::{CheckpointResponse, KeyView};
 use countersign_core::Timestamp;
 use receipt::checkpoint::Checkpoint;
@@ -38,7 +39,7 @@ pub(super) async fn check(client: &Client, now: Timestamp) -> Vec<Finding> {
             return findings;
         }
     }
-    findings.extend(state(client).await);
+    findings.extend(state(client, now).await);
     findings.push(checkpoint(client).await);
     findings.extend(sources(client).await);
     findings
@@ -55,7 +56,20 @@ fn clock(date: Option<&str>, now: Timestamp) -> Finding {
     Finding::ok("clock", "yours and the server's agree")
 }
 
-async fn state(client: &Client) -> Vec<Finding> {
+/// A server on the same database.
+fn at_work(server: &ServerView, now: Timestamp) -> Finding {
+    let ago = |at: &str| Timestamp::parse(at).map_or_else(|| at.to_owned(), |at| time::ago(at, now));
+    let (id, started, seen) = (&server.id, ago(&server.started_at), ago(&server.seen_at));
+    if server.gone {
+        return Finding::look(
+            "servers",
+            format!("`{id}` started {started}, was seen last {seen}, and is gone: others take up what it left"),
+        );
+    }
+    Finding::ok("servers", format!("`{id}` started {started}, was seen {seen}"))
+}
+
+async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
     let status = match client.get::<StatusResponse>(&["status"], &[]).await {
         Ok(answer) => answer.read,
         // An agent may not read how the org is doing, and that is as it should be.
@@ -72,6 +86,7 @@ async fn state(client: &Client) -> Vec<Finding> {
         None => Finding::ok("store", format!("{} takes writes, {} entries in the log", status.store, status.log_size)),
         Some(problem) => Finding::broken("store", problem).fix("look at the server's log"),
     });
+    findings.extend(status.servers.iter().map(|server| at_work(server, now)));
     findings.push(match status.in_doubt {
         0 => Finding::ok("in doubt", "nothing"),
         count => {

@@ -1,11 +1,14 @@
 //! The approval card in the terminal. Every param is there, whole; whose words are whose is said; nothing is hidden.
 
+use super::ahead;
 use crate::commands::outcome;
 use crate::commands::people::People;
 use crate::output::Terminal;
-use crate::style::{self, Tone, clean};
+use crate::style::{self, Tone, clean, time};
 use api::action::ActionView;
-use api::invocation::{AnswerView, CheckView, ClaimedView, DecisionView, EditView, InvocationView, RemedyView, ScopeView};
+use api::invocation::{
+    AnswerView, ChangedFileView, CheckView, ClaimedView, DecisionView, EditView, ForesightView, InvocationView, RemedyView, ScopeView,
+};
 use countersign_core::Status;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -24,13 +27,18 @@ pub(super) struct Card<'a> {
     /// As it is defined now; absent when it is gone or may not be read.
     pub(super) action: Option<&'a ActionView>,
     pub(super) before: Option<Before>,
+    /// What can be known of it before it runs; absent once it has been answered, and for who may not answer.
+    pub(super) foresight: Option<&'a ForesightView>,
     pub(super) people: &'a People,
 }
 
 impl Card<'_> {
     pub(super) fn lines(&self, terminal: &Terminal) -> Vec<String> {
-        let mut lines = vec![self.headline(terminal), self.title(), Tone::Muted.paint(clean::line(&self.invocation.id)), String::new()];
+        let mut lines = vec![self.headline(terminal), self.title(), Tone::Muted.paint(clean::line(&self.invocation.id))];
+        lines.extend(self.blocked());
+        lines.push(String::new());
         lines.extend(self.sent());
+        lines.extend(self.foreseen());
         lines.push(String::new());
         lines.extend(self.facts(terminal).into_iter().map(|(label, text)| fact(label, &text, terminal.columns())));
         lines.extend(self.result());
@@ -91,15 +99,21 @@ impl Card<'_> {
             if invocation.answer.is_some() || self.is_pending() { "WHY YOU ARE ASKED" } else { "DECIDED BY" },
             cascade(&invocation.decision),
         ));
+        facts.extend(self.asked_by(terminal));
         if let Some(action) = self.action {
             facts.push(("REVERSIBLE", reversible(&action.reversibility, action.reversible_seconds)));
+            facts.extend(ahead::code(action).map(|code| ("RUNS CODE", code)));
             if !action.hosts.is_empty() {
                 let hosts: Vec<_> = action.hosts.iter().map(|host| clean::line(host)).collect();
                 facts.push(("REACHES", hosts.join(", ")));
             }
             // What is taken back is what was kept: there is nothing to rehearse.
             if self.is_pending() && invocation.reverses.is_none() {
-                facts.push(("WHAT WOULD CHANGE", preview(action)));
+                facts.extend(self.unforeseen(action).map(|told| ("WHAT WOULD CHANGE", told)));
+            }
+            if self.is_pending() && !action.checks.is_empty() && invocation.reverses.is_none() {
+                let checks: Vec<_> = action.checks.iter().map(|check| clean::line(check)).collect();
+                facts.push(("WILL BE CHECKED", checks.join(", ")));
             }
         }
         if let Some(batch) = &invocation.batch {
@@ -143,6 +157,7 @@ impl Card<'_> {
         if let Some(error) = &invocation.error {
             facts.push(("ERROR", format!("{}: {}", clean::line(&error.code), clean::line(&error.message))));
         }
+        facts.extend(took(invocation).map(|took| ("TOOK", took)));
         if let Some(receipt) = &invocation.receipt {
             facts.push(("RECEIPT", format!("{} (#{})", clean::line(&receipt.id), receipt.seq)));
         }
@@ -169,7 +184,9 @@ impl Card<'_> {
     fn aftermath(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
         let invocation = self.invocation;
         let mut facts = Vec::new();
+        facts.extend(self.changed());
         facts.extend(invocation.reverses.as_ref().map(|id| ("TAKES BACK", clean::line(id))));
+        facts.extend(invocation.taken_back_by.as_ref().map(|id| ("TAKEN BACK BY", Tone::Warn.paint(clean::line(id)))));
         if !invocation.checks.is_empty() {
             facts.push(("CHECKED", invocation.checks.iter().map(check).collect::<Vec<_>>().join(", ")));
         }
@@ -180,6 +197,17 @@ impl Card<'_> {
             ("SETTLED BY", format!("{} {}{reason}", self.people.name(&settled.by), terminal.past(&settled.at).as_shown()))
         }));
         facts
+    }
+
+    /// The files it changed; of one that takes back, those it put back. One line each.
+    fn changed(&self) -> Vec<(&'static str, String)> {
+        let label = match (outcome::status(self.invocation), self.invocation.reverses.is_some()) {
+            (Status::InDoubt, _) => "MAY HAVE CHANGED",
+            (_, true) => "PUT BACK",
+            (_, false) => "CHANGED",
+        };
+        let labels = std::iter::once(label).chain(std::iter::repeat(""));
+        labels.zip(&self.invocation.changed_files).map(|(label, file)| (label, changed_file(file))).collect()
     }
 
     fn who(&self, terminal: &Terminal) -> String {
@@ -273,12 +301,27 @@ pub(in crate::commands) fn redacted(counts: &BTreeMap<String, u32>) -> Option<St
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn preview(action: &ActionView) -> String {
-    if action.dry_run_supported {
-        format!("countersign action invoke {} --dry-run with these params tells", clean::line(&action.id))
-    } else {
-        "this action cannot tell in advance".to_owned()
-    }
+/// `12 ms in 2 attempts, and 37 s of waiting for people besides`
+fn took(invocation: &InvocationView) -> Option<String> {
+    let lasted = time::lasting(invocation.duration_ms?);
+    let attempts = match invocation.attempts {
+        0 => "without asking its source".to_owned(),
+        1 => "in 1 attempt".to_owned(),
+        several => format!("in {several} attempts, with what was repaired or taken back"),
+    };
+    let waited =
+        invocation.waited_ms.map(|waited| format!("; {} of waiting for people besides", time::lasting(waited))).unwrap_or_default();
+    Some(format!("{lasted} {attempts}{waited}"))
+}
+
+/// `+ created a.txt`
+fn changed_file(file: &ChangedFileView) -> String {
+    let (sign, tone) = match file.change.as_ref() {
+        "created" => ("+", Tone::Ok),
+        "removed" => ("−", Tone::Danger),
+        _ => ("~", Tone::Warn),
+    };
+    format!("{} {}", tone.paint(format!("{sign} {}", clean::line(&file.change))), clean::line(&file.path))
 }
 
 fn check(check: &CheckView) -> String {

@@ -63,6 +63,8 @@ fn invocation(params: Value) -> InvocationView {
         repair: None,
         rollback: None,
         reverses: None,
+        taken_back_by: None,
+        changed_files: Vec::new(),
         batch: None,
         settled: None,
         scope: None,
@@ -72,6 +74,7 @@ fn invocation(params: Value) -> InvocationView {
         started_at: None,
         completed_at: None,
         duration_ms: None,
+        waited_ms: None,
         receipt: None,
         trace_id: "t".into(),
     }
@@ -94,6 +97,10 @@ fn action() -> ActionView {
         reversible_seconds: None,
         checks: Vec::new(),
         hosts: Vec::new(),
+        effects: vec!["filesystem_write".into()],
+        profile: "in_process".into(),
+        package_sha256: None,
+        tightened: Vec::new(),
         dry_run_supported: true,
         timeout_ms: 1,
     }
@@ -105,6 +112,7 @@ fn drawn(params: Value) -> Vec<String> {
         invocation: &invocation,
         action: Some(&action),
         before: Some(Before { ended: 3, succeeded: 2 }),
+        foresight: None,
         people: &People::default(),
     };
     card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
@@ -151,7 +159,7 @@ fn what_the_caller_says_of_its_call_is_on_the_card_and_cannot_touch_the_terminal
     assert_eq!(claims(&claimed), expected);
     assert_eq!(claims(&ClaimedView::default()), []);
     let invocation = InvocationView { claimed: Some(claimed), ..invocation(json!({})) };
-    let card = Card { invocation: &invocation, action: None, before: None, people: &People::default() };
+    let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
     assert!(card.lines(&terminal()).iter().any(|line| line.contains("THEIR WAY BACK")));
 }
 
@@ -214,7 +222,7 @@ fn a_card_tells_who_said_yes_what_was_changed_and_what_was_taken_out() {
         determining: vec![],
         errors: vec!["no such attribute".into()],
     }];
-    let card = Card { invocation: &invocation, action: None, before: None, people: &People::default() };
+    let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
     let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
     for expected in [
         "◷ pending · R2 ●●●○○ write · a kill switch is on: the clock stands still",
@@ -228,4 +236,127 @@ fn a_card_tells_who_said_yes_what_was_changed_and_what_was_taken_out() {
     ] {
         assert!(lines.iter().any(|line| line == expected), "{expected}\n{lines:#?}");
     }
+}
+
+fn looking_ahead(invocation: &InvocationView, action: &ActionView, foresight: &ForesightView) -> String {
+    let card = Card { invocation, action: Some(action), before: None, foresight: Some(foresight), people: &People::default() };
+    let lines = card.lines(&terminal());
+    lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_card_shows_the_change_whose_code_runs_and_what_will_be_checked() {
+    let invocation = invocation(json!({}));
+    let action = ActionView {
+        package_sha256: Some("0123456789abcdef".into()),
+        profile: "high_isolation".into(),
+        id: "kit.fix".into(),
+        checks: vec!["read_back".into(), "node --check {file}".into()],
+        ..action()
+    };
+    let changes = json!({ "changes": [{ "path": "a", "change": "would_create", "added_lines": 1, "diff": "@@ -1 +1 @@\n+x\n" }] });
+    let drawn = looking_ahead(&invocation, &action, &ForesightView { changes: Some(changes), ..ForesightView::default() });
+    for expected in [
+        "WHAT WOULD CHANGE\n  + would create  a  +1\n    @@ -1 +1 @@\n    +x\n\nWHO ASKS",
+        "RUNS CODE          of the package `kit` (0123456789ab…), in the sandbox under profile `high_isolation`, with no network",
+        "WILL BE CHECKED    read_back, node --check {file}",
+        "REVERSIBLE         yes: what was there before is kept",
+    ] {
+        assert!(drawn.contains(expected), "{expected}\n{drawn}");
+    }
+}
+
+#[test]
+fn what_cannot_be_told_is_told_by_what_the_action_declares() {
+    let unknown = ForesightView { unknown: Some("this action cannot tell in advance".into()), ..ForesightView::default() };
+    let action = ActionView { effects: vec!["filesystem_read".into(), "network_call".into()], ..action() };
+    let drawn = looking_ahead(&invocation(json!({})), &action, &unknown);
+    let expected = "WHAT WOULD CHANGE  this action cannot tell in advance; it says that it reads files and asks others over the network";
+    assert!(drawn.contains(expected), "{drawn}");
+}
+
+#[test]
+fn a_call_that_cannot_run_says_so_before_anything_else() {
+    let blocked = api::invocation::FailureView { code: "package_code_disabled".into(), message: "this server runs no such code".into() };
+    let foresight = ForesightView { blocked: Some(blocked), ..ForesightView::default() };
+    let drawn = looking_ahead(&invocation(json!({})), &action(), &foresight);
+    assert_eq!(drawn.lines().nth(3), Some("! cannot run now: this server runs no such code (package_code_disabled)"), "{drawn}");
+    assert!(!drawn.contains("WHAT WOULD CHANGE"), "{drawn}");
+}
+
+#[test]
+fn who_is_asked_by_the_safety_gate_sees_what_the_session_holds_and_since_when() {
+    let mut invocation = invocation(json!({}));
+    let gate = |gate: &str, verdict: &str, rules: &[&str]| api::invocation::GateView {
+        gate: gate.to_owned().into(),
+        verdict: verdict.to_owned().into(),
+        determining: rules.iter().map(|rule| (*rule).to_owned()).collect(),
+        errors: vec![],
+    };
+    invocation.gates = vec![gate("rbac", "ok", &["role"]), gate("safety", "needs_approval", &["safety.trifecta", "safety.tainted_path"])];
+    let concern = |rule: &str, pointer: &str, message: &str| api::invocation::ConcernView {
+        rule: rule.into(),
+        pointer: pointer.into(),
+        message: message.into(),
+    };
+    let label = |label: &str, action: Option<&str>| api::invocation::LabelView {
+        label: label.into(),
+        at: "2026-11-15T11:57:00Z".into(),
+        invocation_id: action.map(|_| "inv_0".into()),
+        action: action.map(str::to_owned),
+    };
+    let foresight = ForesightView {
+        concerns: vec![
+            concern("safety.trifecta", "", "it sends something away"),
+            concern("safety.tainted_path", "/path", "the path was read"),
+        ],
+        labels: vec![label("private_data", Some("files.read_text")), label("untrusted_content", None)],
+        ..ForesightView::default()
+    };
+    let drawn = looking_ahead(&invocation, &action(), &foresight);
+    let expected = "\
+WHY YOU ARE ASKED  inferred from the tier: require_approval
+                   gate `safety` asks: it sends something away (safety.trifecta)
+                   gate `safety` asks: the path was read (safety.tainted_path) at /path
+SESSION HOLDS      private_data since 3 min ago, from files.read_text inv_0
+SESSION HOLDS      untrusted_content since 3 min ago
+";
+    assert!(drawn.contains(expected), "{drawn}");
+    // Who may not look ahead still learns which rule it was.
+    let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
+    let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+    assert!(lines.iter().any(|line| line.ends_with("gate `safety` asks: safety.trifecta")), "{lines:#?}");
+}
+
+#[test]
+fn how_long_it_took_says_what_is_counted() {
+    let took = |attempts: u32, duration_ms: Option<u64>, waited_ms: Option<u64>| {
+        super::took(&InvocationView { attempts, duration_ms, waited_ms, ..invocation(json!({})) })
+    };
+    assert_eq!(took(1, Some(12), None).as_deref(), Some("12 ms in 1 attempt"));
+    let expected = "1.5 s in 3 attempts, with what was repaired or taken back; 37.0 s of waiting for people besides";
+    assert_eq!(took(3, Some(1_500), Some(37_000)).as_deref(), Some(expected));
+    assert_eq!(took(0, Some(2), None).as_deref(), Some("2 ms without asking its source"));
+    assert_eq!(took(1, None, None), None);
+}
+
+#[test]
+fn what_a_call_changed_and_what_took_it_back_are_listed() {
+    let mut done = invocation(json!({}));
+    let file = |path: &str, change: &str| ChangedFileView { path: path.into(), change: change.to_owned().into() };
+    done.status = "succeeded".into();
+    done.changed_files = vec![file("a", "created"), file("b", "changed"), file("c\u{1b}", "removed")];
+    done.taken_back_by = Some("inv_2".into());
+    let card = Card { invocation: &done, action: None, before: None, foresight: None, people: &People::default() };
+    let drawn = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect::<Vec<_>>().join("\n");
+    let expected = "\
+CHANGED            + created a
+                   ~ changed b
+                   − removed c\\u{1b}
+TAKEN BACK BY      inv_2";
+    assert!(drawn.contains(expected), "{drawn}");
+    (done.taken_back_by, done.reverses) = (None, Some("inv_0".into()));
+    let card = Card { invocation: &done, action: None, before: None, foresight: None, people: &People::default() };
+    let drawn = card.lines(&terminal()).join("\n");
+    assert!(drawn.contains("PUT BACK") && drawn.contains("TAKES BACK") && !drawn.contains("TAKEN BACK BY"), "{drawn}");
 }

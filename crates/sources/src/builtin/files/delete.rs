@@ -1,8 +1,10 @@
 //! `files.delete`: keeps the content, then removes the name.
 
+use super::write::text_of;
 use crate::words::{refused, shown};
 use crate::workspace::Place;
 use crate::workspace::commitment::Commitment;
+use crate::workspace::diff::Diff;
 use crate::workspace::evidence::Evidence;
 use crate::workspace::outcome::{changed, content_changed, unchanged};
 use crate::workspace::path::WorkspacePath;
@@ -15,7 +17,7 @@ use countersign_core::source::{Error, Output};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,7 +78,12 @@ pub(super) fn preview(place: &Place, params: &Delete, scope: &Scope) -> Result<O
     let path = WorkspacePath::parse(&params.path)?;
     check_scope(place, scope, &path)?;
     let doomed = Doomed::find(place, &path)?;
-    let value = json!({ "path": path.as_str(), "change": "would_delete", "bytes": doomed.file.bytes, "previous_sha256": doomed.digest });
+    let mut value =
+        json!({ "path": path.as_str(), "change": "would_delete", "bytes": doomed.file.bytes, "previous_sha256": doomed.digest });
+    match text_of(&doomed.file)? {
+        Some(old) => Diff::of(&old, "").describe(&mut value),
+        None => value["diff"] = Value::Null,
+    }
     Ok(Output { value, quality_thousandths: 1_000, evidence: None })
 }
 

@@ -135,7 +135,7 @@ pub(super) fn preview(place: &Place, params: &WriteText, scope: &Scope) -> Resul
 }
 
 /// The present content where a diff against it can be read.
-fn text_of(file: &Regular) -> Result<Option<String>, Error> {
+pub(super) fn text_of(file: &Regular) -> Result<Option<String>, Error> {
     if file.bytes > FILE_READ_BYTES_MAX {
         return Ok(None);
     }

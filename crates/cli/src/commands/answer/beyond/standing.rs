@@ -1,7 +1,9 @@
 //! What asks for a person also once the mode of an action is `allow`. Where it may not be read it is not told: nothing is refused for it.
 
 use crate::client::Client;
+use crate::commands::action::never;
 use crate::style::clean;
+use api::action::ActionView;
 use api::identity::{SessionView, SpaceView};
 use api::invocation::InvocationView;
 use api::rules::{ModeName, ModeView};
@@ -26,6 +28,9 @@ pub(super) async fn still_asks(shown: &InvocationView, automation: Option<&str>,
     }
     if automation.is_some() && is_locked(shown, client).await {
         asking.push(format!("the org's mode of {}, which is locked: an automation's can only be stricter", clean::line(&shown.action)));
+    }
+    if let Ok(action) = client.get::<ActionView>(&["actions", &shown.action], &[]).await {
+        asking.extend(never::unattended(&action.read));
     }
     for gate in shown.gates.iter().filter(|gate| gate.verdict == "needs_approval") {
         asking.push(format!("gate {}, about calls like this one ({})", clean::line(&gate.gate), clean::line(&gate.determining.join(", "))));

@@ -1,0 +1,208 @@
+//! What a call would do to files, drawn as a diff: one heading for each file, its lines beneath. Whatever a source says in another
+//! form is not drawn here.
+
+use crate::style::{Tone, clean};
+use serde_json::Value;
+
+/// What happens to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Created,
+    Changed,
+    Removed,
+    Moved,
+    Kept,
+}
+
+/// One file of it.
+struct FileChange<'a> {
+    fate: Fate,
+    path: &'a str,
+    /// Where it was before, where it only moves.
+    from: Option<&'a str>,
+    told: &'a Value,
+}
+
+/// The lines of a rehearsal's answer; `None` where it is in no form we know.
+pub(super) fn foreseen(result: &Value) -> Option<Vec<String>> {
+    let told: Vec<&Value> = match (result.get("changes"), result.get("change")) {
+        (Some(Value::Array(changes)), _) => changes.iter().collect(),
+        (None, Some(Value::String(_))) => vec![result],
+        _ => return None,
+    };
+    let changes = told.into_iter().map(FileChange::read).collect::<Option<Vec<_>>>()?;
+    let mut lines: Vec<_> = joined(changes).iter().flat_map(FileChange::lines).collect();
+    if lines.is_empty() {
+        lines.push(Tone::Muted.paint("nothing would change"));
+    }
+    lines.extend(output(result));
+    Some(lines)
+}
+
+/// What it would answer besides, where it says so.
+fn output(result: &Value) -> Vec<String> {
+    let Some(output) = result.get("output").filter(|output| !output.is_null()) else { return Vec::new() };
+    let text = clean::json(&serde_json::to_string_pretty(output).unwrap_or_default());
+    let mut lines = vec![Tone::Muted.paint("it would answer")];
+    lines.extend(text.lines().map(|line| format!("  {line}")));
+    lines
+}
+
+impl<'a> FileChange<'a> {
+    fn read(told: &'a Value) -> Option<Self> {
+        let fate = match told.get("change")?.as_str()? {
+            "would_create" => Fate::Created,
+            "would_change" => Fate::Changed,
+            "would_delete" => Fate::Removed,
+            "no_change" => Fate::Kept,
+            _ => return None,
+        };
+        Some(Self { fate, path: told.get("path")?.as_str()?, from: None, told })
+    }
+
+    fn digest(&self, name: &str) -> Option<&'a str> {
+        self.told.get(name)?.as_str()
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let (word, tone) = self.fate.look();
+        let path = match self.from {
+            Some(from) => format!("{} → {}", clean::line(from), clean::line(self.path)),
+            None => clean::line(self.path),
+        };
+        let mut lines = vec![format!("{}  {}{}", tone.paint(word), Tone::Strong.paint(path), self.counts())];
+        match (self.fate, self.told.get("diff")) {
+            (Fate::Moved | Fate::Kept, _) | (_, None) => {}
+            (_, Some(Value::String(diff))) => lines.extend(diff.lines().map(diff_line)),
+            (_, Some(_)) => lines.push(format!("  {}", Tone::Muted.paint("not text, or too large to be compared line by line"))),
+        }
+        if self.told.get("diff_truncated") == Some(&Value::Bool(true)) {
+            lines.push(format!("  {}", Tone::Warn.paint("! the diff is longer than this; the rest of it is not shown")));
+        }
+        lines
+    }
+
+    /// `  +3 −1`
+    fn counts(&self) -> String {
+        let count = |name: &str| self.told.get(name).and_then(Value::as_u64).filter(|count| *count > 0);
+        let added = count("added_lines").map(|added| format!("  {}", Tone::Ok.paint(format!("+{added}"))));
+        let removed = count("removed_lines").map(|removed| format!("  {}", Tone::Danger.paint(format!("−{removed}"))));
+        match self.fate {
+            Fate::Moved | Fate::Kept => String::new(),
+            Fate::Created | Fate::Changed | Fate::Removed => [added, removed].into_iter().flatten().collect(),
+        }
+    }
+}
+
+impl Fate {
+    const fn look(self) -> (&'static str, Tone) {
+        match self {
+            Self::Created => ("+ would create", Tone::Ok),
+            Self::Changed => ("~ would change", Tone::Warn),
+            Self::Removed => ("− would remove", Tone::Danger),
+            Self::Moved => ("→ would move", Tone::Primary),
+            Self::Kept => ("= would not change", Tone::Muted),
+        }
+    }
+}
+
+/// A file that goes while one with the very same content comes has moved.
+fn joined(mut changes: Vec<FileChange<'_>>) -> Vec<FileChange<'_>> {
+    let mut joined = Vec::with_capacity(changes.len());
+    while !changes.is_empty() {
+        let mut change = changes.remove(0);
+        let (other, mine, theirs) = match change.fate {
+            Fate::Created => (Fate::Removed, "new_sha256", "previous_sha256"),
+            Fate::Removed => (Fate::Created, "previous_sha256", "new_sha256"),
+            Fate::Changed | Fate::Moved | Fate::Kept => {
+                joined.push(change);
+                continue;
+            }
+        };
+        let content = change.digest(mine);
+        let partner = changes.iter().position(|one| one.fate == other && content.is_some() && one.digest(theirs) == content);
+        if let Some(partner) = partner {
+            let partner = changes.remove(partner);
+            let (from, path) = if change.fate == Fate::Removed { (change.path, partner.path) } else { (partner.path, change.path) };
+            (change.fate, change.from, change.path) = (Fate::Moved, Some(from), path);
+        }
+        joined.push(change);
+    }
+    joined
+}
+
+/// One line of a diff. The sign stays, so that colour is not what tells.
+fn diff_line(line: &str) -> String {
+    let tone = match line.chars().next() {
+        Some('+') => Tone::Ok,
+        Some('-') => Tone::Danger,
+        Some('@') => Tone::Primary,
+        Some('\\') => Tone::Muted,
+        _ => Tone::Plain,
+    };
+    format!("  {}", tone.paint(clean::block(line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn plain(result: &Value) -> Option<Vec<String>> {
+        let strip = |line: String| anstream::adapter::strip_str(&line).to_string();
+        Some(foreseen(result)?.into_iter().map(strip).collect())
+    }
+
+    #[test]
+    fn a_file_has_a_heading_and_its_lines() {
+        let diff = "@@ -1 +1 @@\n one\n-two\n+2\n\\ no newline at the end\n";
+        let changed = json!({ "path": "a.txt", "change": "would_change", "added_lines": 1, "removed_lines": 1, "diff": diff });
+        let expected = ["~ would change  a.txt  +1  −1", "  @@ -1 +1 @@", "   one", "  -two", "  +2", "  \\ no newline at the end"];
+        assert_eq!(plain(&changed).unwrap(), expected);
+        let coloured = foreseen(&changed).unwrap();
+        assert!(coloured[3].contains("\u{1b}[31m-two") && coloured[4].contains("\u{1b}[32m+2"), "{coloured:?}");
+    }
+
+    #[test]
+    fn several_files_are_told_apart_and_what_only_moves_is_one() {
+        let result = json!({ "output": { "files": 2 }, "changes": [
+            { "path": "new", "change": "would_create", "new_sha256": "b", "added_lines": 1, "removed_lines": 0, "diff": "+x\n" },
+            { "path": "old/name", "change": "would_delete", "previous_sha256": "a", "new_sha256": null, "diff": "-y\n" },
+            { "path": "picture", "change": "would_change", "previous_sha256": "c", "new_sha256": "d", "diff": null },
+            { "path": "name", "change": "would_create", "previous_sha256": null, "new_sha256": "a", "diff": "+y\n" },
+            { "path": "gone", "change": "would_delete", "previous_sha256": "e", "new_sha256": null, "removed_lines": 2, "diff": "-z\n" },
+        ] });
+        let expected = [
+            "+ would create  new  +1",
+            "  +x",
+            "→ would move  old/name → name",
+            "~ would change  picture",
+            "  not text, or too large to be compared line by line",
+            "− would remove  gone  −2",
+            "  -z",
+            "it would answer",
+            "  {",
+            "    \"files\": 2",
+            "  }",
+        ];
+        assert_eq!(plain(&result).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_cut_what_stays_and_what_deceives_are_all_seen() {
+        let cut = json!({ "path": "a\u{202e}b", "change": "would_change", "diff": "+\u{1b}[2J\n", "diff_truncated": true });
+        let lines = plain(&cut).unwrap();
+        assert_eq!(lines[0], "~ would change  a\\u{202e}b");
+        assert_eq!(lines[1], "  +\\u{1b}[2J");
+        assert!(lines[2].contains("not shown"), "{lines:?}");
+        assert_eq!(plain(&json!({ "path": "a", "change": "no_change", "diff": "" })).unwrap(), ["= would not change  a"]);
+        assert_eq!(plain(&json!({ "changes": [] })).unwrap(), ["nothing would change"]);
+    }
+
+    #[test]
+    fn another_form_is_left_to_whoever_knows_it() {
+        for other in [json!({}), json!(3), json!({ "changes": [{ "path": "a", "change": "melted" }] }), json!({ "change": 3 })] {
+            assert_eq!(foreseen(&other), None, "{other}");
+        }
+    }
+}

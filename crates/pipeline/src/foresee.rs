@@ -1,0 +1,202 @@
+//! What is known of a held call before it runs: whether it could run at all, what it would change, and what made us ask. Nobody is asked
+//! about what cannot run, and whoever is asked sees what they would let happen. Nothing here is performed, recorded or counted.
+
+use crate::admit::Admitted;
+use crate::batch;
+use crate::decide::{Decided, Denied, Pending};
+use crate::execute::{Subject, failure_of};
+use crate::gate::{Gated, Gates, caught};
+use crate::record::conflict_with;
+use crate::{Conflict, Error, Pipeline};
+use countersign_core::action::{Class, Preview};
+use countersign_core::changed_file::{ChangedFile, FileChange, changed_files};
+use countersign_core::invocation::{Failure, Intention};
+use countersign_core::session::SessionLabel;
+use countersign_core::source;
+use countersign_core::{ActionId, Invocation, Mode, Status};
+use policy::Finding;
+use policy::scan::Severity;
+use serde_json::{Value, json};
+
+/// What a person who is asked can know.
+#[derive(Clone, Debug, Default)]
+pub struct Foresight {
+    /// Why it could not run now, whatever the answer.
+    pub blocked: Option<Failure>,
+    /// What would change, as its source tells it; redacted.
+    pub changes: Option<Value>,
+    /// Why that is not known.
+    pub unknown: Option<String>,
+    /// What about its content made us ask.
+    pub concerns: Vec<Finding>,
+    /// What its session has come to hold, and by which call.
+    pub labels: Vec<Held>,
+}
+
+/// What a session has come to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub label: SessionLabel,
+    /// Of the call that brought it in.
+    pub action: Option<ActionId>,
+}
+
+impl Foresight {
+    fn blocked_by(conflict: Conflict) -> Self {
+        Self::blocked(Failure { code: conflict.code().into(), message: conflict.message().into() })
+    }
+
+    fn blocked(failure: Failure) -> Self {
+        Self { blocked: Some(failure), ..Self::default() }
+    }
+}
+
+impl Pipeline {
+    pub async fn foresee(&self, held: &Invocation) -> Result<Foresight, Error> {
+        if held.status != Status::Pending {
+            return Err(Error::Conflict { invocation: held.id.clone(), conflict: conflict_with(held.status) });
+        }
+        let Some(live) = self.live(held).await? else {
+            return Ok(Foresight::blocked_by(Conflict::TupleMismatch));
+        };
+        let params = self.open_params(held).await?;
+        let validated = match self.resolve(Admitted::again(held, live, params)).await {
+            Ok(resolved) => self.validate(resolved).await,
+            Err(error) => Err(error),
+        };
+        let validated = match validated {
+            Ok(validated) => validated,
+            Err(error) => return batch::failure_of(&error).map(Foresight::blocked).ok_or(error),
+        };
+        let Gates::Passed(gated) = self.gate_unseen(validated).await? else {
+            return Ok(Foresight::blocked_by(Conflict::PolicyMismatch));
+        };
+        let moded = self.mode_of(&gated).await?;
+        let mut foresight = match (moded.stopped(), moded.decision.mode) {
+            (Some(_), _) => Foresight::blocked_by(Conflict::Stopped),
+            (None, Mode::Deny) => Foresight::blocked_by(Conflict::PolicyMismatch),
+            (None, Mode::Allow | Mode::RequireApproval) => {
+                self.look_ahead(&gated, &gated.to_invocation(Status::Pending, &moded.decision)).await?
+            }
+        };
+        let findings = self.findings_in(&gated.validated.resolved).await?;
+        foresight.concerns = findings.into_iter().filter(|finding| finding.severity == Severity::Asks).collect();
+        foresight.labels = self.held_by_session(held).await?;
+        Ok(foresight)
+    }
+
+    async fn look_ahead(&self, gated: &Gated, invocation: &Invocation) -> Result<Foresight, Error> {
+        if let Some(failure) = self.impossible(Subject::of(gated, invocation)).await {
+            return Ok(Foresight::blocked(failure));
+        }
+        // What is taken back is what was kept: there is nothing to rehearse.
+        if let Some(reversed) = &invocation.reverses {
+            let reversed = self.ledger().find_invocation(&invocation.org, reversed).await?;
+            let changes = reversed.and_then(|reversed| reversed.evidence).and_then(|evidence| put_back(&evidence));
+            return Ok(Foresight { changes, ..Foresight::default() });
+        }
+        let unknown = |why: String| Foresight { unknown: Some(why), ..Foresight::default() };
+        let action = gated.validated.resolved.action();
+        match (action.preview, action.tier.class()) {
+            (Preview::Supported, _) => {}
+            (Preview::Unsupported, Class::Read) => {
+                return Ok(Foresight { changes: Some(json!({ "changes": [] })), ..Foresight::default() });
+            }
+            (Preview::Unsupported, Class::Write | Class::Danger) => {
+                return Ok(unknown("this action cannot tell in advance".to_owned()));
+            }
+        }
+        if let Some(failure) = self.reads_too_much(gated).await? {
+            return Ok(unknown(failure.message));
+        }
+        match self.ask_for_preview(gated, invocation).await {
+            Ok(output) => Ok(match self.tellable(invocation, &output.value).await {
+                Some(changes) => Foresight { changes: Some(changes), ..Foresight::default() },
+                None => unknown("it holds what must not be shown".to_owned()),
+            }),
+            Err(error) if is_certain(&error) => Ok(Foresight::blocked(failure_of(&error))),
+            Err(error) => Ok(unknown(failure_of(&error).message)),
+        }
+    }
+
+    /// The same of it that an answer would tell.
+    async fn tellable(&self, invocation: &Invocation, value: &Value) -> Option<Value> {
+        let (handed_on, unreadable) = self.take_out_of_answer(&invocation.org, &invocation.space, value).await;
+        let is_safe = caught(&policy::scan_output(value)).is_empty() && unreadable.is_empty();
+        is_safe.then(|| policy::redact(&handed_on).value)
+    }
+
+    async fn held_by_session(&self, held: &Invocation) -> Result<Vec<Held>, Error> {
+        let mut labels = Vec::new();
+        for label in self.ledger().list_labels(&held.org, &held.session).await? {
+            let by = match &label.invocation {
+                Some(by) => self.ledger().find_invocation(&held.org, by).await?,
+                None => None,
+            };
+            labels.push(Held { label, action: by.map(|by| by.action) });
+        }
+        Ok(labels)
+    }
+
+    /// Nobody is asked about a call that could not be made whatever they answered: it is refused, and says why.
+    pub(crate) async fn unless_impossible(&self, decided: Decided) -> Decided {
+        let Decided::Pending(pending) = decided else {
+            return decided;
+        };
+        let invocation = pending.gated.to_invocation(Status::Pending, &pending.decision);
+        match self.impossible(Subject::of(&pending.gated, &invocation)).await {
+            None => Decided::Pending(pending),
+            Some(failure) => {
+                let Pending { gated, decision, policy_slice } = *pending;
+                Decided::Denied(Box::new(Denied { gated, decision, policy_slice, failure }))
+            }
+        }
+    }
+
+    /// The same of a call that waits already. What its action is now is for `resume` to compare.
+    pub(crate) async fn why_impossible(&self, held: &Invocation) -> Result<Option<Failure>, Error> {
+        match self.inner.catalogue.find(&held.org, &held.action).await {
+            Ok(Some((source, definition))) => {
+                Ok(self.impossible(Subject { source: &*source, definition: &definition, params: &Value::Null, invocation: held }).await)
+            }
+            Ok(None) | Err(_) => Ok(None),
+        }
+    }
+
+    pub(crate) async fn impossible(&self, subject: Subject<'_>) -> Option<Failure> {
+        match subject.invocation.intention {
+            // It is put back from what was kept, whatever became of its source.
+            Intention::Revert => return None,
+            Intention::Effect | Intention::DryRun => {}
+        }
+        let refusal = self.ask_whether_possible(subject).await.err()?;
+        is_certain(&refusal).then(|| failure_of(&refusal))
+    }
+}
+
+/// The files that would be as they were again, in the words of a preview; `None` where it is not about files.
+fn put_back(evidence: &Value) -> Option<Value> {
+    let change = |file: ChangedFile| {
+        let change = match file.change.undone() {
+            FileChange::Created => "would_create",
+            FileChange::Changed => "would_change",
+            FileChange::Removed => "would_delete",
+        };
+        json!({ "path": policy::redact_text(&file.path), "change": change })
+    };
+    let changes: Vec<_> = changed_files(evidence).into_iter().map(change).collect();
+    (!changes.is_empty()).then(|| json!({ "changes": changes }))
+}
+
+/// Whether asking again would be answered the same.
+const fn is_certain(error: &source::Error) -> bool {
+    match error {
+        source::Error::Refused { .. } | source::Error::Failed { .. } | source::Error::WorkspaceElsewhere => true,
+        source::Error::Unreachable { .. }
+        | source::Error::Busy { .. }
+        | source::Error::NoTurn { .. }
+        | source::Error::TimedOut { .. }
+        | source::Error::Broken { .. }
+        | source::Error::PreviewUnsupported { .. } => false,
+    }
+}

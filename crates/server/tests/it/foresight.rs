@@ -1,0 +1,169 @@
+//! What whoever is asked can know: whether the call could run, what it would change, and what made us ask. Nobody is asked about what
+//! cannot run.
+
+use crate::harness::{Kind, TestServer, on_both_engines};
+use countersign_core::action::Effect;
+use countersign_core::source::{Error, Output};
+use serde_json::{Value, json};
+
+on_both_engines!(
+    who_is_asked_sees_what_would_change_and_nothing_happens,
+    what_is_seen_ahead_is_bounded_like_a_dry_run,
+    only_who_may_answer_looks_ahead_and_only_at_what_waits,
+    nobody_is_asked_about_what_cannot_run,
+    what_becomes_impossible_while_it_waits_says_so_and_takes_no_yes,
+    what_was_waited_for_people_is_counted_apart,
+    a_batch_with_a_part_that_cannot_run_is_refused_whole,
+    what_the_session_holds_is_told_with_where_it_came_from,
+);
+
+async fn ahead(server: &TestServer, id: &str) -> Value {
+    server.owner.get(&format!("/api/v1/invocations/{id}/foresight")).await.ok()
+}
+
+fn disabled() -> Error {
+    Error::Refused { code: "package_code_disabled", message: "this server runs no code of packages".into() }
+}
+
+async fn who_is_asked_sees_what_would_change_and_nothing_happens(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = agent.pending("fake.write", json!({ "text": "x", "password": "hunter2-of-ours" })).await;
+    let before = server.counts().await;
+    server.source.will_preview(Ok(Output::new(
+        json!({ "change": "would_create", "path": "a", "token": "ghp_0123456789abcdefghijABCDEFGHIJ012345" }),
+    )));
+    let seen = ahead(&server, &id).await;
+    assert_eq!((&seen["changes"]["path"], &seen["blocked"], &seen["unknown"]), (&json!("a"), &Value::Null, &Value::Null), "{seen}");
+    assert!(!seen.to_string().contains("ghp_"), "{seen}");
+    // By the very params that were asked for, though they are shown to nobody.
+    assert_eq!(server.source.previews()[0].params["password"], "hunter2-of-ours");
+    assert_eq!((server.source.calls().len(), server.counts().await), (0, before));
+    // What it would fail with is known before anybody answers, and what only went wrong on the way is not held against it.
+    server.source.will_preview(Err(Error::Refused { code: "path_outside", message: "it leads out".into() }));
+    assert_eq!(ahead(&server, &id).await["blocked"]["code"], "path_outside");
+    server.source.will_preview(Err(Error::Busy { source_id: "fake".into(), message: "later".into(), retry_after_ms: None }));
+    let busy = ahead(&server, &id).await;
+    assert!(busy["blocked"].is_null() && busy["unknown"].as_str().unwrap().contains("later"), "{busy}");
+    server.owner.approve(&id).await.ok();
+    server.verify().await;
+}
+
+async fn what_is_seen_ahead_is_bounded_like_a_dry_run(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let send = agent.pending("fake.send", json!({ "text": "x" })).await;
+    assert_eq!(ahead(&server, &send).await["unknown"], "this action cannot tell in advance");
+    server.owner.set_mode("fake.read", "require_approval").await;
+    let read = agent.pending("fake.read", json!({})).await;
+    assert_eq!(ahead(&server, &read).await["changes"], json!({ "changes": [] }));
+    // What a preview would show is held to the mode of the read it amounts to.
+    server.source.redefine("write", |action| action.preview_reads = Some(countersign_core::ActionId::parse("fake.read").unwrap()));
+    server.owner.review("fake.write").await;
+    let write = agent.pending("fake.write", json!({ "text": "x" })).await;
+    let seen = ahead(&server, &write).await;
+    assert!(seen["unknown"].as_str().unwrap().contains("fake.read") && seen["changes"].is_null(), "{seen}");
+    assert!(server.source.previews().is_empty());
+    // A kill switch keeps it from running, whatever is answered.
+    server.owner.switch("on", "org").await.ok();
+    assert_eq!(ahead(&server, &send).await["blocked"]["code"], "stopped");
+}
+
+async fn only_who_may_answer_looks_ahead_and_only_at_what_waits(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = agent.pending("fake.write", json!({ "text": "x" })).await;
+    let path = format!("/api/v1/invocations/{id}/foresight");
+    agent.client.get(&path).await.problem(403, "forbidden");
+    server.owner.person("vera", "member").await.get(&path).await.problem(403, "forbidden");
+    server.owner.get("/api/v1/invocations/inv_00000000000000000000000000/foresight").await.problem(404, "not_found");
+    assert!(server.source.previews().is_empty());
+    server.owner.deny(&id, "no").await.ok();
+    server.owner.get(&path).await.problem(409, "rejected");
+}
+
+async fn nobody_is_asked_about_what_cannot_run(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.source.becomes_impossible(Some(disabled()));
+    let refused = agent.invoke("fake.write", json!({ "text": "x" })).await;
+    refused.problem(403, "denied_by_policy");
+    assert_eq!((&refused.body["error"], &refused.body["invocation"]["status"]), (&json!("package_code_disabled"), &json!("denied")));
+    assert_eq!(server.owner.get("/api/v1/invocations?status=pending").await.ok()["items"], json!([]));
+    let question = json!({ "session_id": agent.session, "action": "fake.write", "params": { "text": "x" } });
+    let explained = server.owner.post("/api/v1/explain", question).await.ok();
+    assert_eq!((&explained["would"], &explained["because"]), (&json!("denied"), &json!("this server runs no code of packages")));
+    // What is only busy may have time by the time somebody answers.
+    server.source.becomes_impossible(Some(Error::Unreachable { source_id: "fake".into(), message: "away".into() }));
+    agent.pending("fake.write", json!({ "text": "x" })).await;
+    assert_eq!(server.source.calls().len(), 0);
+    server.verify().await;
+}
+
+async fn what_becomes_impossible_while_it_waits_says_so_and_takes_no_yes(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = agent.pending("fake.write", json!({ "text": "x" })).await;
+    server.source.becomes_impossible(Some(disabled()));
+    assert_eq!(ahead(&server, &id).await["blocked"]["code"], "package_code_disabled");
+    let refused = server.owner.approve(&id).await;
+    refused.problem(409, "cannot_run");
+    assert_eq!(refused.body["error"], "package_code_disabled");
+    let shown = server.shown(&id).await;
+    assert_eq!((&shown["status"], &shown["approvals"]), (&json!("pending"), &json!([])), "no yes was spent");
+    // Mended, the same call takes the same yes.
+    server.source.becomes_impossible(None);
+    assert_eq!(server.owner.approve(&id).await.ok()["invocation"]["status"], "succeeded");
+    server.verify().await;
+}
+
+async fn what_was_waited_for_people_is_counted_apart(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let read = agent.invoke("fake.read", json!({})).await.ok();
+    assert_eq!((&read["invocation"]["duration_ms"], &read["invocation"]["attempts"]), (&json!(0), &json!(1)));
+    assert_eq!(read["invocation"].get("waited_ms"), None, "nobody was asked");
+    let id = agent.pending("fake.write", json!({ "text": "x" })).await;
+    server.clock.advance_seconds(37);
+    let done = server.owner.approve(&id).await.ok();
+    let told = |of: &Value| (of["waited_ms"].clone(), of["duration_ms"].clone(), of["attempts"].clone());
+    assert_eq!(told(&done["invocation"]), (json!(37_000), json!(0), json!(1)), "{done}");
+    // Nobody answered: all of it was waiting.
+    let id = agent.pending("fake.write", json!({ "text": "y" })).await;
+    server.clock.advance_seconds(countersign_core::limits::APPROVAL_INTERACTIVE_SECONDS + 1);
+    server.owner.approve(&id).await.problem(410, "expired");
+    assert_eq!(told(&server.shown(&id).await).1, json!(0));
+}
+
+async fn a_batch_with_a_part_that_cannot_run_is_refused_whole(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.source.becomes_impossible(Some(disabled()));
+    let actions = json!([{ "action": "fake.read", "params": {} }, { "action": "fake.write", "params": { "text": "x" } }]);
+    let path = format!("/api/v1/sessions/{}/actions/batch", agent.session);
+    let batch = agent.client.post(&path, json!({ "mode": "all_or_nothing", "actions": actions })).await.ok();
+    assert_eq!((&batch["status"], &batch["parts"][1]["error"]["code"]), (&json!("denied"), &json!("package_code_disabled")), "{batch}");
+    assert!(server.source.calls().is_empty());
+    server.verify().await;
+}
+
+async fn what_the_session_holds_is_told_with_where_it_came_from(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("read", |action| action.effects = vec![Effect::FilesystemRead]);
+    server.source.redefine("send", |action| action.effects = vec![Effect::NetworkCall]);
+    server.owner.review("fake.read").await;
+    server.owner.review("fake.send").await;
+    server.owner.set_mode("fake.send", "allow").await;
+    let agent = server.agent().await;
+    let read = agent.invoke("fake.read", json!({})).await.id();
+    let sent = agent.invoke("fake.send", json!({ "text": "hello" })).await.id();
+    // Private data, untrusted content and a way out: whatever the mode says, a person is asked, and told why.
+    let id = agent.pending("fake.send", json!({ "text": "all of it" })).await;
+    let seen = ahead(&server, &id).await;
+    assert_eq!(seen["concerns"][0]["rule"], "safety.trifecta", "{seen}");
+    let labels: Vec<_> = seen["labels"].as_array().unwrap().iter().collect();
+    let told =
+        |label: &str| labels.iter().find(|held| held["label"] == label).map(|held| (held["action"].clone(), held["invocation_id"].clone()));
+    assert_eq!(told("private_data"), Some((json!("fake.read"), json!(read))), "{seen}");
+    assert_eq!(told("untrusted_content"), Some((json!("fake.send"), json!(sent))), "{seen}");
+}
