@@ -13,7 +13,7 @@ pub(crate) use compensation::Compensation;
 pub(crate) use parts::failure_of;
 pub(crate) use walks::BatchWalks;
 
-use crate::{Error, Pipeline};
+use crate::{Error, Pipeline, span};
 use countersign_core::action::{Class, Reversibility};
 use countersign_core::batch::{BatchMode, BatchStatus, Part, PartRequest};
 use countersign_core::invocation::Intention;
@@ -23,6 +23,7 @@ use countersign_core::{ActionId, Batch, BatchId, EventId, Invocation, Invocation
 use receipt::body::{BatchBody, Body as _};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tracing::Instrument as _;
 use walks::{OtherWalk, WalkingBatch};
 
 /// Several actions, to be performed together.
@@ -228,24 +229,26 @@ impl Pipeline {
             }
         }
         for batch in self.ledger().list_batches_in_status(org, BatchStatus::Pending).await? {
-            let pipeline = self.clone();
-            self.inner.tasks.spawn(async move {
+            let (pipeline, span) = (self.clone(), span::of_batch(&batch));
+            let advanced = async move {
                 if let Err(error) = pipeline.advance_batch(&batch.org, &batch.id).await {
                     tracing::warn!(batch = %batch.id, %error, "a batch could not be taken up; trying again later");
                 }
-            });
+            };
+            self.inner.tasks.spawn(advanced.instrument(span));
         }
         Ok(())
     }
 
     fn spawn_batch(&self, batch: Batch, walking: WalkingBatch) {
-        let pipeline = self.clone();
-        self.inner.tasks.spawn(async move {
+        let (pipeline, span) = (self.clone(), span::of_batch(&batch));
+        let taken_up = async move {
             let id = batch.id.clone();
             if let Err(error) = pipeline.take_up_batch(batch, walking).await {
                 tracing::warn!(batch = %id, %error, "a batch was left behind and could not be taken up; trying again later");
             }
-        });
+        };
+        self.inner.tasks.spawn(taken_up.instrument(span));
     }
 
     async fn take_up_batch(&self, batch: Batch, walking: WalkingBatch) -> Result<(), Error> {

@@ -326,7 +326,7 @@ impl Pipeline {
         let validated = &cleared.gated().validated;
         let (profile, idempotency) = (validated.resolved.action().profile.as_str().to_owned(), validated.idempotency_digest());
         let walking = Walking::begin(self, &invocation.id);
-        self.inner.tasks.spawn(async move {
+        self.spawn(async move {
             let _walking = walking;
             let message = "the store went away while the intent was written; nothing was sent".to_owned();
             let failure = Failure { code: "store_unavailable".into(), message };
@@ -441,7 +441,7 @@ impl Pipeline {
 
     fn doubt_later(&self, invocation: Invocation, walking: Option<Walking>) {
         let pipeline = self.clone();
-        self.inner.tasks.spawn(async move {
+        self.spawn(async move {
             let _walking = walking;
             for _ in 0..RECORD_RETRY_SECONDS {
                 tokio::time::sleep(Duration::from_secs(1)).await;

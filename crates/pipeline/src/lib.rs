@@ -37,6 +37,7 @@ mod waiters;
 mod progress;
 mod truncate;
 mod stage;
+mod span;
 mod tally;
 mod error;
 
@@ -64,6 +65,7 @@ use execute::Executed;
 use gate::Gates;
 use replay::Replay;
 use std::sync::Arc;
+use tracing::{Instrument as _, Span};
 
 /// The one way to perform an action. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -133,8 +135,16 @@ impl Pipeline {
 
     /// The rest of the walk; `hold::resume` enters here after a person's answer.
     async fn perform(&self, cleared: Cleared) -> Result<Walked, Error> {
+        let span = span::of_execution(&cleared);
+        self.perform_within(cleared, span.clone()).instrument(span).await
+    }
+
+    async fn perform_within(&self, cleared: Cleared, span: Span) -> Result<Walked, Error> {
         let outcome = match self.execute(cleared).await? {
-            Executed::Done(done) => return self.record(self.verify(*done).await?).await,
+            Executed::Done(done) => {
+                span.record("attempts", done.invocation.attempts);
+                return self.record(self.verify(*done).await?).await;
+            }
             Executed::InDoubt(invocation) => Ok(Outcome::InDoubt(invocation)),
             Executed::Void(void) => self.record_void(void).await,
             Executed::Elsewhere(taken) => self.attach(*taken).await,

@@ -315,7 +315,7 @@ impl Pipeline {
 
     fn record_later(&self, finish: Arc<Finish>, receipt: ReceiptId, walking: Option<Walking>) {
         let pipeline = self.clone();
-        self.inner.tasks.spawn(async move {
+        self.spawn(async move {
             let _walking = walking;
             for _ in 0..RECORD_RETRY_SECONDS {
                 tokio::time::sleep(Duration::from_secs(1)).await;

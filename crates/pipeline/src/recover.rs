@@ -2,7 +2,7 @@
 
 use crate::execute::Walking;
 use crate::record::is_passing;
-use crate::{Error, Pipeline};
+use crate::{Error, Pipeline, span};
 use countersign_core::batch::BatchMode;
 use countersign_core::invocation::{Deadline, Failure};
 use countersign_core::ledger::Finished;
@@ -11,6 +11,7 @@ use countersign_core::{Invocation, InvocationId, OrgId, Status, Timestamp};
 use futures_util::{StreamExt as _, stream};
 use std::collections::HashSet;
 use std::future::Future;
+use tracing::Instrument as _;
 
 /// How long an approved call may wait to be started by the walk that approved it before another takes it up.
 const APPROVED_SECONDS: u64 = 15;
@@ -42,9 +43,10 @@ impl Pipeline {
         for org in self.ledger().list_orgs().await? {
             for status in [Status::Pending, Status::Approved] {
                 for invocation in self.ledger().list_expired(&org, status).await? {
-                    let id = invocation.id.clone();
+                    let (id, span) = (invocation.id.clone(), span::of_left(&invocation));
                     // One that cannot be ended does not keep the others from ending.
-                    if let Err(error) = self.expire(invocation, status).await {
+                    if let Err(error) = self.expire(invocation, status).instrument(span.clone()).await {
+                        let _within = span.enter();
                         tracing::warn!(invocation = %id, %error, "could not be expired; it is tried again");
                     }
                 }
@@ -99,7 +101,11 @@ impl Pipeline {
 
     async fn end_all_left(&self, left: impl Iterator<Item = Invocation>, asked: &mut HashSet<InvocationId>) {
         let left: Vec<_> = left.filter(|left| !self.is_walking(left) && asked.insert(left.id.clone())).collect();
-        stream::iter(left).for_each_concurrent(RECOVERED_AT_ONCE, |left| self.end_left_behind(left)).await;
+        let end = |left: Invocation| {
+            let span = span::of_left(&left);
+            self.end_left_behind(left).instrument(span)
+        };
+        stream::iter(left).for_each_concurrent(RECOVERED_AT_ONCE, end).await;
     }
 
     async fn settle_doubts(&self, org: &OrgId, asked: &HashSet<InvocationId>) -> Result<(), Error> {
@@ -109,7 +115,11 @@ impl Pipeline {
             let Some(last) = doubted.last() else { return Ok(()) };
             after = Some(last.id.clone());
             let before = doubted.into_iter().filter(|doubted| !asked.contains(&doubted.id));
-            stream::iter(before).for_each_concurrent(RECOVERED_AT_ONCE, |doubted| self.ask_about(doubted)).await;
+            let ask = |doubted: Invocation| {
+                let span = span::of_left(&doubted);
+                self.ask_about(doubted).instrument(span)
+            };
+            stream::iter(before).for_each_concurrent(RECOVERED_AT_ONCE, ask).await;
         }
     }
 
@@ -130,7 +140,8 @@ impl Pipeline {
                     Which::Stale { .. } => since.plus_seconds(APPROVED_SECONDS) <= now,
                 };
                 if !is_stopped && !is_part && is_due {
-                    self.take_up(approved).await;
+                    let span = span::of_left(&approved);
+                    self.take_up(approved).instrument(span).await;
                 }
             }
         }
@@ -224,7 +235,7 @@ impl Pipeline {
             return;
         };
         let pipeline = self.clone();
-        self.inner.tasks.spawn(async move {
+        self.spawn(async move {
             let _walking = walking;
             let id = approved.id.clone();
             match pipeline.resume(approved).await {

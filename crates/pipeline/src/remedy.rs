@@ -104,7 +104,7 @@ impl Pipeline {
         let invocation = done.invocation.id.clone();
         tracing::error!(%invocation, "an effect that failed its checks could not be taken back yet; trying until the store is back");
         let (pipeline, org, id) = (self.clone(), done.invocation.org.clone(), invocation.clone());
-        self.inner.tasks.spawn(async move {
+        self.spawn(async move {
             for _ in 0..RECORD_RETRY_SECONDS {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 let recorded = match pipeline.roll_back(&mut done).await {

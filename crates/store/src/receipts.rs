@@ -3,7 +3,7 @@
 use crate::db::{Columns, Row, Snapshot, Val, vals};
 use crate::keys::Purpose;
 use crate::{Error, Page, PageRequest, Store, page, seal};
-use countersign_core::{Digest, EventId, InvocationId, LogId, OrgId, ReceiptId};
+use countersign_core::{ActionId, Digest, EventId, InvocationId, LogId, OrgId, ReceiptId, SessionId, UserId};
 use receipt::body::{Body as _, KeyBody, KeyText};
 use receipt::bundle::{Line, Opening, Tally};
 use receipt::entry::Kind;
@@ -41,6 +41,15 @@ pub struct InclusionProof {
     pub hashes: Vec<Digest>,
 }
 
+/// Which receipts; nothing said: all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReceiptFilter {
+    pub action: Option<ActionId>,
+    pub session: Option<SessionId>,
+    /// Of calls they made, and of those that were made for them.
+    pub user: Option<UserId>,
+}
+
 impl Store {
     pub async fn find_receipt(&self, org: &OrgId, receipt: &ReceiptId) -> Result<Option<StoredEntry>, Error> {
         let rows = self.db.read(&format!("{SELECT_ENTRY} AND id = $2"), &vals![org.as_str(), receipt.as_str()]).await?;
@@ -55,15 +64,25 @@ impl Store {
     }
 
     /// Newest first.
-    pub async fn list_receipts(&self, org: &OrgId, request: &PageRequest) -> Result<Page<StoredEntry>, Error> {
+    pub async fn list_receipts(&self, org: &OrgId, filter: &ReceiptFilter, request: &PageRequest) -> Result<Page<StoredEntry>, Error> {
         let before = request.after.as_deref().and_then(|text| text.parse().ok()).unwrap_or(i64::MAX);
-        let rows = self
-            .db
-            .read(
-                &format!("{SELECT_ENTRY} AND kind = 'receipt' AND seq < $2 ORDER BY seq DESC LIMIT $3"),
-                &vals![org.as_str(), before, i64::from(request.limit) + 1],
-            )
-            .await?;
+        let mut params = vals![org.as_str(), before, i64::from(request.limit) + 1].to_vec();
+        let mut of = Vec::new();
+        let mut only = |condition: &str, value: Option<&str>, close: &str| {
+            if let Some(value) = value {
+                params.push(Val::from(value));
+                of.push(format!("{condition}${}{close}", params.len()));
+            }
+        };
+        only("action = ", filter.action.as_ref().map(ActionId::as_str), "");
+        only("session_id = ", filter.session.as_ref().map(SessionId::as_str), "");
+        only("session_id IN (SELECT id FROM sessions WHERE org_id = $1 AND owner_id = ", filter.user.as_ref().map(UserId::as_str), ")");
+        let of = match of.is_empty() {
+            true => String::new(),
+            false => format!(" AND invocation_id IN (SELECT id FROM invocations WHERE org_id = $1 AND {})", of.join(" AND ")),
+        };
+        let sql = format!("{SELECT_ENTRY} AND kind = 'receipt' AND seq < $2{of} ORDER BY seq DESC LIMIT $3");
+        let rows = self.db.read(&sql, &params).await?;
         let entries = rows.into_iter().map(read_entry).collect::<Result<Vec<_>, _>>()?;
         Ok(page(entries, request.limit, |entry| entry.seq.to_string()))
     }

@@ -5,7 +5,7 @@ mod prove;
 mod verify;
 
 use super::explain::key_id;
-use super::{Setting, invocation, more};
+use super::{Setting, invocation, more, user};
 use crate::args::Paging;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
@@ -13,7 +13,7 @@ use crate::output::{Cell, Column, Record, Table, Terminal};
 use crate::style::{Tone, clean};
 use api::Page;
 use api::receipt::{CheckpointResponse, EntryView, KeyView};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use countersign_core::{InvocationId, ReceiptId};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -21,7 +21,8 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Receipt {
     /// Receipts, newest first
-    List(Paging),
+    #[command(before_help = LIST_EXAMPLES)]
+    List(List),
     /// One receipt
     #[command(before_help = "Examples:\n  countersign receipt show rcp_…\n  countersign receipt show inv_…")]
     Show {
@@ -56,6 +57,28 @@ pub(crate) enum Receipt {
     },
 }
 
+const LIST_EXAMPLES: &str = "\
+Examples:
+  countersign receipt list
+  countersign receipt list --action files.write_text          of one action
+  countersign receipt list --session ses_…                    of one agent
+  countersign receipt list --user ada                         of a person, and of all that act for them";
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only of this action
+    #[arg(long, value_name = "ACTION")]
+    action: Option<String>,
+    /// Only of this session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Only of what this person did, and what was done for them
+    #[arg(long, value_name = "NAME|ID")]
+    user: Option<String>,
+    #[command(flatten)]
+    paging: Paging,
+}
+
 const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
     Column::Number("ENTRY"),
@@ -84,7 +107,7 @@ impl Receipt {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         match self {
             Self::Verify(verify) => verify.run(setting).await,
-            Self::List(paging) => list(&paging, &setting.client()?, setting.terminal).await,
+            Self::List(list) => list.run(&setting.client()?, setting.terminal).await,
             Self::Show { id } => show(&id, &setting.client()?, setting.terminal).await,
             Self::Export(export) => export.run(&setting.client()?, setting.terminal).await,
             Self::Prove { id } => prove::run(&id, &setting.client()?, setting.terminal).await,
@@ -94,26 +117,38 @@ impl Receipt {
     }
 }
 
-async fn list(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let answer = client.get::<Page<EntryView>>(&["receipts"], &paging.query()).await?;
-    let mut table = Table::new(COLUMNS, "no receipts yet");
-    for entry in &answer.read.items {
-        table.row([
-            Cell::text(&entry.id),
-            Cell::text(entry.seq.to_string()),
-            Cell::status_of(body(entry, "status"), is_dry_run(entry)),
-            Cell::text(body(entry, "action")),
-            Cell::principal(body(entry, "principal")),
-            terminal.past(at(entry)),
-        ]);
+impl List {
+    async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let said = [("--action", &self.action), ("--session", &self.session), ("--user", &self.user)];
+        let said = said.iter().filter_map(|(flag, value)| value.as_ref().map(|value| format!(" {flag} {value}")));
+        let again = format!("countersign receipt list{}", said.collect::<String>());
+        let user = match &self.user {
+            Some(user) => Some(user::id_of(user, client).await?),
+            None => None,
+        };
+        let only = [("action", self.action), ("session", self.session), ("user", user)];
+        let only = only.into_iter().filter_map(|(name, value)| value.map(|value| (name, value)));
+        let query: Vec<_> = self.paging.query().into_iter().chain(only).collect();
+        let answer = client.get::<Page<EntryView>>(&["receipts"], &query).await?;
+        let mut table = Table::new(COLUMNS, "no receipts yet");
+        for entry in &answer.read.items {
+            table.row([
+                Cell::text(&entry.id),
+                Cell::text(entry.seq.to_string()),
+                Cell::status_of(body(entry, "status"), is_dry_run(entry)),
+                Cell::text(body(entry, "action")),
+                Cell::principal(body(entry, "principal")),
+                terminal.past(at(entry)),
+            ]);
+        }
+        terminal.list(&answer.raw, &table)?;
+        match &answer.read.next {
+            Some(next) => more(terminal, &self.paging, Some(next), &again),
+            None if table.is_empty() => {}
+            None => terminal.next("countersign receipt verify"),
+        }
+        Ok(Exit::Ok)
     }
-    terminal.list(&answer.raw, &table)?;
-    match &answer.read.next {
-        Some(next) => more(terminal, paging, Some(next), "countersign receipt list"),
-        None if table.is_empty() => {}
-        None => terminal.next("countersign receipt verify"),
-    }
-    Ok(Exit::Ok)
 }
 
 async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {

@@ -135,7 +135,7 @@ impl User {
 }
 
 /// The id of a person who is named or given by their id.
-async fn id_of(user: &str, client: &Client) -> Result<String, Failure> {
+pub(super) async fn id_of(user: &str, client: &Client) -> Result<String, Failure> {
     if countersign_core::UserId::parse(user).is_ok() {
         return Ok(user.to_owned());
     }

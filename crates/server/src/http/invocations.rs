@@ -2,7 +2,7 @@
 
 use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
-use super::page::{Asked, PageQuery, WaitQuery, page_request, seconds_of};
+use super::page::{Asked, PageQuery, WaitQuery, page_request, seconds_of, wanted};
 use super::problem::Refusal;
 use super::progress;
 use super::receipts::entry_view;
@@ -462,10 +462,6 @@ fn digest_of(text: &str) -> Result<Digest, Refusal> {
 
 pub(super) fn parse_id(text: &str) -> Result<InvocationId, Refusal> {
     InvocationId::parse(text).map_err(|_| Refusal::not_found("invocation", text))
-}
-
-fn wanted<T>(text: &str, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Refusal> {
-    parse(text).ok_or_else(|| Refusal::new(Code::InvalidQuery, format!("`{name}` does not make sense")))
 }
 
 pub(super) fn labels(provenance: BTreeMap<String, ProvenanceName>) -> BTreeMap<String, Label> {

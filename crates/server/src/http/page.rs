@@ -48,6 +48,11 @@ impl PageQuery {
     }
 }
 
+/// What a filter says, read.
+pub(super) fn wanted<T>(text: &str, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Refusal> {
+    parse(text).ok_or_else(|| Refusal::new(Code::InvalidQuery, format!("`{name}` does not make sense")))
+}
+
 pub(super) fn page_request(limit: Option<u32>, after: Option<String>) -> Result<PageRequest, Refusal> {
     let limit = limit.unwrap_or(PAGE_ROWS_DEFAULT);
     if !(1..=PAGE_ROWS_MAX).contains(&limit) {

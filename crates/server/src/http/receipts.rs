@@ -1,7 +1,7 @@
 //! Receipts: read, proved, exported.
 
 use super::caller::Caller;
-use super::page::{Asked, PageQuery};
+use super::page::{Asked, page_request, wanted};
 use super::problem::Refusal;
 use crate::App;
 use api::receipt::{EntryView, ProofView};
@@ -11,21 +11,42 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use countersign_core::ReceiptId;
 use countersign_core::principal::Permission;
+use countersign_core::{ActionId, ReceiptId, SessionId, UserId};
 use futures_util::stream;
-use store::StoredEntry;
+use serde::Deserialize;
+use store::{ReceiptFilter, StoredEntry};
+use utoipa::IntoParams;
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListQuery {
+    action: Option<String>,
+    session: Option<String>,
+    /// Of calls this person made, and of those that were made for them.
+    user: Option<String>,
+    /// Rows of one page, 1 to 100; 50 when absent.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
 
 /// Receipts of the org, newest first.
-#[utoipa::path(operation_id = "receipts_list", get, path = "/api/v1/receipts", tag = "receipts", params(PageQuery),
+#[utoipa::path(operation_id = "receipts_list", get, path = "/api/v1/receipts", tag = "receipts", params(ListQuery),
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<EntryView>>, Refusal> {
+pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<EntryView>>, Refusal> {
     caller.must(Permission::Read)?;
-    let request = query.request()?;
+    let filter = ReceiptFilter {
+        action: query.action.as_deref().map(|text| wanted(text, "action", |text| ActionId::parse(text).ok())).transpose()?,
+        session: query.session.as_deref().map(|text| wanted(text, "session", |text| SessionId::parse(text).ok())).transpose()?,
+        user: query.user.as_deref().map(|text| wanted(text, "user", |text| UserId::parse(text).ok())).transpose()?,
+    };
+    let request = page_request(query.limit, query.after)?;
     if request.after.as_ref().is_some_and(|after| after.parse::<i64>().is_err()) {
         return Err(Refusal::new(Code::InvalidQuery, "`after` is not a cursor of ours"));
     }
-    let page = app.store().list_receipts(&caller.principal.org, &request).await?;
+    let page = app.store().list_receipts(&caller.principal.org, &filter, &request).await?;
     Ok(Json(Page { items: page.items.iter().map(entry_view).collect::<Result<_, _>>()?, next: page.next }))
 }
 

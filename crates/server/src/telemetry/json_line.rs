@@ -9,7 +9,7 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// `timestamp`, `level`, the event's fields, `trace_id` from the request around it if the event has none, `target`.
+/// `timestamp`, `level`, the event's fields, those of the spans around it if the event has no `trace_id` of its own, `target`.
 pub(super) struct JsonLine;
 
 impl<S, N> FormatEvent<S, N> for JsonLine
@@ -19,19 +19,23 @@ where
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
-        let mut line = Line { text: Vec::with_capacity(512), has_trace: false };
+        let mut line = Line { text: Vec::with_capacity(512), names: Vec::new() };
         line.text.extend_from_slice(b"{\"timestamp\":");
         line.value(&SystemClock.now());
         line.member("level", metadata.level().as_str());
         event.record(&mut line);
-        if !line.has_trace {
+        if !line.names.contains(&"trace_id") {
+            let mut around = serde_json::Map::new();
             for span in context.event_scope().into_iter().flatten() {
-                // Written by `JsonFields` when the span began: an object, whose members are taken as they stand.
+                // Written by `JsonFields` when the span began: an object. What is said within says it better than what is around it.
                 let members = span.extensions().get::<FormattedFields<N>>().map(|fields| fields.fields.clone()).unwrap_or_default();
-                let members = members.trim_start_matches('{').trim_end_matches('}');
-                if !members.is_empty() {
-                    line.text.push(b',');
-                    line.text.extend_from_slice(members.as_bytes());
+                for (name, value) in serde_json::from_str::<serde_json::Map<_, _>>(&members).unwrap_or_default() {
+                    around.entry(name).or_insert(value);
+                }
+            }
+            for (name, value) in around {
+                if !line.names.contains(&name.as_str()) {
+                    line.member(&name, &value);
                 }
             }
         }
@@ -44,7 +48,8 @@ where
 struct Line {
     /// JSON as far as it is written; texts in it are UTF-8, so all of it is.
     text: Vec<u8>,
-    has_trace: bool,
+    /// Of the event's own fields.
+    names: Vec<&'static str>,
 }
 
 impl Line {
@@ -65,7 +70,7 @@ impl Line {
     }
 
     fn field<T: serde::Serialize + ?Sized>(&mut self, field: &Field, value: &T) {
-        self.has_trace |= field.name() == "trace_id";
+        self.names.push(field.name());
         self.member(field.name(), value);
     }
 }
@@ -134,6 +139,18 @@ mod tests {
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), log);
         let text = String::from_utf8(kept.0.lock().clone()).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_said_twice_is_written_once_and_the_innermost_counts() {
+        let lines = logged(|| {
+            let _request = tracing::info_span!("request", trace_id = "abc", invocation = "outer").entered();
+            let _within = tracing::info_span!("action.exec", trace_id = "def", invocation = "inner", action = "files.list").entered();
+            tracing::warn!(action = "its own", "told");
+        });
+        let line = &lines[0];
+        assert_eq!((&line["trace_id"], &line["invocation"], &line["action"]), (&"def".into(), &"inner".into(), &"its own".into()));
+        assert_eq!(line.as_object().unwrap().len(), 7, "{line}");
     }
 
     #[test]

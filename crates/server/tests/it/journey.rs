@@ -14,6 +14,7 @@ on_both_engines!(
     a_dry_run_says_what_would_change_and_changes_nothing,
     secrets_are_in_no_answer_and_no_row,
     the_log_verifies_and_every_receipt_can_be_proved,
+    receipts_are_found_by_their_action_their_session_and_their_person,
     pages_follow_each_other_without_gap_or_repeat,
 );
 
@@ -186,6 +187,34 @@ async fn secrets_are_in_no_answer_and_no_row(kind: Kind) {
     let mut backup = Vec::new();
     server.store.backup(&mut backup).await.unwrap();
     assert!(!String::from_utf8_lossy(&backup).contains(planted), "the database holds no secret in clear");
+}
+
+async fn receipts_are_found_by_their_action_their_session_and_their_person(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (one, other) = (server.agent().await, server.agent().await);
+    for agent in [&one, &other] {
+        agent.invoke("fake.read", json!({})).await.ok();
+    }
+    one.invoke("fake.destroy", json!({})).await.problem(403, "denied_by_policy");
+    let found = async |query: &str| {
+        let page = server.owner.get(&format!("/api/v1/receipts?{query}")).await.ok();
+        page["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["payload"]["body"]["action"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(found("").await.len(), 3);
+    assert_eq!(found("action=fake.read").await, ["fake.read"; 2]);
+    assert_eq!(found(&format!("session={}", one.session)).await, ["fake.destroy", "fake.read"]);
+    assert_eq!(found(&format!("session={}&action=fake.read&limit=1", other.session)).await, ["fake.read"]);
+    let owner = server.owner.get("/api/v1/whoami").await.ok()["user_id"].as_str().unwrap().to_owned();
+    assert_eq!(found(&format!("user={owner}")).await.len(), 3);
+    assert_eq!(found("action=fake.write").await.len(), 0);
+    for bad in ["action=", "session=me", "user=ada", "status=failed"] {
+        server.owner.get(&format!("/api/v1/receipts?{bad}")).await.problem(400, "invalid_query");
+    }
 }
 
 async fn the_log_verifies_and_every_receipt_can_be_proved(kind: Kind) {

@@ -64,8 +64,11 @@ async fn receipts_are_listed_newest_first_by_page(kind: Kind) {
         tenant.running(store).await;
     }
     all.reverse();
-    let first = store.list_receipts(&tenant.org, &PageRequest { limit: 3, after: None }).await.unwrap();
-    let rest = store.list_receipts(&tenant.org, &PageRequest { limit: 3, after: first.next.clone() }).await.unwrap();
+    let first = store.list_receipts(&tenant.org, &store::ReceiptFilter::default(), &PageRequest { limit: 3, after: None }).await.unwrap();
+    let rest = store
+        .list_receipts(&tenant.org, &store::ReceiptFilter::default(), &PageRequest { limit: 3, after: first.next.clone() })
+        .await
+        .unwrap();
     assert_eq!(rest.next, None);
     let listed: Vec<_> = first.items.iter().chain(&rest.items).map(|entry| (entry.id.clone(), entry.seq, entry.kind)).collect();
     let expected: Vec<_> = all.iter().map(|receipt| (receipt.id.to_string(), receipt.seq, EntryKind::Receipt)).collect();
@@ -134,7 +137,7 @@ async fn every_receipt_of_a_long_log_with_two_keys_is_proved(kind: Kind) {
         [(Purpose::Receipt, 0, true), (Purpose::Checkpoint, 0, true), (Purpose::Receipt, 302, false), (Purpose::Checkpoint, 302, false)]
     );
     let newest = key_of(store, &tenant.org, Purpose::Checkpoint, 1).await;
-    let receipts = store.list_receipts(&tenant.org, &everything()).await.unwrap().items;
+    let receipts = store.list_receipts(&tenant.org, &store::ReceiptFilter::default(), &everything()).await.unwrap().items;
     assert_eq!(receipts.len(), 630);
     for entry in &receipts {
         let signer = if entry.seq < 302 { &keys[0] } else { &keys[2] };
