@@ -66,7 +66,7 @@ impl Store {
     /// Newest first.
     pub async fn list_receipts(&self, org: &OrgId, filter: &ReceiptFilter, request: &PageRequest) -> Result<Page<StoredEntry>, Error> {
         let before = request.after.as_deref().and_then(|text| text.parse().ok()).unwrap_or(i64::MAX);
-        let mut params = vals![org.as_str(), before, i64::from(request.limit) + 1].to_vec();
+        let mut params = vals![org.as_str(), before].to_vec();
         let mut of = Vec::new();
         let mut only = |condition: &str, value: Option<&str>, close: &str| {
             if let Some(value) = value {
@@ -81,7 +81,8 @@ impl Store {
             true => String::new(),
             false => format!(" AND invocation_id IN (SELECT id FROM invocations WHERE org_id = $1 AND {})", of.join(" AND ")),
         };
-        let sql = format!("{SELECT_ENTRY} AND kind = 'receipt' AND seq < $2{of} ORDER BY seq DESC LIMIT $3");
+        params.push(Val::from(i64::from(request.limit) + 1));
+        let sql = format!("{SELECT_ENTRY} AND kind = 'receipt' AND seq < $2{of} ORDER BY seq DESC LIMIT ${}", params.len());
         let rows = self.db.read(&sql, &params).await?;
         let entries = rows.into_iter().map(read_entry).collect::<Result<Vec<_>, _>>()?;
         Ok(page(entries, request.limit, |entry| entry.seq.to_string()))

@@ -209,7 +209,7 @@ async fn receipts_are_found_by_their_action_their_session_and_their_person(kind:
     assert_eq!(found("action=fake.read").await, ["fake.read"; 2]);
     assert_eq!(found(&format!("session={}", one.session)).await, ["fake.destroy", "fake.read"]);
     assert_eq!(found(&format!("session={}&action=fake.read&limit=1", other.session)).await, ["fake.read"]);
-    let owner = server.owner.get("/api/v1/whoami").await.ok()["user_id"].as_str().unwrap().to_owned();
+    let owner = server.owner.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
     assert_eq!(found(&format!("user={owner}")).await.len(), 3);
     assert_eq!(found("action=fake.write").await.len(), 0);
     for bad in ["action=", "session=me", "user=ada", "status=failed"] {
