@@ -220,6 +220,9 @@ pub struct StatusResponse {
     pub in_doubt: u64,
     /// Entries in the org's log.
     pub log_size: u64,
+    /// The sandbox profiles that code of packages can have on the server that answers; absent where it runs none.
+    #[serde(default)]
+    pub code_profiles: Option<Vec<String>>,
     /// Servers that work on the same database, or did lately, the oldest first.
     #[serde(default)]
     pub servers: Vec<ServerView>,

@@ -34,6 +34,8 @@ pub struct Parts {
     pub packages: Option<Arc<Packages>>,
     /// Where what undoes effects is kept; absent where nothing works on files.
     pub place: Option<Arc<Place>>,
+    /// The profiles that code of packages can have here; absent where none runs.
+    pub profiles: Option<Vec<&'static str>>,
 }
 
 /// The parts, shared by every request.
@@ -107,7 +109,9 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     let place = Place::open(&data.workspace(), &data.snapshots(), &*random).map_err(|error| Error::Source(error.to_string()))?;
     let place = Arc::new(place.with_faults(&faults));
     let sources = builtin_sources(config, &place, &store, &clock, &random)?;
-    let (packages, commands) = packages(config, data, &place, &sources).await?;
+    let jail = jail(config).await?;
+    let profiles = jail.profiles();
+    let (packages, commands) = packages(config, data, &place, &sources, jail)?;
     let packages = Arc::new(packages);
     let pipeline = Pipeline::new(
         Ports {
@@ -125,7 +129,7 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
     );
     // The redaction rules compile at first use: here, not in the first caller's time.
     let _warm = policy::redact_text("warming the redaction rules up");
-    Ok((Parts { store, pipeline, random, clock, metrics, packages: Some(packages), place: Some(place) }, first))
+    Ok((Parts { store, pipeline, random, clock, metrics, packages: Some(packages), place: Some(place), profiles }, first))
 }
 
 /// A build for development stops dead at the point that `FAULT_POINT` names, or the n-th time it comes there (`name:n`), so that a test
@@ -191,17 +195,23 @@ fn builtin_sources(
     Ok(vec![Arc::new(files), Arc::new(http), Arc::new(notify)])
 }
 
-/// What others wrote. The host is looked at only where their code may run.
-async fn packages(
+/// The host is looked at only where code of others may run.
+async fn jail(config: &Config) -> Result<Arc<SandboxJail>, Error> {
+    let (may_run_code, allow_degraded) = (config.allow_plugin_code_execution, config.allow_degraded);
+    let open = move || if may_run_code { SandboxJail::open(allow_degraded) } else { SandboxJail::closed() };
+    let opened = tokio::task::spawn_blocking(open).await;
+    Ok(Arc::new(opened.map_err(|error| Error::Source(error.to_string()))?))
+}
+
+/// What others wrote.
+fn packages(
     config: &Config,
     data: &DataDir,
     place: &Arc<Place>,
     ours: &[Arc<dyn Source>],
+    jail: Arc<SandboxJail>,
 ) -> Result<(Packages, Arc<dyn Commands>), Error> {
-    let (may_run_code, allow_degraded) = (config.allow_plugin_code_execution, config.allow_degraded);
-    let open = move || if may_run_code { SandboxJail::open(allow_degraded) } else { SandboxJail::closed() };
-    let opened = tokio::task::spawn_blocking(open).await;
-    let jail = Arc::new(opened.map_err(|error| Error::Source(error.to_string()))?);
+    let may_run_code = config.allow_plugin_code_execution;
     let (allowed, confines) = (config.command_allowlist.clone(), Arc::clone(&jail) as Arc<dyn Jail>);
     let commands: Arc<dyn Commands> = Arc::new(CommandRunner::new(allowed, confines, place.folder().to_owned(), may_run_code));
     let opened = Packages::open(PackagesConfig {

@@ -24,6 +24,7 @@ const EGRESS_VARIABLE: &str = "COUNTERSIGN_EGRESS_FD";
 pub(crate) struct SandboxJail {
     sandbox: Result<Sandbox, String>,
     turns: Turns,
+    profiles: Option<Vec<&'static str>>,
 }
 
 impl SandboxJail {
@@ -31,14 +32,21 @@ impl SandboxJail {
     pub(crate) fn open(allow_degraded: bool) -> Self {
         let helper = Path::new(HELPER);
         let options = Options { allow_degraded, ..Options::default() };
-        let sandbox = Sandbox::new(Probes::now(helper), helper, options).map_err(|error| error.to_string());
-        Self { sandbox, turns: Turns::new() }
+        let host = Probes::now(helper);
+        let profiles = Some(profiles_of(&host, allow_degraded));
+        let sandbox = Sandbox::new(host, helper, options).map_err(|error| error.to_string());
+        Self { sandbox, turns: Turns::new(), profiles }
     }
 
     /// A server that runs no code of others needs no sandbox.
     pub(crate) fn closed() -> Self {
         let why = "this server runs no code: set `allow_plugin_code_execution = true` to let it".to_owned();
-        Self { sandbox: Err(why), turns: Turns::new() }
+        Self { sandbox: Err(why), turns: Turns::new(), profiles: None }
+    }
+
+    /// The profiles that can be had; `None` where no code runs at all.
+    pub(crate) fn profiles(&self) -> Option<Vec<&'static str>> {
+        self.profiles.clone()
     }
 
     async fn run(&self, mut what: Confinement) -> Result<Confined, Error> {
@@ -180,8 +188,7 @@ pub struct HostProbe {
 /// What this host offers to confine programs with: every probe, and the profiles that a server with this setting can have.
 pub fn look_at_host(allow_degraded: bool) -> (Vec<HostProbe>, Vec<&'static str>) {
     let host = Probes::now(Path::new(HELPER));
-    let can_be_had = |profile: &sandbox::Profile| host.against(*profile, allow_degraded).is_none();
-    let profiles = sandbox::Profile::ALL.into_iter().filter(can_be_had).map(sandbox::Profile::name).collect();
+    let profiles = profiles_of(&host, allow_degraded);
     let probes = host.probes.iter().map(|probe| HostProbe {
         name: probe.name,
         value: probe.value.clone(),
@@ -189,6 +196,11 @@ pub fn look_at_host(allow_degraded: bool) -> (Vec<HostProbe>, Vec<&'static str>)
         disables: probe.disables.iter().map(|profile| profile.name()).collect(),
     });
     (probes.collect(), profiles)
+}
+
+fn profiles_of(host: &Probes, allow_degraded: bool) -> Vec<&'static str> {
+    let can_be_had = |profile: &sandbox::Profile| host.against(*profile, allow_degraded).is_none();
+    sandbox::Profile::ALL.into_iter().filter(can_be_had).map(sandbox::Profile::name).collect()
 }
 
 #[cfg(test)]

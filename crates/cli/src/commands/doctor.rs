@@ -99,7 +99,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("installation", &["version", "settings", "contexts"]),
     ("data", &["data folder", "master key", "owner token", "disk", "workspace"]),
     ("sandbox", &["sandbox", "interpreter"]),
-    ("server", &["server", "clock", "token", "versions"]),
+    ("server", &["server", "clock", "token", "versions", "code"]),
     ("store", &["store", "servers", "receipts", "in doubt", "inbox"]),
     ("sources", &["source"]),
 ];

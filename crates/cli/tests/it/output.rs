@@ -143,6 +143,7 @@ fn doctor_finds_a_healthy_server_healthy_and_names_what_mends_a_missing_one() {
     let short = owner.run(&["doctor", "--data", "data"]).ok();
     assert!(short.stdout.lines().count() <= 6 && short.stdout.contains("✓ ok      sandbox"), "{}", short.stdout);
     let whole = owner.run(&["doctor", "--data", "data", "--verbose"]).ok().stdout;
+    assert!(whole.contains("the server runs no code of packages"), "what the server does, not what this shell would: {whole}");
     assert_eq!(whole.lines().count(), well["items"].as_array().unwrap().len(), "{whole}");
 
     // What was asked of the machine is told with its value.

@@ -72,6 +72,7 @@ pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Jso
         pending: app.store().count_in_status(org, Status::Pending).await?,
         in_doubt: app.store().count_in_status(org, Status::InDoubt).await?,
         log_size: app.store().log_size(org).await?,
+        code_profiles: app.parts.profiles.as_ref().map(|profiles| profiles.iter().map(ToString::to_string).collect()),
         servers: app.store().list_servers().await?.into_iter().map(server_view).collect(),
     }))
 }

@@ -265,6 +265,7 @@ impl TestServer {
             metrics: metrics(),
             packages: None,
             place: None,
+            profiles: None,
         });
         let listener = server::http::listen("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", server::http::address_of(&listener, ""));

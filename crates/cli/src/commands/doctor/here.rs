@@ -39,7 +39,11 @@ fn sandbox(runs_code: bool, allow_degraded: bool) -> Vec<Finding> {
             if probe.disables.is_empty() { Finding::ok("sandbox", found) } else { Finding::look("sandbox", found) }
         })
         .collect();
-    let code = if runs_code { "code of packages runs" } else { "code of packages is not run" };
+    let code = if runs_code {
+        "a server with these settings runs code of packages"
+    } else {
+        "a server with these settings runs no code of packages"
+    };
     findings.push(match (profiles.is_empty(), runs_code) {
         (true, true) => Finding::broken("sandbox", "no profile can be had here, and packages are to run"),
         (true, false) => Finding::look("sandbox", format!("no profile can be had here; {code}")),

@@ -86,6 +86,7 @@ async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
         None => Finding::ok("store", format!("{} takes writes, {} entries in the log", status.store, status.log_size)),
         Some(problem) => Finding::broken("store", problem).fix("look at the server's log"),
     });
+    findings.push(code(status.code_profiles.as_deref()));
     findings.extend(status.servers.iter().map(|server| at_work(server, now)));
     findings.push(match status.in_doubt {
         0 => Finding::ok("in doubt", "nothing"),
@@ -98,6 +99,16 @@ async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
         count => Finding::ok("inbox", format!("{count} wait for a person")).fix("countersign inbox"),
     });
     findings
+}
+
+/// Whether the server that answers runs code of packages: what is found on this side may be another machine, or another user.
+fn code(profiles: Option<&[String]>) -> Finding {
+    match profiles {
+        None => Finding::ok("code", "the server runs no code of packages"),
+        Some([]) => Finding::broken("code", "the server is to run code of packages, and can have no profile to confine it with")
+            .fix("run `countersign doctor --verbose` on its machine, as its user"),
+        Some(profiles) => Finding::ok("code", format!("the server runs code of packages; profiles it can have: {}", profiles.join(", "))),
+    }
 }
 
 async fn checkpoint(client: &Client) -> Finding {
