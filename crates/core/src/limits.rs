@@ -72,6 +72,10 @@ pub const BREAKER_OPEN_SECONDS: u64 = 30;
 pub const BREAKER_OPEN_SECONDS_MAX: u64 = 600;
 /// How long the one call that is let through has to decide; then another is.
 pub const BREAKER_PROBE_SECONDS: u64 = 60;
+/// How long failures that opened nothing are remembered after the last of them.
+pub const BREAKER_FORGOTTEN_SECONDS: u64 = 60 * 60;
+/// Targets of one org that have failed; from then on a caller's label that is not among them is left out of the key.
+pub const BREAKERS_WITH_LABELS_MAX: usize = 100;
 /// Questions one source is asked at a time; more wait, and are told it is busy when their time is over.
 pub const SOURCE_CALLS_MAX: usize = 128;
 /// The first retry waits a random time up to this; every further one up to twice as long.
