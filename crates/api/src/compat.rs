@@ -388,7 +388,7 @@ mod tests {
     }
 
     /// What has failed at its work, of all that is documented.
-    const FAILURES: [&str; 34] = [
+    const FAILURES: [&str; 35] = [
         "body_too_large",
         "breaker_open",
         "content_changed",
@@ -404,6 +404,7 @@ mod tests {
         "not_a_regular_file",
         "not_reversible",
         "not_utf8",
+        "not_verified",
         "notification_refused",
         "package_bad_output",
         "package_failed",

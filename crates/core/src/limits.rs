@@ -155,7 +155,9 @@ pub const SNAPSHOT_DAYS: u64 = 180;
 pub const REVERSIBLE_SECONDS_MAX: u64 = SNAPSHOT_DAYS * 24 * 60 * 60;
 /// Days the token of a new session lives; after that a new session is needed.
 pub const AGENT_TOKEN_DAYS: u64 = 30;
-/// Longest an invocation can really be `running`, about three hours. Where nobody knows which server runs it, what has been for longer was
+/// How long after nobody could look at an effect it is looked at again.
+pub const UNVERIFIED_SECONDS: u64 = 60;
+/// Longest an invocation can really be `running`, about five hours. Where nobody knows which server runs it, what has been for longer was
 /// left behind, and is asked about. All of what may happen in that time, each as slow as it may be:
 pub const RUNNING_SECONDS_MAX: u64 = {
     // A source may let a question wait for its turn as long as it may then take to answer.
@@ -163,11 +165,13 @@ pub const RUNNING_SECONDS_MAX: u64 = {
     // Made ready, then made.
     let one_try = 2;
     // What became of it, where nobody saw, and the same request once more; then the action's own checks, and the caller's commands.
-    let one_look = 2 + 1 + COMMANDS_PER_CALL_MAX as u64;
+    // Who looks is asked as often as who makes, and what looks may wait half its time for a turn besides.
     let attempts = ATTEMPTS_MAX as u64;
+    let looks = attempts * (1 + COMMANDS_PER_CALL_MAX as u64);
+    let one_look = 2 + looks.div_ceil(4) * 5;
     let taking_back = attempts;
     let questions = attempts * one_try + one_look + (taking_back + one_try + one_look) + taking_back;
-    let waits_ms = (attempts + 2 * taking_back) * RETRY_CAP_MS;
+    let waits_ms = (attempts + 2 * taking_back + 2 * looks) * RETRY_CAP_MS;
     // An intent for every try, for the repair, for asking once more about each, and for taking back before it and after it; and the
     // outcome.
     let entries = attempts + 1 + 2 + 2 * taking_back + 1;

@@ -20,6 +20,9 @@ const HELPER: &str = "/proc/self/exe";
 /// Says to a program which descriptor its way out is, where it has one.
 const EGRESS_VARIABLE: &str = "COUNTERSIGN_EGRESS_FD";
 
+/// How errors end that say nothing has begun.
+const NOTHING_RAN: &str = "; nothing ran, retrying is safe";
+
 /// Where package code and commands run.
 pub(crate) struct SandboxJail {
     sandbox: Result<Sandbox, String>,
@@ -63,11 +66,16 @@ impl SandboxJail {
 
 /// What an error of the sandbox means for whoever asked. Only where the program cannot have begun is it said that nothing ran.
 fn without_outcome(error: &sandbox::Error) -> Error {
-    let message = error.to_string();
+    let mut message = error.to_string();
     match error {
         sandbox::Error::Unavailable { .. } => Error::Unavailable { message },
         sandbox::Error::Refused { .. } | sandbox::Error::OtherProgram { .. } => Error::Refused { message },
-        sandbox::Error::Host { started: false, .. } => Error::Busy { message },
+        sandbox::Error::Host { started: false, .. } => {
+            // `Busy` says that itself, and whoever asked may have something to say that is not so harmless.
+            let said = message.strip_suffix(NOTHING_RAN).map_or(message.len(), str::len);
+            message.truncate(said);
+            Error::Busy { message }
+        }
         sandbox::Error::Host { started: true, .. } | sandbox::Error::Immortal { .. } => Error::Lost { message },
     }
 }
@@ -204,7 +212,7 @@ mod tests {
             let (found, message) = match without_outcome(&error) {
                 Error::Unavailable { message } => ("unavailable", message),
                 Error::Refused { message } => ("refused", message),
-                Error::Busy { message } => ("busy", message),
+                Error::Busy { message } => ("busy", message + NOTHING_RAN),
                 Error::Lost { message } => ("lost", message),
             };
             assert_eq!((found, &message), (expected, &said));
