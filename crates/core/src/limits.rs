@@ -165,10 +165,10 @@ pub const RUNNING_SECONDS_MAX: u64 = {
     // Made ready, then made.
     let one_try = 2;
     // What became of it, where nobody saw, and the same request once more; then the action's own checks, and the caller's commands.
-    // Who looks is asked as often as who makes, and what looks may wait half its time for a turn besides.
+    // Who looks is asked as often as who makes, and has half as much time again, in which to wait for a turn.
     let attempts = ATTEMPTS_MAX as u64;
     let looks = attempts * (1 + COMMANDS_PER_CALL_MAX as u64);
-    let one_look = 2 + looks.div_ceil(4) * 5;
+    let one_look = 2 + looks.div_ceil(2) * 3;
     let taking_back = attempts;
     let questions = attempts * one_try + one_look + (taking_back + one_try + one_look) + taking_back;
     let waits_ms = (attempts + 2 * taking_back + 2 * looks) * RETRY_CAP_MS;
