@@ -286,7 +286,7 @@ impl PlanResult {
         };
         let checks: Vec<_> = view.checks.iter().map(|check| PlanCheck { name: check.name.clone(), ok: check.ok }).collect();
         Self {
-            status: plan_status(&view.status).to_owned(),
+            status: plan_status(&view.status, view.error.as_ref().map(|error| error.code.as_str())).to_owned(),
             action_id: plan.action_id.clone(),
             action_type: plan.action_type.clone(),
             risk_tier: view.tier.to_string(),
@@ -322,9 +322,33 @@ fn receipt_status(status: &str) -> &'static str {
     }
 }
 
+/// What refuses a call before it has any effect, because of what it may not: by scope, by what an operator allows, or for safety. Everything
+/// else that fails has failed at its work.
+const REJECTIONS: [&str; 18] = [
+    "address_not_allowed",
+    "hard_link_refused",
+    "header_not_allowed",
+    "host_not_allowed",
+    "outside_scope",
+    "package_changed",
+    "package_code_disabled",
+    "package_command_not_allowed",
+    "package_may_not_write",
+    "package_network_not_allowed",
+    "package_refused",
+    "package_stage_refused",
+    "path_not_allowed",
+    "path_outside_workspace",
+    "rollback_evidence_missing",
+    "sandbox_unavailable",
+    "scope_too_fine",
+    "url_not_allowed",
+];
+
 /// The terminal words of the plan contract.
-fn plan_status(status: &str) -> &'static str {
+fn plan_status(status: &str, code: Option<&str>) -> &'static str {
     match status {
+        "failed" if code.is_some_and(|code| REJECTIONS.contains(&code)) => "rejected",
         "succeeded" => "succeeded",
         "reverted" => "reverted",
         "pending" | "approved" | "running" => "queued",
@@ -341,10 +365,11 @@ fn gate_word(verdict: &str) -> &str {
 mod tests {
     use super::*;
     use countersign_core::Status;
+    use std::collections::BTreeSet;
 
     #[test]
     fn every_status_has_its_word_in_both_contracts() {
-        let words = |status: Status| (receipt_status(status.as_str()), plan_status(status.as_str()));
+        let words = |status: Status| (receipt_status(status.as_str()), plan_status(status.as_str(), None));
         for (status, expected) in [
             (Status::Pending, ("skipped", "queued")),
             (Status::Approved, ("skipped", "queued")),
@@ -360,5 +385,67 @@ mod tests {
         ] {
             assert_eq!(words(status), expected, "{status}");
         }
+    }
+
+    /// What has failed at its work, of all that is documented.
+    const FAILURES: [&str; 35] = [
+        "body_too_large",
+        "breaker_open",
+        "content_changed",
+        "disk_full",
+        "dry_run_unsupported",
+        "evidence_of_another_call",
+        "evidence_unreadable",
+        "file_io_failed",
+        "file_not_found",
+        "file_too_large",
+        "interrupted",
+        "invalid_params",
+        "not_a_regular_file",
+        "not_reversible",
+        "not_utf8",
+        "not_verified",
+        "notification_refused",
+        "package_bad_output",
+        "package_failed",
+        "package_flooded",
+        "package_interpreter_missing",
+        "package_killed",
+        "package_lost",
+        "package_out_of_memory",
+        "package_timed_out",
+        "result_schema_mismatch",
+        "snapshot_lost",
+        "source_broke",
+        "source_busy",
+        "source_timed_out",
+        "source_unreachable",
+        "too_many_redirects",
+        "unknown_action",
+        "verification_failed",
+        "workspace_elsewhere",
+    ];
+
+    /// The codes a call can fail with, as they are documented.
+    fn documented() -> BTreeSet<&'static str> {
+        let page = include_str!("../../../docs/errors/invocation-errors.md");
+        let (_denied, failed) = page.split_once("## From any source").unwrap();
+        let cells = failed.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+        cells.flat_map(|cell| cell.split(", ").map(|code| code.trim_matches('`'))).collect()
+    }
+
+    #[test]
+    fn a_plan_that_is_refused_before_any_effect_is_rejected_whatever_refuses_it() {
+        for code in REJECTIONS {
+            assert_eq!(plan_status("failed", Some(code)), "rejected", "{code}");
+            // The word of another status stays what it is.
+            assert_eq!((plan_status("reverted", Some(code)), plan_status("in_doubt", Some(code))), ("reverted", "failed"), "{code}");
+        }
+        for code in FAILURES {
+            assert_eq!(plan_status("failed", Some(code)), "failed", "{code}");
+        }
+        // A new code has to be judged, and one that is gone to go.
+        let judged: BTreeSet<_> = REJECTIONS.into_iter().chain(FAILURES).collect();
+        assert_eq!(documented(), judged);
     }
 }

@@ -5,7 +5,10 @@ use std::fmt;
 
 /// What is counted together: an action, and what it acts on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct BreakerKey(String);
+pub struct BreakerKey {
+    text: String,
+    is_labelled: bool,
+}
 
 impl BreakerKey {
     const CHARS_MAX: usize = 300;
@@ -17,18 +20,31 @@ impl BreakerKey {
             text.push('|');
             text.push_str(part);
         }
-        Self(text.chars().take(Self::CHARS_MAX).collect())
+        Self { text: text.chars().take(Self::CHARS_MAX).collect(), is_labelled: label.is_some() }
     }
 
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// Whether a caller chose a part of it: of such keys there are only so many.
+    pub const fn is_labelled(&self) -> bool {
+        self.is_labelled
     }
 }
 
 impl fmt::Display for BreakerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
+}
+
+/// What a call that failed was let through as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LetThrough {
+    AsAny,
+    /// The one that decides for all.
+    ToDecide,
 }
 
 /// Whether calls are let through.

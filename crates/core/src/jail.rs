@@ -22,8 +22,9 @@ pub trait Jail: Send + Sync {
 pub enum Turn {
     /// To make something: with whatever else these make. One of them never takes all the turns.
     ToMake { whose: String },
-    /// To look at what was made, or to take it back: that must not wait for others to make something.
-    Afterwards,
+    /// To look at what was made, or to take it back: that must not wait for others to make something. One of them never takes all of
+    /// these turns either.
+    Afterwards { whose: String },
 }
 
 /// One run of one program.

@@ -2,7 +2,7 @@
 //! Entries given here are signed and chained inside that transaction; the caller never sees a key or a position first.
 
 use crate::batch::BatchStatus;
-use crate::breaker::{Breaker, BreakerKey};
+use crate::breaker::{Breaker, BreakerKey, LetThrough};
 use crate::decision::{Drift, Lock, Mode};
 use crate::grant::GrantTerms;
 use crate::invocation::Answer;
@@ -505,8 +505,14 @@ pub trait Ledger: Send + Sync {
 
     /// Every target that has failed since it last worked.
     fn list_breakers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Breaker>>, Error>>;
-    /// Counts a failure of a target.
-    fn break_once<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, reason: &'a str) -> Future<'a, Result<(), Error>>;
+    /// Counts a failure of a target. A label that is one too many is left out: nothing is counted under it.
+    fn break_once<'a>(
+        &'a self,
+        org: &'a OrgId,
+        key: &'a BreakerKey,
+        reason: &'a str,
+        let_through: LetThrough,
+    ) -> Future<'a, Result<(), Error>>;
     /// A target works: what was counted is forgotten.
     fn close_breaker<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey) -> Future<'a, Result<(), Error>>;
     /// Lets one call through to a target whose time has passed; whether it is this one.

@@ -72,6 +72,10 @@ pub const BREAKER_OPEN_SECONDS: u64 = 30;
 pub const BREAKER_OPEN_SECONDS_MAX: u64 = 600;
 /// How long the one call that is let through has to decide; then another is.
 pub const BREAKER_PROBE_SECONDS: u64 = 60;
+/// How long failures that opened nothing are remembered after the last of them.
+pub const BREAKER_FORGOTTEN_SECONDS: u64 = 60 * 60;
+/// Targets of one org that have failed; from then on a caller's label that is not among them is left out of the key.
+pub const BREAKERS_WITH_LABELS_MAX: usize = 100;
 /// Questions one source is asked at a time; more wait, and are told it is busy when their time is over.
 pub const SOURCE_CALLS_MAX: usize = 128;
 /// The first retry waits a random time up to this; every further one up to twice as long.
@@ -151,7 +155,9 @@ pub const SNAPSHOT_DAYS: u64 = 180;
 pub const REVERSIBLE_SECONDS_MAX: u64 = SNAPSHOT_DAYS * 24 * 60 * 60;
 /// Days the token of a new session lives; after that a new session is needed.
 pub const AGENT_TOKEN_DAYS: u64 = 30;
-/// Longest an invocation can really be `running`, about three hours. Where nobody knows which server runs it, what has been for longer was
+/// How long after nobody could look at an effect it is looked at again.
+pub const UNVERIFIED_SECONDS: u64 = 60;
+/// Longest an invocation can really be `running`, about six hours. Where nobody knows which server runs it, what has been for longer was
 /// left behind, and is asked about. All of what may happen in that time, each as slow as it may be:
 pub const RUNNING_SECONDS_MAX: u64 = {
     // A source may let a question wait for its turn as long as it may then take to answer.
@@ -159,11 +165,15 @@ pub const RUNNING_SECONDS_MAX: u64 = {
     // Made ready, then made.
     let one_try = 2;
     // What became of it, where nobody saw, and the same request once more; then the action's own checks, and the caller's commands.
-    let one_look = 2 + 1 + COMMANDS_PER_CALL_MAX as u64;
+    // Who looks is asked as often as who makes, and has half as much time again, in which to wait for a turn.
     let attempts = ATTEMPTS_MAX as u64;
+    let looks = attempts * (1 + COMMANDS_PER_CALL_MAX as u64);
+    let one_look = 2 + looks.div_ceil(2) * 3;
     let taking_back = attempts;
-    let questions = attempts * one_try + one_look + (taking_back + one_try + one_look) + taking_back;
-    let waits_ms = (attempts + 2 * taking_back) * RETRY_CAP_MS;
+    // So has who takes back, who is asked a second time where nobody saw the first.
+    let going_back = taking_back * 3;
+    let questions = attempts * one_try + one_look + (going_back + one_try + one_look) + going_back;
+    let waits_ms = (attempts + 2 * taking_back + 2 * looks) * RETRY_CAP_MS;
     // An intent for every try, for the repair, for asking once more about each, and for taking back before it and after it; and the
     // outcome.
     let entries = attempts + 1 + 2 + 2 * taking_back + 1;
@@ -232,6 +242,8 @@ pub const PACKAGE_RUNS_AT_ONCE: usize = 2;
 pub const PACKAGES_RUNS_AT_ONCE: usize = 4;
 /// Scripts and commands that look at an effect or take it back, at once, beside those.
 pub const AFTERWARDS_RUNS_AT_ONCE: usize = 4;
+/// Of these, for one source: whose checks are slow holds up its own, and nobody else's.
+pub const AFTERWARDS_RUNS_OF_ONE: usize = 2;
 /// Files one call of a package may change; more are refused with `package_stage_refused`.
 pub const PACKAGE_CHANGES_MAX: usize = 256;
 /// Parts of the workspace one run may be shown, where the scope of its call shows less than all of it; more are refused with

@@ -190,6 +190,21 @@ impl Error {
         text.strip_suffix("; the effect may have happened").map_or_else(|| text.clone(), str::to_owned)
     }
 
+    /// Why we had no turn to ask it, where that is all. What was done before is left to who knows it.
+    pub fn why_no_turn(&self) -> Option<&str> {
+        match self {
+            Self::NoTurn { message, .. } => Some(message),
+            Self::Unreachable { .. }
+            | Self::Busy { .. }
+            | Self::TimedOut { .. }
+            | Self::Broken { .. }
+            | Self::Refused { .. }
+            | Self::Failed { .. }
+            | Self::WorkspaceElsewhere
+            | Self::PreviewUnsupported { .. } => None,
+        }
+    }
+
     pub const fn after(&self) -> AfterError {
         match self {
             Self::TimedOut { .. } | Self::Broken { .. } => AfterError::Unknown,

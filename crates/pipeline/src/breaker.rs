@@ -3,7 +3,7 @@
 
 use crate::decide::Cleared;
 use crate::{Error, Pipeline};
-use countersign_core::breaker::{BreakerKey, BreakerState};
+use countersign_core::breaker::{BreakerKey, BreakerState, LetThrough};
 use countersign_core::limits::{BREAKER_PROBE_SECONDS, CALL_TIMEOUT_MS};
 use countersign_core::source::{self, Output};
 
@@ -12,6 +12,8 @@ use countersign_core::source::{self, Output};
 pub(crate) enum Target {
     Works,
     HasFailed,
+    /// It has, and this is the call that was let through to decide whether it still does.
+    IsTried,
 }
 
 impl Pipeline {
@@ -28,7 +30,9 @@ impl Pipeline {
             let Some(known) = failing.iter().find(|known| known.key == key.as_str()) else {
                 continue;
             };
-            target = Target::HasFailed;
+            if target == Target::Works {
+                target = Target::HasFailed;
+            }
             if known.state == BreakerState::Closed || cleared.approval().is_some() {
                 continue;
             }
@@ -40,6 +44,7 @@ impl Pipeline {
                 );
                 return Ok(Err(source::Error::Refused { code: "breaker_open", message }));
             }
+            target = Target::IsTried;
         }
         Ok(Ok(target))
     }
@@ -47,15 +52,19 @@ impl Pipeline {
     /// Counts how it went. A store that is away counts nothing, and keeps nobody from their answer.
     pub(crate) async fn count_outcome(&self, cleared: &Cleared, target: Target, answer: &Result<Output, source::Error>) {
         let org = &cleared.gated().validated.resolved.admitted.session.org;
-        let failed_with = match answer.as_ref().map_or_else(said_by, |_| Said::Works) {
+        let failed_with = match answer.as_ref().map_or_else(|error| said_by(error, patience_of(cleared)), |_| Said::Works) {
             Said::Nothing => return,
             Said::Works if target == Target::Works => return,
             Said::Works => None,
             Said::Fails(code) => Some(code),
         };
+        let let_through = match target {
+            Target::IsTried => LetThrough::ToDecide,
+            Target::Works | Target::HasFailed => LetThrough::AsAny,
+        };
         for key in keys_of(cleared) {
             let noted = match failed_with {
-                Some(code) => self.ledger().break_once(org, &key, code).await,
+                Some(code) => self.ledger().break_once(org, &key, code, let_through).await,
                 None => self.ledger().close_breaker(org, &key).await,
             };
             if let Err(error) = noted {
@@ -75,6 +84,22 @@ fn keys_of(cleared: &Cleared) -> impl Iterator<Item = BreakerKey> {
     std::iter::once(BreakerKey::new(action, target.as_deref(), None)).chain(labelled)
 }
 
+/// How long a call was waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// As long as the action may take.
+    Whole,
+    /// Its caller wanted to wait for less.
+    Shorter,
+}
+
+fn patience_of(cleared: &Cleared) -> Patience {
+    let resolved = &cleared.gated().validated.resolved;
+    let limit_ms = resolved.action().timeout_ms.min(CALL_TIMEOUT_MS);
+    let wanted_ms = resolved.admitted.request.bounds.timeout_ms;
+    if wanted_ms.is_some_and(|wanted_ms| wanted_ms < limit_ms) { Patience::Shorter } else { Patience::Whole }
+}
+
 /// What an answer says about the target.
 enum Said {
     Works,
@@ -84,13 +109,16 @@ enum Said {
 }
 
 /// How a package's code ends that did not come to an end of its own.
-const ENDED: [&str; 5] = ["package_timed_out", "package_killed", "package_out_of_memory", "package_flooded", "package_lost"];
+const ENDED: [&str; 5] = [OUT_OF_TIME, "package_killed", "package_out_of_memory", "package_flooded", "package_lost"];
 
-fn said_by(error: &source::Error) -> Said {
+/// What of these is the end of the time it had.
+const OUT_OF_TIME: &str = "package_timed_out";
+
+fn said_by(error: &source::Error, patience: Patience) -> Said {
     match error {
+        // What its caller gave up early says nothing about the target; else any caller could close it to everybody.
+        source::Error::TimedOut { .. } | source::Error::Failed { code: OUT_OF_TIME, .. } if patience == Patience::Shorter => Said::Nothing,
         source::Error::Unreachable { .. } | source::Error::Busy { .. } | source::Error::Broken { .. } => Said::Fails(error.code()),
-        // What was given up early by the caller says nothing about the target.
-        source::Error::TimedOut { timeout_ms, .. } if *timeout_ms < 1_000.min(CALL_TIMEOUT_MS) => Said::Nothing,
         source::Error::TimedOut { .. } => Said::Fails(error.code()),
         // Code that was ended is not code that said no.
         source::Error::Failed { code, .. } if ENDED.contains(code) => Said::Fails(code),

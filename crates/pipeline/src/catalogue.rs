@@ -14,10 +14,16 @@ use std::time::Duration;
 pub struct Catalogue {
     sources: Vec<Arc<dyn Source>>,
     shelf: Option<Arc<dyn Shelf>>,
-    /// Definitions made ready, by action; made again when the source's definition differs.
-    ready: RwLock<HashMap<ActionId, Arc<Definition>>>,
+    /// Definitions made ready, by action; made again when the source's definition differs, or what there is beside it.
+    ready: RwLock<HashMap<ActionId, Ready>>,
     /// Texts known to be in the store.
     archived: RwLock<HashMap<OrgId, HashSet<Digest>>>,
+}
+
+/// A definition, and the actions of others it was looked at beside.
+struct Ready {
+    definition: Arc<Definition>,
+    beside: Vec<Arc<Action>>,
 }
 
 /// An action made ready to check calls with: schemas compiled, digests computed, once.
@@ -54,10 +60,16 @@ impl Catalogue {
         Self { sources, shelf, ready: RwLock::default(), archived: RwLock::default() }
     }
 
-    /// All of them now. One of ours comes first: nothing on the shelf can take its name.
+    /// All of them now. Nothing on the shelf can take the name of one of ours.
     fn sources(&self) -> Vec<Arc<dyn Source>> {
         let more = self.shelf.as_ref().map(|shelf| shelf.sources()).unwrap_or_default();
+        let more = more.into_iter().filter(|source| !self.is_core(source.id().as_str()));
         self.sources.iter().map(Arc::clone).chain(more).collect()
+    }
+
+    /// Whether a source is one of ours, and not on the shelf. What is on the shelf changes nothing about it.
+    pub fn is_core(&self, slug: &str) -> bool {
+        self.sources.iter().any(|source| source.id().as_str() == slug)
     }
 
     /// Every source with what it offers. A source that fails is shown with its failure.
@@ -117,14 +129,28 @@ impl Catalogue {
         let Some(action) = listed.into_iter().find(|action| action.id == *id) else {
             return Ok(None);
         };
-        let known = self.ready.read().get(id).cloned();
-        if let Some(definition) = known.filter(|known| Arc::ptr_eq(&known.action, &action) || known.action == action) {
-            return Ok(Some((source, definition)));
+        let beside = self.actions_beside(org, id).await;
+        if let Some(known) = self.ready.read().get(id)
+            && is_same(&known.definition.action, &action)
+            && known.beside.len() == beside.len()
+            && known.beside.iter().zip(&beside).all(|(then, now)| is_same(then, now))
+        {
+            return Ok(Some((source, Arc::clone(&known.definition))));
         }
-        let others = self.all_actions(org).await;
-        let definition = Arc::new(Definition::new(action, &others)?);
-        self.ready.write().insert(id.clone(), Arc::clone(&definition));
+        let definition = Arc::new(Definition::new(action, &beside)?);
+        self.ready.write().insert(id.clone(), Ready { definition: Arc::clone(&definition), beside });
         Ok(Some((source, definition)))
+    }
+
+    /// What an action could be taken for, or could speak of: the actions of the other sources. One of ours was here before all others, so
+    /// it is looked at by itself, and whoever takes its name is the one that is odd.
+    async fn actions_beside(&self, org: &OrgId, id: &ActionId) -> Vec<Arc<Action>> {
+        if self.is_core(id.source()) {
+            return Vec::new();
+        }
+        let mut beside = self.all_actions(org).await;
+        beside.retain(|other| other.id.source() != id.source());
+        beside
     }
 
     /// The action as it was when this was decided about, for what it is otherwise now, or is no more. Only what was kept of it then,
@@ -180,6 +206,10 @@ pub(crate) fn compile_condition(schema: &serde_json::Value) -> Result<Validator,
         .with_pattern_options(PatternOptions::regex())
         .build(schema)
         .map_err(|error| error.to_string())
+}
+
+fn is_same(one: &Arc<Action>, other: &Arc<Action>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
 }
 
 async fn list_of(source: &dyn Source, org: &OrgId) -> Result<Vec<Arc<Action>>, source::Error> {

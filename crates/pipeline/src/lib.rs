@@ -13,6 +13,7 @@ mod breaker;
 mod execute;
 mod verify;
 mod remedy;
+mod unverified;
 mod record;
 
 mod batch;

@@ -3,6 +3,7 @@
 use crate::execute::{Done, Origin, Walking, failure_of};
 use crate::record::{Ending, approval_of};
 use crate::remedy::unrepaired;
+use crate::unverified::{gone, is_unverified};
 use crate::verify::{self, Looked, VERIFICATION_FAILED, Verified};
 use crate::{Error, Outcome, Pipeline, Walked};
 use countersign_core::action::Class;
@@ -109,6 +110,7 @@ impl Pipeline {
                 }
                 Ok(Some(looked))
             }
+            Ok(Reconciled::DidNot) if is_unverified(&done.invocation) => Ok(Some(Verified::looked(done, Some(gone())))),
             Ok(Reconciled::DidNot) if done.invocation.purpose == Purpose::Repair => {
                 done.invocation.aftermath.repair = Some(Remedy::FAILED);
                 let failure = failure_before(&done, not_repaired);

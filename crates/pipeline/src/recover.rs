@@ -2,7 +2,7 @@
 
 use crate::execute::Walking;
 use crate::record::is_passing;
-use crate::{Error, Pipeline, span};
+use crate::{Error, Outcome, Pipeline, span};
 use countersign_core::batch::BatchMode;
 use countersign_core::invocation::{Deadline, Failure};
 use countersign_core::ledger::Finished;
@@ -174,15 +174,16 @@ impl Pipeline {
     }
 
     /// What nobody could tell the last time, perhaps somebody can now.
-    async fn ask_about(&self, doubted: Invocation) {
+    pub(crate) async fn ask_about(&self, doubted: Invocation) {
         let (org, id) = (doubted.org.clone(), doubted.id.clone());
         let Some(_walking) = self.claim_or_leave(&doubted).await else {
             return;
         };
         match self.reconcile(doubted).await {
+            // It was made, and still nobody could look at it.
+            Ok(Some(Outcome::InDoubt(_)) | None) => {}
             // Or it goes on behind our back, and is let go of when it has ended.
             Ok(Some(_)) | Err(Error::Unrecorded { .. }) => return,
-            Ok(None) => {}
             Err(error) => tracing::warn!(invocation = %id, %error, "stays in doubt"),
         }
         self.let_go(&org, &id).await;

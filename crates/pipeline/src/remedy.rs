@@ -2,7 +2,7 @@
 //! Each is an attempt of its own, announced before it.
 
 use crate::execute::{AnnouncedAgain, Done, Origin, leaves_doubt, rules_version};
-use crate::verify::{Looked, Verified, failure_of};
+use crate::verify::{Looked, Verdict, Verified};
 use crate::{Error, Pipeline};
 use countersign_core::Tier;
 use countersign_core::action::{Repeatability, Reversibility};
@@ -63,16 +63,21 @@ impl Pipeline {
             return Ok(unrepaired(done, failure));
         };
         self.fault("remedy.checked");
-        let still = failure_of(&checks);
-        done.invocation.aftermath.checks = Some(checks);
-        match still {
-            None => {
+        let verdict = checks.verdict();
+        done.invocation.aftermath.checks = Some(checks.into_kept());
+        match verdict {
+            Verdict::Passed => {
                 done.invocation.aftermath.repair = Some(Remedy::DONE);
                 Ok(Verified::looked(done, None))
             }
-            Some(failure) => {
+            Verdict::Failed(failure) => {
                 done.invocation.aftermath.repair = Some(Remedy::FAILED);
                 self.take_back(done, failure).await
+            }
+            Verdict::Unknown(failure) => {
+                // Whoever looks later says whether it is repaired.
+                done.invocation.aftermath.repair = Some(Remedy::FAILED);
+                self.leave_unverified(done, failure).await
             }
         }
     }
@@ -218,7 +223,7 @@ pub(crate) fn unrepaired(mut done: Done, failure: Failure) -> Looked {
 }
 
 /// A read that fails its checks has nothing to repair.
-fn has_effect(done: &Done) -> bool {
+pub(crate) fn has_effect(done: &Done) -> bool {
     done.invocation.intention == Intention::Effect && done.row != Row::Insert && done.invocation.tier >= Tier::R2
 }
 

@@ -8,6 +8,7 @@ use crate::progress::Boards;
 use crate::record::RewardWeights;
 use crate::stage::Stages;
 use crate::tally::Tally;
+use crate::unverified::Unverified;
 use crate::waiters::Waiters;
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Bounds, Scope};
@@ -150,6 +151,8 @@ pub(crate) struct Inner {
     pub(crate) walking: Mutex<HashMap<InvocationId, usize>>,
     /// Batches this process is running right now.
     pub(crate) batches: BatchWalks,
+    /// Effects that nobody could look at.
+    pub(crate) unverified: Unverified,
     /// How many more questions each source may be asked now.
     pub(crate) slots: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
@@ -177,6 +180,7 @@ impl Pipeline {
             closing: CancellationToken::new(),
             walking: Mutex::default(),
             batches: BatchWalks::default(),
+            unverified: Unverified::default(),
             slots: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }

@@ -1,17 +1,20 @@
-//! Stage 9: is the effect what it should be? What fails its checks is repaired once, else taken back; `remedy.rs` does both.
+//! Stage 9: is the effect what it should be? What fails its checks is repaired once, else taken back; `remedy.rs` does both. What nobody
+//! could look at is left as it is, in doubt (`unverified.rs`).
 
 use crate::execute::Done;
 use crate::stage::Stage;
+use crate::unverified::unverified;
 use crate::{Error, Pipeline};
 use countersign_core::Invocation;
 use countersign_core::effect::Check;
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::limits::{CHECK_DETAIL_CHARS_MAX, CHECK_NAME_CHARS_MAX};
+use countersign_core::source;
 
 /// What looking at an executed call came to.
 pub(crate) enum Looked {
     Verified(Box<Verified>),
-    /// It was repaired, and nobody knows whether that happened.
+    /// It was repaired, and nobody knows whether that happened; or nobody could look.
     InDoubt(Box<Invocation>),
 }
 
@@ -38,47 +41,115 @@ impl Pipeline {
             return Ok(Verified::looked(done, None));
         };
         self.fault("verify.checked");
-        let failure = failure_of(&checks);
-        done.invocation.aftermath.checks = Some(checks);
-        match failure {
-            None => Ok(Verified::looked(done, None)),
-            Some(failure) => self.remedy(done, failure).await,
+        let verdict = checks.verdict();
+        done.invocation.aftermath.checks = Some(checks.into_kept());
+        match verdict {
+            Verdict::Passed => Ok(Verified::looked(done, None)),
+            Verdict::Failed(failure) => self.remedy(done, failure).await,
+            Verdict::Unknown(failure) => self.leave_unverified(done, failure).await,
         }
     }
 
     /// What is looked at after an effect; `None` where there is nothing to look at. What cannot be looked at has not passed.
-    pub(crate) async fn check(&self, done: &Done) -> Option<Vec<Check>> {
+    pub(crate) async fn check(&self, done: &Done) -> Option<Checks> {
         let output = done.answer.as_ref().ok()?;
         match done.invocation.intention {
             // A preview has a shape of its own, and what was taken back was looked at by who took it back.
             Intention::DryRun | Intention::Revert => return None,
             Intention::Effect => {}
         }
+        let declared = &done.definition.action.checks;
+        let mut checks = Checks::default();
         let mismatch = done.definition.result.iter_errors(&output.value).next();
-        let mut checks = vec![match mismatch {
+        checks.made.push(match mismatch {
             None => Check::passed(RESULT_SCHEMA),
             Some(error) => Check::failed(
                 RESULT_SCHEMA,
                 format!("the result does not fit its schema at `{}`: {}", error.instance_path(), error.masked()),
             ),
-        }];
-        if !done.definition.action.checks.is_empty() {
-            match self.ask_to_verify(done.subject(), output).await {
+        });
+        let subject = done.subject();
+        if !declared.is_empty() {
+            match self.patiently(|| self.ask_to_verify(subject, output)).await {
                 Ok(looked_at) => {
-                    let missing = done.definition.action.checks.iter().filter(|name| !looked_at.iter().any(|check| check.name == **name));
+                    let missing = declared.iter().filter(|name| !looked_at.iter().any(|check| check.name == **name));
                     let missing: Vec<_> = missing.map(|name| Check::failed(name, "it was declared, and was not made")).collect();
-                    checks.extend(looked_at);
-                    checks.extend(missing);
+                    checks.made.extend(looked_at);
+                    checks.made.extend(missing);
                 }
-                Err(error) => {
-                    let detail = policy::redact_text(&error.to_string());
-                    checks.extend(done.definition.action.checks.iter().map(|name| Check::failed(name, detail.clone())));
-                }
+                Err(error) => declared.iter().for_each(|name| checks.add_unanswered(name, &error)),
             }
         }
-        checks.extend(self.ask_to_run_commands(done.subject()).await);
-        let declared = &done.definition.action.checks;
-        Some(checks.into_iter().map(|check| kept(check, declared)).collect())
+        for command in &done.invocation.commands {
+            match self.patiently(|| self.ask_to_run_command(subject, command)).await {
+                Ok(check) => checks.made.push(check),
+                Err(error) => checks.add_unanswered(command, &error),
+            }
+        }
+        Some(checks.bounded(declared))
+    }
+
+    /// Asks again a few times where we had no turn to ask. Looking changes nothing, so it needs no intent. A source that is away was asked,
+    /// and what it cannot show has failed.
+    async fn patiently<T, Asked>(&self, ask: impl Fn() -> Asked) -> Result<T, source::Error>
+    where
+        Asked: Future<Output = Result<T, source::Error>>,
+    {
+        let mut tries = 1;
+        loop {
+            match ask().await {
+                Err(error) if error.why_no_turn().is_some() && tries < self.inner.settings.attempts_max => {
+                    tokio::time::sleep(self.backoff(tries, &error)).await;
+                    tries += 1;
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
+
+/// What was to be looked at after an effect.
+#[derive(Default)]
+pub(crate) struct Checks {
+    made: Vec<Check>,
+    /// Nobody had a turn to look. They have not passed, and have not failed either.
+    unmade: Vec<Check>,
+}
+
+/// What all of them together say.
+pub(crate) enum Verdict {
+    Passed,
+    Failed(Failure),
+    /// Nothing that was looked at is wrong, and not everything was looked at.
+    Unknown(Failure),
+}
+
+impl Checks {
+    fn add_unanswered(&mut self, name: &str, error: &source::Error) {
+        match error.why_no_turn() {
+            Some(why) => self.unmade.push(Check::failed(name, format!("nobody could look: {why}"))),
+            None => self.made.push(Check::failed(name, error.to_string())),
+        }
+    }
+
+    fn bounded(self, declared: &[String]) -> Self {
+        let bounded = |checks: Vec<Check>| checks.into_iter().map(|check| kept(check, declared)).collect();
+        Self { made: bounded(self.made), unmade: bounded(self.unmade) }
+    }
+
+    /// What was seen to be wrong weighs more than what nobody saw.
+    pub(crate) fn verdict(&self) -> Verdict {
+        match (failure_of(&self.made), self.unmade.first()) {
+            (Some(failure), _) => Verdict::Failed(failure),
+            (None, Some(unmade)) => Verdict::Unknown(unverified(unmade)),
+            (None, None) => Verdict::Passed,
+        }
+    }
+
+    /// As they are kept: those that were made first.
+    pub(crate) fn into_kept(mut self) -> Vec<Check> {
+        self.made.append(&mut self.unmade);
+        self.made
     }
 }
 

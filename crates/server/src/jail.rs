@@ -4,7 +4,7 @@
 mod turns;
 
 use countersign_core::action::Profile;
-use countersign_core::jail::{Confined, Confinement, Ended, Error, Jail, StagedFile};
+use countersign_core::jail::{Confined, Confinement, Ended, Error, Jail, StagedFile, Turn};
 use countersign_core::limits::PACKAGE_RESULT_BYTES_MAX;
 use sandbox::egress::{self, Proxy};
 use sandbox::stage::Kind;
@@ -19,6 +19,9 @@ use turns::Turns;
 const HELPER: &str = "/proc/self/exe";
 /// Says to a program which descriptor its way out is, where it has one.
 const EGRESS_VARIABLE: &str = "COUNTERSIGN_EGRESS_FD";
+
+/// How errors end that say nothing has begun.
+const NOTHING_RAN: &str = "; nothing ran, retrying is safe";
 
 /// Where package code and commands run.
 pub(crate) struct SandboxJail {
@@ -53,7 +56,9 @@ impl SandboxJail {
         let sandbox = self.sandbox.as_ref().map_err(|why| Error::Unavailable { message: why.clone() })?;
         let asked = tokio::time::Instant::now();
         let _turn = self.turns.take(&what.turn, Duration::from_millis(what.wall_ms / 2), what.progress.as_ref()).await?;
-        what.wall_ms = left_of(what.wall_ms, asked.elapsed());
+        if let Turn::ToMake { .. } = what.turn {
+            what.wall_ms = left_of(what.wall_ms, asked.elapsed());
+        }
         let on_log = what.progress.clone().map(|progress| Box::new(move |line: &str| progress.tell(line)) as OnLog);
         let egress = what.egress.clone();
         let mut spec = spec(what)?;
@@ -71,19 +76,25 @@ impl SandboxJail {
     }
 }
 
-/// What is left of a run's time once it has its turn. Whoever asked counts from when it asked, and waits a little longer than this: so of the
-/// two clocks ours runs out first, which can say that nothing was changed.
+/// What is left of the time of a run that makes something, once it has its turn. Whoever asked counts from when it asked, and waits a little
+/// longer than this: so of the two clocks ours runs out first, which can say that nothing was changed. Whoever looks at what was made, or
+/// takes it back, has time for its turn besides.
 fn left_of(wall_ms: u64, waited: Duration) -> u64 {
     wall_ms.saturating_sub(u64::try_from(waited.as_millis()).unwrap_or(u64::MAX)).max(1)
 }
 
 /// What an error of the sandbox means for whoever asked. Only where the program cannot have begun is it said that nothing ran.
 fn without_outcome(error: &sandbox::Error) -> Error {
-    let message = error.to_string();
+    let mut message = error.to_string();
     match error {
         sandbox::Error::Unavailable { .. } => Error::Unavailable { message },
         sandbox::Error::Refused { .. } | sandbox::Error::OtherProgram { .. } => Error::Refused { message },
-        sandbox::Error::Host { started: false, .. } => Error::Busy { message },
+        sandbox::Error::Host { started: false, .. } => {
+            // `Busy` says that itself, and whoever asked may have something to say that is not so harmless.
+            let said = message.strip_suffix(NOTHING_RAN).map_or(message.len(), str::len);
+            message.truncate(said);
+            Error::Busy { message }
+        }
         sandbox::Error::Host { started: true, .. } | sandbox::Error::Immortal { .. } => Error::Lost { message },
     }
 }
@@ -231,7 +242,7 @@ mod tests {
             let (found, message) = match without_outcome(&error) {
                 Error::Unavailable { message } => ("unavailable", message),
                 Error::Refused { message } => ("refused", message),
-                Error::Busy { message } => ("busy", message),
+                Error::Busy { message } => ("busy", message + NOTHING_RAN),
                 Error::Lost { message } => ("lost", message),
             };
             assert_eq!((found, &message), (expected, &said));

@@ -20,10 +20,11 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 /// Starts the loops; the returned future ends when they have stopped.
 pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
     let sweeping = tokio::spawn(sweep(parts.pipeline.clone(), parts.store.clone(), parts.metrics.clone(), stop.clone()));
+    let looking = tokio::spawn(look_at_unverified(parts.pipeline.clone(), stop.clone()));
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
     let forgetting = parts.place.clone().map(|place| tokio::spawn(forget(place, parts.clock.clone(), stop.clone())));
     async move {
-        let _ended = tokio::join!(sweeping, signing);
+        let _ended = tokio::join!(sweeping, looking, signing);
         if let Some(forgetting) = forgetting {
             let _ended = forgetting.await;
         }
@@ -52,6 +53,9 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             if is_time_to_forget && let Err(error) = store.forget_expired_keys(&org.id).await {
                 tracing::warn!(%error, "expired idempotency keys could not be removed; they are tried again");
             }
+            if is_time_to_forget && let Err(error) = store.forget_breakers(&org.id).await {
+                tracing::warn!(%error, "targets that failed long ago could not be forgotten; they are tried again");
+            }
             if let Err(error) = store.expire_grants(&org.id).await {
                 tracing::warn!(%error, "grants past their time could not be marked; they allow nothing, and are tried again");
             }
@@ -70,6 +74,13 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             let servers = store.list_servers().await.unwrap_or_default();
             metrics::gauge!("countersign_servers").set(servers.iter().filter(|server| !server.is_gone).count() as f64);
         }
+    }
+}
+
+/// Apart from the sweep: whoever waits for a turn to look holds up nothing else.
+async fn look_at_unverified(pipeline: Pipeline, stop: CancellationToken) {
+    while waited(Duration::from_secs(SWEEP_SECONDS), &stop).await {
+        pipeline.look_at_unverified().await;
     }
 }
 

@@ -9,9 +9,9 @@ use countersign_core::Future;
 use countersign_core::action::Profile;
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Scope};
-use countersign_core::jail::{Confinement, Ended, Jail, Turn};
+use countersign_core::jail::{self, Confinement, Ended, Jail, Turn};
 use countersign_core::limits::{PACKAGE_LOG_CHARS_MAX, PACKAGE_MEMORY_MB_DEFAULT};
-use countersign_core::source::CallContext;
+use countersign_core::source::{CallContext, Error};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -86,19 +86,20 @@ impl CommandRunner {
         Err(why)
     }
 
-    async fn check(&self, context: &CallContext, command: &str) -> Check {
-        match self.attempt(context, command).await {
-            Ok(()) => Check::passed(command),
-            Err(why) => Check::failed(command, why),
+    async fn check(&self, context: &CallContext, whose: &str, command: &str) -> Result<Check, Error> {
+        match self.attempt(context, whose, command).await {
+            Ok(()) => Ok(Check::passed(command)),
+            Err(Unfit::Failed(why)) => Ok(Check::failed(command, why)),
+            Err(Unfit::NoTurn(message)) => Err(Error::NoTurn { source_id: whose.to_owned(), message }),
         }
     }
 
-    async fn attempt(&self, context: &CallContext, command: &str) -> Result<(), String> {
+    async fn attempt(&self, context: &CallContext, whose: &str, command: &str) -> Result<(), Unfit> {
         let mut argv = self.argv(command, &context.scope)?;
         let name = argv.remove(0);
         let program = self.programs.find(&name).await.ok_or_else(|| format!("there is no program `{name}` in {}", PLACES.join(", ")))?;
         let mut confinement = Confinement {
-            turn: Turn::Afterwards,
+            turn: Turn::Afterwards { whose: whose.to_owned() },
             profile: Profile::Default,
             read_only: libraries(&program.path),
             views: Vec::new(),
@@ -116,7 +117,10 @@ impl CommandRunner {
             egress: None,
         };
         view::show(&self.workspace, WORKSPACE, &context.scope, &mut confinement).await.map_err(|error| error.to_string())?;
-        let confined = self.jail.confine(confinement).await.map_err(|error| error.to_string())?;
+        let confined = self.jail.confine(confinement).await.map_err(|error| match error {
+            jail::Error::Busy { message } => Unfit::NoTurn(message),
+            jail::Error::Unavailable { .. } | jail::Error::Refused { .. } | jail::Error::Lost { .. } => Unfit::Failed(error.to_string()),
+        })?;
         context.meter.add(&confined);
         if confined.ended == Ended::Exited(0) {
             return Ok(());
@@ -130,7 +134,21 @@ impl CommandRunner {
             Ended::Flooded => "it printed far more than is kept".to_owned(),
             Ended::Cancelled => "it was called off".to_owned(),
         };
-        Err(format!("{how}, saying `{}`", shown(&last)))
+        Err(Unfit::Failed(format!("{how}, saying `{}`", shown(&last))))
+    }
+}
+
+/// Why a command did not succeed.
+enum Unfit {
+    /// It ran, or may not run.
+    Failed(String),
+    /// Too much is under way to run it now.
+    NoTurn(String),
+}
+
+impl From<String> for Unfit {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
     }
 }
 
@@ -157,8 +175,8 @@ impl Commands for CommandRunner {
         self.argv(command, scope).err()
     }
 
-    fn run<'a>(&'a self, context: &'a CallContext, command: &'a str) -> Future<'a, Check> {
-        Box::pin(self.check(context, command))
+    fn run<'a>(&'a self, context: &'a CallContext, whose: &'a str, command: &'a str) -> Future<'a, Result<Check, Error>> {
+        Box::pin(self.check(context, whose, command))
     }
 }
 
@@ -166,6 +184,7 @@ impl Commands for CommandRunner {
 mod tests {
     use super::*;
     use countersign_core::jail::{Confined, Error};
+    use countersign_core::source;
 
     struct NoJail;
 
@@ -238,13 +257,35 @@ mod tests {
         let scope = Scope { forbidden_files: vec!["b".to_owned()], ..Scope::default() };
         for scope in [Scope::default(), scope] {
             let context = CallContext { scope, ..crate::builtin::tests::context() };
-            assert!(!runner.run(&context, "true").await.ok);
+            assert!(!runner.run(&context, "files", "true").await.unwrap().ok);
         }
         let asked = jail.0.lock();
         let shown = |index: usize| (asked[index].read_only.iter().any(|(host, _)| host == folder.path()), asked[index].views.clone());
         let only = vec!["a".to_owned()];
         let part = countersign_core::jail::View { host: folder.path().to_owned(), jail: WORKSPACE.into(), only };
         assert_eq!((shown(0), shown(1)), ((true, vec![]), (false, vec![part])));
+    }
+
+    /// Has no turn for anybody.
+    struct Crowded;
+
+    impl Jail for Crowded {
+        fn confine(&self, what: Confinement) -> Future<'_, Result<Confined, Error>> {
+            assert_eq!(what.turn, Turn::Afterwards { whose: "files".to_owned() });
+            Box::pin(std::future::ready(Err(Error::Busy { message: "as many programs run as may at once".to_owned() })))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_that_had_no_turn_has_not_looked() {
+        let folder = tempfile::tempdir().unwrap();
+        let runner = CommandRunner::new(vec!["true".parse().unwrap()], Arc::new(Crowded), folder.path().to_owned(), true);
+        let context = crate::builtin::tests::context();
+        let error = runner.run(&context, "files", "true").await.unwrap_err();
+        assert_eq!(error.why_no_turn(), Some("as many programs run as may at once"));
+        assert!(matches!(error, source::Error::NoTurn { .. }), "{error}");
+        // What is not on the list is refused, turn or no turn.
+        assert!(!runner.run(&context, "files", "false").await.unwrap().ok);
     }
 
     #[test]

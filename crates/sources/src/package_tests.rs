@@ -7,13 +7,13 @@ use crate::workspace::Place;
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::egress::Request;
-use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile};
+use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile, Turn};
 use countersign_core::source::{AfterError, CallContext, Error, Past, Shelf, Source};
 use countersign_core::{ActionId, Future};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use testkit::SeededRandom;
 
 #[path = "package/alias_tests.rs"]
@@ -29,11 +29,16 @@ struct Puppet {
     stdout: Mutex<String>,
     staged: Mutex<Vec<StagedFile>>,
     asked: Mutex<Vec<Confinement>>,
+    /// It has no turn for anybody.
+    is_crowded: AtomicBool,
 }
 
 impl Jail for Puppet {
     fn confine(&self, what: Confinement) -> Future<'_, Result<Confined, JailError>> {
         self.asked.lock().push(what);
+        if self.is_crowded.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(JailError::Busy { message: "as many programs run as may at once".to_owned() })));
+        }
         let confined = Confined {
             ended: Ended::Exited(0),
             stdout: self.stdout.lock().clone().into_bytes(),
@@ -54,8 +59,8 @@ impl Commands for NoCommands {
         Some("none is allowed".to_owned())
     }
 
-    fn run<'a>(&'a self, _context: &'a CallContext, command: &'a str) -> Future<'a, Check> {
-        Box::pin(std::future::ready(Check::failed(command, "none is allowed")))
+    fn run<'a>(&'a self, _context: &'a CallContext, _whose: &'a str, command: &'a str) -> Future<'a, Result<Check, Error>> {
+        Box::pin(std::future::ready(Ok(Check::failed(command, "none is allowed"))))
     }
 }
 
@@ -168,6 +173,26 @@ async fn a_change_is_whole_or_not_at_all_and_what_a_crash_left_half_is_finished(
     assert_eq!(source.call(&context, &act(), &json!({})).await.unwrap_err().code(), "content_changed");
     assert_eq!(held(), (Some("old".to_owned()), None, Some("theirs".to_owned())));
     assert_eq!(source.reconcile(&context, &act(), &json!({})).await.unwrap(), Reconciled::Unknown);
+}
+
+#[tokio::test]
+async fn a_script_that_had_no_turn_to_look_has_not_said_no() {
+    let bench = bench("R2");
+    bench.will_leave(&[("a", "new")], json!({ "output": {} }));
+    let mut context = bench.context().await;
+    let source = bench.source();
+    context.prepared = source.prepare(&context, &act(), &json!({})).await.unwrap();
+    let output = source.call(&context, &act(), &json!({})).await.unwrap();
+    bench.puppet.is_crowded.store(true, Ordering::SeqCst);
+    let error = source.verify(&context, &act(), &json!({}), &output).await.unwrap_err();
+    assert_eq!(error.why_no_turn(), Some("as many programs run as may at once"));
+    // Its turn is its own: whoever else is looked at does not wait for it.
+    let turn = bench.puppet.asked.lock().last().unwrap().turn.clone();
+    assert_eq!(turn, Turn::Afterwards { whose: "kit".to_owned() });
+    bench.puppet.is_crowded.store(false, Ordering::SeqCst);
+    bench.will_leave(&[], json!({ "ok": true }));
+    let checks = source.verify(&context, &act(), &json!({}), &output).await.unwrap();
+    assert!(checks.len() == 2 && checks.iter().all(|check| check.ok), "{checks:?}");
 }
 
 #[tokio::test]

@@ -3,10 +3,12 @@
 use crate::db::{Columns, Row, Tx, vals};
 use crate::events::insert_event;
 use crate::{Error, Store};
-use countersign_core::breaker::{Breaker, BreakerKey, BreakerState};
+use countersign_core::breaker::{Breaker, BreakerKey, BreakerState, LetThrough};
 use countersign_core::ledger::EventDraft;
-use countersign_core::limits::{BREAKER_FAILURES_MAX, BREAKER_OPEN_SECONDS, BREAKER_OPEN_SECONDS_MAX};
-use countersign_core::{EventId, OrgId, random_bytes};
+use countersign_core::limits::{
+    BREAKER_FAILURES_MAX, BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKER_OPEN_SECONDS_MAX, BREAKERS_WITH_LABELS_MAX,
+};
+use countersign_core::{EventId, OrgId, Timestamp, random_bytes};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -18,21 +20,31 @@ impl Store {
         self.db.read_remembered(SELECT_BREAKERS, &vals![org.as_str()], |rows| rows.into_iter().map(read_breaker).collect()).await
     }
 
-    /// Counts a failure; the one that is too many opens it, and one of the call that was let through opens it again, for longer.
-    pub(crate) async fn break_once(&self, org: &OrgId, key: BreakerKey, reason: String) -> Result<(), Error> {
+    /// Counts a failure; the one that is too many opens it, and one of the call that was let through opens it again, for longer. Every
+    /// other that comes while it is open began before, or was approved by a person: it is counted, and the time stays as it is.
+    pub(crate) async fn break_once(&self, org: &OrgId, key: BreakerKey, reason: String, let_through: LetThrough) -> Result<(), Error> {
         let (store, org) = (self.clone(), org.clone());
         self.db
             .write(move |tx| {
                 Box::pin(async move {
                     let now = tx.now();
                     let known = find(tx, &org, key.as_str()).await?;
-                    let failures = known.as_ref().map_or(0, |known| known.failures).saturating_add(1);
-                    let was_probe = known.as_ref().is_some_and(|known| known.state == BreakerState::HalfOpen);
-                    let opens = was_probe || failures >= BREAKER_FAILURES_MAX;
-                    let opened = known.as_ref().map_or(0, |known| known.opened) + u32::from(opens);
-                    let state = if opens { BreakerState::Open } else { BreakerState::Closed };
-                    let open_seconds = (BREAKER_OPEN_SECONDS << opened.saturating_sub(1).min(16)).min(BREAKER_OPEN_SECONDS_MAX);
-                    let until = if opens { now.plus_seconds(open_seconds) } else { now };
+                    if known.is_none() && key.is_labelled() && count(tx, &org).await? >= BREAKERS_WITH_LABELS_MAX {
+                        return Ok(());
+                    }
+                    let known = known.unwrap_or_else(|| unbroken(&key, now));
+                    let failures = known.failures.saturating_add(1);
+                    let opens = match known.state {
+                        BreakerState::Closed => failures >= BREAKER_FAILURES_MAX,
+                        BreakerState::HalfOpen => let_through == LetThrough::ToDecide,
+                        BreakerState::Open => false,
+                    };
+                    let opened = known.opened + u32::from(opens);
+                    let (state, until) = match known.state {
+                        _ if opens => (BreakerState::Open, now.plus_seconds(open_seconds(opened))),
+                        BreakerState::Closed => (BreakerState::Closed, now),
+                        BreakerState::Open | BreakerState::HalfOpen => (known.state, known.until),
+                    };
                     tx.exec(
                         "INSERT INTO breakers (org_id, key, state, failures, opened, reason, since, until) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
                          ON CONFLICT (org_id, key) DO UPDATE SET state = excluded.state, failures = excluded.failures, opened = excluded.opened,
@@ -77,6 +89,21 @@ impl Store {
             .await
     }
 
+    /// Forgets targets that failed now and then, and not for a long time. One that is open stays: the call that is let through decides.
+    pub async fn forget_breakers(&self, org: &OrgId) -> Result<(), Error> {
+        let org = org.clone();
+        self.db
+            .write(move |tx| {
+                Box::pin(async move {
+                    let long_ago = tx.now().minus_seconds(BREAKER_FORGOTTEN_SECONDS);
+                    tx.exec("DELETE FROM breakers WHERE org_id = $1 AND state = 'closed' AND until <= $2", &vals![org.as_str(), long_ago])
+                        .await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
     /// Lets one call through an open one whose time has passed. Whether it is this one.
     pub(crate) async fn claim_probe(&self, org: &OrgId, key: BreakerKey, lease_seconds: u64) -> Result<bool, Error> {
         let (store, org) = (self.clone(), org.clone());
@@ -105,6 +132,23 @@ async fn find(tx: &mut Tx, org: &OrgId, key: &str) -> Result<Option<Breaker>, Er
     let sql = "SELECT key, state, failures, opened, reason, since, until FROM breakers WHERE org_id = $1 AND key = $2";
     let rows = tx.query_locked(sql, &vals![org.as_str(), key]).await?;
     rows.into_iter().next().map(read_breaker).transpose()
+}
+
+async fn count(tx: &mut Tx, org: &OrgId) -> Result<usize, Error> {
+    let rows = tx.query("SELECT count(*) FROM breakers WHERE org_id = $1", &vals![org.as_str()]).await?;
+    let counted = rows.into_iter().next().map(|row| Columns::of(row).int()).transpose()?;
+    Ok(counted.and_then(|counted| usize::try_from(counted).ok()).unwrap_or(0))
+}
+
+/// A target of which no failure is known.
+fn unbroken(key: &BreakerKey, now: Timestamp) -> Breaker {
+    let (key, reason) = (key.as_str().to_owned(), String::new());
+    Breaker { key, state: BreakerState::Closed, failures: 0, opened: 0, reason, since: now, until: now }
+}
+
+/// The first time for a little, each further time for twice as long.
+fn open_seconds(opened: u32) -> u64 {
+    (BREAKER_OPEN_SECONDS << opened.saturating_sub(1).min(16)).min(BREAKER_OPEN_SECONDS_MAX)
 }
 
 fn tell(store: &Store, tx: &mut Tx, org: &OrgId, name: &'static str, key: &str, reason: &str) {

@@ -14,7 +14,7 @@ use crate::servers::SWEEP_ROWS;
 use crate::{Error, Store};
 use begin::{begin_again_in, begin_in};
 use countersign_core::batch::BatchStatus;
-use countersign_core::breaker::{Breaker, BreakerKey};
+use countersign_core::breaker::{Breaker, BreakerKey, LetThrough};
 use countersign_core::ledger::{
     Approve, Approved, ArchivedDefinition, Begin, BeginAgain, Begun, EndBatch, EventDraft, Finish, Finished, Held, Hold, Ledger, ModeRows,
     NewBatch, NewDrift, OpenedBatch, Pin, Reservation, Settled, Settling,
@@ -292,8 +292,14 @@ impl Ledger for Store {
         Box::pin(Self::end_batch(self, end))
     }
 
-    fn break_once<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, reason: &'a str) -> Future<'a, Result<(), Error>> {
-        Box::pin(Self::break_once(self, org, key.clone(), reason.to_owned()))
+    fn break_once<'a>(
+        &'a self,
+        org: &'a OrgId,
+        key: &'a BreakerKey,
+        reason: &'a str,
+        let_through: LetThrough,
+    ) -> Future<'a, Result<(), Error>> {
+        Box::pin(Self::break_once(self, org, key.clone(), reason.to_owned(), let_through))
     }
 
     fn close_breaker<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey) -> Future<'a, Result<(), Error>> {

@@ -3,7 +3,7 @@
 use countersign_core::Future;
 use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Scope};
-use countersign_core::source::CallContext;
+use countersign_core::source::{CallContext, Error};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,8 +17,15 @@ pub struct FakeCommands {
 #[derive(Default)]
 struct Script {
     allowed: Vec<String>,
-    failures: VecDeque<Option<String>>,
+    ends: VecDeque<End>,
     runs: Vec<String>,
+}
+
+/// How a run ends.
+enum End {
+    Passes,
+    Fails(String),
+    HasNoTurn,
 }
 
 impl FakeCommands {
@@ -35,11 +42,16 @@ impl FakeCommands {
 
     /// The next run succeeds; so does every run without a script.
     pub fn will_pass(&self) {
-        self.script.lock().failures.push_back(None);
+        self.script.lock().ends.push_back(End::Passes);
     }
 
     pub fn will_fail(&self, why: &str) {
-        self.script.lock().failures.push_back(Some(why.to_owned()));
+        self.script.lock().ends.push_back(End::Fails(why.to_owned()));
+    }
+
+    /// Too much is under way for the next run.
+    pub fn will_have_no_turn(&self) {
+        self.script.lock().ends.push_back(End::HasNoTurn);
     }
 
     /// Every run so far, in order.
@@ -54,14 +66,18 @@ impl Commands for FakeCommands {
         (!is_allowed).then(|| "the test does not allow it".to_owned())
     }
 
-    fn run<'a>(&'a self, _context: &'a CallContext, command: &'a str) -> Future<'a, Check> {
+    fn run<'a>(&'a self, _context: &'a CallContext, whose: &'a str, command: &'a str) -> Future<'a, Result<Check, Error>> {
         Box::pin(async move {
             let mut script = self.script.lock();
-            script.runs.push(command.to_owned());
-            match script.failures.pop_front().flatten() {
-                Some(why) => Check::failed(command, why),
-                None => Check::passed(command),
+            let end = script.ends.pop_front().unwrap_or(End::Passes);
+            if let End::HasNoTurn = end {
+                return Err(Error::NoTurn { source_id: whose.to_owned(), message: "as many programs run as may at once".to_owned() });
             }
+            script.runs.push(command.to_owned());
+            Ok(match end {
+                End::Fails(why) => Check::failed(command, why),
+                End::Passes | End::HasNoTurn => Check::passed(command),
+            })
         })
     }
 }

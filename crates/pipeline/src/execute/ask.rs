@@ -104,13 +104,15 @@ impl Pipeline {
     /// Looks whether the effect is as it should be.
     pub(crate) async fn ask_to_verify(&self, subject: Subject<'_>, output: &Output) -> Result<Vec<Check>, Error> {
         let context = subject.context(self);
-        self.bounded(&subject, &context, subject.source.verify(&context, &subject.definition.action.id, subject.params, output)).await
+        let asked = subject.source.verify(&context, &subject.definition.action.id, subject.params, output);
+        self.bounded_by(&subject, afterwards_ms(&context), asked).await
     }
 
     /// Takes the effect back. What was cleared to happen may always be undone; undoing it on demand is cleared as a call of its own.
     pub(crate) async fn ask_to_revert(&self, subject: Subject<'_>, evidence: &Value) -> Result<Output, Error> {
         let context = subject.context(self);
-        self.bounded(&subject, &context, subject.source.revert(&context, &subject.definition.action.id, evidence)).await
+        let asked = subject.source.revert(&context, &subject.definition.action.id, evidence);
+        self.bounded_by(&subject, afterwards_ms(&context), asked).await
     }
 
     /// Finds out what became of an effect nobody saw the end of.
@@ -130,21 +132,14 @@ impl Pipeline {
         new
     }
 
-    /// What the caller wants to see succeed after the effect, each as a check.
-    pub(crate) async fn ask_to_run_commands(&self, subject: Subject<'_>) -> Vec<Check> {
-        let mut checks = Vec::new();
-        for command in &subject.invocation.commands {
-            let context = subject.context(self);
-            let ran = match &self.inner.commands {
-                Some(commands) => {
-                    let asked = async { Ok(commands.run(&context, command).await) };
-                    self.bounded(&subject, &context, asked).await
-                }
-                None => Ok(Check::failed(command, "this server runs no commands")),
-            };
-            checks.push(ran.unwrap_or_else(|error| Check::failed(command, error.to_string())));
-        }
-        checks
+    /// One of the commands that the caller wants to see succeed after the effect.
+    pub(crate) async fn ask_to_run_command(&self, subject: Subject<'_>, command: &str) -> Result<Check, Error> {
+        let Some(commands) = &self.inner.commands else {
+            return Ok(Check::failed(command, "this server runs no commands"));
+        };
+        let context = subject.context(self);
+        let asked = commands.run(&context, subject.definition.action.id.source(), command);
+        self.bounded_by(&subject, afterwards_ms(&context), asked).await
     }
 
     async fn bounded<T>(
@@ -153,14 +148,22 @@ impl Pipeline {
         context: &CallContext,
         asked: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
+        self.bounded_by(subject, context.timeout_ms, asked).await
+    }
+
+    async fn bounded_by<T>(
+        &self,
+        subject: &Subject<'_>,
+        timeout_ms: u64,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         let _timed = self.timed(Stage::Source);
-        let timeout_ms = context.timeout_ms;
         let source_id = || subject.definition.action.id.source().to_owned();
         let slots = self.slots_of(subject.definition.action.id.source());
         let _slot = match Arc::clone(&slots).try_acquire_owned() {
             Ok(slot) => slot,
             Err(_) => {
-                if let Some(progress) = &context.progress {
+                if let Some(progress) = self.inner.boards.teller(&subject.invocation.id) {
                     let why = "as many calls of it are under way as may at once";
                     progress.tell(&format!("waiting for a turn of source `{}`: {why}", source_id()));
                 }
@@ -178,4 +181,9 @@ impl Pipeline {
             Err(_) => Err(Error::TimedOut { source_id: source_id(), timeout_ms }),
         }
     }
+}
+
+/// What looks at an effect, or takes it back, may wait for its turn half as long as it may then take: waiting takes nothing from its time.
+const fn afterwards_ms(context: &CallContext) -> u64 {
+    context.timeout_ms + context.timeout_ms / 2
 }

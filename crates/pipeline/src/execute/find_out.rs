@@ -3,6 +3,7 @@
 
 use super::ask::Again;
 use super::{AnnouncedAgain, Announcement, Subject};
+use crate::unverified::is_unverified;
 use crate::{Error, Pipeline};
 use countersign_core::Invocation;
 use countersign_core::effect::Reconciled;
@@ -37,9 +38,12 @@ impl Pipeline {
     }
 
     /// The rules under which nothing speaks against making the same request once more: it is not long ago, they are still those it was
-    /// decided by, and it has attempts left. Where that cannot be found out, something does.
+    /// decided by, it has attempts left, and nobody knows already that it was made. Where that cannot be found out, something does.
     async fn rules_to_ask_again_by(&self, invocation: &Invocation) -> Option<i64> {
         let (now, version) = (self.ledger().now().await.ok()?, self.ledger().rules_version(&invocation.org).await.ok()?);
+        if is_unverified(invocation) {
+            return None;
+        }
         let until = invocation.started_at?.plus_seconds(IDEMPOTENCY_SECONDS);
         let may = invocation.decision.rules_version == Some(version) && now < until && invocation.attempts < self.attempts_max(invocation);
         may.then_some(version)

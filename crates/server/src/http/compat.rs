@@ -205,7 +205,8 @@ fn another_space(field: &str) -> Refusal {
         .hint("see the session's space with `countersign session show`")
 }
 
-/// The action a plan names in full, or by a name that only one source has.
+/// The action a plan names in full, or by a name that only one source has. What a core action is called, it is called whatever packages
+/// there are.
 async fn action_meant(app: &App, org: &OrgId, name: &str) -> Result<Arc<Action>, Refusal> {
     let unknown = || {
         let shown: String = name.chars().take(160).collect();
@@ -216,8 +217,10 @@ async fn action_meant(app: &App, org: &OrgId, name: &str) -> Result<Arc<Action>,
     if let Ok(id) = ActionId::parse(name) {
         return actions.into_iter().find(|action| action.id == id).ok_or_else(unknown);
     }
-    let mut named = actions.into_iter().filter(|action| action.id.name() == name);
-    match (named.next(), named.next()) {
+    let named = actions.into_iter().filter(|action| action.id.name() == name);
+    let (core, packaged): (Vec<_>, Vec<_>) = named.partition(|action| app.pipeline().catalogue().is_core(action.id.source()));
+    let mut meant = if core.is_empty() { packaged } else { core }.into_iter();
+    match (meant.next(), meant.next()) {
         (Some(only), None) => Ok(only),
         (_, _) => Err(unknown()),
     }

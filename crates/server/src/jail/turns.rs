@@ -3,7 +3,8 @@
 use countersign_core::effect::Progress;
 use countersign_core::jail::{Error, Turn};
 use countersign_core::limits::{
-    AFTERWARDS_RUNS_AT_ONCE as AFTERWARDS_AT_ONCE, PACKAGE_RUNS_AT_ONCE as MAKING_OF_ONE, PACKAGES_RUNS_AT_ONCE as MAKING_AT_ONCE,
+    AFTERWARDS_RUNS_AT_ONCE as AFTERWARDS_AT_ONCE, AFTERWARDS_RUNS_OF_ONE as AFTERWARDS_OF_ONE, PACKAGE_RUNS_AT_ONCE as MAKING_OF_ONE,
+    PACKAGES_RUNS_AT_ONCE as MAKING_AT_ONCE,
 };
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -14,6 +15,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(super) struct Turns {
     making: Arc<Semaphore>,
     afterwards: Arc<Semaphore>,
+    making_of: Shares,
+    afterwards_of: Shares,
+}
+
+/// How many turns each may have at once.
+struct Shares {
+    of_one: usize,
     each: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
@@ -23,7 +31,12 @@ pub(super) struct Taken(#[expect(dead_code, reason = "held, not looked at")] Vec
 impl Turns {
     pub(super) fn new() -> Self {
         let of = |count| Arc::new(Semaphore::new(count));
-        Self { making: of(MAKING_AT_ONCE), afterwards: of(AFTERWARDS_AT_ONCE), each: Mutex::default() }
+        Self {
+            making: of(MAKING_AT_ONCE),
+            afterwards: of(AFTERWARDS_AT_ONCE),
+            making_of: Shares { of_one: MAKING_OF_ONE, each: Mutex::default() },
+            afterwards_of: Shares { of_one: AFTERWARDS_OF_ONE, each: Mutex::default() },
+        }
     }
 
     /// Waits its turn, but not for ever: whoever asked has a deadline, and nothing has run yet. Who has to wait is told so.
@@ -33,11 +46,13 @@ impl Turns {
                 let own = format!("{MAKING_OF_ONE} calls of it run already, as many as may at once");
                 let all = format!("{MAKING_AT_ONCE} calls of packages run already, as many as may at once");
                 let for_it = format!("waiting for a turn of source `{whose}`");
-                vec![(self.of(whose), for_it.clone(), own), (Arc::clone(&self.making), for_it, all)]
+                [(self.making_of.share(whose), for_it.clone(), own), (Arc::clone(&self.making), for_it, all)]
             }
-            Turn::Afterwards => {
-                let why = format!("{AFTERWARDS_AT_ONCE} programs verify or take back already, as many as may at once");
-                vec![(Arc::clone(&self.afterwards), "waiting for a turn to verify or to take back".to_owned(), why)]
+            Turn::Afterwards { whose } => {
+                let own = format!("{AFTERWARDS_OF_ONE} programs verify or take back for `{whose}` already, as many as may at once");
+                let all = format!("{AFTERWARDS_AT_ONCE} programs verify or take back already, as many as may at once");
+                let for_it = "waiting for a turn to verify or to take back".to_owned();
+                [(self.afterwards_of.share(whose), for_it.clone(), own), (Arc::clone(&self.afterwards), for_it, all)]
             }
         };
         let until = tokio::time::Instant::now() + patience;
@@ -58,10 +73,12 @@ impl Turns {
         }
         Ok(Taken(taken))
     }
+}
 
-    fn of(&self, whose: &str) -> Arc<Semaphore> {
+impl Shares {
+    fn share(&self, whose: &str) -> Arc<Semaphore> {
         let mut each = self.each.lock();
-        Arc::clone(each.entry(whose.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(MAKING_OF_ONE))))
+        Arc::clone(each.entry(whose.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(self.of_one))))
     }
 }
 
@@ -79,6 +96,10 @@ mod tests {
         Turn::ToMake { whose: whose.to_owned() }
     }
 
+    fn look(whose: &str) -> Turn {
+        Turn::Afterwards { whose: whose.to_owned() }
+    }
+
     #[tokio::test]
     async fn one_package_never_takes_all_the_turns_and_looking_has_its_own() {
         let turns = Turns::new();
@@ -91,13 +112,27 @@ mod tests {
             held.push(turns.take(&make(&format!("b{}", held.len())), NOW, None).await.unwrap());
         }
         assert!(turns.take(&make("c"), NOW, None).await.is_err(), "as many run as may");
-        for _ in 0..AFTERWARDS_AT_ONCE {
-            held.push(turns.take(&Turn::Afterwards, NOW, None).await.unwrap());
-        }
-        assert!(turns.take(&Turn::Afterwards, NOW, None).await.is_err());
+        turns.take(&look("a"), NOW, None).await.unwrap();
         held.clear();
         turns.take(&make("c"), NOW, None).await.unwrap();
-        turns.take(&Turn::Afterwards, NOW, None).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn whose_checks_are_slow_keeps_nobody_else_from_being_looked_at() {
+        let turns = Turns::new();
+        let mut held = Vec::new();
+        for _ in 0..AFTERWARDS_OF_ONE {
+            held.push(turns.take(&look("slow"), NOW, None).await.unwrap());
+        }
+        assert!(turns.take(&look("slow"), NOW, None).await.is_err(), "it has all that one may have");
+        held.push(turns.take(&look("files"), NOW, None).await.unwrap());
+        while held.len() < AFTERWARDS_AT_ONCE {
+            held.push(turns.take(&look(&format!("b{}", held.len())), NOW, None).await.unwrap());
+        }
+        assert!(turns.take(&look("c"), NOW, None).await.is_err(), "as many run as may");
+        turns.take(&make("slow"), NOW, None).await.unwrap();
+        held.clear();
+        turns.take(&look("c"), NOW, None).await.unwrap();
     }
 
     #[tokio::test]

@@ -1,13 +1,20 @@
 //! Targets that fail again and again are left alone, then tried by one call.
 
 use crate::harness::{Kind, TestServer, on_both_engines, on_postgres};
-use countersign_core::limits::{ATTEMPTS_MAX, BREAKER_FAILURES_MAX, BREAKER_OPEN_SECONDS};
+use countersign_core::Clock as _;
+use countersign_core::limits::{
+    ATTEMPTS_MAX, BREAKER_FAILURES_MAX, BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKERS_WITH_LABELS_MAX,
+};
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
 on_both_engines!(
     a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one,
     what_works_or_says_no_is_never_left_alone,
+    failures_at_once_open_it_once_and_for_the_shortest_time,
+    a_failure_that_began_before_the_probe_does_not_decide_for_it,
+    a_caller_who_waits_less_than_the_action_may_take_says_nothing_about_the_target,
+    labels_are_bounded_and_what_was_counted_long_ago_is_forgotten,
     code_that_has_to_be_ended_is_left_alone,
     what_never_reached_the_target_says_nothing_about_it,
     a_label_is_one_more_reason_and_no_way_around,
@@ -72,6 +79,136 @@ async fn a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one(kind
     let told: Vec<_> = server.store.list_events(&server.org, &store::PageRequest { limit: 100, after: None }).await.unwrap().items;
     let told: Vec<_> = told.iter().map(|event| event.name.as_str()).filter(|name| name.starts_with("breaker.")).collect();
     assert_eq!(told, ["breaker.opened", "breaker.half_opened", "breaker.opened", "breaker.half_opened", "breaker.closed"]);
+    server.verify().await;
+}
+
+/// As many calls as the source is asked at a time, all under way before any of them fails.
+async fn failing_at_once(server: &TestServer) {
+    let agent = server.agent().await;
+    let under_way = server.source.calls().len();
+    let held: Vec<_> = (0..crate::harness::CALLS_PER_SOURCE).map(|_| server.source.will_hold(Err(away()))).collect();
+    let calling: Vec<_> = held
+        .iter()
+        .map(|_| {
+            let agent = agent.clone();
+            tokio::spawn(async move { agent.invoke("fake.read", json!({})).await })
+        })
+        .collect();
+    while server.source.calls().len() < under_way + held.len() {
+        tokio::task::yield_now().await;
+    }
+    held.iter().for_each(|held| held.release());
+    for call in calling {
+        call.await.unwrap().problem(502, "source_failed");
+    }
+}
+
+async fn failures_at_once_open_it_once_and_for_the_shortest_time(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("read", |action| action.timeout_ms = 30_000);
+    failing_at_once(&server).await;
+    let open = &breakers(&server).await[0];
+    let count = crate::harness::CALLS_PER_SOURCE;
+    assert_eq!((&open["state"], &open["failures"]), (&json!("open"), &json!(count)), "every one of them is counted");
+    let until = server.clock.now().plus_seconds(BREAKER_OPEN_SECONDS);
+    assert_eq!(open["until"], until.to_string(), "and only the first that was too many opened it");
+    let told = server.store.list_events(&server.org, &store::PageRequest { limit: 100, after: None }).await.unwrap().items;
+    assert_eq!(told.iter().filter(|event| event.name == "breaker.opened").count(), 1);
+    // What a person approved is tried while it is open. Its failure leaves the time as it is.
+    server.owner.set_mode("fake.read", "require_approval").await;
+    let held = server.agent().await.pending("fake.read", json!({})).await;
+    server.source.will_fail(away());
+    server.clock.advance_seconds(1);
+    server.owner.approve(&held).await;
+    let open = &breakers(&server).await[0];
+    assert_eq!((&open["failures"], &open["until"]), (&json!(count + 1), &json!(until.to_string())));
+    server.verify().await;
+}
+
+async fn a_failure_that_began_before_the_probe_does_not_decide_for_it(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("read", |action| action.timeout_ms = 30_000);
+    let agent = server.agent().await;
+    let call = || {
+        let agent = agent.clone();
+        tokio::spawn(async move { agent.invoke("fake.read", json!({})).await })
+    };
+    let mut early = server.source.will_hold(Err(away()));
+    let late_to_fail = call();
+    early.arrived().await;
+    failing(&server).await;
+    server.clock.advance_seconds(BREAKER_OPEN_SECONDS);
+    let mut probe = server.source.will_hold(Ok(Output::new(json!({ "done": true }))));
+    let probing = call();
+    probe.arrived().await;
+    early.release();
+    late_to_fail.await.unwrap().problem(502, "source_failed");
+    assert_eq!(breakers(&server).await[0]["state"], "half_open", "the one that was let through decides");
+    probe.release();
+    probing.await.unwrap().ok();
+    assert_eq!(breakers(&server).await, [] as [Value; 0]);
+    server.verify().await;
+}
+
+async fn a_caller_who_waits_less_than_the_action_may_take_says_nothing_about_the_target(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("read", |action| action.timeout_ms = 4_000);
+    let agent = server.agent().await;
+    let waiting = async |timeout_ms: u64, error: Error| {
+        server.source.will_fail(error);
+        let qos = json!({ "timeout_ms": timeout_ms, "max_retries": 0 });
+        let request = json!({ "tool_id": "fake.read", "params": {}, "qos": qos });
+        let answer = agent.client.post("/api/v1/actions/execute", request).await.ok();
+        assert_eq!(answer["status"], "error", "{answer}");
+    };
+    let slow = |timeout_ms| Error::TimedOut { source_id: "fake".into(), timeout_ms };
+    let ended = || Error::Failed { code: "package_timed_out", message: "it was ended".into() };
+    for _ in 0..BREAKER_FAILURES_MAX {
+        waiting(3_999, slow(3_999)).await;
+        waiting(1_000, ended()).await;
+    }
+    assert_eq!(breakers(&server).await, [] as [Value; 0]);
+    // Broken is broken, however long anybody would have waited.
+    waiting(1_000, away()).await;
+    // Who waits as long as the action may take, or longer, has seen that it does not answer.
+    for timeout_ms in [4_000, 4_000, 30_000, 30_000] {
+        waiting(timeout_ms, slow(4_000)).await;
+    }
+    assert_eq!(breakers(&server).await[0]["state"], "open");
+    server.verify().await;
+}
+
+async fn labels_are_bounded_and_what_was_counted_long_ago_is_forgotten(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let failing_under = async |label: String| {
+        server.source.will_fail(away());
+        let qos = json!({ "timeout_ms": 3000, "max_retries": 0, "circuit_breaker_key": label });
+        let request = json!({ "tool_id": "fake.read", "params": {}, "qos": qos });
+        agent.client.post("/api/v1/actions/execute", request).await.ok()
+    };
+    for at in 0..BREAKERS_WITH_LABELS_MAX + 5 {
+        // It works in between, so that the target itself is never left alone.
+        agent.invoke("fake.read", json!({})).await.ok();
+        failing_under(format!("label-{at}")).await;
+    }
+    let known = breakers(&server).await;
+    assert_eq!(known.len(), BREAKERS_WITH_LABELS_MAX, "a label beyond is left out of the key");
+    assert!(known.iter().any(|breaker| breaker["key"] == "fake.read"), "what has no label is counted all the same");
+    // One that is known goes on being counted.
+    failing_under("label-0".to_owned()).await;
+    let zero = breakers(&server).await.into_iter().find(|breaker| breaker["key"] == "fake.read|label-0").unwrap();
+    assert_eq!(zero["failures"], 2);
+
+    server.clock.advance_seconds(BREAKER_FORGOTTEN_SECONDS - 1);
+    server.store.forget_breakers(&server.org).await.unwrap();
+    assert_eq!(breakers(&server).await.len(), BREAKERS_WITH_LABELS_MAX);
+    agent.invoke("fake.read", json!({})).await.ok();
+    failing(&server).await;
+    server.clock.advance_seconds(1);
+    server.store.forget_breakers(&server.org).await.unwrap();
+    let left = breakers(&server).await;
+    assert_eq!((left.len(), &left[0]["state"]), (1, &json!("open")), "what is open waits for the call that decides: {left:?}");
     server.verify().await;
 }
 

@@ -5,6 +5,7 @@ use countersign_core::action::Reversibility;
 use countersign_core::effect::Check;
 use countersign_core::source::Error;
 use serde_json::{Value, json};
+use testkit::FakeSource;
 
 on_both_engines!(
     an_action_request_is_answered_with_a_receipt_in_its_words,
@@ -13,6 +14,8 @@ on_both_engines!(
     a_plan_is_answered_with_a_result_in_its_words,
     a_plan_that_waits_is_rejected_reverted_or_fails_says_so_in_its_words,
     what_a_plan_says_of_its_risk_only_raises_it,
+    a_plan_outside_its_scope_is_rejected,
+    a_package_takes_no_word_of_a_plan_from_a_core_action_and_does_not_change_what_it_is,
     a_planned_write_has_a_way_back_or_is_not_made,
     a_space_in_the_params_is_the_sessions_or_the_request_is_refused,
     what_a_caller_says_of_its_call_is_shown_recorded_and_free_of_secrets,
@@ -174,6 +177,60 @@ async fn a_plan_that_waits_is_rejected_reverted_or_fails_says_so_in_its_words(ki
     assert_eq!((&reverted["repair"]["attempted"], &reverted["rollback"]["ok"]), (&json!(true), &json!(true)));
     server.source.will_fail(Error::Failed { code: "no", message: "no".into() });
     assert_eq!(status(plan("fake.write", "R2")).await, "failed");
+    server.verify().await;
+}
+
+async fn a_plan_outside_its_scope_is_rejected(kind: Kind) {
+    let server = TestServer::start_with_files(kind).await;
+    server.owner.set_mode("files.write_text", "allow").await;
+    let agent = server.agent().await;
+    let writing = |path: &str| {
+        let mut plan = plan("files.write_text", "R2");
+        plan["input"] = json!({ "path": path, "text": "hello" });
+        plan["scope"]["forbiddenFiles"] = json!(["secret.txt"]);
+        plan
+    };
+    for (path, status, code) in [
+        ("secret.txt", "rejected", json!("outside_scope")),
+        ("../secret.txt", "rejected", json!("path_outside_workspace")),
+        ("a//b.txt", "rejected", json!("path_not_allowed")),
+        ("open.txt", "succeeded", Value::Null),
+    ] {
+        let answer = agent.client.post(PLANS, writing(path)).await.ok();
+        assert_eq!((&answer["status"], &answer["feedback"]["error"]["code"]), (&json!(status), &code), "{path}: {answer}");
+    }
+    let is_there = |name: &str| server.home.workspace().join(name).exists();
+    assert_eq!((is_there("open.txt"), is_there("secret.txt"), is_there("a")), (true, false, false));
+    server.verify().await;
+}
+
+async fn a_package_takes_no_word_of_a_plan_from_a_core_action_and_does_not_change_what_it_is(kind: Kind) {
+    let server = TestServer::start_with_files(kind).await;
+    let evil = FakeSource::new("ev").offering("write_text", |_| {}).offering("another_thing", |_| {});
+    server.shelf.install(evil.clone());
+    for action in ["files.write_text", "ev.write_text"] {
+        server.owner.set_mode(action, "allow").await;
+    }
+    let agent = server.agent().await;
+    let writing = |action: &str| {
+        let mut plan = plan(action, "R2");
+        plan["input"] = json!({ "path": "a.txt", "text": "hello" });
+        plan
+    };
+    let status = async |action: &str| agent.client.post(PLANS, writing(action)).await.body["status"].clone();
+    // The name by itself is ours, and ours is what it was.
+    assert_eq!(status("write_text").await, "succeeded");
+    assert_eq!(status("files.write_text").await, "succeeded");
+    assert_eq!(evil.calls().len(), 0);
+    // Who came with the name of another is looked at by a person first.
+    let held = agent.client.post(PLANS, writing("ev.write_text")).await;
+    assert_eq!((held.status, &held.body["status"]), (202, &json!("queued")), "{held:?}");
+    // A name that only a package has is the package's.
+    server.owner.set_mode("ev.another_thing", "allow").await;
+    agent.client.post(PLANS, plan("another_thing", "R0")).await.ok();
+    assert_eq!(evil.calls().len(), 1);
+    server.shelf.remove_all();
+    assert_eq!(status("write_text").await, "succeeded");
     server.verify().await;
 }
 

@@ -8,7 +8,7 @@ use sources::builtin::files::{Files, FilesConfig};
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
 use std::sync::Arc;
-use testkit::{FixedClock, SeededRandom};
+use testkit::{FakeSource, FixedClock, SeededRandom};
 
 on_both_engines!(
     an_action_that_changed_since_its_review_asks_again,
@@ -22,6 +22,7 @@ on_both_engines!(
     an_action_approved_for_always_asks_again_when_it_changes,
     an_action_that_is_set_to_run_asks_again_when_it_changes,
     what_is_odd_about_a_definition_asks_until_somebody_has_read_it,
+    what_is_odd_beside_other_packages_comes_and_goes_with_them,
 );
 on_postgres!(drift_that_one_server_notes_holds_in_the_other);
 
@@ -343,4 +344,26 @@ async fn nothing_is_odd_about_the_builtin_definitions() {
     for action in &actions {
         assert_eq!(policy::scan_definition(action, &actions), [], "{}", action.id);
     }
+}
+
+/// Two packages with one name: which of them is meant is a person's to see. What there is beside a core action never matters to it.
+async fn what_is_odd_beside_other_packages_comes_and_goes_with_them(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("read", |action| action.description = "Reads what make_note has made.".into());
+    let agent = server.agent().await;
+    let package = |name: &str| FakeSource::new(name).offering("make_note", |_| {});
+    server.shelf.install(package("one"));
+    agent.invoke("one.make_note", json!({})).await.ok();
+    server.shelf.install(package("two"));
+    for action in ["one.make_note", "two.make_note"] {
+        let asked = agent.invoke(action, json!({})).await;
+        assert_eq!(asked.status, 202, "{asked:?}");
+        assert!(asked.body.to_string().contains("definition:safety.shadowed_name"), "{asked:?}");
+    }
+    agent.invoke("fake.read", json!({})).await.ok();
+    server.shelf.remove_all();
+    server.shelf.install(package("one"));
+    agent.invoke("one.make_note", json!({})).await.ok();
+    agent.invoke("two.make_note", json!({})).await.problem(404, "unknown_action");
+    server.verify().await;
 }

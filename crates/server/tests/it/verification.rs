@@ -3,7 +3,9 @@
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines};
 use countersign_core::InvocationId;
 use countersign_core::action::Reversibility;
-use countersign_core::limits::{COMMAND_CHARS_MAX, COMMANDS_PER_CALL_MAX};
+use countersign_core::effect::{Check, Reconciled};
+use countersign_core::limits::{ATTEMPTS_MAX, COMMAND_CHARS_MAX, COMMANDS_PER_CALL_MAX, UNVERIFIED_SECONDS};
+use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
 on_both_engines!(
@@ -15,6 +17,10 @@ on_both_engines!(
     a_key_stands_for_its_scope_and_its_commands_too,
     a_rehearsal_looks_at_the_commands_and_runs_none,
     a_scope_that_cannot_be_held_to_is_refused,
+    a_look_that_had_no_turn_is_asked_for_again,
+    an_effect_nobody_could_look_at_is_in_doubt_and_stands,
+    what_nobody_could_look_at_is_looked_at_again,
+    what_stays_unlooked_at_is_a_persons_to_say,
 );
 
 fn body(action: &str, commands: &[&str]) -> Value {
@@ -208,4 +214,159 @@ async fn a_rehearsal_looks_at_the_commands_and_runs_none(kind: Kind) {
         server.owner.post("/api/v1/explain", question).await.problem(400, "invalid_request");
     }
     server.verify().await;
+}
+
+fn no_turn() -> Error {
+    Error::NoTurn { source_id: "fake".into(), message: "as many programs run as may at once".into() }
+}
+
+/// `fake.write` is looked at by its source, too.
+async fn checked(server: &TestServer) -> Agent {
+    server.source.redefine("write", |action| action.checks = vec!["looks_right".to_owned()]);
+    reversible(server).await
+}
+
+/// Nobody has a turn for the source's own check, however often it is asked for.
+fn unlooked(server: &TestServer) {
+    for _ in 0..ATTEMPTS_MAX {
+        server.source.will_check(Err(no_turn()));
+    }
+}
+
+fn happened() -> Reconciled {
+    Reconciled::Happened(Output::new(json!({ "done": true })))
+}
+
+/// An effect that nobody could look at.
+async fn unverified(server: &TestServer, agent: &Agent) -> String {
+    unlooked(server);
+    let doubted = agent.invoke("fake.write", json!({})).await;
+    doubted.problem(409, "in_doubt");
+    doubted.id()
+}
+
+/// The time has come to look again.
+async fn look_again(server: &TestServer, id: &str) -> Value {
+    server.clock.advance_seconds(UNVERIFIED_SECONDS);
+    server.pipeline.look_at_unverified().await;
+    server.shown(id).await
+}
+
+async fn a_look_that_had_no_turn_is_asked_for_again(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = checked(&server).await;
+    for _ in 1..ATTEMPTS_MAX {
+        server.source.will_check(Err(no_turn()));
+        server.commands.will_have_no_turn();
+    }
+    let invocation = agent.invoke_with(body("fake.write", &["npm test"])).await.ok()["invocation"].clone();
+    assert_eq!((&invocation["status"], &invocation["attempts"]), (&json!("succeeded"), &json!(1)), "looking is no attempt: {invocation}");
+    assert_eq!(checks(&invocation)[1..], [("looks_right".to_owned(), true), ("npm test".to_owned(), true)]);
+    assert_eq!((server.source.effects(), server.source.reverts().len(), server.commands.runs().len()), (1, 0, 1));
+    server.verify().await;
+}
+
+async fn an_effect_nobody_could_look_at_is_in_doubt_and_stands(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = checked(&server).await;
+    let id = unverified(&server, &agent).await;
+    let invocation = server.shown(&id).await;
+    assert_eq!((&invocation["status"], &invocation["error"]["code"]), (&json!("in_doubt"), &json!("not_verified")));
+    let message = invocation["error"]["message"].as_str().unwrap();
+    assert_eq!(message, "it was made, and check `looks_right` was not: nobody could look: as many programs run as may at once");
+    assert_eq!(checks(&invocation), [("result_schema".to_owned(), true), ("looks_right".to_owned(), false)], "it is not verified");
+    assert_eq!((server.source.effects(), server.source.reverts().len()), (1, 0), "it stands");
+
+    // The commands of the caller are no other.
+    for _ in 0..ATTEMPTS_MAX {
+        server.commands.will_have_no_turn();
+    }
+    let doubted = agent.invoke_with(body("fake.write", &["npm test"])).await;
+    doubted.problem(409, "in_doubt");
+    assert_eq!(server.shown(&doubted.id()).await["error"]["code"], "not_verified");
+    assert_eq!((server.source.effects(), server.source.reverts().len(), server.commands.runs().len()), (2, 0, 0));
+
+    // What was seen to be wrong weighs more than what nobody saw.
+    server.source.will_check(Ok(vec![Check::failed("looks_right", "it does not")]));
+    for _ in 0..ATTEMPTS_MAX {
+        server.commands.will_have_no_turn();
+    }
+    let repaired = agent.invoke_with(body("fake.write", &["npm test"])).await.ok()["invocation"].clone();
+    assert_eq!(repaired["repair"], json!({ "attempted": true, "ok": true }), "{repaired}");
+
+    // A read has no effect to be in doubt about.
+    for _ in 0..ATTEMPTS_MAX {
+        server.commands.will_have_no_turn();
+    }
+    let read = agent.invoke_with(json!({ "action": "fake.read", "verification": { "commands": ["npm test"] } })).await;
+    read.problem(502, "source_failed");
+    let read = &read.body["invocation"];
+    assert_eq!((&read["status"], &read["error"]["code"]), (&json!("failed"), &json!("not_verified")));
+    server.verify().await;
+}
+
+async fn what_nobody_could_look_at_is_looked_at_again(kind: Kind) {
+    let wrong = || Ok(vec![Check::failed("looks_right", "it does not")]);
+    let server = TestServer::start(kind).await;
+    let agent = checked(&server).await;
+    let id = unverified(&server, &agent).await;
+    // Not at once, and then once: it is well.
+    server.pipeline.look_at_unverified().await;
+    assert_eq!(server.shown(&id).await["status"], "in_doubt");
+    server.source.will_reconcile(happened());
+    let ended = look_again(&server, &id).await;
+    assert_eq!((&ended["status"], &ended["attempts"]), (&json!("succeeded"), &json!(1)), "{ended}");
+    assert_eq!(server.receipt_of(&id).await["verification"]["ok"], true);
+    assert_eq!((server.source.effects(), server.source.reverts().len()), (1, 0));
+
+    // It is not: now somebody has looked, and it is taken back.
+    let id = unverified(&server, &agent).await;
+    server.source.will_reconcile(happened());
+    server.source.will_check(wrong());
+    let ended = look_again(&server, &id).await;
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("reverted"), &json!("verification_failed")), "{ended}");
+    assert_eq!(server.source.reverts().len(), 1);
+
+    // Somebody else has undone it meanwhile.
+    let id = unverified(&server, &agent).await;
+    server.source.will_reconcile(Reconciled::DidNot);
+    let ended = look_again(&server, &id).await;
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("failed"), &json!("not_verified")), "{ended}");
+    assert!(ended["error"]["message"].as_str().unwrap().contains("no longer there"), "{ended}");
+
+    // It was a repair that nobody could look at.
+    server.source.will_check(wrong());
+    let id = unverified(&server, &agent).await;
+    server.source.will_reconcile(happened());
+    let ended = look_again(&server, &id).await;
+    assert_eq!((&ended["status"], &ended["repair"]["ok"]), (&json!("succeeded"), &json!(true)), "{ended}");
+    server.verify().await;
+}
+
+async fn what_stays_unlooked_at_is_a_persons_to_say(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = checked(&server).await;
+    let id = unverified(&server, &agent).await;
+    // Nobody can look this time either, and it is not made once more to find out: that it was made is known.
+    server.source.will_reconcile(happened());
+    unlooked(&server);
+    assert_eq!(look_again(&server, &id).await["status"], "in_doubt");
+    server.source.will_reconcile(Reconciled::ByAskingAgain);
+    let still = look_again(&server, &id).await;
+    assert_eq!((&still["status"], &still["attempts"], server.source.effects()), (&json!("in_doubt"), &json!(1), 1));
+    let said = json!({ "as": "succeeded", "reason": "I looked" });
+    server.owner.post(&format!("/api/v1/invocations/{id}/settle"), said).await.ok();
+    let receipt = server.receipt_of(&id).await;
+    assert_eq!((&receipt["status"], &receipt["verification"]["ok"]), (&json!("succeeded"), &json!(false)), "no check has passed");
+    // Once it has ended nobody looks again.
+    look_again(&server, &id).await;
+
+    // A new process looks at it at its start.
+    let id = unverified(&server, &agent).await;
+    server.source.will_reconcile(happened());
+    let restarted = server.restart().await;
+    restarted.store.succeed(server.store.server_id().clone());
+    restarted.pipeline.recover().await.unwrap();
+    assert_eq!(restarted.shown(&id).await["status"], "succeeded");
+    restarted.verify().await;
 }

@@ -114,7 +114,7 @@ impl Runner {
         confinement.stdin = input.to_string().into_bytes();
         confinement.progress = context.progress.clone();
         if script != Script::Execute {
-            confinement.turn = Turn::Afterwards;
+            confinement.turn = Turn::Afterwards { whose: action.action.id.source().to_owned() };
         }
         Ok(confinement)
     }

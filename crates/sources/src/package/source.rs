@@ -219,36 +219,37 @@ impl PackageSource {
             }
         }
         if action.script(Script::Verify).is_some() {
-            checks.extend(self.verdict(context, &action, params, output).await);
+            checks.extend(self.verdict(context, &action, params, output).await?);
         }
         for command in &action.manifest.verification.commands {
-            checks.push(self.shared.commands.run(context, command).await);
+            checks.push(self.shared.commands.run(context, self.id.as_str(), command).await?);
         }
         Ok(checks)
     }
 
-    /// What the package's own script says. No verdict is no success.
-    async fn verdict(&self, context: &CallContext, action: &LoadedAction, params: &Value, output: &Output) -> Vec<Check> {
+    /// What the package's own script says. No verdict is no success; a script that had no turn was not asked for one.
+    async fn verdict(&self, context: &CallContext, action: &LoadedAction, params: &Value, output: &Output) -> Result<Vec<Check>, Error> {
         let input = json!({ "input": params, "output": output.value });
         let way_out = self.way_out(context, action, Script::Verify);
         let ran = match self.runner().run(context, action, Script::Verify, &input, way_out.as_ref()).await {
             Ok(ran) => ran,
-            Err(error) => return vec![Check::failed(VERIFY_SCRIPT, error.to_string())],
+            Err(error) if error.why_no_turn().is_some() => return Err(error),
+            Err(error) => return Ok(vec![Check::failed(VERIFY_SCRIPT, error.to_string())]),
         };
         let verdict = match Verdict::deserialize(ran.result) {
             Ok(verdict) if verdict.checks.iter().any(|check| !is_name(&check.name)) => {
                 let why = format!("a check has a name other than 1 to {PACKAGE_CHECK_NAME_CHARS_MAX} of `a-z`, `0-9`, `_`, `-` and `.`");
-                return vec![Check::failed(VERIFY_SCRIPT, why)];
+                return Ok(vec![Check::failed(VERIFY_SCRIPT, why)]);
             }
             Ok(verdict) if verdict.checks.len() <= PACKAGE_CHECKS_MAX => verdict,
-            Ok(_) => return vec![Check::failed(VERIFY_SCRIPT, format!("it reports more than {PACKAGE_CHECKS_MAX} checks"))],
-            Err(error) => return vec![Check::failed(VERIFY_SCRIPT, format!("its verdict does not read: {}", in_plain_words(&error)))],
+            Ok(_) => return Ok(vec![Check::failed(VERIFY_SCRIPT, format!("it reports more than {PACKAGE_CHECKS_MAX} checks"))]),
+            Err(error) => return Ok(vec![Check::failed(VERIFY_SCRIPT, format!("its verdict does not read: {}", in_plain_words(&error)))]),
         };
         let is_ok = verdict.ok && verdict.checks.iter().all(|check| check.ok);
         let own = if is_ok { Check::passed(VERIFY_SCRIPT) } else { Check::failed(VERIFY_SCRIPT, "it says no") };
         // Its own names must not pose as ours.
         let reported = verdict.checks.into_iter().map(|check| Check { name: format!("{VERIFY_SCRIPT}/{}", check.name), ..check });
-        reported.chain([own]).collect()
+        Ok(reported.chain([own]).collect())
     }
 
     /// The package's own script first, for whatever it wants to say; then we put every file back, from what was kept.

@@ -17,6 +17,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Whose turns parsing takes.
+const SYNTAX: &str = "syntax";
 /// An interpreter that takes longer to read a script is not waited for.
 const WALL_MS: u64 = 20_000;
 /// Interpreters at once.
@@ -96,7 +98,8 @@ impl Written {
             Language::JavaScript => vec!["--check".to_owned(), at],
             Language::Python => [&["-I", "-S", "-B", "-c", PARSE_PYTHON][..], &[&at]].concat().into_iter().map(str::to_owned).collect(),
         };
-        let mut confinement = bare(Turn::Afterwards, Profile::Default, program, args, PACKAGE_MEMORY_MB_DEFAULT << 20, WALL_MS);
+        let mut confinement =
+            bare(Turn::Afterwards { whose: SYNTAX.to_owned() }, Profile::Default, program, args, PACKAGE_MEMORY_MB_DEFAULT << 20, WALL_MS);
         let input = |(path, file): &(String, PackageFile)| Input { path: Path::new(CODE).join(path), bytes: Arc::clone(&file.bytes) };
         confinement.inputs = self.beside.iter().map(input).collect();
         let confined = jail.confine(confinement).await.map_err(|error| unseen(error.to_string()))?;

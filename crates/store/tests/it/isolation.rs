@@ -268,7 +268,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 16] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 50] = [
+const WRITES: [&str; 51] = [
     "claim",
     "release",
     "open_batch",
@@ -277,6 +277,7 @@ const WRITES: [&str; 50] = [
     "break_once",
     "claim_probe",
     "close_breaker",
+    "forget_breakers",
     "create_space",
     "change_space",
     "replace_modes",
