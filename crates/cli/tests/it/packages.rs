@@ -284,6 +284,9 @@ console.log(JSON.stringify({ output: {} }));
     for (allowed, text, ends) in [
         ("node --check {file}", "let fine = 1;", "succeeded"),
         ("node --check {file}", "let not fine", "reverted"),
+        // A rule without a slot names the file as it is called in the workspace.
+        ("node --check out.js", "let fine = 1;", "succeeded"),
+        ("node --check out.js", "let not fine", "reverted"),
         // Before anything is made, not after.
         ("node --check other.js", "let fine = 1;", "failed"),
     ] {
