@@ -9,6 +9,9 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub struct InstallPackageRequest {
     pub files: BTreeMap<String, PackageFileBody>,
+    /// Says that a person has read what is odd about its definitions. Without it a package of which something is found is refused.
+    #[serde(default)]
+    pub accept_findings: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -31,6 +34,19 @@ pub struct PackageView {
     pub code_allowed: bool,
     /// Calls of it whose code runs at the same time; the next wait for a turn.
     pub runs_at_once: u32,
+    /// What is odd about what its actions say of themselves, seen beside all other actions there are.
+    pub findings: Vec<PackageFindingView>,
+}
+
+/// What the scan of definitions found in one action of a package. It never quotes what was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PackageFindingView {
+    pub action: String,
+    /// The file that says it, and where in it (RFC 6901).
+    pub file: String,
+    pub pointer: String,
+    pub rule: String,
+    pub message: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -107,6 +107,7 @@ impl Exit {
             | Code::NotGrantable
             | Code::InvalidPolicy
             | Code::PackageInvalid
+            | Code::PackageFindings
             | Code::BodyTooLarge
             | Code::UnsupportedMediaType => Self::Invalid,
             Code::Unauthenticated | Code::TokenExpired | Code::TokenRevoked => Self::NotAuthenticated,

@@ -39,6 +39,8 @@ pub struct Confinement {
     pub args: Vec<String>,
     /// The whole environment.
     pub env: Vec<(String, String)>,
+    /// Where it starts, and what it finds by a relative path: a folder it is shown. `None`: its stage.
+    pub starts_in: Option<PathBuf>,
     /// Paths of the host, and where the program sees them, read-only.
     pub read_only: Vec<(PathBuf, PathBuf)>,
     /// Folders of the host of which it sees a part, read-only.

@@ -33,6 +33,13 @@ pub(crate) fn check(spec: &Spec) -> Result<(), Error> {
             return refused(&file.path, "not a plain path relative to the stage");
         }
     }
+    if let Some(start) = &spec.starts_in {
+        placed(start)?;
+        let mut shown = spec.read_only.iter().map(|bind| &bind.jail).chain(spec.views.iter().map(|view| &view.jail));
+        if !shown.any(|shown| start.starts_with(shown)) {
+            return refused(start, "it starts where nothing is shown");
+        }
+    }
     for (key, value) in &spec.env {
         if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
             return refused(Path::new(key), "not a variable's name, or a value with a NUL");

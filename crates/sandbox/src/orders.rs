@@ -69,6 +69,7 @@ pub(crate) struct Orders {
     pub(crate) stage_initial: Vec<Sized>,
     pub(crate) args: Vec<String>,
     pub(crate) env: Vec<String>,
+    pub(crate) starts_in: Option<PathBuf>,
     pub(crate) limits: Rlimits,
     /// The version to enforce, or nothing where the operator allowed it to be missing.
     pub(crate) landlock_abi: Option<i32>,

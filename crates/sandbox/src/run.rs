@@ -194,6 +194,7 @@ impl Inner {
             stage_initial: sized(&spec.stage.initial),
             args: std::iter::once(name).chain(spec.args.iter().cloned()).collect(),
             env: spec.env.iter().map(|(key, value)| format!("{key}={value}")).collect(),
+            starts_in: spec.starts_in.clone(),
             limits: Rlimits {
                 address_space: spec.limits.address_space_bytes,
                 cpu_seconds: spec.limits.cpu.as_secs().max(1).saturating_add(1),

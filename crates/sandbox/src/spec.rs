@@ -42,6 +42,8 @@ pub struct Spec {
     pub args: Vec<String>,
     /// The whole environment: nothing is inherited.
     pub env: Vec<(String, String)>,
+    /// Where it starts: a folder that is shown to it, or one in it. `None`: the stage.
+    pub starts_in: Option<PathBuf>,
     /// What of the host can be seen, read and executed, and where.
     pub read_only: Vec<Bind>,
     /// Folders of the host of which a part can be seen.
@@ -63,6 +65,7 @@ impl Spec {
             program,
             args: vec![],
             env: vec![],
+            starts_in: None,
             read_only: vec![],
             views: vec![],
             inputs: vec![],

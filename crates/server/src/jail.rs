@@ -138,6 +138,7 @@ fn spec(what: Confinement) -> Result<Spec, Error> {
     Ok(Spec {
         args: what.args,
         env: what.env,
+        starts_in: what.starts_in,
         read_only: what.read_only.into_iter().map(|(host, jail)| Bind { host, jail }).collect(),
         views: what.views.into_iter().map(|view| View { host: view.host, jail: view.jail, only: view.only }).collect(),
         inputs: what.inputs.into_iter().map(|input| Input { path: input.path, bytes: input.bytes.to_vec() }).collect(),

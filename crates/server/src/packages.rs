@@ -1,12 +1,15 @@
 //! Packages as folders, for who writes them: read and held to the rules as the server would, without one.
 
 use crate::jail::SandboxJail;
+use api::package::PackageFindingView;
 use api::problem::FieldError;
 use api::{Code, Problem};
+use countersign_core::Action;
 use sources::package::{Packages, Place, Refused, cases_of, look_at_scripts};
 use sources::workspace::ID_FILE;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 pub use sources::package::{Case, Mistake};
 
@@ -23,6 +26,8 @@ pub struct File {
 pub struct Checked {
     /// The ids of the actions it makes.
     pub actions: Vec<String>,
+    /// What is odd about what they say of themselves, seen beside the actions every server has.
+    pub findings: Vec<PackageFindingView>,
     /// Its tests, by their files.
     pub cases: Vec<(String, Case)>,
     /// What could not be looked at, and why.
@@ -65,10 +70,56 @@ pub async fn check(name: &str, folder: &Path) -> Result<Checked, Box<Problem>> {
     let looked = look_at_scripts(&files, &jail).await;
     mistakes.extend(looked.mistakes);
     if mistakes.is_empty() {
+        let ours = sources::builtin::definitions();
+        let ours = ours.map_err(|error| Box::new(Problem::new(Code::Internal, format!("our own actions could not be read: {error}"))))?;
+        let findings = findings_of(&actions, &ours);
         let actions = actions.iter().map(|action| action.id.to_string()).collect();
-        return Ok(Checked { actions, cases, remarks: looked.unseen.into_iter().collect() });
+        return Ok(Checked { actions, findings, cases, remarks: looked.unseen.into_iter().collect() });
     }
     Err(invalid(name, mistakes))
+}
+
+/// What a person has to read of these actions before they are used, seen beside all others there are.
+pub(crate) fn findings_of(actions: &[Arc<Action>], others: &[Arc<Action>]) -> Vec<PackageFindingView> {
+    let found = actions.iter().flat_map(|action| policy::scan_definition(action, others).into_iter().map(move |found| (action, found)));
+    let view = found.map(|(action, found)| PackageFindingView {
+        action: action.id.to_string(),
+        file: format!("actions/{}/action.json", action.id.name()),
+        pointer: pointer_in_manifest(&found.pointer),
+        rule: found.rule.to_owned(),
+        message: found.message,
+    });
+    view.collect()
+}
+
+/// A place of a definition, by the names its author wrote.
+fn pointer_in_manifest(pointer: &str) -> String {
+    let mut steps: Vec<_> = pointer.split('/').collect();
+    if let Some(field) = steps.get_mut(1) {
+        *field = match *field {
+            "id" => "name",
+            "params_schema" => "inputSchema",
+            "result_schema" => "outputSchema",
+            same => same,
+        };
+    }
+    steps.join("/")
+}
+
+/// What is told to whoever installs what nobody says was read.
+pub(crate) fn unread(name: &str, findings: &[PackageFindingView]) -> Problem {
+    let places = if findings.len() == 1 { "1 place".to_owned() } else { format!("{} places", findings.len()) };
+    let detail = format!("package `{name}` is not installed: a person has to read {places} of it first");
+    let mut problem = Problem::new(Code::PackageFindings, detail);
+    let how =
+        "read each place in its file; then install it with `--accept-findings` (`\"accept_findings\": true`), which says that you did";
+    problem.hint = Some(how.to_owned());
+    let said = |found: &PackageFindingView| format!("{} (`{}` of `{}`)", found.message, found.rule, found.action);
+    problem.errors = findings
+        .iter()
+        .map(|found| FieldError { file: Some(found.file.clone()), ..FieldError::new(&found.pointer, said(found)) })
+        .collect();
+    problem
 }
 
 /// In the order somebody would go through them: file by file, and in each from the top.
@@ -98,4 +149,22 @@ fn field_error(mistake: &Mistake) -> FieldError {
     };
     let file = (!mistake.file.is_empty()).then(|| mistake.file.clone());
     FieldError { pointer, message: mistake.message.clone(), file, hint: Some(mistake.hint.clone()), line, column }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_named_as_its_author_wrote_it() {
+        for (pointer, expected) in [
+            ("/id", "/name"),
+            ("/description", "/description"),
+            ("/params_schema/properties/params_schema/description", "/inputSchema/properties/params_schema/description"),
+            ("/result_schema", "/outputSchema"),
+            ("", ""),
+        ] {
+            assert_eq!(pointer_in_manifest(pointer), expected);
+        }
+    }
 }

@@ -7,9 +7,10 @@ pub mod notify;
 
 use crate::words::refused;
 use countersign_core::source::Error;
-use countersign_core::{ActionId, SourceId};
+use countersign_core::{Action, ActionId, SourceId};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The version every definition here carries until one of them changes.
 const VERSION: &str = "1.0.0";
@@ -20,6 +21,14 @@ fn source_id(slug: &str) -> Result<SourceId, crate::Error> {
 
 fn action_id(text: &str) -> Result<ActionId, crate::Error> {
     ActionId::parse(text).map_err(crate::Error::Definition)
+}
+
+/// What all three offer, for who compares with it and asks none of them.
+pub fn definitions() -> Result<Vec<Arc<Action>>, crate::Error> {
+    let mut all = files::definition::actions()?;
+    all.extend(http::definition::actions()?);
+    all.push(Arc::new(notify::definition()?));
+    Ok(all)
 }
 
 /// Reads the params of an action. The message leaves the values out: they may be secret.

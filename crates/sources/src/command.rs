@@ -20,6 +20,9 @@ use std::sync::Arc;
 const META: &[char] =
     &[';', '|', '&', '$', '<', '>', '`', '"', '\'', '\\', '(', ')', '{', '}', '[', ']', '*', '?', '!', '~', '#', '\n', '\r', '\t', '\0'];
 const WORKSPACE: &str = "/workspace";
+/// SECURITY: Python would look for its own modules where it starts first, and a file of the workspace called `json.py` would answer for
+/// `python3 -m json.tool`.
+const ENVIRONMENT: [(&str, &str); 2] = [("LANG", "C.UTF-8"), ("PYTHONSAFEPATH", "1")];
 /// Commands have nothing to write; some make a file for themselves all the same.
 const STAGE_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -106,7 +109,9 @@ impl CommandRunner {
             program: program.path,
             program_sha256: program.sha256,
             args: argv,
-            env: vec![("LANG".to_owned(), "C.UTF-8".to_owned())],
+            env: ENVIRONMENT.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
+            // A rule may name a file without a slot, as whoever works in the workspace would call it.
+            starts_in: Some(WORKSPACE.into()),
             inputs: Vec::new(),
             stdin: Vec::new(),
             wall_ms: u64::try_from(patience(context).as_millis()).unwrap_or(context.timeout_ms).max(1),
@@ -185,6 +190,7 @@ mod tests {
     use super::*;
     use countersign_core::jail::{Confined, Error};
     use countersign_core::source;
+    use std::path::Path;
 
     struct NoJail;
 
@@ -264,6 +270,7 @@ mod tests {
         let only = vec!["a".to_owned()];
         let part = countersign_core::jail::View { host: folder.path().to_owned(), jail: WORKSPACE.into(), only };
         assert_eq!((shown(0), shown(1)), ((true, vec![]), (false, vec![part])));
+        assert!(asked.iter().all(|asked| asked.starts_in.as_deref() == Some(Path::new(WORKSPACE))), "{asked:?}");
     }
 
     /// Has no turn for anybody.

@@ -403,7 +403,13 @@ async fn what_is_sent_and_not_heard_of_again_is_in_doubt_and_what_was_never_sent
         let allowed = [answering, silent, nobody].map(|port| format!("http://127.0.0.1:{port}").parse().unwrap());
         let bench = open_bench(Arc::clone(&sender) as Arc<dyn Jail>, allowed.to_vec());
         let declared = if port == 1 { format!("http://127.0.0.1:{answering}") } else { host };
-        bench.packages.install("kit", &files_of(json!({ "name": "act", "riskTier": "R3", "hosts": [declared] }))).unwrap();
+        bench
+            .packages
+            .install(
+                "kit",
+                &files_of(json!({ "name": "act", "riskTier": "R3", "hosts": [declared], "verification": { "required": true } })),
+            )
+            .unwrap();
         let context = bench.context().await;
         let source = bench.source();
         assert_eq!(source.prepare(&context, &act(), &json!({})).await.unwrap(), None);

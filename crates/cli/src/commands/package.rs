@@ -51,6 +51,9 @@ pub(crate) enum Package {
         dir: PathBuf,
         #[command(flatten)]
         named: Named,
+        /// Say that you have read what was found in what it says of its actions
+        #[arg(long)]
+        accept_findings: bool,
     },
     /// Packages there are
     List,
@@ -108,7 +111,9 @@ impl Package {
             Self::New { name } => example::write(&name, setting.terminal),
             Self::Check { dir, named } => check(&dir, named, setting.terminal).await,
             Self::Test { dir, named, allowed } => trial::run(&dir, &named.of(&dir)?, allowed, setting.terminal).await,
-            Self::Install { dir, named } => install(&dir, named, &setting.client()?, setting.terminal).await,
+            Self::Install { dir, named, accept_findings } => {
+                install(&dir, named, accept_findings, &setting.client()?, setting.terminal).await
+            }
             Self::List => list(&setting.client()?, setting.terminal).await,
             Self::Remove { name, agreed } => remove(&name, &agreed, &setting.client()?, setting.terminal).await,
         }
@@ -122,7 +127,9 @@ async fn check(dir: &Path, named: Named, terminal: &mut Terminal) -> Result<Exit
         .with("package", Cell::text(&name).toned(Tone::Strong))
         .with("actions", Cell::text(checked.actions.join(", ")))
         .with("tests", Cell::text(checked.cases.len().to_string()));
-    terminal.record(&json!({ "package": name, "actions": checked.actions, "tests": checked.cases.len() }), &record)?;
+    let document = json!({ "package": name, "actions": checked.actions, "tests": checked.cases.len(), "findings": checked.findings });
+    terminal.record(&document, &record)?;
+    problems::tell_findings(&checked.findings, terminal);
     terminal.next(format!("countersign package test {}", dir.display()));
     Ok(Exit::Ok)
 }
@@ -145,15 +152,15 @@ fn broken(problem: &Problem) -> Failure {
 }
 
 /// The body that installs a folder.
-fn request(dir: &Path) -> Result<InstallPackageRequest, Failure> {
+fn request(dir: &Path, accept_findings: bool) -> Result<InstallPackageRequest, Failure> {
     let files = server::packages::read(dir).map_err(|problem| broken(&problem))?;
     let body = |file: server::packages::File| PackageFileBody { base64: STANDARD.encode(&file.bytes), executable: file.executable };
-    Ok(InstallPackageRequest { files: files.into_iter().map(|(path, file)| (path, body(file))).collect() })
+    Ok(InstallPackageRequest { files: files.into_iter().map(|(path, file)| (path, body(file))).collect(), accept_findings })
 }
 
-async fn install(dir: &Path, named: Named, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+async fn install(dir: &Path, named: Named, accept_findings: bool, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let name = named.of(dir)?;
-    let sent = match request(dir) {
+    let sent = match request(dir, accept_findings) {
         Ok(body) => client.put::<PackageView>(&["packages", &name], &body).await,
         Err(failure) => Err(failure),
     };
@@ -164,6 +171,7 @@ async fn install(dir: &Path, named: Named, client: &Client, terminal: &mut Termi
         .with("actions", Cell::text(actions.join(", ")))
         .with("code runs", Cell::text(if answer.read.code_allowed { "yes" } else { "no: set `allow_plugin_code_execution = true`" }));
     terminal.record(&answer.raw, &record)?;
+    problems::tell_findings(&answer.read.findings, terminal);
     if let Some(action) = answer.read.actions.first() {
         terminal.next(format!("countersign action show {}", action.id));
     }

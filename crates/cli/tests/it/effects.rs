@@ -216,6 +216,34 @@ fn a_call_is_verified_with_commands_an_operator_allowed() {
 }
 
 #[test]
+fn a_command_runs_in_the_workspace_and_finds_its_own_modules_elsewhere() {
+    let code = ("COUNTERSIGN_ALLOW_PLUGIN_CODE_EXECUTION", "true");
+    let (reads, parses) = ("cat src/a.json", "python3 -m json.tool src/a.json");
+    let server = Server::start_with(&[code, ("COUNTERSIGN_COMMAND_ALLOWLIST", &format!("{reads},{parses}"))]);
+    let owner = server.owner();
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    let write = |path: &str, text: &str, command: &str, more: &[&str]| {
+        let (path, text) = (format!("path={path}"), format!("text={text}"));
+        let arguments = ["action", "invoke", "files.write_text", &path, &text, "--verify-with", command];
+        owner.run(&[&arguments[..], more].concat())
+    };
+    write("src/a.json", "{}", parses, &[]).ok();
+    write("src/a.json", "[]", reads, &["--within", "src"]).ok();
+    // What the scope leaves out is not there, whatever a rule calls it.
+    let reverted = write("b.json", "{}", reads, &["--except", "src"]);
+    assert!(reverted.code != 0 && reverted.stderr.contains("No such file"), "{reverted:?}");
+    // A file of the workspace that is called like a module answers for nothing.
+    std::fs::create_dir(server.workspace().join("json")).unwrap();
+    for name in ["json/__init__.py", "json/tool.py"] {
+        std::fs::write(server.workspace().join(name), "raise SystemExit(0)").unwrap();
+    }
+    let reverted = write("src/a.json", "not json", parses, &[]);
+    assert!(reverted.code != 0 && reverted.stderr.contains(&format!("check `{parses}`")), "{reverted:?}");
+    assert_eq!(std::fs::read_to_string(server.workspace().join("src/a.json")).unwrap(), "[]");
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
 fn a_server_that_runs_no_code_verifies_with_no_command_and_says_so_first() {
     let server = Server::start_with(&[("COUNTERSIGN_COMMAND_ALLOWLIST", "true")]);
     let owner = server.owner();

@@ -27,6 +27,7 @@ mod package_checks;
 mod package_crash;
 mod package_escapes;
 mod package_faults;
+mod package_findings;
 mod package_programs;
 mod package_users;
 mod package_versions;

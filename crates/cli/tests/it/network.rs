@@ -40,8 +40,13 @@ pub(crate) fn write_asking(folder: &Path, action: &str, tier: &str, script: &str
     for (key, value) in more.as_object().unwrap() {
         manifest[key] = value.clone();
     }
-    let lines = json!(lines).to_string();
-    write_package(folder, "kit", action, tier, &[("execute.js", &format!("{WAY}{script}")), ("lines.json", &lines)], &manifest);
+    let (script, lines) = (format!("{WAY}{script}"), json!(lines).to_string());
+    let mut scripts = vec![("execute.js", script.as_str()), ("lines.json", lines.as_str())];
+    // What cannot be undone is verified, or not installed.
+    if tier >= "R3" {
+        scripts.push(("verify.js", r#"console.log(JSON.stringify({ ok: true, checks: [] }));"#));
+    }
+    write_package(folder, "kit", action, tier, &scripts, &manifest);
 }
 
 /// What the newest receipt says of the network.

@@ -324,6 +324,9 @@ console.log(JSON.stringify({ output: {} }));
     for (allowed, text, ends) in [
         ("node --check {file}", "let fine = 1;", "succeeded"),
         ("node --check {file}", "let not fine", "reverted"),
+        // A rule without a slot names the file as it is called in the workspace.
+        ("node --check out.js", "let fine = 1;", "succeeded"),
+        ("node --check out.js", "let not fine", "reverted"),
         // Before anything is made, not after.
         ("node --check other.js", "let fine = 1;", "failed"),
     ] {
@@ -363,6 +366,9 @@ fn a_package_that_breaks_a_rule_is_not_installed_and_the_rule_is_named() {
     let one: &[(&str, &str)] = &[("execute.js", THREE), ("verify.js", FINE)];
     write_package(owner.folder(), "files", "three", "R2", one, &json!({}));
     write_package(owner.folder(), "unverified", "three", "R2", &[("execute.js", THREE)], &json!({}));
+    let schema = json!({ "outputSchema": { "type": "object", "required": ["id"] } });
+    write_package(owner.folder(), "unread", "three", "R3", &[("execute.js", THREE)], &schema);
+    write_package(owner.folder(), "worst", "three", "R4", &[("execute.js", THREE)], &schema);
     write_package(owner.folder(), "kept", "three", "R2", one, &json!({ "rollback": { "required": false } }));
     write_package(owner.folder(), "misspelt", "three", "R2", one, &json!({ "permisions": {} }));
     write_package(owner.folder(), "twice", "three", "R2", &[("execute.js", ""), ("execute.py", ""), ("verify.js", FINE)], &json!({}));
@@ -371,6 +377,8 @@ fn a_package_that_breaks_a_rule_is_not_installed_and_the_rule_is_named() {
     for (name, why) in [
         ("files", "the name of a source of ours"),
         ("unverified", "verification.required"),
+        ("unread", "it is of tier R3, and that needs `verification.required`"),
+        ("worst", "it is of tier R4, and that needs `verification.required`"),
         ("kept", "rollback.required"),
         ("misspelt", "permisions"),
         ("twice", "more than one `execute`"),

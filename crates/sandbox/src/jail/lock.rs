@@ -28,7 +28,8 @@ pub(super) fn become_program(packet: &Packet, program: &OwnedFd, proc: bool) -> 
 
     limit(orders)?; // 7
     drop_capabilities()?; // 8
-    rustix::process::chdir("/stage").map_err(at(Step::Directory, "entering the stage"))?; // 9
+    let start = orders.starts_in.as_deref().unwrap_or(Path::new("/stage"));
+    rustix::process::chdir(start).map_err(at(Step::Directory, format_args!("entering `{}`", start.display())))?; // 9
     rustix::process::umask(Mode::from_raw_mode(0o077));
     close(orders)?; // 10
     rustix::thread::set_no_new_privs(true).map_err(at(Step::NoNewPrivileges, "giving up new privileges"))?; // 11

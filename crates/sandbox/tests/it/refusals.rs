@@ -81,6 +81,11 @@ fn what_makes_no_sense_is_refused() {
     check(&|spec| spec.stage.initial = input("/absolute"), "not a plain path relative to the stage");
     check(&|spec| spec.stage.initial = input("../out"), "not a plain path relative to the stage");
     check(&|spec| spec.env = vec![("A=B".into(), String::new())], "not a variable's name");
+    for start in ["usr/lib", "/usr/lib/../lib", "/"] {
+        check(&|spec| spec.starts_in = Some(start.into()), "not a plain absolute path of the jail");
+    }
+    check(&|spec| spec.starts_in = Some("/usr".into()), "it starts where nothing is shown");
+    check(&|spec| spec.starts_in = Some("/usr/lib/that-is-not-there".into()), "step `directory`: entering `/usr/lib/that-is-not-there`");
     check(&|spec| spec.args = vec!["a\0b".into()], "it has a NUL");
     check(&|spec| spec.stage.bytes_max = 0, "a bound of nothing");
     check(&|spec| spec.limits.open_files = 1000, "more than 512");

@@ -1,10 +1,12 @@
-//! Packages: actions whose code others wrote. Whoever installs one has looked at it: that is the review of each of its actions.
+//! Packages: actions whose code others wrote. Whoever installs one has looked at it: that is the review of each of its actions, so what
+//! is odd about them is told first.
 
 use super::body::Large;
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
-use api::package::{InstallPackageRequest, PackageActionView, PackageView};
+use crate::packages::{findings_of, unread};
+use api::package::{InstallPackageRequest, PackageActionView, PackageFindingView, PackageView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -29,14 +31,16 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
         move || packages.list()
     })
     .await?;
+    let others = app.pipeline().actions_now(&caller.principal.org).await;
     let items = listed.into_iter().map(|installed| match installed.actions {
-        Ok(actions) => view(&packages, installed.name.as_str(), &actions, None),
-        Err(why) => view(&packages, installed.name.as_str(), &[], Some(why)),
+        Ok(actions) => view(&packages, installed.name.as_str(), &actions, None, findings_of(&actions, &others)),
+        Err(why) => view(&packages, installed.name.as_str(), &[], Some(why), Vec::new()),
     });
     Ok(Json(Page { items: items.collect(), next: None }))
 }
 
-/// Installs a package, or another version of it. Each of its actions counts as reviewed by whoever installs it.
+/// Installs a package, or another version of it. Each of its actions counts as reviewed by whoever installs it, who says besides that
+/// what is odd about them was read, where something is.
 ///
 /// What the version before did can still be taken back.
 #[utoipa::path(operation_id = "packages_install", put, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)), request_body = InstallPackageRequest,
@@ -49,7 +53,21 @@ pub(super) async fn install(
 ) -> Result<Json<PackageView>, Refusal> {
     caller.must(Permission::ManagePolicy)?;
     let packages = shelf(&app)?;
-    let files = files_of(body)?;
+    let accepts = body.accept_findings;
+    let files = Arc::new(files_of(body)?);
+    let checked = blocking({
+        let (packages, name, files) = (Arc::clone(&packages), name.clone(), Arc::clone(&files));
+        move || packages.check(&name, &files)
+    });
+    let checked = checked.await?.map_err(refusal)?;
+    let findings = findings_of(&checked, &app.pipeline().actions_now(&caller.principal.org).await);
+    if !findings.is_empty() && !accepts {
+        return Err(Refusal(Box::new(unread(&name, &findings))));
+    }
+    // What was read was read by a person.
+    if !findings.is_empty() && !caller.principal.may(Permission::Approve) {
+        return Err(Refusal::new(Code::Forbidden, "only a person accepts what was found in a package").hint("ask an admin to install it"));
+    }
     let actions = blocking({
         let (packages, name) = (Arc::clone(&packages), name.clone());
         move || packages.install(&name, &files)
@@ -59,7 +77,7 @@ pub(super) async fn install(
     for action in &actions {
         app.pipeline().review(&caller.principal, &action.id, None, Wording::Reviewed).await?;
     }
-    Ok(Json(view(&packages, &name, &actions, None)))
+    Ok(Json(view(&packages, &name, &actions, None, findings)))
 }
 
 /// Removes a package. What its actions did stays, with its receipts, and can still be taken back.
@@ -97,7 +115,7 @@ fn refusal(refused: Refused) -> Refusal {
     }
 }
 
-fn view(packages: &Packages, name: &str, actions: &[Arc<Action>], error: Option<String>) -> PackageView {
+fn view(packages: &Packages, name: &str, actions: &[Arc<Action>], error: Option<String>, findings: Vec<PackageFindingView>) -> PackageView {
     let actions = actions.iter().map(|action| PackageActionView {
         id: action.id.to_string(),
         tier: action.tier.to_string(),
@@ -111,5 +129,6 @@ fn view(packages: &Packages, name: &str, actions: &[Arc<Action>], error: Option<
         error,
         code_allowed: packages.may_run_code(),
         runs_at_once: PACKAGE_RUNS_AT_ONCE as u32,
+        findings,
     }
 }

@@ -2,7 +2,7 @@
 //! What a write or a delete replaces is kept first, by digest, so that it can be taken back.
 //! Read `path` (which spellings are accepted), then `workspace` (how they are opened), then the verbs.
 
-mod definition;
+pub(super) mod definition;
 mod delete;
 mod list;
 mod read;

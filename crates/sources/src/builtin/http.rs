@@ -1,7 +1,7 @@
 //! `http`: requests to the hosts an operator has allowed, and to no others. What is allowed is judged in `web`.
 
 mod calls;
-mod definition;
+pub(super) mod definition;
 
 use crate::builtin::{read_params, source_id, unknown_action};
 use crate::web::HostRule;

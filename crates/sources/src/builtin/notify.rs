@@ -102,7 +102,7 @@ fn meaning(error: ledger::Error) -> Error {
     }
 }
 
-fn definition() -> Result<Action, crate::Error> {
+pub(super) fn definition() -> Result<Action, crate::Error> {
     Ok(Action {
         version: VERSION.to_owned(),
         title: "Notify people".to_owned(),

@@ -157,6 +157,9 @@ impl Manifest {
 
     fn check_verification(&self, around: Around<'_>, fields: &mut Fields<'_, '_>) {
         let must_undo = self.is_write() && self.tier() == Tier::R2;
+        // What leaves our reach or cannot be undone is looked at afterwards, whatever it changes. A schema of its answer is no look: it is
+        // held against what code says of itself.
+        let must_verify = self.tier() >= Tier::R3 && matches!(around.held, Held::New { .. });
         if self.verification.required && !around.verifies && self.verification.commands.is_empty() {
             let message = "it requires verification and has neither a `verify` script nor `verification.commands`";
             fields.wrong("verification", message, "write a `verify.js` or `verify.py` beside it, or name a command");
@@ -164,6 +167,15 @@ impl Manifest {
         if must_undo && !self.verification.required {
             let message = "it writes at tier R2, and that needs `verification.required`";
             fields.wrong("verification", message, "write `\"verification\": { \"required\": true }`, and a `verify.js` or `verify.py`");
+        }
+        if must_verify && !self.verification.required {
+            let message = format!("it is of tier {}, and that needs `verification.required`; an `outputSchema` is none", self.tier());
+            let hint = "write `\"verification\": { \"required\": true }`, and a `verify.js` or `verify.py`; where it only reads, give it a lower `riskTier`";
+            fields.wrong("verification", message, hint);
+        }
+        if must_verify && self.acts_elsewhere() && !around.verifies && !self.verification.commands.is_empty() {
+            let message = "it changes something elsewhere, and is verified by commands alone, which see nothing but the workspace";
+            fields.wrong("verification", message, "write a `verify.js` or `verify.py` that asks there, with GET");
         }
         if must_undo && !self.rollback.required {
             let message = "it writes at tier R2, and that needs `rollback.required`: what it changes is kept, and can be put back";
@@ -292,8 +304,11 @@ mod tests {
     const NEW: Held = Held::New { check_schema: |schema| if schema["type"] == "nothing" { Err("no".to_owned()) } else { Ok(()) } };
 
     fn read_as(held: Held, bytes: &[u8]) -> Result<Manifest, Vec<Mistake>> {
+        read_around(Around { folder: "tidy", verifies: false, held }, bytes)
+    }
+
+    fn read_around(around: Around<'_>, bytes: &[u8]) -> Result<Manifest, Vec<Mistake>> {
         let mut mistakes = Vec::new();
-        let around = Around { folder: "tidy", verifies: false, held };
         Manifest::read(bytes, around, &mut mistakes).ok_or(mistakes)
     }
 
@@ -355,6 +370,49 @@ mod tests {
                 }
             });
             assert_eq!(manifest.unwrap().profile(), expected, "{tier} {hosts} {asked}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_undone_is_verified_and_its_own_word_is_no_verification() {
+        let says_something = json!({ "type": "object", "required": ["id"] });
+        let none = json!({ "required": false, "commands": [] });
+        let commands = json!({ "required": true, "commands": ["node --check src/file.js"] });
+        let script = json!({ "required": true, "commands": [] });
+        let needs = "and that needs `verification.required`; an `outputSchema` is none";
+        for (tier, hosts, verification, verifies, expected) in [
+            (Some("R1"), true, &none, false, None),
+            (Some("R3"), false, &none, false, Some(needs)),
+            (Some("R3"), true, &none, false, Some(needs)),
+            // One that is there and not asked for could be taken out unnoticed.
+            (Some("R3"), true, &none, true, Some(needs)),
+            (Some("R4"), false, &none, false, Some(needs)),
+            (None, false, &none, false, Some(needs)),
+            (Some("R3"), false, &commands, false, None),
+            (Some("R4"), false, &script, true, None),
+            (Some("R3"), true, &script, true, None),
+            (Some("R3"), true, &script, false, Some("neither a `verify` script")),
+            (Some("R3"), true, &commands, false, Some("verified by commands alone, which see nothing but the workspace")),
+            (Some("R3"), true, &commands, true, None),
+        ] {
+            let value = changed(|value| {
+                value["riskTier"] = json!(tier);
+                value["outputSchema"] = says_something.clone();
+                value["permissions"]["filesystem"] = json!("none");
+                value["verification"] = verification.clone();
+                value["hosts"] = if hosts { json!(["api.example.com"]) } else { json!([]) };
+            });
+            let said = format!("{tier:?} {hosts} {verification} {verifies}");
+            let found = read_around(Around { folder: "tidy", verifies, held: NEW }, value.to_string().as_bytes());
+            let mistakes = found.err().unwrap_or_default();
+            assert_eq!(mistakes.len(), usize::from(expected.is_some()), "{said}: {mistakes:?}");
+            for mistake in &mistakes {
+                assert!(mistake.message.contains(expected.unwrap()) && !mistake.hint.is_empty(), "{said}: {mistake:?}");
+                assert_eq!(mistake.place, Place::Field("/verification".to_owned()), "{said}");
+            }
+            // What was installed before goes on, but for what it never kept to.
+            let installed = read_around(Around { folder: "tidy", verifies, held: Held::Installed }, value.to_string().as_bytes());
+            assert_eq!(installed.is_ok(), expected.is_none_or(|why| !why.starts_with("neither")), "{said}");
         }
     }
 
@@ -437,12 +495,13 @@ mod tests {
             ("R4", "workspace", true, false),
             ("R4", "none", false, false),
         ] {
-            let manifest = read(|value| {
+            let value = changed(|value| {
                 value["riskTier"] = json!(tier);
                 value["permissions"]["filesystem"] = json!(files);
                 value["hosts"] = if hosts { json!(["api.example.com"]) } else { json!([]) };
-            })
-            .unwrap();
+            });
+            let around = Around { folder: "tidy", verifies: true, held: NEW };
+            let manifest = read_around(around, value.to_string().as_bytes()).unwrap();
             assert_eq!(manifest.acts_elsewhere(), elsewhere, "{tier} {files} {hosts}");
             let execute = if elsewhere { Methods::Any } else { Methods::Safe };
             let methods = [Script::Execute, Script::Verify, Script::Rollback].map(|script| manifest.methods_of(script));

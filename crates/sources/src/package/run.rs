@@ -158,6 +158,7 @@ pub(super) fn bare(turn: Turn, profile: Profile, program: Program, args: Vec<Str
         program_sha256: program.sha256,
         args,
         env: [("LANG", "C.UTF-8"), ("TZ", "UTC")].map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
+        starts_in: None,
         inputs: Vec::new(),
         stdin: Vec::new(),
         wall_ms,

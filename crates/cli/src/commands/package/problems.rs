@@ -1,15 +1,18 @@
-//! What is wrong with a package, all of it: `actions/act/execute.js:3:8: message`, and under it what to do.
+//! What is wrong with a package, all of it: `actions/act/execute.js:3:8: message`, and under it what to do. And what is not wrong with it,
+//! but to be read by somebody.
 
 use crate::exit::Failure;
 use crate::output::Terminal;
 use crate::style::{Tone, clean, hang};
 use api::Code;
+use api::package::PackageFindingView;
 use api::problem::FieldError;
 use countersign_core::json::path_of;
 
 /// Shows every problem, and leaves of the failure what is not said yet.
 pub(super) fn tell(mut failure: Failure, terminal: &mut Terminal) -> Failure {
-    if !failure.is(Code::PackageInvalid) || terminal.is_document() {
+    let is_unread = failure.is(Code::PackageFindings);
+    if !(is_unread || failure.is(Code::PackageInvalid)) || terminal.is_document() {
         return failure;
     }
     let errors = failure.problem().map(|problem| problem.errors).unwrap_or_default();
@@ -17,7 +20,9 @@ pub(super) fn tell(mut failure: Failure, terminal: &mut Terminal) -> Failure {
     for line in errors.iter().flat_map(|error| lines(error, columns)) {
         terminal.note(line);
     }
-    if !errors.is_empty() {
+    if is_unread {
+        failure.cause = None;
+    } else if !errors.is_empty() {
         let count = errors.len();
         let about = failure.message.split(" is refused: ").next().unwrap_or_default();
         failure.message = format!("{about} is refused: {count} {} wrong with it", if count == 1 { "thing is" } else { "things are" });
@@ -26,8 +31,20 @@ pub(super) fn tell(mut failure: Failure, terminal: &mut Terminal) -> Failure {
     failure
 }
 
-/// The problem, and what to do about it.
-fn lines(error: &FieldError, columns: Option<u16>) -> [String; 2] {
+/// What somebody has to read of a package that holds to the rules.
+pub(super) fn tell_findings(findings: &[PackageFindingView], terminal: &mut Terminal) {
+    let columns = terminal.note_columns();
+    for found in findings {
+        let message = format!("{} (`{}` of `{}`)", found.message, found.rule, found.action);
+        let error = FieldError { file: Some(found.file.clone()), ..FieldError::new(&found.pointer, message) };
+        for line in lines(&error, columns) {
+            terminal.remark(line);
+        }
+    }
+}
+
+/// The problem, and what to do about it, where there is something to do.
+fn lines(error: &FieldError, columns: Option<u16>) -> Vec<String> {
     let place = match (&error.file, error.line, error.column) {
         (Some(file), Some(line), Some(column)) => format!("{file}:{line}:{column}: "),
         (Some(file), _, _) => format!("{file}: "),
@@ -37,8 +54,8 @@ fn lines(error: &FieldError, columns: Option<u16>) -> [String; 2] {
     let head = Tone::Strong.paint(clean::line(&place));
     let hint = Tone::Primary.paint("hint:");
     let problem = format!("{head}{}{}", clean::line(&field), clean::line(&error.message));
-    let to_do = format!("  {hint} {}", clean::line(error.hint.as_deref().unwrap_or_default()));
-    [hang(&problem, 2, columns), hang(&to_do, 8, columns)]
+    let to_do = error.hint.as_deref().map(|said| hang(&format!("  {hint} {}", clean::line(said)), 8, columns));
+    [Some(hang(&problem, 2, columns)), to_do].into_iter().flatten().collect()
 }
 
 #[cfg(test)]

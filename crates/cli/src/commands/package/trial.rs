@@ -115,7 +115,8 @@ impl Trial {
 
     /// Installs the package, calls the action as it would be called, and answers how it ended.
     async fn play(&self, dir: &Path, name: &str, case: &Case) -> Result<String, String> {
-        let body = request(dir).map_err(|failure| failure.message)?;
+        // Nobody else uses this server: whether somebody has read what was found is asked by the real one.
+        let body = request(dir, true).map_err(|failure| failure.message)?;
         self.send(reqwest::Method::PUT, &format!("packages/{name}"), &json!(body)).await?;
         let session = self.send(reqwest::Method::POST, "sessions", &json!({})).await?;
         let session = session["id"].as_str().unwrap_or_default().to_owned();

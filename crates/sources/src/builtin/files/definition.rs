@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const TIMEOUT_MS: u64 = 10_000;
 
-pub(super) fn actions() -> Result<Vec<Arc<Action>>, crate::Error> {
+pub(in crate::builtin) fn actions() -> Result<Vec<Arc<Action>>, crate::Error> {
     Ok(vec![Arc::new(read_text()?), Arc::new(list()?), Arc::new(write_text()?), Arc::new(delete()?)])
 }
 
