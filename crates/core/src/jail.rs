@@ -1,5 +1,5 @@
 //! Where a program nobody trusts runs: bounded, unable to reach anything it was not given, and unable to change anything but a stage
-//! that is read once it is dead. A port: whoever runs code of others sees this and not how it is done.
+//! that is read once it is dead, and a scratch that nobody reads. A port: whoever runs code of others sees this and not how it is done.
 
 use crate::Future;
 use crate::action::Profile;
@@ -50,7 +50,7 @@ pub struct Confinement {
     pub stdin: Vec<u8>,
     /// From when it is asked for, waiting for its turn included, to its end; then everything is killed.
     pub wall_ms: u64,
-    /// What the program and its stage may hold together; then it is killed.
+    /// What the program, its stage and what it puts aside may hold together; then it is killed.
     pub memory_bytes: u64,
     /// What the files on the stage may hold together, and how many there may be.
     pub stage_bytes_max: u64,

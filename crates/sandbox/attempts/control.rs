@@ -61,9 +61,15 @@ fn attempt(name: &str, before: &[Option<PathBuf>; 2]) -> i32 {
     if let Err(error) = call(libc::SYS_mount, &[&text("proc"), &text("/proc"), &text("proc"), &0_i64]) {
         return refuse(&format!("no `/proc` of its own: errno {error}"));
     }
-    let place = Place { stage: "/mnt/stage".into(), victim: "/mnt/victim".into(), visible: "/mnt/visible".into(), server: 1 };
-    let made =
-        fs::create_dir(&place.stage).and_then(|()| fs::create_dir(&place.visible)).and_then(|()| fs::write(&place.victim, "untouched"));
+    let place = Place {
+        stage: "/mnt/stage".into(),
+        scratch: "/mnt/scratch".into(),
+        victim: "/mnt/victim".into(),
+        visible: "/mnt/visible".into(),
+        server: 1,
+    };
+    let made = [&place.stage, &place.scratch, &place.visible].into_iter().try_for_each(fs::create_dir);
+    let made = made.and_then(|()| fs::write(&place.victim, "untouched"));
     let made = made.and_then(|()| fs::write(format!("{}/os-release", place.visible), ""));
     sys::leak_ring();
     if made.is_err() || std::env::set_current_dir(&place.stage).is_err() {

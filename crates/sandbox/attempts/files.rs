@@ -19,6 +19,8 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("fs_hardlink_inside", hardlink_inside),
     ("fs_rename_across", rename_across),
     ("fs_metadata_outside", metadata_outside),
+    ("fs_metadata_shown", metadata_shown),
+    ("fs_metadata_own", metadata_own),
     ("fs_existence_oracle", existence_oracle),
     ("fs_truncate_outside", truncate_outside),
     ("fs_tmpfile_linkat", tmpfile_linkat),
@@ -31,6 +33,8 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("fs_name_of_bytes", name_of_bytes),
     ("fs_volume", volume),
     ("fs_many_files", many_files),
+    ("fs_scratch", scratch),
+    ("fs_scratch_volume", scratch_volume),
     ("fs_deep", deep),
     ("fs_unreadable", unreadable),
     ("fs_write_own_package", write_own_package),
@@ -106,6 +110,38 @@ fn metadata_outside(place: &Place) {
     try_one("setxattr", || call(libc::SYS_setxattr, &[&victim, &text("user.a"), &text("b"), &1_i64, &0_i64]).map(drop));
 }
 
+/// What can be seen and read, and belongs to whoever runs it where that is possible.
+fn metadata_shown(_: &Place) {
+    let here = i64::from(libc::AT_FDCWD);
+    for (label, path) in [("victim", "/shown/victim"), ("folder", "/shown"), ("input", "/package/execute.js"), ("device", "/dev/null")] {
+        let path = text(path);
+        try_one(&format!("chmod_{label}"), || call(libc::SYS_chmod, &[&path, &0o777_i64]).map(drop));
+        try_one(&format!("fchmodat_{label}"), || call(libc::SYS_fchmodat, &[&here, &path, &0o777_i64]).map(drop));
+        try_one(&format!("fchmod_{label}"), || {
+            let file = call(libc::SYS_openat, &[&here, &path, &i64::from(libc::O_RDONLY)])?;
+            call(libc::SYS_fchmod, &[&file, &0o777_i64]).map(drop)
+        });
+        try_one(&format!("utimensat_{label}"), || call(libc::SYS_utimensat, &[&here, &path, &0_i64, &0_i64]).map(drop));
+    }
+}
+
+/// What a program may do to what it made itself.
+fn metadata_own(place: &Place) {
+    let here = i64::from(libc::AT_FDCWD);
+    for (label, folder) in [("stage", &place.stage), ("scratch", &place.scratch)] {
+        let own = format!("{folder}/own");
+        let path = text(&own);
+        try_one(&format!("chmod_{label}"), || {
+            errno(fs::write(&own, "own"))?;
+            call(libc::SYS_chmod, &[&path, &0o640_i64])?;
+            call(libc::SYS_fchmodat, &[&here, &path, &0o644_i64])?;
+            let found = errno(fs::metadata(&own))?.permissions().mode() & 0o7777;
+            if found == 0o644 { Ok(()) } else { Err(libc::EINVAL) }
+        });
+        try_one(&format!("utimensat_{label}"), || call(libc::SYS_utimensat, &[&here, &path, &0_i64, &0_i64]).map(drop));
+    }
+}
+
 fn existence_oracle(place: &Place) {
     let missing = format!("{}-that-is-not-there", place.victim);
     for (label, path) in [("there", &place.victim), ("missing", &missing)] {
@@ -168,6 +204,11 @@ fn setid_bits(place: &Place) {
             let file = errno(fs::File::create(path(&format!("f{label}"))))?;
             call(libc::SYS_fchmod, &[&i64::from(file.as_raw_fd()), &i64::from(bits)]).map(drop)
         });
+        let own = text(&path(&format!("f{label}")));
+        let here = i64::from(libc::AT_FDCWD);
+        try_one(&format!("chmod_{label}"), || call(libc::SYS_chmod, &[&own, &i64::from(bits)]).map(drop));
+        try_one(&format!("fchmodat_{label}"), || call(libc::SYS_fchmodat, &[&here, &own, &i64::from(bits)]).map(drop));
+        try_one(&format!("fchmodat2_{label}"), || call(libc::SYS_fchmodat2, &[&here, &own, &i64::from(bits), &0_i64]).map(drop));
         let made = text(&path(&format!("m{label}")));
         try_one(&format!("mknod_{label}"), || {
             call(libc::SYS_mknodat, &[&i64::from(libc::AT_FDCWD), &made, &i64::from(libc::S_IFREG | bits), &0_i64]).map(drop)
@@ -225,6 +266,29 @@ fn volume(place: &Place) {
 
 fn many_files(place: &Place) {
     try_one("files", || (0..1_000_000).try_for_each(|number| errno(fs::write(format!("{}/{number}", place.stage), ""))));
+}
+
+/// Puts something aside, and leaves it there.
+fn scratch(place: &Place) {
+    let aside = format!("{}/aside", place.scratch);
+    say(&format!("found={}", fs::read_dir(&place.scratch).into_iter().flatten().count()));
+    try_one("write", || errno(fs::create_dir(format!("{}/folder", place.scratch))).and_then(|()| errno(fs::write(&aside, "put aside"))));
+    try_one("read", || errno(fs::read(&aside)).map(drop));
+    try_one("to_stage", || errno(fs::rename(&aside, format!("{}/aside", place.stage))));
+    try_one("link_to_stage", || errno(fs::hard_link(format!("{}/aside", place.scratch), format!("{}/linked", place.stage))));
+    try_one("device", || {
+        call(libc::SYS_mknod, &[&text(&format!("{}/null", place.scratch)), &i64::from(libc::S_IFCHR | 0o600), &0x103_i64]).map(drop)
+    });
+}
+
+fn scratch_volume(place: &Place) {
+    let piece = vec![1_u8; 1 << 20];
+    try_one("total", || (0..10 << 10).try_for_each(|number| errno(fs::write(format!("{}/part-{number}", place.scratch), &piece))));
+    for entry in fs::read_dir(&place.scratch).into_iter().flatten().flatten() {
+        let _ = fs::remove_file(entry.path());
+    }
+    try_one("files", || (0..1_000_000).try_for_each(|number| errno(fs::write(format!("{}/{number}", place.scratch), ""))));
+    say(&format!("left={}", fs::read_dir(&place.scratch).into_iter().flatten().count()));
 }
 
 fn deep(place: &Place) {

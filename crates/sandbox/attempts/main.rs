@@ -18,6 +18,8 @@ use answer::Attempt;
 /// What an attempt is told: where it may write, and what it must not reach.
 struct Place {
     stage: String,
+    /// Where it may write what nobody reads.
+    scratch: String,
     victim: String,
     /// A folder it can see and must not change.
     visible: String,
@@ -32,7 +34,13 @@ fn main() {
         ["drive"] => drive::main(),
         ["attempt", name, victim, server, ..] => run(
             name,
-            &Place { stage: "/stage".into(), victim: victim.into(), visible: "/usr/lib".into(), server: server.parse().unwrap_or(0) },
+            &Place {
+                stage: "/stage".into(),
+                scratch: "/tmp".into(),
+                victim: victim.into(),
+                visible: "/usr/lib".into(),
+                server: server.parse().unwrap_or(0),
+            },
         ),
         ["control", name] => control::main(name),
         _ => 64,

@@ -15,6 +15,7 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("mem_children", mem_children),
     ("mem_heap", mem_heap),
     ("mem_stage", mem_stage),
+    ("mem_scratch", mem_scratch),
     ("mem_pipes", mem_pipes),
     ("mem_page_cache", mem_page_cache),
     ("out_flood", flood),
@@ -80,9 +81,17 @@ fn mem_heap(_: &Place) {
 
 /// Files on the stage are memory too.
 fn mem_stage(place: &Place) {
+    fill(&place.stage);
+}
+
+fn mem_scratch(place: &Place) {
+    fill(&place.scratch);
+}
+
+fn fill(folder: &str) {
     sys::ignore(libc::SIGXFSZ);
     let piece = vec![1_u8; 1 << 20];
-    let held = (0..MOST >> 20).take_while(|number| std::fs::write(format!("{}/{number}", place.stage), &piece).is_ok()).count();
+    let held = (0..MOST >> 20).take_while(|number| std::fs::write(format!("{folder}/{number}"), &piece).is_ok()).count();
     say(&format!("held={held}"));
     sys::sleep_for_ever();
 }

@@ -166,10 +166,15 @@ fn neighbour(_: &Place) {
 }
 
 fn exec_from_stage(place: &Place) {
-    let path = format!("{}/program", place.stage);
+    exec_from(&place.stage, "");
+    exec_from(&place.scratch, "scratch_");
+}
+
+fn exec_from(folder: &str, label: &str) {
+    let path = format!("{folder}/program");
     let copied = errno(fs::copy("/usr/lib/os-release", &path));
     let _ = copied.and_then(|_| errno(fs::write(&path, b"\x7fELF")));
-    try_one("exec", || {
+    try_one(&format!("{label}exec"), || {
         let file = errno(fs::OpenOptions::new().write(true).create(true).mode(0o700).open(format!("{path}.x")))?;
         drop(file);
         let null = [0_i64];
@@ -179,7 +184,7 @@ fn exec_from_stage(place: &Place) {
             other => other.map(drop),
         }
     });
-    try_one("fexecve", || {
+    try_one(&format!("{label}fexecve"), || {
         let file = errno(fs::File::open(format!("{path}.x")))?;
         let null = [0_i64];
         let empty = i64::from(libc::AT_EMPTY_PATH);
@@ -188,7 +193,7 @@ fn exec_from_stage(place: &Place) {
             other => other.map(drop),
         }
     });
-    try_one("map", || {
+    try_one(&format!("{label}map"), || {
         let file = errno(fs::File::open(&path))?;
         sys::map_exec(file.as_raw_fd())
     });

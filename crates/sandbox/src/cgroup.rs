@@ -1,7 +1,8 @@
 //! Control groups: the bound on memory and processes that a program cannot talk its way around.
 //!
-//! A leaf per run, under the server's own group, so that whatever bounds the server bounds its jails too. Version 2 where it has the
-//! controllers, else version 1, else none: then the caller falls back to resource limits, or refuses.
+//! A leaf per run. In version 1 it lies under the server's own group, so that whatever bounds the server bounds its jails too. In version 2,
+//! where a group with processes can hold no bounded ones, it lies beside the server's, and what bounds both is the group around them.
+//! Version 2 where it has the controllers, else version 1, else none: then the caller falls back to resource limits, or refuses.
 
 use crate::error::{Error, Step};
 use crate::outcome::CgroupBackend;

@@ -6,7 +6,7 @@ use countersign_core::limits::VIEW_PARTS_MAX;
 use std::path::{Component, Path};
 
 /// What the jail makes itself.
-const OWN: [&str; 3] = ["/stage", "/proc", "/dev"];
+const OWN: [&str; 4] = ["/stage", "/tmp", "/proc", "/dev"];
 
 /// How many paths of the host a program may be shown.
 const BINDS_MAX: usize = 64;

@@ -112,13 +112,6 @@ fn when(rules: &mut Rules, call: i64, conditions: Conditions<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The same for an argument that is a pointer.
-fn when_wide(rules: &mut Rules, call: i64, (argument, operator, value): (u8, SeccompCmpOp, u64)) -> Result<(), Failed> {
-    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Qword, operator, value)?;
-    rules.entry(call).or_default().push(SeccompRule::new(vec![condition])?);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,4 +32,4 @@ pub use outcome::{Captured, CgroupBackend, Cost, Ended, Facts, Outcome};
 pub use probes::{Probe, Probes, UID_FIRST};
 pub use program::sha256_of;
 pub use run::{Cancel, OnLog, Options, Sandbox};
-pub use spec::{Bind, Input, Limits, Profile, Program, Spec, StageSpec, View};
+pub use spec::{Bind, Input, Limits, Profile, Program, SCRATCH_BYTES_MAX, SCRATCH_FILES_MAX, Spec, StageSpec, View};

@@ -75,6 +75,7 @@ pub(crate) fn run(running: Running, watch: Watch<'_>) -> Result<Finished, Error>
     let pump = Pump {
         first: Some(running.handle),
         init: None,
+        scratch: None,
         control: Some(running.control),
         stdin: Some(Feed::new(running.stdin, watch.stdin)),
         printed: Printed::new([running.stdout, running.stderr], &limits, watch.on_log),
@@ -107,6 +108,8 @@ struct Pump<'a> {
     first: Option<OwnedFd>,
     /// Process 1 of the jail, once it has said so.
     init: Option<OwnedFd>,
+    /// Held only where memory is looked at, and given up with the run.
+    scratch: Option<OwnedFd>,
     control: Option<OwnedFd>,
     stdin: Option<Feed>,
     printed: Printed,
@@ -162,10 +165,11 @@ impl Pump<'_> {
         Ok(())
     }
 
-    /// What its processes and its stage hold together.
+    /// What its processes, its stage and its scratch hold together.
     fn held_bytes(&self) -> u64 {
-        let stage = self.finished.stage.as_ref().map_or(0, |(stage, _)| resident::bytes_of_stage(stage.as_fd()));
-        resident::bytes_below(self.pid.as_raw_nonzero().get().unsigned_abs()).saturating_add(stage)
+        let stage = self.finished.stage.as_ref().map(|(stage, _)| stage);
+        let files: u64 = stage.into_iter().chain(&self.scratch).map(|root| resident::bytes_of_files(root.as_fd())).sum();
+        resident::bytes_below(self.pid.as_raw_nonzero().get().unsigned_abs()).saturating_add(files)
     }
 
     /// Ends everything, once. The first reason is the one that counts.
@@ -257,8 +261,9 @@ impl Pump<'_> {
         match word::hear(control.as_fd()).map_err(|error| self.give_up("hear the jail", error))? {
             Heard::Nothing => {}
             Heard::Closed => self.control = None,
-            Heard::Word(Word::Ready { stage, init, proc }) => {
+            Heard::Word(Word::Ready { stage, scratch, init, proc }) => {
                 self.finished.stage = Some((stage, proc));
+                self.scratch = self.look_at.map(|_| scratch);
                 self.init = Some(init);
                 // It was too late already, and nobody could be told.
                 if self.stopped_at.is_some() {

@@ -35,9 +35,9 @@ fn held_by(pid: u32) -> u64 {
     kilobytes.sum::<u64>().saturating_mul(1024)
 }
 
-/// Bytes that the files of a stage hold. It is memory, and no process holds it.
-pub(crate) fn bytes_of_stage(stage: BorrowedFd<'_>) -> u64 {
-    let Ok(found) = rustix::fs::fstatvfs(stage) else { return 0 };
+/// Bytes that the files of a stage or a scratch hold. It is memory, and no process holds it.
+pub(crate) fn bytes_of_files(root: BorrowedFd<'_>) -> u64 {
+    let Ok(found) = rustix::fs::fstatvfs(root) else { return 0 };
     found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize)
 }
 

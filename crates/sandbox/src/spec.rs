@@ -108,7 +108,7 @@ pub struct Input {
     pub bytes: Vec<u8>,
 }
 
-/// The only place the program can write to: `/stage`, in memory, gone with the run.
+/// The only place the program can leave something in: `/stage`, in memory, gone with the run.
 #[derive(Clone, Debug)]
 pub struct StageSpec {
     /// What all its files may hold together; the next write fails with ENOSPC.
@@ -125,10 +125,16 @@ impl Default for StageSpec {
     }
 }
 
+/// What the scratch may hold: `/tmp`, in memory, for what is put aside while a program runs. Nobody reads it, and it is gone with the run.
+/// The same for every run, so that it is there before one comes. What it holds counts as memory of the program.
+pub const SCRATCH_BYTES_MAX: u64 = 32 << 20;
+/// How many files and directories it may have; the next one fails with ENOSPC.
+pub const SCRATCH_FILES_MAX: u64 = 1024;
+
 /// The bounds of one run. Each says what happens when it is reached.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// What the program and its stage may hold together; then it is killed as `OutOfMemory`.
+    /// What the program, its stage and its scratch may hold together; then it is killed as `OutOfMemory`.
     pub memory_bytes: u64,
     /// The address space of each process; then `mmap` fails. Off by default: some interpreters reserve far more than they use.
     pub address_space_bytes: Option<u64>,

@@ -16,9 +16,10 @@ const SENTENCE_BYTES_MAX: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) enum Word {
-    /// Everything is mounted: the stage's root, and a handle of the process whose death is the death of all.
+    /// Everything is mounted: the roots of stage and scratch, and a handle of the process whose death is the death of all.
     Ready {
         stage: OwnedFd,
+        scratch: OwnedFd,
         init: OwnedFd,
         proc: bool,
     },
@@ -39,9 +40,9 @@ pub(crate) enum Heard {
     Closed,
 }
 
-pub(crate) fn say_ready(socket: BorrowedFd<'_>, stage: BorrowedFd<'_>, init: BorrowedFd<'_>, proc: bool) -> Result<(), Errno> {
-    let fds = [stage, init];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+/// Hands over the stage, the scratch and the handle, in this order.
+pub(crate) fn say_ready(socket: BorrowedFd<'_>, fds: [BorrowedFd<'_>; 3], proc: bool) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     sendmsg(socket, &[IoSlice::new(&[b'R', u8::from(proc)])], &mut ancillary, SendFlags::NOSIGNAL)?;
@@ -108,7 +109,7 @@ fn rights(ancillary: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
 /// Takes the next word, without waiting for one.
 pub(crate) fn hear(socket: BorrowedFd<'_>) -> Result<Heard, Errno> {
     let mut bytes = [0; SENTENCE_BYTES_MAX + 2];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let message = match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags) {
@@ -128,8 +129,8 @@ fn parse(bytes: &[u8], fds: Vec<OwnedFd>) -> Option<Word> {
     let number = |rest: &[u8]| rest.try_into().ok().map(i32::from_le_bytes);
     match bytes {
         [b'R', proc] => {
-            let [stage, init]: [OwnedFd; 2] = fds.try_into().ok()?;
-            Some(Word::Ready { stage, init, proc: *proc != 0 })
+            let [stage, scratch, init]: [OwnedFd; 3] = fds.try_into().ok()?;
+            Some(Word::Ready { stage, scratch, init, proc: *proc != 0 })
         }
         [b'F', step, why @ ..] => Some(Word::Failed { step: Step::from_number(*step)?, why: String::from_utf8_lossy(why).into_owned() }),
         [b'X', rest @ ..] => number(rest).map(Word::Exited),

@@ -1,7 +1,7 @@
 //! Commands that verify: split once into words, held against an operator's list word by word, and run in the jail with the workspace
 //! read-only. There is no shell, and a command that begins like an allowed one is not an allowed one.
 
-use crate::program::{PLACES, Programs, libraries};
+use crate::program::{PLACES, Programs, SCRATCH, libraries};
 use crate::words::{last_line, patience, shown};
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::view;
@@ -22,8 +22,8 @@ const META: &[char] =
 const WORKSPACE: &str = "/workspace";
 /// SECURITY: Python would look for its own modules where it starts first, and a file of the workspace called `json.py` would answer for
 /// `python3 -m json.tool`.
-const ENVIRONMENT: [(&str, &str); 2] = [("LANG", "C.UTF-8"), ("PYTHONSAFEPATH", "1")];
-/// Commands have nothing to write; some make a file for themselves all the same.
+const ENVIRONMENT: [(&str, &str); 3] = [("LANG", "C.UTF-8"), SCRATCH, ("PYTHONSAFEPATH", "1")];
+/// Commands have nothing to leave; some make a file for themselves all the same.
 const STAGE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// One command an operator allows: words, some of them `{file}`.

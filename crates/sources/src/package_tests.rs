@@ -269,6 +269,43 @@ async fn a_package_is_replaced_whole_and_its_digest_tells() {
     assert_eq!(std::fs::read_dir(bench.folder.path().join("packages")).unwrap().count(), 0);
 }
 
+#[test]
+fn what_is_both_a_file_and_a_folder_is_a_mistake_of_the_package() {
+    let bench = bench("R2");
+    let mut files = files("R2");
+    for path in ["data", "data/deep", "data/deep/one", "data/deep/two"] {
+        files.insert(path.to_owned(), PackageFile { bytes: b"x".as_slice().into(), is_executable: false });
+    }
+    let refused = bench.packages.install("kit", &files);
+    let Err(Refused::Invalid { mistakes, .. }) = refused else { panic!("{refused:?}") };
+    let said: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+    let both = "it is a file, and a folder with files in it besides";
+    assert_eq!(said, [format!("data: {both}"), format!("data/deep: {both}")]);
+    assert_eq!(bench.packages.list().len(), 1, "what was installed before is there");
+}
+
+#[tokio::test]
+async fn a_package_that_cannot_be_removed_is_still_there_and_can_be_used() {
+    let bench = bench("R2");
+    // Where it would be moved to, out of the way, is something that is no folder.
+    let in_the_way = bench.folder.path().join("packages/.gone-kit");
+    std::fs::write(&in_the_way, "").unwrap();
+    let refused = bench.packages.remove("kit");
+    assert!(matches!(&refused, Err(error @ Refused::Disk { .. }) if error.to_string().ends_with("nothing was changed")), "{refused:?}");
+    assert!(bench.packages.list()[0].actions.is_ok());
+    assert_eq!(bench.source().list(&context().org).await.unwrap().len(), 1);
+    std::fs::remove_file(&in_the_way).unwrap();
+    assert_eq!(bench.packages.remove("kit"), Ok(true));
+    assert!(bench.packages.list().is_empty());
+}
+
+#[test]
+fn a_package_whose_folder_somebody_took_away_can_be_removed() {
+    let bench = bench("R2");
+    std::fs::remove_dir_all(bench.folder.path().join("packages/kit")).unwrap();
+    assert_eq!((bench.packages.remove("kit"), bench.packages.remove("kit")), (Ok(true), Ok(false)));
+}
+
 #[tokio::test]
 async fn an_effect_is_taken_back_by_what_was_kept_once_its_package_is_another_or_gone() {
     type Change = fn(&Bench);

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// Where programs are looked for. Not in the environment's `PATH`: that may name a folder anybody can write to.
 pub(crate) const PLACES: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
+/// Says to a program where the jail lets it put things aside.
+pub(crate) const SCRATCH: (&str, &str) = ("TMPDIR", "/tmp");
 /// Where a system keeps its libraries.
 const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 
@@ -95,10 +97,18 @@ pub(crate) fn is_program(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF")
 }
 
-/// What of the host a program needs to start: the system's libraries, and its own where it lives elsewhere.
+/// What of the host a program of it needs to start: the system's libraries, and its own where it lives elsewhere.
 pub(crate) fn libraries(program: &Path) -> Vec<(PathBuf, PathBuf)> {
     let own = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib"));
-    let own = own.filter(|own| !LIBRARIES.iter().any(|library| own == Path::new(library)));
+    shown_as_they_are(own.filter(|own| !LIBRARIES.iter().any(|library| own == Path::new(library))))
+}
+
+/// The same for a program that comes with a package: what lies beside that is the package's, which the jail has from memory.
+pub(crate) fn system_libraries() -> Vec<(PathBuf, PathBuf)> {
+    shown_as_they_are(None)
+}
+
+fn shown_as_they_are(own: Option<PathBuf>) -> Vec<(PathBuf, PathBuf)> {
     let all = LIBRARIES.iter().map(PathBuf::from).chain(own);
     all.filter(|path| path.is_dir()).map(|path| (path.clone(), path)).collect()
 }

@@ -68,27 +68,37 @@ const FINE: &str = r#"console.log(JSON.stringify({ ok: true, checks: [] }));"#;
 
 #[test]
 fn each_of_the_nine_faults_ends_as_the_table_says_and_leaves_nothing() {
-    check_all(&Server::start_with(SETTINGS));
+    check_all(&Server::start_with(SETTINGS), "default");
+}
+
+#[test]
+fn each_of_the_nine_faults_ends_the_same_under_the_tightest_profile() {
+    let server = Server::start_with(SETTINGS);
+    if server.owner().run(&["doctor"]).stdout.contains("profiles that can be had: default, high_isolation") {
+        check_all(&server, "high_isolation");
+    } else {
+        check_refused(&server);
+    }
 }
 
 #[test]
 fn each_of_the_nine_faults_ends_the_same_where_the_server_is_an_ordinary_user() {
     let uid = ordinary_user();
     let server = Server::start_as(uid, SETTINGS);
+    check_refused(&server);
     if may_make_namespaces(uid) {
-        check_all(&server);
+        check_all(&server, "default");
     } else {
         // Nothing can be confined here, so nothing runs: `package_users.rs` says how that is answered.
         assert!(!server.owner().run(&["doctor", "--verbose"]).stdout.contains("profiles that can be had: default"));
     }
 }
 
-fn check_all(server: &Server) {
-    let owner = server.owner();
-    let before: BTreeMap<String, String> = [("a.txt".to_owned(), "as it was".to_owned())].into();
-    std::fs::write(server.workspace().join("a.txt"), "as it was").unwrap();
+/// Installs all of them, to run under this profile.
+fn install(owner: &User, profile: &str) {
     let more = json!({
-        "outputSchema": { "type": "object", "properties": { "ok": { "type": "boolean" } } }, "timeoutMs": 5_000, "memoryMb": 256
+        "outputSchema": { "type": "object", "properties": { "ok": { "type": "boolean" } } }, "timeoutMs": 5_000, "memoryMb": 256,
+        "profile": profile
     });
     for fault in &FAULTS {
         let stages = if fault.file.ends_with(".py") { STAGES_IN_PYTHON } else { STAGES_IN_JAVASCRIPT };
@@ -96,6 +106,28 @@ fn check_all(server: &Server) {
         write_package(owner.folder(), "faults", fault.name, "R2", &[(fault.file, script.as_str()), ("verify.js", FINE)], &more);
     }
     owner.run(&["package", "install", "faults"]).ok();
+}
+
+/// Where the tightest profile cannot be had nothing runs under a weaker one.
+fn check_refused(server: &Server) {
+    let owner = server.owner();
+    install(&owner, "high_isolation");
+    for fault in &FAULTS {
+        let id = format!("faults.{}", fault.name);
+        owner.run(&["mode", "set", &id, "allow"]).ok();
+        assert_ne!(owner.run(&["action", "invoke", &id]).code, 0, "{id}");
+        let ended = owner.run(&["invocation", "list", "--json"]).ok().json()["items"][0].clone();
+        let told = json!([ended["action"], ended["status"], ended["error"]["code"]]);
+        assert_eq!(told, json!([id, "failed", "sandbox_unavailable"]), "{ended:#}");
+    }
+    assert_eq!(tree(&server.workspace()), BTreeMap::new());
+}
+
+fn check_all(server: &Server, profile: &str) {
+    let owner = server.owner();
+    let before: BTreeMap<String, String> = [("a.txt".to_owned(), "as it was".to_owned())].into();
+    std::fs::write(server.workspace().join("a.txt"), "as it was").unwrap();
+    install(&owner, profile);
     for fault in &FAULTS {
         let name = fault.name;
         let id = format!("faults.{name}");
@@ -107,7 +139,7 @@ fn check_all(server: &Server) {
         assert_eq!(ended["error"]["code"], fault.code, "{name}: {ended:#}");
         let message = ended["error"]["message"].as_str().unwrap();
         assert!(message.contains(fault.says), "{name}: {message}");
-        check_receipt(&owner, fault, &ended);
+        check_receipt(&owner, fault, profile, &ended);
         // Nothing of it lives, nothing of it is there, and the server answers.
         let alive: Vec<_> = server.descendants().into_iter().filter(|line| line.contains("/package/")).collect();
         assert_eq!(alive, Vec::<String>::new(), "{name}");
@@ -119,16 +151,17 @@ fn check_all(server: &Server) {
 }
 
 /// What is signed says the same, and under what isolation the code ran.
-fn check_receipt(owner: &User, fault: &Fault, ended: &Value) {
+fn check_receipt(owner: &User, fault: &Fault, profile: &str, ended: &Value) {
     let receipt = owner.run(&["receipt", "show", ended["receipt"]["id"].as_str().unwrap(), "--json"]).ok().json();
     let (name, body) = (fault.name, &receipt["payload"]["body"]);
     let said = json!([body["status"], body["error"], body["sandbox"]["profile"], body["sandbox"]["degraded"], body["rollback"]["ok"]]);
     // Only what fits no schema was made before it was found out, and is taken back.
     let taken_back = if fault.status == "reverted" { json!(true) } else { Value::Null };
-    assert_eq!(said, json!([fault.status, fault.code, "default", [], taken_back]), "{name}: {body:#}");
+    assert_eq!(said, json!([fault.status, fault.code, profile, [], taken_back]), "{name}: {body:#}");
     assert!(body["sandbox"]["landlock_abi"].as_u64().unwrap() >= 6, "{name}: {body:#}");
     assert_eq!(body["sandbox"]["seccomp_sha256"].as_str().unwrap().len(), 64, "{name}: {body:#}");
-    assert_eq!(body["sandbox"]["namespaces"], json!(["user", "mnt", "pid", "net", "ipc", "uts"]), "{name}: {body:#}");
+    let more: &[&str] = if profile == "high_isolation" { &["cgroup", "time"] } else { &[] };
+    assert_eq!(body["sandbox"]["namespaces"], json!([&["user", "mnt", "pid", "net", "ipc", "uts"], more].concat()), "{name}: {body:#}");
     assert!(body["cost"]["cpu_ms"].as_u64().unwrap() > 0, "{name}: {body:#}");
     assert!(body["outputs"].is_null() || fault.status == "reverted", "{name}: {body:#}");
 }

@@ -348,6 +348,47 @@ console.log(JSON.stringify({ output: {} }));
 }
 
 #[test]
+fn code_has_room_to_put_things_aside_and_nothing_of_it_is_an_effect() {
+    let server = Server::start_with(&[CODE]);
+    let owner = server.owner();
+    three(&server);
+    let aside = r#"
+import json, os, shutil, stat, sys, tempfile
+left = os.listdir(tempfile.gettempdir())
+open(tempfile.mkstemp()[1], "w").write("x")
+shutil.copy("/workspace/a.txt", tempfile.mkdtemp() + "/copy")
+shutil.copy2("/workspace/a.txt", "/tmp/b.txt")
+os.chmod("/tmp/b.txt", 0o640)
+result = { "folder": tempfile.gettempdir(), "left": left, "mode": stat.S_IMODE(os.stat("/tmp/b.txt").st_mode) }
+"#;
+    let reads = format!("{aside}\nprint(json.dumps({{ 'output': result }}))\n");
+    let moves = format!("{aside}\nshutil.move('/tmp/b.txt', '/stage/b.txt')\nprint(json.dumps({{ 'output': result }}))\n");
+    write_package(owner.folder(), "kit", "read", "R1", &[("execute.py", &reads)], &json!({}));
+    write_package(owner.folder(), "kit", "move", "R2", &[("execute.py", &moves), ("verify.js", FINE)], &json!({}));
+    let tight = json!({ "profile": "high_isolation" });
+    write_package(owner.folder(), "tight", "read", "R1", &[("execute.py", &reads)], &tight);
+    owner.run(&["package", "install", "kit"]).ok();
+    owner.run(&["package", "install", "tight"]).ok();
+    owner.run(&["mode", "set", "kit.move", "allow"]).ok();
+    let expected = json!({ "folder": "/tmp", "left": [], "mode": 0o640 });
+    for _ in 0..2 {
+        assert_eq!(invoke(&owner, "kit.read", &[]).ok().json()["result"], expected);
+    }
+    assert_eq!(tree(&server.workspace()), before());
+    assert_eq!(invoke(&owner, "kit.move", &[]).ok().json()["result"], expected);
+    let mut after = before();
+    after.insert("b.txt".to_owned(), "one\n".to_owned());
+    assert_eq!(tree(&server.workspace()), after);
+    let ran = invoke(&owner, "tight.read", &[]);
+    if owner.run(&["doctor"]).stdout.contains("high_isolation;") {
+        assert_eq!(ran.ok().json()["result"], expected);
+    } else {
+        let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
+        assert_eq!(listed["items"][0]["error"]["code"], "sandbox_unavailable", "{listed:#}");
+    }
+}
+
+#[test]
 fn code_runs_only_where_an_operator_said_so() {
     let server = Server::start();
     let owner = server.owner();

@@ -77,6 +77,8 @@ const FILES: &[i64] = &[
     libc::SYS_readahead,
     libc::SYS_umask,
     libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
     libc::SYS_getxattr,
     libc::SYS_fgetxattr,
     libc::SYS_lgetxattr,
@@ -207,8 +209,6 @@ const ANSWERED_WITH_AN_ERROR: &[i64] = &[
     libc::SYS_openat2,
     libc::SYS_socket,
     libc::SYS_connect,
-    libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
 ];

@@ -1,6 +1,6 @@
 //! What is refused in every profile: EPERM, or ENOSYS where a program knows how to do without.
 
-use super::{Failed, Rules, when, when_wide};
+use super::{Failed, Rules, when};
 use SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::SeccompCmpOp;
 
@@ -107,10 +107,9 @@ const SHARED: &[i64] = &[
     libc::SYS_mq_unlink,
 ];
 
-/// What Landlock does not cover: who owns a path, who may use it, and when it was touched.
+/// What Landlock does not cover, and no program needs: who owns a path, and what is noted beside it. Who may use a path and when it was
+/// touched it does not cover either; of what is not the program's own, both are kept by mounts that are read-only (`jail::mounts`).
 const METADATA: &[i64] = &[
-    libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
     libc::SYS_fchownat,
     libc::SYS_fchown,
     libc::SYS_setxattr,
@@ -131,7 +130,6 @@ const SYS_FILE_SETATTR: i64 = 469;
 
 #[cfg(target_arch = "x86_64")]
 const LEGACY: &[i64] = &[
-    libc::SYS_chmod,
     libc::SYS_chown,
     libc::SYS_lchown,
     libc::SYS_utime,
@@ -159,8 +157,6 @@ pub(super) fn arguments() -> Result<Rules, Failed> {
     for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
         when(rules, libc::SYS_socketpair, &[(1, MaskedEq(SOCKET_KINDS), kind as u64)])?;
     }
-    // Without a path it is about an open file, which is the program's own.
-    when_wide(rules, libc::SYS_utimensat, (1, Ne, 0))?;
     when(rules, libc::SYS_personality, &[(0, Ne, 0xffff_ffff)])?;
     when(rules, libc::SYS_prctl, &[(0, Eq, libc::PR_SET_TIMERSLACK as u64)])?;
     when(rules, libc::SYS_prctl, &[(0, Eq, libc::PR_SET_SECCOMP as u64)])?;
@@ -170,6 +166,8 @@ pub(super) fn arguments() -> Result<Rules, Failed> {
     }
     for bit in [libc::S_ISUID, libc::S_ISGID].map(u64::from) {
         when(rules, libc::SYS_fchmod, &[(1, MaskedEq(bit), bit)])?;
+        when(rules, libc::SYS_fchmodat, &[(2, MaskedEq(bit), bit)])?;
+        when(rules, libc::SYS_fchmodat2, &[(2, MaskedEq(bit), bit)])?;
         when(rules, libc::SYS_mkdirat, &[(2, MaskedEq(bit), bit)])?;
         when(rules, libc::SYS_mknodat, &[(2, MaskedEq(bit), bit)])?;
         for creating in CREATING {
@@ -179,6 +177,7 @@ pub(super) fn arguments() -> Result<Rules, Failed> {
         }
         #[cfg(target_arch = "x86_64")]
         {
+            when(rules, libc::SYS_chmod, &[(1, MaskedEq(bit), bit)])?;
             when(rules, libc::SYS_creat, &[(1, MaskedEq(bit), bit)])?;
             when(rules, libc::SYS_mkdir, &[(1, MaskedEq(bit), bit)])?;
             when(rules, libc::SYS_mknod, &[(1, MaskedEq(bit), bit)])?;

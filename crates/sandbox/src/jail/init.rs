@@ -29,11 +29,12 @@ pub(super) fn run(control: &OwnedFd) -> Result<Infallible, Failure> {
     let trees = if packet.orders.trees_given { mounts::given(&packet.orders, trees) } else { mounts::open_trees(&packet.orders.binds) }?;
     let mounted = mounts::build(&packet, trees, ground)?;
 
-    // The server holds the stage and our handle before anything of the program runs.
+    // The server holds the stage, the scratch and our handle before anything of the program runs.
     let me =
         rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).map_err(at(Step::Init, "opening our own handle"))?;
-    word::say_ready(control.as_fd(), mounted.stage.as_fd(), me.as_fd(), mounted.proc).map_err(at(Step::Init, "handing over the stage"))?;
-    drop((me, mounted.stage));
+    let given = [mounted.stage.as_fd(), mounted.scratch.as_fd(), me.as_fd()];
+    word::say_ready(control.as_fd(), given, mounted.proc).map_err(at(Step::Init, "handing over the stage"))?;
+    drop((me, mounted.stage, mounted.scratch));
 
     // The child stands in our memory until it executes the program, and closes only its own descriptors.
     let child = sys::lend_memory(|| match lock::become_program(&packet, &program, mounted.proc) {

@@ -155,6 +155,7 @@ fn restrict(abi: i32, orders: &Orders, program: &OwnedFd, proc: bool) -> Result<
         allow("/proc", AccessFs::ReadFile | AccessFs::ReadDir)?;
     }
     allow("/stage", write)?;
+    allow("/tmp", write)?;
     (&mut ruleset)
         .add_rule(PathBeneath::new(program, AccessFs::ReadFile | AccessFs::Execute))
         .map_err(|error| failed("adding the program", &error))?;

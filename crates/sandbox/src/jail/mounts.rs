@@ -1,8 +1,10 @@
-//! Step 6: what there is to see. A root in memory, read-only; what was asked for of the host, read-only; and the stage.
+//! Step 6: what there is to see. A root in memory, read-only; what was asked for of the host, read-only; the stage, and a
+//! scratch beside it.
 
 use super::{Failure, at, view};
 use crate::error::Step;
 use crate::orders::{Bound, Orders, Packet, Sized};
+use crate::spec::{SCRATCH_BYTES_MAX, SCRATCH_FILES_MAX};
 use crate::sys;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::mount::{
@@ -21,6 +23,10 @@ const NO_SUID: u64 = MountAttrFlags::MOUNT_ATTR_NOSUID.bits() as u64;
 const NO_DEVICES: u64 = MountAttrFlags::MOUNT_ATTR_NODEV.bits() as u64;
 const NO_EXEC: u64 = MountAttrFlags::MOUNT_ATTR_NOEXEC.bits() as u64;
 
+/// What no file system of ours has: programs that become somebody else, devices, and programs.
+const PLAIN: MountAttrFlags =
+    MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV).union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
+
 /// Room for the names of the root, beside the bytes of the inputs.
 const ROOT_BYTES: u64 = 1 << 20;
 
@@ -36,6 +42,7 @@ pub(super) struct Tree {
 /// What there is once everything is in place.
 pub(super) struct Mounted {
     pub(super) stage: OwnedFd,
+    pub(super) scratch: OwnedFd,
     pub(super) proc: bool,
 }
 
@@ -87,6 +94,8 @@ fn tree(fd: OwnedFd, jail: &Path, only: Option<&Vec<String>>) -> Result<Tree, Fa
 pub(super) struct Ground {
     /// The program's own processes and nothing else; none at all where the kernel will not have it here.
     proc: Option<OwnedFd>,
+    /// Where things are put aside. Its bounds are the same for every run.
+    scratch: OwnedFd,
 }
 
 impl Ground {
@@ -95,7 +104,9 @@ impl Ground {
             .map_err(at(Step::Mounts, "keeping mounts to ourselves"))?;
         // Out of the way of the numbers that come with the orders.
         let proc = own_proc().and_then(|proc| rustix::io::fcntl_dupfd_cloexec(proc, AWAY)).ok();
-        Ok(Self { proc })
+        let scratch = tmpfs(SCRATCH_BYTES_MAX, SCRATCH_FILES_MAX + 1, "0700", PLAIN)?;
+        let scratch = rustix::io::fcntl_dupfd_cloexec(scratch, AWAY).map_err(at(Step::Mounts, "keeping the scratch"))?;
+        Ok(Self { proc, scratch })
     }
 }
 
@@ -108,11 +119,10 @@ pub(super) fn build(packet: &Packet, trees: Vec<Tree>, ground: Ground) -> Result
     let inputs: u64 = orders.inputs.iter().map(|input| input.bytes as u64 + 4096).sum();
     let parts: u64 = trees.iter().flat_map(|tree| &tree.only).flatten().map(|part| 1 + part.split('/').count() as u64).sum();
     let names = 256 + 32 * (orders.inputs.len() + trees.len()) as u64 + parts;
-    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let root = tmpfs(ROOT_BYTES + inputs, names, "0755", attributes)?;
+    let root = tmpfs(ROOT_BYTES + inputs, names, "0755", PLAIN)?;
     attach(&root, CWD, "/").map_err(at(Step::Mounts, "mounting the root"))?;
 
-    for directory in ["stage", "proc", "dev"] {
+    for directory in ["stage", "tmp", "proc", "dev"] {
         rustix::fs::mkdirat(&root, directory, Mode::from_raw_mode(0o755)).map_err(at(Step::Mounts, "making the root"))?;
     }
     for tree in trees {
@@ -127,8 +137,9 @@ pub(super) fn build(packet: &Packet, trees: Vec<Tree>, ground: Ground) -> Result
         write_file(root.as_fd(), input, bytes, 0o444)?;
     }
 
-    let stage = tmpfs(orders.stage_bytes_max, orders.stage_files_max.saturating_add(1), "0700", attributes)?;
+    let stage = tmpfs(orders.stage_bytes_max, orders.stage_files_max.saturating_add(1), "0700", PLAIN)?;
     attach(&stage, root.as_fd(), "stage").map_err(at(Step::Mounts, "mounting the stage"))?;
+    attach(&ground.scratch, root.as_fd(), "tmp").map_err(at(Step::Mounts, "mounting the scratch"))?;
     for (file, bytes) in orders.stage_initial.iter().zip(initial) {
         write_file(stage.as_fd(), file, bytes, 0o600)?;
     }
@@ -138,7 +149,7 @@ pub(super) fn build(packet: &Packet, trees: Vec<Tree>, ground: Ground) -> Result
     move_in(&root)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let stage = rustix::fs::open("/stage", flags, Mode::empty()).map_err(at(Step::Mounts, "opening the stage"))?;
-    Ok(Mounted { stage, proc })
+    Ok(Mounted { stage, scratch: ground.scratch, proc })
 }
 
 /// The bytes of the inputs, and of what is on the stage at first.

@@ -1,6 +1,7 @@
 //! What an attempt leaves behind, or would like to: looked at in the outcome and on the host.
 
-use crate::harness::{Setup, answer, attempt, setups};
+use crate::harness::{Setup, Victim, answer, attempt, job, run, setups};
+use sandbox::SCRATCH_FILES_MAX;
 use serde_json::{Value, json};
 use std::io::ErrorKind::WouldBlock;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -58,6 +59,44 @@ fn the_stage_ends_where_its_bounds_are() {
         assert!(report["stage"]["entries"].is_array(), "{report}");
         assert!(report["server_high_water_kb"].as_u64().unwrap() < 64 << 10, "{report}");
     });
+}
+
+#[test]
+fn what_is_put_aside_is_no_part_of_the_stage_and_is_gone_with_the_run() {
+    // Each bound is that of the scratch alone, however small the stage is.
+    let more = json!({ "stage_bytes": 1 << 20, "stage_files": 10 });
+    each("fs_scratch", &more, |report| {
+        assert_eq!(answer(report["result"].as_str().unwrap(), "found"), Some("0"), "{report}");
+        assert_eq!(report["stage"]["entries"], json!([]), "{report}");
+    });
+    each("fs_scratch_volume", &more, |report| {
+        assert_eq!(answer(report["result"].as_str().unwrap(), "left"), Some(SCRATCH_FILES_MAX.to_string().as_str()), "{report}");
+        assert_eq!(report["stage"]["entries"], json!([]), "{report}");
+        assert!(report["server_high_water_kb"].as_u64().unwrap() < 64 << 10, "{report}");
+    });
+    // One that runs beside another, or after it, finds nothing of it.
+    each("fs_scratch", &json!({ "again": true }), |report| {
+        assert_eq!(answer(report["again"]["result"].as_str().unwrap(), "found"), Some("0"), "{report}");
+        assert_eq!(answer(report["again"]["result"].as_str().unwrap(), "write"), Some("ok"), "{report}");
+    });
+}
+
+#[test]
+fn fs_metadata_outside_stays_as_it_is_also_where_it_belongs_to_whoever_runs() {
+    for setup in setups() {
+        let victim = Victim::new(setup);
+        let folder = victim.path().parent().unwrap().to_owned();
+        let mut whole = job(setup, "fs_metadata_shown", &victim.path(), &json!({}));
+        whole["read_only"].as_array_mut().unwrap().push(json!([folder, "/shown"]));
+        let part = job(setup, "fs_metadata_shown", &victim.path(), &json!({ "views": [[folder, "/shown", ["victim"]]] }));
+        for asked in [whole, part] {
+            let report = run(&asked);
+            let printed = report["result"].as_str().unwrap_or_else(|| panic!("{setup:?}: {report}"));
+            let answers: Vec<_> = printed.lines().filter(|line| !line.ends_with("=EROFS")).collect();
+            assert_eq!((printed.lines().count(), answers), (16, vec![]), "{setup:?}: {printed}");
+            victim.assert_untouched();
+        }
+    }
 }
 
 #[test]

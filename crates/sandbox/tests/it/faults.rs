@@ -89,6 +89,14 @@ fn mem_overrun_counts_what_is_on_the_stage() {
 }
 
 #[test]
+fn mem_overrun_counts_what_was_put_aside() {
+    // Less than the scratch may hold: it is the memory that runs out first.
+    each("mem_scratch", &json!({ "memory_bytes": 16 << 20 }), |setup, report| {
+        assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?}: {report}");
+    });
+}
+
+#[test]
 fn mem_overrun_by_pipes_ends_at_the_bound_or_at_what_a_user_may_have_of_them() {
     each("mem_pipes", &json!({ "memory_bytes": 32 << 20 }), |setup, report| match report["facts"]["cgroup_backend"].as_str() {
         Some("v1" | "v2") => assert_eq!(report["ended"], json!({ "how": "out_of_memory" }), "{setup:?}: {report}"),

@@ -64,6 +64,7 @@ fn what_makes_no_sense_is_refused() {
     check(&|spec| spec.read_only = bind("/usr", "usr"), "not a plain absolute path of the jail");
     check(&|spec| spec.read_only = bind("/usr", "/usr/../etc"), "not a plain absolute path of the jail");
     check(&|spec| spec.read_only = bind("/usr", "/stage/usr"), "the jail has a place of its own there");
+    check(&|spec| spec.read_only = bind("/usr", "/tmp/usr"), "the jail has a place of its own there");
     check(&|spec| spec.read_only = bind("usr", "/usr"), "not an absolute path of the host");
     check(&|spec| spec.read_only = bind("/that/is/not/there", "/usr"), "step `mounts`: showing `/that/is/not/there`");
     let view = |only: &[&str]| {

@@ -161,6 +161,13 @@ pub(super) fn check_paths(files: &PackageFiles, mistakes: &mut Vec<Mistake>) {
     let mut said = BTreeSet::new();
     for path in files.keys() {
         let names: Vec<_> = path.split('/').collect();
+        // No folder on a disk is like that; a list of files can be.
+        let folders = path.match_indices('/').map(|(end, _)| &path[..end]).filter(|folder| files.contains_key(*folder));
+        for folder in folders.map(crate::words::shown) {
+            if said.insert(folder.clone()) {
+                mistakes.push(Mistake::new(folder, "it is a file, and a folder with files in it besides", "give one of them another name"));
+            }
+        }
         let odd = names.iter().position(|name| !is_plain(name)).or((names.len() > DEPTH_MAX).then_some(names.len() - 1));
         let Some(odd) = odd.map(|at| crate::words::shown(&names[..=at].join("/"))) else { continue };
         if said.insert(odd.clone()) {

@@ -4,7 +4,7 @@ use super::egress::WayOut;
 use super::language::Language;
 use super::loaded::LoadedAction;
 use super::manifest::Filesystem;
-use crate::program::{Program, Programs, libraries};
+use crate::program::{Program, Programs, SCRATCH, libraries, system_libraries};
 use crate::words::{failed, last_line, refused, shown};
 use crate::workspace::view;
 use countersign_core::action::Profile;
@@ -106,6 +106,9 @@ impl Runner {
         };
         let turn = Turn::ToMake { whose: action.action.id.source().to_owned() };
         let mut confinement = bare(turn, action.manifest.profile(), program, args, memory_bytes, wall_ms(context));
+        if Language::of(file).is_none() {
+            confinement.read_only = system_libraries();
+        }
         if action.manifest.permissions.filesystem == Filesystem::Workspace {
             view::show(&self.workspace, WORKSPACE, &context.scope, &mut confinement).await?;
         }
@@ -157,7 +160,7 @@ pub(super) fn bare(turn: Turn, profile: Profile, program: Program, args: Vec<Str
         program: program.path,
         program_sha256: program.sha256,
         args,
-        env: [("LANG", "C.UTF-8"), ("TZ", "UTC")].map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
+        env: [("LANG", "C.UTF-8"), ("TZ", "UTC"), SCRATCH].map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
         starts_in: None,
         inputs: Vec::new(),
         stdin: Vec::new(),

@@ -24,6 +24,7 @@ use rustix::fs::{CWD, RenameFlags};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -196,7 +197,7 @@ impl Packages {
         folder::write(&new, files)?;
         if target.exists() {
             rustix::fs::renameat_with(CWD, &new, CWD, &target, RenameFlags::EXCHANGE)?;
-            fs::remove_dir_all(&new)?;
+            clear(&new);
         } else {
             fs::rename(&new, &target)?;
         }
@@ -209,13 +210,19 @@ impl Packages {
             return Ok(false);
         };
         let _alone = self.changing.lock();
-        if self.sources.write().remove(&id).is_none() {
+        if !self.sources.read().contains_key(&id) {
             return Ok(false);
         }
         let gone = self.folder.join(format!(".gone-{name}"));
         let _leftover = fs::remove_dir_all(&gone);
-        let removed = fs::rename(self.folder.join(name), &gone).and_then(|()| fs::remove_dir_all(&gone));
-        removed.map_err(|error| Refused::Disk { name: name.to_owned(), why: error.to_string() })?;
+        match fs::rename(self.folder.join(name), &gone) {
+            Ok(()) => clear(&gone),
+            // Somebody else took the folder away; that it is no package any more is what was asked for.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Refused::Disk { name: name.to_owned(), why: error.to_string() }),
+        }
+        // Not before: what could not be removed is still there.
+        self.sources.write().remove(&id);
         Ok(true)
     }
 
@@ -249,6 +256,13 @@ impl Packages {
         let files = folder::read_what_reads(folder, &mut mistakes);
         mistakes.extend(folder::empty_actions(folder, &files).iter().map(|name| no_manifest(name)));
         (files, mistakes)
+    }
+}
+
+/// Takes away what is no package any more. What stays of it is taken away at the next start.
+fn clear(leftover: &Path) {
+    if let Err(error) = fs::remove_dir_all(leftover) {
+        tracing::warn!(%error, folder = %leftover.display(), "what a package left could not be taken away yet");
     }
 }
 

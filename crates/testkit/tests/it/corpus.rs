@@ -38,7 +38,7 @@ const CORPUS: [Group; 53] = [
     Group { name: "fs_directory_swap_race", tried_in: &[SWAPS], parts: &[] },
     Group { name: "fs_hardlink_from_outside", tried_in: &[FILES], parts: &["fs_hardlink_inside"] },
     Group { name: "fs_rename_across", tried_in: &[FILES], parts: &[] },
-    Group { name: "fs_metadata_outside", tried_in: &[FILES], parts: &[] },
+    Group { name: "fs_metadata_outside", tried_in: &[FILES, EFFECTS], parts: &["fs_metadata_shown"] },
     Group { name: "fs_existence_oracle", tried_in: &[FILES], parts: &[] },
     Group { name: "fs_truncate_outside", tried_in: &[FILES], parts: &[] },
     Group { name: "fs_tmpfile_linkat", tried_in: &[FILES], parts: &[] },
@@ -47,7 +47,7 @@ const CORPUS: [Group; 53] = [
     Group { name: "fs_fifo_in_stage", tried_in: &[FILES, EFFECTS], parts: &[] },
     Group { name: "fs_setid_bits", tried_in: &[FILES, EFFECTS], parts: &[] },
     Group { name: "fs_odd_names", tried_in: &[FILES, EFFECTS], parts: &["fs_name_with_newline", "fs_name_of_bytes"] },
-    Group { name: "fs_volume", tried_in: &[FILES, EFFECTS], parts: &["fs_many_files", "fs_deep"] },
+    Group { name: "fs_volume", tried_in: &[FILES, EFFECTS], parts: &["fs_many_files", "fs_deep", "fs_scratch_volume"] },
     Group { name: "fs_write_own_package", tried_in: &[FILES], parts: &[] },
     Group { name: "fs_forbidden_by_alias", tried_in: &[ALIASES], parts: &[] },
     Group { name: "fs_overlay_whiteout", tried_in: &[FILES], parts: &[] },
@@ -73,7 +73,7 @@ const CORPUS: [Group; 53] = [
     Group { name: "leak_fds", tried_in: &[EFFECTS], parts: &[] },
     Group { name: "out_hostile", tried_in: &[FAULTS, PACKAGES], parts: &["out_flood", "out_flood_stderr", "out_bytes", "out_closed", "out_abyss"] },
     Group { name: "time_overrun", tried_in: &[FAULTS], parts: &["time_spin", "time_sleep", "time_ignore"] },
-    Group { name: "mem_overrun", tried_in: &[FAULTS], parts: &["mem_private", "mem_shared", "mem_children", "mem_heap", "mem_stage", "mem_pipes", "mem_page_cache"] },
+    Group { name: "mem_overrun", tried_in: &[FAULTS], parts: &["mem_private", "mem_shared", "mem_children", "mem_heap", "mem_stage", "mem_scratch", "mem_pipes", "mem_page_cache"] },
     Group { name: "ipc_sysv_mq", tried_in: &[REST], parts: &[] },
     Group { name: "tty_injection", tried_in: &[REST], parts: &[] },
     Group { name: "core_dump_to_pipe", tried_in: &[EFFECTS], parts: &[] },
@@ -84,7 +84,7 @@ const CORPUS: [Group; 53] = [
 ];
 
 /// Attempts that try no way out, but show that what is promised besides holds.
-const OTHERS: &[&str] = &["nothing", "killed", "mounts", "fs_kept", "fs_unreadable", "fs_seen"];
+const OTHERS: &[&str] = &["nothing", "killed", "mounts", "fs_kept", "fs_unreadable", "fs_seen", "fs_scratch", "fs_metadata_own"];
 
 /// How names of groups and of attempts begin.
 const KINDS: &[&str] = &["fs_", "proc_", "net_", "leak_", "out_", "time_", "mem_", "ipc_", "tty_", "core_", "dev_", "kernel_", "commit_"];

@@ -36,11 +36,20 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         attempt: "fs_metadata_outside",
         answers: &[
-            ("chmod", "EPERM", "EPERM", Is("ok")),
-            ("fchmodat2", "EPERM", "EPERM", Other),
+            ("chmod", "ENOENT", "ENOENT", Is("ok")),
+            ("fchmodat2", "ENOENT", "ENOENT", Other),
             ("chown", "EPERM", "EPERM", Is("ok")),
-            ("utimensat", "EPERM", "EPERM", Is("ok")),
+            ("utimensat", "ENOENT", "ENOENT", Is("ok")),
             ("setxattr", "EPERM", "SIGSYS", Other),
+        ],
+    },
+    Row {
+        attempt: "fs_metadata_own",
+        answers: &[
+            ("chmod_stage", "ok", "ok", Is("ok")),
+            ("utimensat_stage", "ok", "ok", Is("ok")),
+            ("chmod_scratch", "ok", "ok", Is("ok")),
+            ("utimensat_scratch", "ok", "ok", Is("ok")),
         ],
     },
     Row {
@@ -70,9 +79,15 @@ pub(super) const ROWS: &[Row] = &[
             ("open_suid", "EPERM", "EPERM", Is("ok")),
             ("mkdir_suid", "EPERM", "EPERM", Is("ok")),
             ("fchmod_suid", "EPERM", "EPERM", Is("ok")),
+            ("chmod_suid", "EPERM", "EPERM", Is("ok")),
+            ("fchmodat_suid", "EPERM", "EPERM", Is("ok")),
+            ("fchmodat2_suid", "EPERM", "EPERM", Other),
             ("open_sgid", "EPERM", "EPERM", Is("ok")),
             ("mkdir_sgid", "EPERM", "EPERM", Is("ok")),
             ("fchmod_sgid", "EPERM", "EPERM", Is("ok")),
+            ("chmod_sgid", "EPERM", "EPERM", Is("ok")),
+            ("fchmodat_sgid", "EPERM", "EPERM", Is("ok")),
+            ("fchmodat2_sgid", "EPERM", "EPERM", Other),
             ("mknod_suid", "EPERM", "EPERM", Is("ok")),
             ("mknod_sgid", "EPERM", "EPERM", Is("ok")),
             ("tmpfile_suid", "EPERM", "EPERM", Is("ok")),
@@ -107,6 +122,17 @@ pub(super) const ROWS: &[Row] = &[
         ],
     },
     Row { attempt: "fs_many_files", answers: &[("files", "ENOSPC", "ENOSPC", Nothing)] },
+    Row {
+        attempt: "fs_scratch",
+        answers: &[
+            ("write", "ok", "ok", Is("ok")),
+            ("read", "ok", "ok", Is("ok")),
+            ("to_stage", "EXDEV", "EXDEV", Is("ok")),
+            ("link_to_stage", "EXDEV", "EXDEV", Nothing),
+            ("device", "EPERM", "EPERM", Is("ok")),
+        ],
+    },
+    Row { attempt: "fs_scratch_volume", answers: &[("total", "ENOSPC", "ENOSPC", Nothing), ("files", "ENOSPC", "ENOSPC", Nothing)] },
     Row { attempt: "fs_deep", answers: &[("deep", "ok", "ok", Is("ok"))] },
     Row { attempt: "fs_unreadable", answers: &[("mode", "ok", "ok", Is("ok"))] },
     Row {

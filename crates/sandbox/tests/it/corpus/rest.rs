@@ -36,7 +36,14 @@ pub(super) const ROWS: &[Row] = &[
     Row { attempt: "proc_double_fork_survivor", answers: &[("left", "ok", "ok", Is("ok"))] },
     Row {
         attempt: "proc_exec_from_stage",
-        answers: &[("exec", "EACCES", "SIGSYS", Is("ok")), ("fexecve", "EACCES", "SIGSYS", Is("ok")), ("map", "EPERM", "EPERM", Is("ok"))],
+        answers: &[
+            ("exec", "EACCES", "SIGSYS", Is("ok")),
+            ("fexecve", "EACCES", "SIGSYS", Is("ok")),
+            ("map", "EPERM", "EPERM", Is("ok")),
+            ("scratch_exec", "EACCES", "SIGSYS", Is("ok")),
+            ("scratch_fexecve", "EACCES", "SIGSYS", Is("ok")),
+            ("scratch_map", "EPERM", "EPERM", Is("ok")),
+        ],
     },
     Row {
         attempt: "proc_memfd_exec",
