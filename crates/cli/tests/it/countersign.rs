@@ -280,6 +280,12 @@ impl Server {
         self.folder.as_ref().unwrap().path()
     }
 
+    /// Whether it says that code can be confined under this profile.
+    pub(crate) fn can_confine(&self, profile: &str) -> bool {
+        let status = self.owner().run(&["status", "--json"]).ok().json();
+        status["code_profiles"].as_array().is_some_and(|profiles| profiles.iter().any(|known| known == profile))
+    }
+
     /// The first owner.
     pub(crate) fn owner(&self) -> User {
         let token = std::fs::read_to_string(self.data().join("owner.token")).unwrap();
