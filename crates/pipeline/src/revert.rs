@@ -73,9 +73,7 @@ impl Pipeline {
         };
         Err(Error::NotRevertible { invocation: id.clone(), why })
     }
-}
 
-impl Pipeline {
     /// An effect is taken back once. A batch that was interrupted while it took its parts back asks again, and is answered as before.
     async fn check_not_reverted(&self, resolved: &Resolved, reversed: &Invocation) -> Result<(), Error> {
         if resolved.admitted.undoing.is_some() {

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
+const SNAPSHOTS_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// Starts the loops; the returned future ends when they have stopped.
 pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
@@ -84,17 +85,23 @@ async fn look_at_unverified(pipeline: Pipeline, stop: CancellationToken) {
     }
 }
 
-/// At the start and then daily: what can no longer be taken back needs nothing kept for it.
+/// At the start and then every hour: what can no longer be taken back needs nothing kept for it, and what is kept takes room.
 async fn forget(place: Arc<Place>, clock: Arc<dyn Clock>, stop: CancellationToken) {
     loop {
         // A day more than promised: what is taken back at the last moment still finds all it needs.
         let (place, then) = (Arc::clone(&place), clock.now().minus_seconds((SNAPSHOT_DAYS + 1) * DAY_SECONDS));
         match tokio::task::spawn_blocking(move || place.forget_before(then)).await {
-            Ok(Ok(0)) | Err(_) => {}
-            Ok(Ok(forgotten)) => tracing::info!(forgotten, "snapshots of effects that can no longer be taken back were removed"),
+            Err(_) => {}
+            Ok(Ok(kept)) => {
+                metrics::gauge!("countersign_snapshots").set(kept.files as f64);
+                metrics::gauge!("countersign_snapshot_bytes").set(kept.bytes as f64);
+                if kept.forgotten > 0 {
+                    tracing::info!(kept.forgotten, "snapshots of effects that can no longer be taken back were removed");
+                }
+            }
             Ok(Err(error)) => tracing::warn!(%error, "old snapshots could not be removed; they are tried again"),
         }
-        if !waited(Duration::from_secs(DAY_SECONDS), &stop).await {
+        if !waited(SNAPSHOTS_EVERY, &stop).await {
             return;
         }
     }

@@ -21,6 +21,7 @@ pub(crate) mod workers;
 
 pub use id::ID_FILE;
 pub use root::{Spelling, spelling_of};
+pub use snapshot::Kept;
 
 use countersign_core::fault::Faults;
 use countersign_core::source::Error;
@@ -66,8 +67,8 @@ impl Place {
         self
     }
 
-    /// Removes what undoes effects of before `then`, and answers how much there was of it.
-    pub fn forget_before(&self, then: Timestamp) -> std::io::Result<usize> {
+    /// Removes what undoes effects of before `then`, and answers how much there was of it and how much is left.
+    pub fn forget_before(&self, then: Timestamp) -> std::io::Result<Kept> {
         Ok(self.snapshots.forget_before(then)?)
     }
 

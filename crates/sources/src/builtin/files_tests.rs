@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::builtin::tests::{call, preview};
+use crate::workspace::Kept;
 use crate::workspace::id::ID_FILE;
 use crate::workspace::path::tests::{NOT_ALLOWED, OUTSIDE};
 use countersign_core::Timestamp;
@@ -335,13 +336,14 @@ async fn what_was_kept_long_ago_is_forgotten_and_nothing_else() {
         let file = fs::File::options().write(true).open(path).unwrap();
         file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
     }
-    assert_eq!(scratch.files.place.forget_before(then).unwrap(), 1);
+    let kept = scratch.files.place.forget_before(then).unwrap();
+    assert_eq!(kept, Kept { files: 1, bytes: 3, forgotten: 1 });
     assert_eq!((snapshot("old").exists(), snapshot("new").exists()), (false, true));
     assert!(scratch.snapshots().join("README").exists());
     // Kept anew, it is young again.
     scratch.put("x", "new");
     call(&scratch.files, "files.write_text", json!({ "path": "x", "text": "other" })).await.unwrap();
-    assert_eq!(scratch.files.place.forget_before(then.plus_seconds(60)).unwrap(), 0);
+    assert_eq!(scratch.files.place.forget_before(then.plus_seconds(60)).unwrap(), Kept { forgotten: 0, ..kept });
 }
 
 #[tokio::test]

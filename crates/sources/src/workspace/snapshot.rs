@@ -29,6 +29,15 @@ pub(crate) struct Snapshots {
     faults: Faults,
 }
 
+/// How much is kept to undo effects with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    pub files: usize,
+    pub bytes: u64,
+    /// What was removed just now.
+    pub forgotten: usize,
+}
+
 impl Snapshots {
     pub(crate) fn open(path: &Path) -> Result<Self, crate::Error> {
         let folder = open_folder(path)?;
@@ -88,9 +97,9 @@ impl Snapshots {
         rustix::fs::utimensat(&self.folder, digest.to_string(), &times, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Removes what was kept before `then`, and answers how many they were.
-    pub(crate) fn forget_before(&self, then: Timestamp) -> Result<usize, Errno> {
-        let mut forgotten = 0;
+    /// Removes what was kept before `then`.
+    pub(crate) fn forget_before(&self, then: Timestamp) -> Result<Kept, Errno> {
+        let mut kept = Kept::default();
         for entry in Dir::read_from(&self.folder)? {
             let entry = entry?;
             let is_snapshot = entry.file_name().to_str().is_ok_and(|name| Digest::parse(name).is_some());
@@ -101,10 +110,13 @@ impl Snapshots {
             let found = rustix::fs::statat(&self.folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
             if found.st_mtime < then.as_micros() / 1_000_000 {
                 rustix::fs::unlinkat(&self.folder, entry.file_name(), AtFlags::empty())?;
-                forgotten += 1;
+                kept.forgotten += 1;
+            } else {
+                kept.files += 1;
+                kept.bytes += u64::try_from(found.st_size).unwrap_or(0);
             }
         }
-        Ok(forgotten)
+        Ok(kept)
     }
 
     /// Hands out what was kept of `path` under this digest; it must still have it.
