@@ -16,6 +16,8 @@ pub(super) struct Fields<'v, 'm> {
     /// `None`: it is no object, and that was said.
     members: Option<&'v Map<String, Value>>,
     known: Vec<&'static str>,
+    /// Those it may not have, of which it is said why.
+    refused: Vec<&'static str>,
     mistakes: &'m mut Vec<Mistake>,
 }
 
@@ -57,7 +59,7 @@ fn below<'v, T>(
         let hint = "write its fields between `{` and `}`";
         mistakes.push(Mistake::new(file, format!("it must be an object, and is {}", kind(value)), hint).at_field(pointer.clone()));
     }
-    let mut fields = Fields { file, pointer, members: value.as_object(), known: Vec::new(), mistakes };
+    let mut fields = Fields { file, pointer, members: value.as_object(), known: Vec::new(), refused: Vec::new(), mistakes };
     let read = read(&mut fields);
     fields.refuse_unknown();
     read
@@ -130,7 +132,7 @@ impl<'v> Fields<'v, '_> {
 
     /// A field somebody may well expect, and that there is not.
     pub(super) fn refuse(&mut self, key: &'static str, message: &str, hint: &str) {
-        self.known.push(key);
+        self.refused.push(key);
         if self.members.is_some_and(|members| members.contains_key(key)) {
             self.wrong(key, message, hint);
         }
@@ -146,7 +148,12 @@ impl<'v> Fields<'v, '_> {
     }
 
     fn refuse_unknown(&mut self) {
-        let mut unknown: Vec<_> = self.members.into_iter().flat_map(Map::keys).filter(|key| !self.known.contains(&key.as_str())).collect();
+        let mut unknown: Vec<_> = self
+            .members
+            .into_iter()
+            .flat_map(Map::keys)
+            .filter(|key| !self.known.contains(&key.as_str()) && !self.refused.contains(&key.as_str()))
+            .collect();
         let more = unknown.len().saturating_sub(SAID_OF_ONE_MAX);
         unknown.truncate(SAID_OF_ONE_MAX);
         for key in unknown {

@@ -122,15 +122,20 @@ impl Runner {
         Ok(confinement)
     }
 
-    /// Runs it; anything but a good end is an error. Nothing has changed here in either case: the stage is all it could write to.
+    /// Runs it; anything but a good end is an error. Nothing has changed by it in either case: the stage is all it could write to. Of what
+    /// looks at an effect, or takes one back, that is not said: it would be read as if there were no effect.
     async fn confine(&self, context: &CallContext, name: &str, confinement: Confinement) -> Result<Confined, Error> {
+        let unchanged = match confinement.turn {
+            Turn::ToMake { .. } => UNCHANGED,
+            Turn::Afterwards { .. } => "",
+        };
         let confined = self.jail.confine(confinement).await.map_err(|error| match error {
             jail::Error::Unavailable { message } => refused("sandbox_unavailable", message),
             jail::Error::Refused { message } => refused("package_refused", message),
             jail::Error::Busy { message } => Error::NoTurn { source_id: name.split('.').next().unwrap_or(name).to_owned(), message },
             // Its stage is gone, so nothing of it is here. What it sent is not asked about here: whoever let it out knows.
             jail::Error::Lost { message } => {
-                failed("package_lost", format!("`{name}` may have run, and how it went was lost: {message}{UNCHANGED}"))
+                failed("package_lost", format!("`{name}` may have run, and how it went was lost: {message}{unchanged}"))
             }
         })?;
         context.meter.add(&confined);
@@ -140,13 +145,13 @@ impl Runner {
             Ended::Signalled(signal) => ("package_killed", format!("was ended by signal {signal}")),
             Ended::TimedOut => {
                 let late = late(name.split('.').next().unwrap_or(name), context.timeout_ms);
-                return Err(failed("package_timed_out", format!("{late}{}{UNCHANGED}", last_words(&confined.log))));
+                return Err(failed("package_timed_out", format!("{late}{}{unchanged}", last_words(&confined.log))));
             }
             Ended::OutOfMemory => ("package_out_of_memory", "took more memory than it may, and was ended".to_owned()),
             Ended::Flooded => ("package_flooded", "printed far more than is kept, and was ended".to_owned()),
             Ended::Cancelled => ("package_killed", "was called off".to_owned()),
         };
-        Err(failed(code, format!("`{name}` {why}{}{UNCHANGED}", last_words(&confined.log))))
+        Err(failed(code, format!("`{name}` {why}{}{unchanged}", last_words(&confined.log))))
     }
 }
 
@@ -179,7 +184,8 @@ fn wall_ms(context: &CallContext) -> u64 {
 }
 
 fn bad_output(action: &LoadedAction, script: Script, why: &str) -> Error {
-    failed("package_bad_output", format!("`{}` of `{}`: {why}{UNCHANGED}", script.name(), action.action.id))
+    let unchanged = if script == Script::Execute { UNCHANGED } else { "" };
+    failed("package_bad_output", format!("`{}` of `{}`: {why}{unchanged}", script.name(), action.action.id))
 }
 
 /// What went wrong, for a sentence.

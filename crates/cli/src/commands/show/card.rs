@@ -101,7 +101,10 @@ impl Card<'_> {
         ));
         facts.extend(self.asked_by(terminal));
         if let Some(action) = self.action {
-            facts.push(("REVERSIBLE", reversible(&action.reversibility, action.reversible_seconds)));
+            facts.push(match invocation.reverses {
+                Some(_) => ("REVERSIBLE", "no: what is taken back is not made again".to_owned()),
+                None => ("REVERSIBLE", reversible(&action.reversibility, action.reversible_seconds)),
+            });
             facts.extend(ahead::code(action).map(|code| ("RUNS CODE", code)));
             if !action.hosts.is_empty() {
                 let hosts: Vec<_> = action.hosts.iter().map(|host| clean::line(host)).collect();
