@@ -14,7 +14,8 @@ for argument in "$@"; do
 done
 
 if cargo nextest --version >/dev/null 2>&1; then
-    runner=(cargo nextest run)
+    # Most tests wait for a server, a disk or a deadline: more of them than there are cores keep the cores busy.
+    runner=(cargo nextest run --test-threads "$((2 * $(getconf _NPROCESSORS_ONLN)))")
 else
     runner=(cargo test)
 fi
