@@ -136,11 +136,6 @@ pub enum AfterError {
     Unknown,
 }
 
-/// How it is said that a source took longer than it may: in the same words, wherever that is noticed.
-pub fn late(source_id: &str, timeout_ms: u64) -> String {
-    format!("source `{source_id}` did not answer within {timeout_ms} ms")
-}
-
 /// Why a source could not do its work. Messages name the thing, never a param's value that could be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -151,7 +146,7 @@ pub enum Error {
     /// We have too much to do to ask it now. That says nothing about the source.
     #[error("source `{source_id}` was not asked: {message}; nothing was done, retrying is safe")]
     NoTurn { source_id: String, message: String },
-    #[error("{}; the effect may have happened", late(source_id, *timeout_ms))]
+    #[error("source `{source_id}` did not answer within {timeout_ms} ms; the effect may have happened")]
     TimedOut { source_id: String, timeout_ms: u64 },
     #[error("the connection to source `{source_id}` broke after the call was sent: {message}; the effect may have happened")]
     Broken { source_id: String, message: String },
