@@ -176,6 +176,7 @@ impl Card<'_> {
             facts.extend(invocation.approvals.iter().map(|yes| ("SAID YES", told(yes))));
         }
         facts.extend(invocation.answer.as_ref().map(|answer| ("ANSWERED BY", told(answer))));
+        facts.extend(invocation.taken_up_at.as_ref().map(|at| ("TAKEN UP AGAIN", taken_up(terminal.past(at).as_shown()))));
         if let Some(edit) = &invocation.edit {
             facts.push(("EDITED BY", format!("{} {}", self.people.name(&edit.by), terminal.past(&edit.at).as_shown())));
             facts.extend(edited(edit, &invocation.params).into_iter().map(|change| ("", change)));
@@ -289,6 +290,11 @@ pub(in crate::commands) fn answered(answer: &AnswerView, people: &People, when: 
         _ => "",
     };
     format!("{} {when}{beyond}{reason}", people.name(&answer.by))
+}
+
+/// `3 min ago: …`; `when` is its moment, in words or as it is.
+pub(in crate::commands) fn taken_up(when: &str) -> String {
+    format!("{when}: it had been approved and not started, as after a stop of the server")
 }
 
 /// `/text: "a" → "b"`: what was asked for, and what was approved instead.

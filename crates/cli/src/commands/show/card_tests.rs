@@ -71,6 +71,7 @@ fn invocation(params: Value) -> InvocationView {
         verification: None,
         attempts: 0,
         created_at: "2026-11-15T11:59:23Z".into(),
+        taken_up_at: None,
         started_at: None,
         completed_at: None,
         duration_ms: None,
@@ -215,6 +216,7 @@ fn a_card_tells_who_said_yes_what_was_changed_and_what_was_taken_out() {
     invocation.grant_id = Some("grt_1".into());
     invocation.redacted = std::collections::BTreeMap::from([("email".to_owned(), 2)]);
     invocation.released_from = Some("inv_0".into());
+    invocation.taken_up_at = Some("2026-11-15T11:58:00Z".into());
     (invocation.expires_at, invocation.clock_stopped) = (None, true);
     invocation.gates = vec![api::invocation::GateView {
         gate: "abac".into(),
@@ -227,6 +229,7 @@ fn a_card_tells_who_said_yes_what_was_changed_and_what_was_taken_out() {
     for expected in [
         "◷ pending · R2 ●●●○○ write · a kill switch is on: the clock stands still",
         "SAID YES           user:usr_1 1 min ago: “fine”",
+        "TAKEN UP AGAIN     2 min ago: it had been approved and not started, as after a stop of the server",
         "EDITED BY          user:usr_1 1 min ago",
         "                   /text: \"\\u001bhello\" → \"bye\"",
         "BY GRANT           grt_1",
