@@ -515,6 +515,9 @@ pub struct ForesightView {
     /// Why that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
+    /// Code of a package was run, without effect, to know all this.
+    #[serde(default)]
+    pub ran_code: bool,
     /// What about its content made us ask.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub concerns: Vec<ConcernView>,

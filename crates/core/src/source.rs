@@ -105,6 +105,12 @@ pub trait Source: Send + Sync {
         let message = format!("action `{action}` cannot be taken back");
         Box::pin(std::future::ready(Err(Error::Refused { code: "not_reversible", message })))
     }
+    /// Whether an effect could be taken back as things are, asked before a person is: it looks, and changes nothing. What cannot be seen from
+    /// here is not held against it.
+    fn check_revert<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<(), Error>> {
+        let _ = (context, action, evidence);
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// Finds out what became of an effect nobody saw the end of, and leaves it whole: done or not done, never half. What could make it happen
     /// only now waits for `context.may_ask_again`.
     fn reconcile<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Reconciled, Error>> {

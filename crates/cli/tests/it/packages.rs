@@ -254,7 +254,7 @@ fn nobody_is_asked_about_code_that_may_not_run() {
     // Who is asked sees what it staged, whose code that was, and what will be looked at.
     let card = owner.run(&["show", &id]).ok().stdout;
     for told in [
-        "WHAT WOULD CHANGE\n  ~ would change  a.txt  +1\n    @@ -1 +1 @@\n     one\n    +more\n  + would create  deep/er/b.txt  +1",
+        "WHAT WOULD CHANGE  code of the package `kit` was run to know this, without effect\n  ~ would change  a.txt  +1\n    @@ -1 +1 @@\n     one\n    +more\n  + would create  deep/er/b.txt  +1",
         "− would remove  c.txt  −1",
         "of the package `kit`",
         "in the sandbox under profile `default`, with no network",

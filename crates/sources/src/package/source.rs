@@ -351,6 +351,10 @@ impl Source for PackageSource {
         Box::pin(self.put_back(context, action, evidence))
     }
 
+    fn check_revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<(), Error>> {
+        Box::pin(past::check_take_back(&self.shared, context, evidence))
+    }
+
     fn reconcile<'a>(
         &'a self,
         context: &'a CallContext,

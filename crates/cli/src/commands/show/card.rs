@@ -24,7 +24,7 @@ pub(super) struct Before {
 /// What a card is drawn from.
 pub(super) struct Card<'a> {
     pub(super) invocation: &'a InvocationView,
-    /// As it is defined now; absent when it is gone or may not be read.
+    /// As it is defined now; absent when it is gone, may not be read, or is no longer what was asked for.
     pub(super) action: Option<&'a ActionView>,
     pub(super) before: Option<Before>,
     /// What can be known of it before it runs; absent once it has been answered, and for who may not answer.
@@ -35,10 +35,10 @@ pub(super) struct Card<'a> {
 impl Card<'_> {
     pub(super) fn lines(&self, terminal: &Terminal) -> Vec<String> {
         let mut lines = vec![self.headline(terminal), self.title(), Tone::Muted.paint(clean::line(&self.invocation.id))];
-        lines.extend(self.blocked());
+        lines.extend(self.blocked(terminal));
         lines.push(String::new());
         lines.extend(self.sent());
-        lines.extend(self.foreseen());
+        lines.extend(self.foreseen(terminal));
         lines.push(String::new());
         lines.extend(self.facts(terminal).into_iter().map(|(label, text)| fact(label, &text, terminal.columns())));
         lines.extend(self.result());
@@ -372,7 +372,7 @@ fn span(seconds: u64) -> String {
     format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
-fn fact(label: &str, text: &str, columns: Option<u16>) -> String {
+pub(super) fn fact(label: &str, text: &str, columns: Option<u16>) -> String {
     format!("{}{}", Tone::Muted.paint(format!("{label:LABEL_CHARS$}")), style::hang(text, LABEL_CHARS, columns))
 }
 

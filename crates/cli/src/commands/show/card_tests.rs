@@ -288,6 +288,53 @@ fn a_call_that_cannot_run_says_so_before_anything_else() {
 }
 
 #[test]
+fn that_code_was_run_to_know_it_is_said_wherever_what_is_known_is() {
+    let run = "code of the package `kit` was run to know this, without effect";
+    let invocation = InvocationView { action: "kit.fix".into(), ..invocation(json!({})) };
+    let changes = json!({ "changes": [{ "path": "a", "change": "would_create" }] });
+    let known = ForesightView { changes: Some(changes), ran_code: true, ..ForesightView::default() };
+    let drawn = looking_ahead(&invocation, &action(), &known);
+    assert!(drawn.contains(&format!("\nWHAT WOULD CHANGE  {run}\n  + would create  a")), "{drawn}");
+    let late = ForesightView { unknown: Some("it took too long".into()), ran_code: true, ..ForesightView::default() };
+    let drawn = looking_ahead(&invocation, &action(), &late);
+    assert!(drawn.contains(&format!("WHAT WOULD CHANGE  it took too long; it says that it changes files; {run}")), "{drawn}");
+    let blocked = api::invocation::FailureView { code: "package_failed".into(), message: "it ended".into() };
+    let fails = ForesightView { blocked: Some(blocked), ran_code: true, ..ForesightView::default() };
+    let drawn = looking_ahead(&invocation, &action(), &fails);
+    assert_eq!(drawn.lines().nth(3), Some(format!("! cannot run now: it ended (package_failed); {run}").as_str()), "{drawn}");
+    let meant = ActionView { id: "kit.fix".into(), package_sha256: Some("00".into()), ..action() };
+    assert_eq!(ahead::meanwhile(Some(&meant)), "running the package's code, without effect, to see what it would change…");
+    let silent = ActionView { dry_run_supported: false, ..meant };
+    for none in [Some(&silent), Some(&action()), None] {
+        assert_eq!(ahead::meanwhile(none), "working out what it would change…");
+    }
+}
+
+#[test]
+fn nobody_is_led_to_a_yes_that_would_do_nothing() {
+    let deny = "countersign deny inv_1 --reason …";
+    let of = |code: Option<&str>, invocation: &InvocationView, action: &ActionView| {
+        let blocked = code.map(|code| api::invocation::FailureView { code: code.into(), message: "no".into() });
+        let foresight = ForesightView { blocked, ran_code: code == Some("package_failed"), ..ForesightView::default() };
+        let card = Card { invocation, action: Some(action), before: None, foresight: Some(&foresight), people: &People::default() };
+        card.answer()
+    };
+    let (own, package) = (action(), ActionView { package_sha256: Some("00".into()), ..action() });
+    let (call, revert) = (invocation(json!({})), InvocationView { reverses: Some("inv_0".into()), ..invocation(json!({})) });
+    for (code, invocation, action, expected) in [
+        (None, &call, &own, format!("countersign approve inv_1, or {deny}")),
+        (Some("stopped"), &call, &own, "countersign kill-switch list".to_owned()),
+        (Some("definition_mismatch"), &call, &package, format!("{deny}, then countersign action review files.write_text")),
+        (Some("content_changed"), &revert, &own, format!("countersign show inv_0, or {deny}")),
+        (Some("package_code_disabled"), &call, &package, format!("countersign doctor, or {deny}")),
+        (Some("package_failed"), &call, &package, deny.to_owned()),
+        (Some("path_outside_workspace"), &call, &own, deny.to_owned()),
+    ] {
+        assert_eq!(of(code, invocation, action), expected);
+    }
+}
+
+#[test]
 fn who_is_asked_by_the_safety_gate_sees_what_the_session_holds_and_since_when() {
     let mut invocation = invocation(json!({}));
     let gate = |gate: &str, verdict: &str, rules: &[&str]| api::invocation::GateView {
