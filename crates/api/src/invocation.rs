@@ -479,6 +479,9 @@ pub struct InvocationView {
     pub attempts: u32,
     /// When it was admitted.
     pub created_at: String,
+    /// When it was taken up again: approved, and not started by who was to, such as a server that stopped before it could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_up_at: Option<String>,
     /// When its source was first asked.
     pub started_at: Option<String>,
     pub completed_at: Option<String>,
@@ -512,6 +515,9 @@ pub struct ForesightView {
     /// Why that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
+    /// Code of a package was run, without effect, to know all this.
+    #[serde(default)]
+    pub ran_code: bool,
     /// What about its content made us ask.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub concerns: Vec<ConcernView>,
@@ -753,6 +759,7 @@ impl From<Invocation> for InvocationView {
             verification: Some(invocation.commands).filter(|commands| !commands.is_empty()).map(|commands| VerificationView { commands }),
             attempts: invocation.attempts,
             created_at: invocation.created_at.to_string(),
+            taken_up_at: invocation.taken_up_at.map(|at| at.to_string()),
             started_at: invocation.started_at.map(|at| at.to_string()),
             completed_at: invocation.ended_at.map(|at| at.to_string()),
             duration_ms,

@@ -353,6 +353,9 @@ pub struct Invocation {
     pub policies: Option<Digest>,
     pub attempts: u32,
     pub created_at: Timestamp,
+    /// When it was first taken up again: approved, and not started by who was to, such as a server that stopped before it could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_up_at: Option<Timestamp>,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
     pub receipt: Option<ReceiptRef>,

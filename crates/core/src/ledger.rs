@@ -486,6 +486,7 @@ pub trait Ledger: Send + Sync {
     /// first, from behind this one. Whether it is busy with one of its own it must know itself.
     fn list_left_behind<'a>(&'a self, org: &'a OrgId, after: Option<&'a InvocationId>) -> Future<'a, Result<Vec<Invocation>, Error>>;
     /// Takes up an invocation in this status that no live server is busy with. Whether it is this server's: then no other asks about it.
+    /// One that was approved, and is started by nobody but who takes it up, keeps since when.
     fn claim<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId, status: Status) -> Future<'a, Result<bool, Error>>;
     /// Lets go of an invocation in doubt, so that another server may ask about it.
     fn release<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<(), Error>>;

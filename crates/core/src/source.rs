@@ -105,6 +105,12 @@ pub trait Source: Send + Sync {
         let message = format!("action `{action}` cannot be taken back");
         Box::pin(std::future::ready(Err(Error::Refused { code: "not_reversible", message })))
     }
+    /// Whether an effect could be taken back as things are, asked before a person is: it looks, and changes nothing. What cannot be seen from
+    /// here is not held against it.
+    fn check_revert<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<(), Error>> {
+        let _ = (context, action, evidence);
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// Finds out what became of an effect nobody saw the end of, and leaves it whole: done or not done, never half. What could make it happen
     /// only now waits for `context.may_ask_again`.
     fn reconcile<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Reconciled, Error>> {
@@ -136,11 +142,6 @@ pub enum AfterError {
     Unknown,
 }
 
-/// How it is said that a source took longer than it may: in the same words, wherever that is noticed.
-pub fn late(source_id: &str, timeout_ms: u64) -> String {
-    format!("source `{source_id}` did not answer within {timeout_ms} ms")
-}
-
 /// Why a source could not do its work. Messages name the thing, never a param's value that could be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -151,7 +152,7 @@ pub enum Error {
     /// We have too much to do to ask it now. That says nothing about the source.
     #[error("source `{source_id}` was not asked: {message}; nothing was done, retrying is safe")]
     NoTurn { source_id: String, message: String },
-    #[error("{}; the effect may have happened", late(source_id, *timeout_ms))]
+    #[error("source `{source_id}` did not answer within {timeout_ms} ms; the effect may have happened")]
     TimedOut { source_id: String, timeout_ms: u64 },
     #[error("the connection to source `{source_id}` broke after the call was sent: {message}; the effect may have happened")]
     Broken { source_id: String, message: String },

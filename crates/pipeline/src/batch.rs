@@ -244,6 +244,7 @@ impl Pipeline {
         let (pipeline, span) = (self.clone(), span::of_batch(&batch));
         let taken_up = async move {
             let id = batch.id.clone();
+            tracing::info!(batch = %id, "a batch that was left behind is taken up again");
             if let Err(error) = pipeline.take_up_batch(batch, walking).await {
                 tracing::warn!(batch = %id, %error, "a batch was left behind and could not be taken up; trying again later");
             }

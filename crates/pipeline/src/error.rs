@@ -56,7 +56,7 @@ impl Conflict {
             Self::Expired => "its time has run out; start anew",
             Self::Ended => "it has already ended; read its receipt",
             Self::ArgsMismatch => "the params are not the ones that were shown; send the approved params",
-            Self::DefinitionMismatch => "the action's definition has changed since; start anew after a review",
+            Self::DefinitionMismatch => "the action's definition or its code has changed since it was asked for; start anew after a review",
             Self::PolicyMismatch => "the rules for this action have changed since; start anew",
             Self::TupleMismatch => {
                 "principal, approver, session, space or source is not what it was when it was asked for; use the original context, or ask again"

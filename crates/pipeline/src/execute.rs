@@ -340,7 +340,7 @@ impl Pipeline {
         });
     }
 
-    /// What the held row knows and this walk does not: the answer and what it is bound to.
+    /// What the held row knows and this walk does not: the answer, what it is bound to, and whether it was taken up again.
     async fn carry_answer(&self, invocation: &mut Invocation) -> Result<(), Error> {
         let held = self.ledger().find_invocation(&invocation.org, &invocation.id).await?;
         let held = held.ok_or_else(|| Error::UnknownInvocation { invocation: invocation.id.to_string() })?;
@@ -348,6 +348,7 @@ impl Pipeline {
         invocation.approvals = held.approvals;
         invocation.edit = held.edit;
         invocation.binding = held.binding;
+        invocation.taken_up_at = held.taken_up_at;
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use crate::batch;
 use crate::decide::{Decided, Denied, Pending};
 use crate::execute::{Subject, failure_of};
 use crate::gate::{Gated, Gates, caught};
+use crate::hold::void_by;
 use crate::record::conflict_with;
 use crate::{Conflict, Error, Pipeline};
 use countersign_core::action::{Class, Preview};
@@ -27,6 +28,8 @@ pub struct Foresight {
     pub changes: Option<Value>,
     /// Why that is not known.
     pub unknown: Option<String>,
+    /// Code of others was run, without effect, to know all this.
+    pub ran_code: bool,
     /// What about its content made us ask.
     pub concerns: Vec<Finding>,
     /// What its session has come to hold, and by which call.
@@ -60,7 +63,7 @@ impl Pipeline {
             return Ok(Foresight::blocked_by(Conflict::TupleMismatch));
         };
         let params = self.open_params(held).await?;
-        let validated = match self.resolve(Admitted::again(held, live, params)).await {
+        let validated = match self.resolve_unseen(Admitted::again(held, live, params)).await {
             Ok(resolved) => self.validate(resolved).await,
             Err(error) => Err(error),
         };
@@ -75,9 +78,11 @@ impl Pipeline {
         let mut foresight = match (moded.stopped(), moded.decision.mode) {
             (Some(_), _) => Foresight::blocked_by(Conflict::Stopped),
             (None, Mode::Deny) => Foresight::blocked_by(Conflict::PolicyMismatch),
-            (None, Mode::Allow | Mode::RequireApproval) => {
-                self.look_ahead(&gated, &gated.to_invocation(Status::Pending, &moded.decision)).await?
-            }
+            (None, Mode::Allow | Mode::RequireApproval) => match void_by(held, &gated, &moded)? {
+                // What is there by now is not what a yes would be to: it is not rehearsed.
+                Some(conflict) => Foresight::blocked_by(conflict),
+                None => self.look_ahead(&gated, &gated.to_invocation(Status::Pending, &moded.decision)).await?,
+            },
         };
         let findings = self.findings_in(&gated.validated.resolved).await?;
         foresight.concerns = findings.into_iter().filter(|finding| finding.severity == Severity::Asks).collect();
@@ -90,9 +95,8 @@ impl Pipeline {
             return Ok(Foresight::blocked(failure));
         }
         // What is taken back is what was kept: there is nothing to rehearse.
-        if let Some(reversed) = &invocation.reverses {
-            let reversed = self.ledger().find_invocation(&invocation.org, reversed).await?;
-            let changes = reversed.and_then(|reversed| reversed.evidence).and_then(|evidence| put_back(&evidence));
+        if invocation.intention == Intention::Revert {
+            let changes = self.kept_by_reversed(invocation).await?.and_then(|evidence| put_back(&evidence));
             return Ok(Foresight { changes, ..Foresight::default() });
         }
         let unknown = |why: String| Foresight { unknown: Some(why), ..Foresight::default() };
@@ -109,14 +113,23 @@ impl Pipeline {
         if let Some(failure) = self.reads_too_much(gated).await? {
             return Ok(unknown(failure.message));
         }
-        match self.ask_for_preview(gated, invocation).await {
-            Ok(output) => Ok(match self.tellable(invocation, &output.value).await {
+        let foresight = match self.ask_for_preview(gated, invocation).await {
+            Ok(output) => match self.tellable(invocation, &output.value).await {
                 Some(changes) => Foresight { changes: Some(changes), ..Foresight::default() },
                 None => unknown("it holds what must not be shown".to_owned()),
-            }),
-            Err(error) if is_certain(&error) => Ok(Foresight::blocked(failure_of(&error))),
-            Err(error) => Ok(unknown(failure_of(&error).message)),
-        }
+            },
+            Err(error) if is_certain(&error) => Foresight::blocked(failure_of(&error)),
+            Err(error) => unknown(failure_of(&error).message),
+        };
+        Ok(Foresight { ran_code: !invocation.meter.is_unused(), ..foresight })
+    }
+
+    /// What was kept before the effect that this call takes back.
+    async fn kept_by_reversed(&self, invocation: &Invocation) -> Result<Option<Value>, Error> {
+        let Some(reversed) = &invocation.reverses else {
+            return Ok(None);
+        };
+        Ok(self.ledger().find_invocation(&invocation.org, reversed).await?.and_then(|reversed| reversed.evidence))
     }
 
     /// The same of it that an answer would tell.
@@ -164,12 +177,15 @@ impl Pipeline {
     }
 
     pub(crate) async fn impossible(&self, subject: Subject<'_>) -> Option<Failure> {
-        match subject.invocation.intention {
-            // It is put back from what was kept, whatever became of its source.
-            Intention::Revert => return None,
-            Intention::Effect | Intention::DryRun => {}
-        }
-        let refusal = self.ask_whether_possible(subject).await.err()?;
+        let asked = match subject.invocation.intention {
+            Intention::Effect | Intention::DryRun => self.ask_whether_possible(subject).await,
+            // It is put back from what was kept, whatever became of its source: only what it would overwrite is in its way.
+            Intention::Revert => {
+                let evidence = self.kept_by_reversed(subject.invocation).await.ok()??;
+                self.ask_whether_revertible(subject, &evidence).await
+            }
+        };
+        let refusal = asked.err()?;
         is_certain(&refusal).then(|| failure_of(&refusal))
     }
 }

@@ -100,6 +100,7 @@ impl Gated {
             announced: None,
             attempts: 0,
             created_at: *created_at,
+            taken_up_at: None,
             started_at: None,
             ended_at: None,
             receipt: None,

@@ -79,11 +79,7 @@ impl Pipeline {
     }
 
     async fn derive_again(&self, approved: &Invocation) -> Result<Derived, Error> {
-        let held: Bound = approved
-            .binding
-            .as_ref()
-            .and_then(|binding| serde_json::from_value(binding.facts.clone()).ok())
-            .ok_or_else(|| Error::Internal { message: format!("`{}` is approved but bound to nothing", approved.id) })?;
+        let held = bound_to(approved)?;
         let Some(live) = self.live(approved).await? else {
             return Ok(Derived::Different(Conflict::TupleMismatch));
         };
@@ -117,11 +113,8 @@ impl Pipeline {
         if moded.stopped().is_some() {
             return Ok(Derived::Different(Conflict::Stopped));
         }
-        let Moded { mut decision, policy_slice, .. } = moded;
-        // With the yes a gate no longer asks; what it was held by stays what it was held by.
-        if decision.mode < approved.decision.mode {
-            decision = Decision { rules_version: decision.rules_version, ..approved.decision.clone() };
-        }
+        let Moded { decision, policy_slice, .. } = moded;
+        let decision = as_held(approved, decision);
         if decision.mode == Mode::Deny {
             return Ok(Derived::Different(Conflict::PolicyMismatch));
         }
@@ -236,6 +229,26 @@ pub(crate) struct Void {
 enum Derived {
     Same(Box<Cleared>),
     Different(Conflict),
+}
+
+/// What a yes to a held call is bound to and is no longer so: such a yes runs nothing.
+pub(crate) fn void_by(held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
+    let then = bound_to(held)?;
+    let now = bound(gated, &as_held(held, moded.decision.clone()), moded.policy_slice, then.nonce, then.expires_at);
+    Ok(mismatch(&then, &now).map(conflict_of))
+}
+
+fn bound_to(held: &Invocation) -> Result<Bound, Error> {
+    let facts = held.binding.as_ref().and_then(|binding| serde_json::from_value(binding.facts.clone()).ok());
+    facts.ok_or_else(|| Error::Internal { message: format!("`{}` waited for a person and is bound to nothing", held.id) })
+}
+
+/// With the yes a gate no longer asks; what it was held by stays what it was held by.
+fn as_held(held: &Invocation, decision: Decision) -> Decision {
+    if decision.mode < held.decision.mode {
+        return Decision { rules_version: decision.rules_version, ..held.decision.clone() };
+    }
+    decision
 }
 
 pub(crate) fn bound(gated: &Gated, decision: &Decision, policy_slice: Digest, nonce: Digest, expires_at: Timestamp) -> Bound {

@@ -235,15 +235,23 @@ impl Pipeline {
         let Some(walking) = self.claim_or_leave(&approved).await else {
             return;
         };
+        tracing::info!(invocation = %approved.id, action = %approved.action, "an approved call that had not started is taken up again");
         let pipeline = self.clone();
         self.spawn(async move {
             let _walking = walking;
-            let id = approved.id.clone();
-            match pipeline.resume(approved).await {
+            match pipeline.resume_claimed(&approved).await {
                 Ok(_) | Err(Error::Conflict { .. }) => {}
-                Err(error) => tracing::warn!(invocation = %id, %error, "an approved call could not be taken up; trying again later"),
+                Err(error) => {
+                    tracing::warn!(invocation = %approved.id, %error, "an approved call could not be taken up; trying again later")
+                }
             }
         });
+    }
+
+    /// As its row is since it was claimed.
+    async fn resume_claimed(&self, approved: &Invocation) -> Result<Outcome, Error> {
+        let claimed = self.ledger().find_invocation(&approved.org, &approved.id).await?;
+        self.resume(claimed.ok_or_else(|| Error::UnknownInvocation { invocation: approved.id.to_string() })?).await
     }
 
     fn is_walking(&self, invocation: &Invocation) -> bool {

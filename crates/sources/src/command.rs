@@ -2,7 +2,7 @@
 //! read-only. There is no shell, and a command that begins like an allowed one is not an allowed one.
 
 use crate::program::{PLACES, Programs, SCRATCH, libraries};
-use crate::words::{last_line, patience, shown};
+use crate::words::{last_line, patience, said, shown};
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::view;
 use countersign_core::Future;
@@ -114,7 +114,7 @@ impl CommandRunner {
             starts_in: Some(WORKSPACE.into()),
             inputs: Vec::new(),
             stdin: Vec::new(),
-            wall_ms: u64::try_from(patience(context).as_millis()).unwrap_or(context.timeout_ms).max(1),
+            wall_ms: wall_ms(context),
             memory_bytes: PACKAGE_MEMORY_MB_DEFAULT * 1024 * 1024,
             stage_bytes_max: STAGE_BYTES,
             stage_files_max: 64,
@@ -134,13 +134,18 @@ impl CommandRunner {
         let how = match confined.ended {
             Ended::Exited(code) => format!("it ended with code {code}"),
             Ended::Signalled(signal) => format!("it was ended by signal {signal}"),
-            Ended::TimedOut => format!("it did not answer within {} ms", context.timeout_ms),
+            Ended::TimedOut => format!("it did not end within {} ms", wall_ms(context)),
             Ended::OutOfMemory => "it took more memory than it may".to_owned(),
             Ended::Flooded => "it printed far more than is kept".to_owned(),
             Ended::Cancelled => "it was called off".to_owned(),
         };
-        Err(Unfit::Failed(format!("{how}, saying `{}`", shown(&last))))
+        Err(Unfit::Failed(format!("{how}, saying `{}`", said(&last))))
     }
+}
+
+/// How long it may take: what comes after it needs time, too.
+fn wall_ms(context: &CallContext) -> u64 {
+    u64::try_from(patience(context).as_millis()).unwrap_or(context.timeout_ms).max(1)
 }
 
 /// Why a command did not succeed.

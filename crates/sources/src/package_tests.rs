@@ -8,7 +8,7 @@ use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::egress::Request;
 use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile, Turn};
-use countersign_core::source::{AfterError, CallContext, Error, Past, Shelf, Source};
+use countersign_core::source::{AfterError, CallContext, Error, Output, Past, Shelf, Source};
 use countersign_core::{ActionId, Future};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -482,9 +482,55 @@ async fn a_run_that_was_lost_is_a_failure_that_changed_nothing_and_is_not_tried_
     let seen = escapes::held(bench.folder.path());
     let error = bench.source().prepare(&bench.context().await, &act(), &json!({})).await.unwrap_err();
     assert_eq!((error.code(), error.after(), error.is_transient()), ("package_lost", AfterError::NoEffect, false));
-    let said = "`kit.act` may have run, and how it went was lost: a descriptor broke; nothing was changed";
+    let said = "`execute.py` of `kit.act` may have run, and how it went was lost: a descriptor broke; nothing was changed";
     assert_eq!(error.to_string(), said);
     assert_eq!(escapes::held(bench.folder.path()), seen);
+}
+
+/// Ends whatever it is to run like this, having said this.
+struct Ends(Ended, &'static str);
+
+impl Jail for Ends {
+    fn confine(&self, _what: Confinement) -> Future<'_, Result<Confined, JailError>> {
+        let (ended, log) = (self.0, self.1.to_owned());
+        let (facts, staged) = (json!({}), Ok(Vec::new()));
+        Box::pin(std::future::ready(Ok(Confined { ended, stdout: Vec::new(), is_cut: false, log, cpu_ms: 1, facts, staged })))
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_was_ended_is_named_and_the_time_is_said_that_it_had() {
+    let bench = open_bench(Arc::new(Ends(Ended::TimedOut, "counting")), Vec::new());
+    bench.packages.install("kit", &files("R2")).unwrap();
+    for (timeout_ms, said) in [
+        (30_000, "did not end within 29000 ms: of the 30000 ms of its `timeoutMs`, 1000 ms are for what comes after it"),
+        (1_000, "did not end within 800 ms: of the 1000 ms this call has, 200 ms are for what comes after it"),
+    ] {
+        let context = CallContext { timeout_ms, ..bench.context().await };
+        let error = bench.source().prepare(&context, &act(), &json!({})).await.unwrap_err();
+        let expected = format!("`execute.py` of `kit.act` {said}, saying `counting`; nothing was changed");
+        assert_eq!((error.code(), error.to_string()), ("package_timed_out", expected));
+    }
+}
+
+#[tokio::test]
+async fn a_verdict_that_did_not_come_names_its_script_and_quotes_it_as_it_spoke() {
+    let bench = open_bench(Arc::new(Ends(Ended::Exited(1), r#"Error: it's not "x""#)), Vec::new());
+    bench.packages.install("kit", &files("R2")).unwrap();
+    let checks = bench.source().verify(&bench.context().await, &act(), &json!({}), &Output::new(json!({}))).await.unwrap();
+    let why = r#"`verify.py` of `kit.act` ended with code 1, saying `Error: it's not "x"`"#;
+    assert_eq!(checks, [Check::failed("verify", why)]);
+    let says_no = verdict_on(&json!({ "ok": false })).await;
+    assert_eq!(says_no, [Check::failed("verify", "`verify.py` says no")]);
+    let unreadable = verdict_on(&json!({ "fine": true })).await;
+    assert!(unreadable[0].detail.as_ref().unwrap().starts_with("the verdict of `verify.py` does not read: "), "{unreadable:?}");
+}
+
+/// What comes of a verification whose script prints this.
+async fn verdict_on(verdict: &Value) -> Vec<Check> {
+    let bench = bench("R2");
+    *bench.puppet.stdout.lock() = verdict.to_string();
+    bench.source().verify(&bench.context().await, &act(), &json!({}), &Output::new(json!({}))).await.unwrap()
 }
 
 #[tokio::test]
@@ -507,6 +553,7 @@ async fn what_a_package_did_in_another_workspace_is_neither_found_out_nor_touche
         let source = ours.source();
         assert_eq!(source.reconcile(&context, &act(), &json!({})).await, Ok(Reconciled::Unknown), "{a}, {b:?}");
         assert_eq!(source.revert(&context, &act(), &evidence).await, Err(Error::WorkspaceElsewhere), "{a}, {b:?}");
+        assert_eq!(source.check_revert(&context, &act(), &evidence).await, Ok(()), "{a}, {b:?}: here it cannot be seen");
         assert_eq!(source.call(&context, &act(), &json!({})).await, Err(Error::WorkspaceElsewhere), "{a}, {b:?}");
         let checks = source.verify(&context, &act(), &json!({}), &output).await.unwrap();
         assert!(checks.len() == 1 && !checks[0].ok, "{checks:?}");

@@ -2,7 +2,7 @@
 //! claims it first finds out what became of it.
 
 use crate::db::{Columns, Row, Tx, vals};
-use crate::invocations::{among_open, read_invocation, select_invocation};
+use crate::invocations::{InvocationRow, SealedParams, among_open, lock, read_invocation, select_invocation, update};
 use crate::{Error, Store};
 use countersign_core::limits::{LEASE_SECONDS, SERVER_REMEMBERED_SECONDS};
 use countersign_core::{Invocation, InvocationId, OrgId, ServerId, Status, Timestamp};
@@ -135,7 +135,20 @@ async fn claim_in(tx: &mut Tx, org: &OrgId, invocation: &InvocationId, status: S
         gone_before(tx.now()),
         lease.earlier()
     ];
-    Ok(tx.exec(sql, &params).await? == 1)
+    let is_ours = tx.exec(sql, &params).await? == 1;
+    if is_ours && status == Status::Approved {
+        note_taken_up(tx, org, invocation).await?;
+    }
+    Ok(is_ours)
+}
+
+/// Keeps the first time: whoever could not start it either tries again and again.
+async fn note_taken_up(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<(), Error> {
+    let Some(mut approved) = lock(tx, org, invocation).await?.filter(|approved| approved.taken_up_at.is_none()) else {
+        return Ok(());
+    };
+    approved.taken_up_at = Some(tx.now());
+    update(tx, InvocationRow::open(&approved)?, Status::Approved, SealedParams::Keep).await.map(|_| ())
 }
 
 /// A server that was seen last at this time, or before it, is gone.

@@ -183,6 +183,11 @@ impl FakeSource {
         self.shared.script.lock().impossible = why;
     }
 
+    /// From now on no effect could be taken back, for this reason; `None`: they can again.
+    pub fn becomes_irrevertible(&self, why: Option<Error>) {
+        self.shared.script.lock().irrevertible = why;
+    }
+
     pub fn will_fail_to_list(&self, error: Error) {
         self.shared.script.lock().listings.push_back(error);
     }
@@ -270,6 +275,7 @@ struct Script {
     preparing: VecDeque<Step<()>>,
     unprepared: VecDeque<Error>,
     impossible: Option<Error>,
+    irrevertible: Option<Error>,
     otherwise: Option<Arc<Answering>>,
     recorded_calls: Vec<Call>,
     recorded_previews: Vec<Call>,
@@ -414,6 +420,11 @@ impl Source for FakeSource {
             script.recorded_reverts.push((call, evidence.clone()));
             script.reverts.pop_front().unwrap_or_else(|| Ok(Output::new(json!({ "restored": true }))))
         })
+    }
+
+    fn check_revert<'a>(&'a self, _context: &'a CallContext, _action: &'a ActionId, _evidence: &'a Value) -> Future<'a, Result<(), Error>> {
+        let irrevertible = self.shared.script.lock().irrevertible.clone();
+        Box::pin(std::future::ready(irrevertible.map_or(Ok(()), Err)))
     }
 
     fn reconcile<'a>(

@@ -5,12 +5,13 @@ mod beyond;
 mod edit;
 
 use super::action::params;
-use super::{invocation, outcome};
+use super::{batch, invocation, outcome};
 use crate::args::Agreed;
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
 use crate::style::{Tone, clean};
+use api::batch::BatchView;
 use api::identity::SpaceView;
 use api::invocation::{
     ApproveManyRequest, ApproveManyResponse, ApproveRequest, DenyRequest, DenyResponse, InvocationView, InvokeResponse, OneOfMany, ShownOne,
@@ -227,6 +228,9 @@ impl Answers {
 
     /// One alone is told as itself, several as a list. The exit code is that of the first that failed, else whether any still waits.
     async fn tell(mut self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        for failure in &mut self.failures {
+            *failure = explained(failure.clone(), client).await;
+        }
         let waits = self.answered.iter().any(|invocation| outcome::status(invocation) == Status::Pending);
         let exit = self.failures.first().map_or(if waits { Exit::Pending } else { Exit::Ok }, |failure| failure.exit);
         if self.items.len() == 1 {
@@ -252,13 +256,39 @@ impl Answers {
             let needed = needed(invocation, client).await;
             terminal.note(more_people(invocation, needed));
         }
+        let batches = self.batches(client).await;
+        batches.iter().for_each(|batch| batch::summary(batch, terminal));
         if let (Some(first), true) = (self.answered.first(), self.failures.is_empty()) {
-            terminal.next(format!("countersign explain {}", first.id));
+            let whole = batches.first().map(|batch| format!("countersign batch show {}", batch.id));
+            terminal.next(whole.unwrap_or_else(|| format!("countersign explain {}", first.id)));
         }
-        if self.answered.iter().any(|invocation| matches!(outcome::status(invocation), Status::Approved | Status::Running)) {
+        // A part of a batch waits for the others, and the batch was told.
+        let goes_on = |one: &InvocationView| matches!(outcome::status(one), Status::Approved | Status::Running) && one.batch.is_none();
+        if self.answered.iter().any(goes_on) {
             terminal.note(Tone::Muted.paint("what still runs is followed with countersign show"));
         }
         Ok(exit)
+    }
+
+    /// What they are parts of, each once.
+    async fn batches(&self, client: &Client) -> Vec<BatchView> {
+        let mut batches: Vec<BatchView> = Vec::new();
+        for part in &self.answered {
+            let is_known = |batch: &BatchView| part.batch.as_ref().is_some_and(|of| of.id == batch.id);
+            if !batches.iter().any(is_known) {
+                batches.extend(batch::of(part, client).await);
+            }
+        }
+        batches
+    }
+}
+
+/// A part's failure says what became of its batch besides.
+async fn explained(failure: Failure, client: &Client) -> Failure {
+    let Some(part) = failure.problem().and_then(|problem| problem.invocation) else { return failure };
+    match batch::of(&part, client).await {
+        Some(batch) => batch::explain(failure, &part, &batch),
+        None => failure,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
 use crate::style::{Tone, clean, status_word};
 use api::batch::{BatchModeName, BatchRequest, BatchView, PartView};
+use api::invocation::InvocationView;
 use clap::{Args, Subcommand, ValueEnum};
 use countersign_core::batch::BatchStatus;
 use serde::Deserialize as _;
@@ -205,8 +206,8 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
         foreseen(batch, terminal)?;
     }
     for (index, part) in batch.parts.iter().enumerate() {
-        if let Some(error) = part.error.as_ref().filter(|error| error.code != "batch_called_off") {
-            terminal.note(format!("part {}: {}: {}", index + 1, clean::line(&error.code), clean::line(&error.message)));
+        if let Some(failed) = why_failed(index, part) {
+            terminal.note(failed);
         }
         if let Some(error) = part.undone.as_ref().filter(|undone| !undone.ok).and_then(|undone| undone.error.as_ref()) {
             terminal.note(Tone::Danger.paint(format!(
@@ -221,6 +222,31 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
     Ok(())
 }
 
+/// `part 2: file_not_found: …`; of one that was called off for another, nothing.
+fn why_failed(index: usize, part: &PartView) -> Option<String> {
+    let error = part.error.as_ref().filter(|error| error.code != "batch_called_off")?;
+    Some(format!("part {}: {}: {}", index + 1, clean::line(&error.code), clean::line(&error.message)))
+}
+
+/// The batch of a part that has just been answered; absent where it has none, or may not be read.
+pub(super) async fn of(part: &InvocationView, client: &Client) -> Option<BatchView> {
+    let id = &part.batch.as_ref()?.id;
+    client.get::<BatchView>(&["batches", id], &[]).await.ok().map(|answer| answer.read)
+}
+
+/// What became of the whole, for whoever's answer to a part came to nothing.
+pub(super) fn explain(failure: Failure, part: &InvocationView, batch: &BatchView) -> Failure {
+    let (status, id) = (clean::line(&batch.status), clean::line(&batch.id));
+    let failed: String =
+        batch.parts.iter().enumerate().filter_map(|(index, part)| why_failed(index, part)).map(|why| format!("; {why}")).collect();
+    let mut failure = failure.cause(format!("{id} is {status}: {}{failed}", meaning(batch))).hint(format!("countersign batch show {id}"));
+    // It was called off for another: how that ended is how this ended.
+    if part.status == "cancelled" {
+        failure.exit = exit_of(batch);
+    }
+    failure
+}
+
 /// What each part would change, under its number.
 fn foreseen(batch: &BatchView, terminal: &mut Terminal) -> Result<(), Failure> {
     for (index, part) in batch.parts.iter().enumerate() {
@@ -233,7 +259,7 @@ fn foreseen(batch: &BatchView, terminal: &mut Terminal) -> Result<(), Failure> {
 }
 
 /// What became of it as a whole, in one line.
-fn summary(batch: &BatchView, terminal: &mut Terminal) {
+pub(super) fn summary(batch: &BatchView, terminal: &mut Terminal) {
     let (word, tone) = word(&batch.status);
     let receipt = batch.receipt.as_ref().map(|receipt| format!(" · {} (#{})", clean::line(&receipt.id), receipt.seq)).unwrap_or_default();
     terminal.note(format!("{} {} · {}{receipt}", tone.paint(word), clean::line(&batch.id), meaning(batch)));

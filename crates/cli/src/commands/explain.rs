@@ -4,7 +4,7 @@ mod foresight;
 mod gates;
 
 use super::people::People;
-use super::show::{answered, cascade, edited, redacted};
+use super::show::{answered, cascade, edited, redacted, taken_up};
 use super::{invocation, outcome};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
@@ -84,7 +84,10 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
             record = record.with("yes from", told(yes));
         }
     }
-    record = record.with_some("answered by", invocation.answer.as_ref().map(told));
+    let again = |at: &String| Cell::shown(taken_up(terminal.past(at).as_shown()), taken_up(at));
+    record = record
+        .with_some("answered by", invocation.answer.as_ref().map(told))
+        .with_some("taken up again", invocation.taken_up_at.as_ref().map(again));
     if let Some(edit) = &invocation.edit {
         let by = |when: &str| format!("{} {when}", people.name(&edit.by));
         record = record.with("edited by", Cell::shown(by(terminal.past(&edit.at).as_shown()), by(&edit.at)));

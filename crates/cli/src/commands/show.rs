@@ -3,13 +3,14 @@
 mod ahead;
 mod card;
 
-pub(super) use card::{answered, cascade, edited, redacted};
+pub(super) use card::{answered, cascade, edited, redacted, taken_up};
 
 use super::people::People;
 use super::{invocation, outcome};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
+use crate::style::Tone;
 use api::Page;
 use api::action::ActionView;
 use api::invocation::{ForesightView, InvocationView};
@@ -38,7 +39,9 @@ impl Show {
         // The card stands without either of these: an action may be gone, and not everybody may read everything.
         let action = client.get::<ActionView>(&["actions", &invocation.action], &[]).await.ok().map(|answer| answer.read);
         let before = before(&invocation, client).await;
-        let foresight = foresight(&invocation, client).await;
+        let foresight = foresight(&invocation, action.as_ref(), client, terminal).await;
+        // What the action is by now is nothing a yes to this call would be to.
+        let action = action.filter(|_| !foresight.as_ref().is_some_and(ahead::is_redefined));
         let people = People::load(client, terminal).await;
         let card = Card { invocation: &invocation, action: action.as_ref(), before, foresight: foresight.as_ref(), people: &people };
         for line in card.lines(terminal) {
@@ -47,7 +50,7 @@ impl Show {
         let id = &invocation.id;
         terminal.next(match outcome::status(&invocation) {
             Status::Pending if invocation.clock_stopped => "countersign kill-switch list".to_owned(),
-            Status::Pending => format!("countersign approve {id}, or countersign deny {id} --reason …"),
+            Status::Pending => card.answer(),
             Status::Quarantined => format!("countersign quarantine show {id}"),
             Status::Approved
             | Status::Running
@@ -63,12 +66,25 @@ impl Show {
     }
 }
 
-/// What can be known of a call that waits, for whoever may answer it.
-async fn foresight(invocation: &InvocationView, client: &Client) -> Option<ForesightView> {
+/// What can be known of a call that waits, for whoever may answer it. Code may have to run for that, so whoever looks is told why nothing
+/// is shown yet.
+async fn foresight(
+    invocation: &InvocationView,
+    action: Option<&ActionView>,
+    client: &Client,
+    terminal: &mut Terminal,
+) -> Option<ForesightView> {
     if outcome::status(invocation) != Status::Pending {
         return None;
     }
-    client.get::<ForesightView>(&["invocations", &invocation.id, "foresight"], &[]).await.ok().map(|answer| answer.read)
+    if terminal.is_watched() {
+        terminal.redraw(&Tone::Muted.paint(ahead::meanwhile(action)));
+    }
+    let answer = client.get::<ForesightView>(&["invocations", &invocation.id, "foresight"], &[]).await;
+    if terminal.is_watched() {
+        terminal.redraw("");
+    }
+    answer.ok().map(|answer| answer.read)
 }
 
 /// How the same action went before in the same session.

@@ -28,6 +28,29 @@ fn several_are_approved_in_one_request_and_only_once_each() {
 }
 
 #[test]
+fn a_call_that_was_approved_before_a_crash_says_that_it_was_taken_up_again() {
+    let mut server = Server::start_with(&[("FAULT_POINT", "execute.prepared")]);
+    let owner = server.owner();
+    let id = asked(&owner, "a");
+    owner.run(&["approve", &id]).exits(9);
+    server.wait();
+    let server = server.start_again();
+    let owner = server.owner();
+    owner.run(&["invocation", "watch", &id]).ok();
+    let told = "it had been approved and not started, as after a stop of the server";
+    let card = owner.run(&["show", &id]).ok().stdout;
+    assert!(card.lines().any(|line| line.starts_with("TAKEN UP AGAIN") && line.ends_with(told)), "{card}");
+    let explained = owner.run(&["explain", &id]).ok().stdout;
+    assert!(explained.lines().any(|line| line.starts_with("taken up again") && line.ends_with(told)), "{explained}");
+    let logged = server.logged();
+    assert!(
+        logged.lines().any(|line| line.contains("an approved call that had not started is taken up again") && line.contains(&id)),
+        "{logged}"
+    );
+    owner.run(&["receipt", "verify"]).ok();
+}
+
+#[test]
 fn a_yes_for_always_says_what_it_writes_and_asks() {
     let server = Server::start();
     let owner = server.owner();

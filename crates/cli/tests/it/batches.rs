@@ -87,6 +87,46 @@ fn nothing_is_written_before_everybody_has_answered() {
 }
 
 #[test]
+fn whoever_answers_the_last_part_is_told_what_became_of_the_whole() {
+    let server = Server::start();
+    let owner = server.owner();
+    let missing = json!({ "action": "files.read_text", "params": { "path": "nope.txt" } });
+    let stale = json!({ "action": "files.write_text", "params": { "path": "b.txt", "text": "b", "expected_sha256": "0".repeat(64) } });
+    for (parts, asked, failed) in [
+        // Another part fails, and this one is called off for it.
+        ([write("a.txt", "a"), missing, write("b.txt", "b")], [0, 2], "part 2: file_not_found: "),
+        // This one fails, and what was done before it is taken back.
+        ([write("a.txt", "a"), json!({ "action": "files.list" }), stale], [0, 2], "part 3: content_changed: "),
+    ] {
+        let file = listed(&server, &json!(parts));
+        let waiting = owner.run(&["batch", "run", &file, "--no-wait", "--json"]).exits(6).json();
+        let (batch, id) = (waiting["id"].as_str().unwrap(), |part: usize| waiting["parts"][part]["invocation_id"].as_str().unwrap());
+        let first = owner.run(&["approve", id(asked[0])]).ok();
+        assert!(first.stderr.contains(&format!("⏸ pending {batch} · a person has to answer first")), "{first:?}");
+        let last = owner.run(&["approve", id(asked[1])]).exits(1);
+        let cause = format!("cause: {batch} is reverted: a part failed, and nothing of it stands; {failed}");
+        let hint = format!("hint: countersign batch show {batch}\n");
+        assert!(last.stderr.contains(&cause) && last.stderr.contains(&hint), "{last:?}");
+        assert!(!server.workspace().join("a.txt").exists());
+    }
+    // A part that was called off says for which one.
+    let called_off = owner.run(&["invocation", "list", "--status", "cancelled", "--json"]).ok().json();
+    let message = called_off["items"][0]["error"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("part 2 of `bat_") && message.ends_with("`files.read_text`, did not succeed; nothing was done by this part"),
+        "{message}"
+    );
+    // All of them answered at once, and well.
+    let file = listed(&server, &json!([write("a.txt", "a"), write("b.txt", "b")]));
+    let waiting = owner.run(&["batch", "run", &file, "--no-wait", "--json"]).exits(6).json();
+    let ids: Vec<_> = waiting["parts"].as_array().unwrap().iter().map(|part| part["invocation_id"].as_str().unwrap()).collect();
+    let both = owner.run(&["approve", ids[0], ids[1]]).ok();
+    let batch = waiting["id"].as_str().unwrap();
+    assert_eq!(both.stderr.matches(&format!("✓ succeeded {batch} · every part succeeded")).count(), 1, "{both:?}");
+    assert!(both.stderr.contains(&format!("next: countersign batch show {batch}")), "{both:?}");
+}
+
+#[test]
 fn what_is_no_batch_is_refused_with_what_to_do() {
     let server = Server::start();
     let owner = server.owner();

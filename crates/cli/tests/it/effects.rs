@@ -21,7 +21,7 @@ fn what_a_write_did_is_taken_back_by_a_call_of_its_own() {
     assert!(shown.contains("CHECKED") && shown.contains("read_back ✓"), "{shown}");
     // What was changed since is not overwritten.
     let refused = owner.run(&["invocation", "revert", first, "--yes"]);
-    assert!(refused.code != 0 && refused.stderr.contains("is not what the call expects"), "{refused:?}");
+    assert!(refused.code != 0 && refused.stderr.contains("`deep/note.txt` was changed after the call"), "{refused:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "second");
     let asked = owner.run(&["invocation", "revert", second]).exits(2);
     assert!(asked.stderr.contains("take back what `files.write_text` did?"), "{}", asked.stderr);
@@ -251,4 +251,30 @@ fn a_server_that_runs_no_code_verifies_with_no_command_and_says_so_first() {
     let refused = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--verify-with", "true"]).exits(8);
     assert!(refused.stderr.contains("`allow_plugin_code_execution = true`"), "{refused:?}");
     assert!(!server.workspace().join("a").exists());
+}
+
+#[test]
+fn who_is_asked_to_take_back_what_somebody_changed_since_learns_which_file_and_is_led_to_no_yes() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    let done = owner.run(&["action", "invoke", "files.write_text", "path=a.txt", "text=one", "--json"]).ok().json();
+    let id = done["invocation"]["id"].as_str().unwrap();
+    owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
+    let ask = ["invocation", "revert", id, "--yes", "--no-wait"];
+    let revert = owner.run(&ask).exits(6).stdout.trim().to_owned();
+    std::fs::write(server.workspace().join("a.txt"), "somebody's").unwrap();
+    let why = "`a.txt` was changed after the call, and taking the call back would lose that change: it is refused";
+    let shown = owner.run(&["show", &revert]).ok();
+    assert!(shown.stdout.contains(&format!("! cannot run now: {why}")), "{shown:?}");
+    assert!(shown.stderr.contains(&format!("next: countersign show {id}, or countersign deny {revert}")), "{shown:?}");
+    assert!(!shown.stderr.contains("countersign approve"), "{shown:?}");
+    let refused = owner.run(&["approve", &revert]).exits(7);
+    assert!(refused.stderr.contains(why), "{refused:?}");
+    owner.run(&["deny", &revert]).ok();
+    // Whoever asks now is told so at once, and nobody is asked.
+    let refused = owner.run(&ask).exits(5);
+    assert!(refused.stderr.contains(why), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(server.workspace().join("a.txt")).unwrap(), "somebody's");
+    owner.run(&["receipt", "verify"]).ok();
 }

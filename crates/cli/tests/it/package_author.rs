@@ -28,7 +28,7 @@ fn example(author: &User) {
 }
 
 fn action(author: &User, file: &str) -> std::path::PathBuf {
-    author.folder().join("notes/actions/append_line").join(file)
+    author.folder().join("notes/actions/append_to_notes").join(file)
 }
 
 /// Spoils the example in every way there is a word for.
@@ -52,13 +52,13 @@ fn spoil(author: &User) {
 }
 
 const FOUND: [(&str, &str); 11] = [
-    ("actions/append_line/action.json: riskTier: `R9` is not a `riskTier`", "there are `R0`, `R1`, `R2`, `R3`, `R4`"),
-    ("actions/append_line/action.json: permissions.filesystem: `workspce` is not", "did you mean `workspace`?"),
-    ("actions/append_line/action.json: permissions.network: there is no such field", "\"hosts\": [\"api.example.com\"]"),
-    ("actions/append_line/action.json: inputSchema: it does not compile", "write a JSON Schema"),
-    ("actions/append_line/execute.js:2:6: SyntaxError: Unexpected token ';'", "correct the script"),
-    ("actions/append_line/rollback.js:1:1: SyntaxError: Unexpected token '}'", "correct the script"),
-    ("actions/append_line/verify.py:2:5: SyntaxError: invalid syntax", "correct the script"),
+    ("actions/append_to_notes/action.json: riskTier: `R9` is not a `riskTier`", "there are `R0`, `R1`, `R2`, `R3`, `R4`"),
+    ("actions/append_to_notes/action.json: permissions.filesystem: `workspce` is not", "did you mean `workspace`?"),
+    ("actions/append_to_notes/action.json: permissions.network: there is no such field", "\"hosts\": [\"api.example.com\"]"),
+    ("actions/append_to_notes/action.json: inputSchema: it does not compile", "write a JSON Schema"),
+    ("actions/append_to_notes/execute.js:2:6: SyntaxError: Unexpected token ';'", "correct the script"),
+    ("actions/append_to_notes/rollback.js:1:1: SyntaxError: Unexpected token '}'", "correct the script"),
+    ("actions/append_to_notes/verify.py:2:5: SyntaxError: invalid syntax", "correct the script"),
     ("actions/empty: it has no `action.json`", "or remove the folder"),
     ("actions/link: it is neither a file nor a folder", "not a link to it"),
     ("tests/appends.json: expect.status: `suceeded` is not a `status`", "did you mean `succeeded`?"),
@@ -72,7 +72,7 @@ fn everything_that_is_wrong_with_a_package_is_listed_and_counted() {
     example(&author);
     author.run(&["package", "check", "notes"]).ok();
     spoil(&author);
-    let before = tree(&author.folder().join("notes/actions/append_line"));
+    let before = tree(&author.folder().join("notes/actions/append_to_notes"));
     for command in ["check", "test"] {
         let refused = author.run(&["package", command, "notes"]).exits(1);
         let lines: Vec<_> = refused.stderr.lines().collect();
@@ -87,8 +87,8 @@ fn everything_that_is_wrong_with_a_package_is_listed_and_counted() {
     let document = author.run(&["package", "check", "notes", "--json"]).exits(1).error();
     assert_eq!((&document["code"], document["errors"].as_array().unwrap().len()), (&json!("package_invalid"), FOUND.len()));
     let broken = document["errors"].as_array().unwrap().iter().find(|error| error["line"] == 2 && error["column"] == 6).unwrap();
-    assert_eq!(broken["file"], "actions/append_line/execute.js");
-    assert_eq!(tree(&author.folder().join("notes/actions/append_line")), before, "looking left something behind");
+    assert_eq!(broken["file"], "actions/append_to_notes/execute.js");
+    assert_eq!(tree(&author.folder().join("notes/actions/append_to_notes")), before, "looking left something behind");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn what_installing_refuses_is_listed_like_what_checking_does() {
     assert!(refused.stderr.contains("  hint: did you mean `title`?"), "{refused:?}");
     assert!(refused.stderr.contains("package `notes` is refused: 2 things are wrong with it"), "{refused:?}");
     let document = owner.run(&["package", "install", "notes", "--json"]).exits(8).error();
-    assert_eq!(document["errors"][0]["file"], "actions/append_line/action.json", "{document:#}");
+    assert_eq!(document["errors"][0]["file"], "actions/append_to_notes/action.json", "{document:#}");
     assert_eq!((&document["errors"][0]["pointer"], &document["errors"][1]["pointer"]), (&json!("/riskTier"), &json!("/titel")));
 }
 

@@ -28,7 +28,7 @@ const FAULTS: [Fault; 9] = [
     },
     Fault {
         name: "hangs", file: "execute.js", does: "for (;;) {}",
-        status: "failed", code: "package_timed_out", says: "source `faults` did not answer within 5000 ms; nothing was changed",
+        status: "failed", code: "package_timed_out", says: "`execute.js` of `faults.hangs` did not end within 4000 ms: of the 5000 ms of its `timeoutMs`, 1000 ms are for what comes after it; nothing was changed",
     },
     Fault {
         name: "forks_10000_times", file: "execute.py", does: "for n in range(10000):\n    os.fork() or signal.pause()",
@@ -46,7 +46,7 @@ const FAULTS: [Fault; 9] = [
     Fault {
         name: "ignores_sigterm", file: "execute.py",
         does: "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nos.kill(os.getpid(), signal.SIGTERM)\nwhile True: signal.pause()",
-        status: "failed", code: "package_timed_out", says: "source `faults` did not answer within 5000 ms; nothing was changed",
+        status: "failed", code: "package_timed_out", says: "`execute.py` of `faults.ignores_sigterm` did not end within 4000 ms: of the 5000 ms of its `timeoutMs`, 1000 ms are for what comes after it; nothing was changed",
     },
     Fault {
         name: "closes_stdout_early", file: "execute.js", does: "fs.closeSync(1);",

@@ -82,3 +82,17 @@ fn a_package_with_nothing_odd_needs_no_word_about_it() {
     let ci = owner.with_token(service["token"].as_str().unwrap());
     assert_eq!(ci.run(&["package", "install", "notes", "--json"]).ok().json()["findings"], json!([]));
 }
+
+#[test]
+fn examples_of_two_packages_do_not_get_in_each_others_way_and_a_name_that_is_taken_says_by_whom() {
+    let server = Server::start();
+    let owner = server.owner();
+    for name in ["notes", "logs"] {
+        owner.run(&["package", "new", name]).ok();
+        assert_eq!(owner.run(&["package", "install", name, "--json"]).ok().json()["findings"], json!([]), "{name}");
+    }
+    write_package(owner.folder(), "third", "append_to_notes", "R1", &[("execute.js", READS)], &json!({ "description": "Another." }));
+    let refused = owner.run(&["package", "install", "third"]).exits(8);
+    let told = "actions/append_to_notes/action.json: name: `notes.append_to_notes` is an action of another source with the same name";
+    assert!(refused.stderr.contains(told), "{refused:?}");
+}

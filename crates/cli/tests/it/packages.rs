@@ -254,7 +254,7 @@ fn nobody_is_asked_about_code_that_may_not_run() {
     // Who is asked sees what it staged, whose code that was, and what will be looked at.
     let card = owner.run(&["show", &id]).ok().stdout;
     for told in [
-        "WHAT WOULD CHANGE\n  ~ would change  a.txt  +1\n    @@ -1 +1 @@\n     one\n    +more\n  + would create  deep/er/b.txt  +1",
+        "WHAT WOULD CHANGE  code of the package `kit` was run to know this, without effect\n  ~ would change  a.txt  +1\n    @@ -1 +1 @@\n     one\n    +more\n  + would create  deep/er/b.txt  +1",
         "− would remove  c.txt  −1",
         "of the package `kit`",
         "in the sandbox under profile `default`, with no network",
@@ -466,9 +466,17 @@ fn the_example_passes_its_own_tests_and_a_broken_one_does_not() {
     owner.run(&["package", "new", "notes"]).exits(2);
     owner.run(&["package", "check", "notes"]).ok();
     owner.run(&["package", "test", "notes"]).ok();
-    let script = owner.folder().join("notes/actions/append_line/execute.js");
+    let script = owner.folder().join("notes/actions/append_to_notes/execute.js");
     let broken = std::fs::read_to_string(&script).unwrap().replace("input.line", "\"nothing\"");
     std::fs::write(&script, broken).unwrap();
     let failed = owner.run(&["package", "test", "notes"]);
     assert!(failed.code != 0 && failed.stdout.contains("tests/appends.json") && failed.stdout.contains("failed"), "{failed:?}");
+    // A script that fails before it reaches for anything outside has not been kept inside.
+    std::fs::write(&script, "throw new Error('something else');").unwrap();
+    let failed = owner.run(&["package", "test", "notes", "--json"]).exits(1).json();
+    let why = failed["items"].as_array().unwrap().iter().find(|case| case["case"] == "tests/stays_inside.json").unwrap()["why"].clone();
+    let why = why.as_str().unwrap();
+    for text in ["its error is `package_failed: ", "saying `Error: something else`", "where `open '/outside.txt'` was expected in it"] {
+        assert!(why.contains(text), "{text}: {why}");
+    }
 }

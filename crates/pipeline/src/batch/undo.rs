@@ -11,15 +11,19 @@ use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
 use countersign_core::{Batch, Invocation, InvocationId, Status};
 
+/// How a part ends that waited while another failed.
+const CALLED_OFF: &str = "batch_called_off";
+
 impl Pipeline {
     /// Waits for a part that still runs: only its end tells whether there is something of it to take back.
     pub(super) async fn call_off(&self, mut batch: Batch) -> Result<Ran, Error> {
+        let why = why_called_off(&batch);
         for index in 0..batch.parts.len() {
             let part = &mut batch.parts[index];
             if let Some(Status::Pending | Status::Approved) = part.status
                 && let Some(waiting) = self.ledger().find_invocation(&batch.org, &part.invocation).await?
             {
-                part.note(&self.cancel_part(waiting).await?);
+                part.note(&self.cancel_part(waiting, &why).await?);
             }
         }
         if batch.parts.iter().any(Part::is_running) {
@@ -39,9 +43,9 @@ impl Pipeline {
     }
 
     /// Nothing ran: the receipt says that another part kept it from running.
-    async fn cancel_part(&self, waiting: Invocation) -> Result<Invocation, Error> {
+    async fn cancel_part(&self, waiting: Invocation, why: &str) -> Result<Invocation, Error> {
         let (org, id, from) = (waiting.org.clone(), waiting.id.clone(), waiting.status);
-        let failure = Failure { code: "batch_called_off".into(), message: "another part of its batch cannot run; nothing was done".into() };
+        let failure = Failure { code: CALLED_OFF.into(), message: format!("{why}; nothing was done by this part") };
         match self.record_ending(Ending::unexecuted(waiting, Status::Cancelled, None, failure, Row::From(from))).await {
             Ok(cancelled) => Ok(cancelled),
             // Somebody has just ended it otherwise.
@@ -94,6 +98,15 @@ impl Pipeline {
             Err(error @ Error::IdempotencyInFlight { .. }) => Err(error),
             Err(error) => failure_of(&error).map(not_asked_for).ok_or(error),
         }
+    }
+}
+
+/// Which part the others are called off for. Where it is none of them, nobody can go on with the batch.
+fn why_called_off(batch: &Batch) -> String {
+    let failed = |part: &Part| part.failure.as_ref().is_some_and(|failure| failure.code != CALLED_OFF);
+    match batch.parts.iter().position(failed) {
+        Some(at) => format!("part {} of `{}`, `{}`, did not succeed", at + 1, batch.id, batch.parts[at].action),
+        None => format!("`{}` was called off", batch.id),
     }
 }
 

@@ -115,6 +115,12 @@ impl Pipeline {
         self.bounded_by(&subject, afterwards_ms(&context), asked).await
     }
 
+    /// Whether an effect could be taken back at all.
+    pub(crate) async fn ask_whether_revertible(&self, subject: Subject<'_>, evidence: &Value) -> Result<(), Error> {
+        let context = subject.context(self);
+        self.bounded(&subject, &context, subject.source.check_revert(&context, &subject.definition.action.id, evidence)).await
+    }
+
     /// Finds out what became of an effect nobody saw the end of.
     pub(super) async fn ask_to_reconcile(&self, subject: Subject<'_>, again: Again) -> Result<Reconciled, Error> {
         let context = CallContext { may_ask_again: again == Again::Announced, ..subject.context(self) };

@@ -17,7 +17,7 @@ const OTHER_ACTION: Rule =
 const SHADOWED_NAME: Rule = Rule {
     id: "safety.shadowed_name",
     severity: Severity::Asks,
-    message: "an action of another source has the same name; an agent may take one for the other",
+    message: "is an action of another source with the same name; an agent may take one for the other",
 };
 const HOMOGLYPH_NAME: Rule =
     Rule { id: "safety.homoglyph_name", severity: Severity::Asks, message: "a name looks like another one and is spelt differently" };
@@ -116,8 +116,9 @@ fn names(action: &Action, others: &[&Action], findings: &mut Findings) {
         findings.add(&HOMOGLYPH_NAME, || "/id".to_owned());
     }
     // `search` and `list` are everywhere; a name of two words is taken from somewhere.
-    if others.iter().any(|other| action.id.name() == other.id.name() && crate::words::split(other.id.name()).len() > 1) {
-        findings.add(&SHADOWED_NAME, || "/id".to_owned());
+    let is_shadowed = |other: &&&Action| action.id.name() == other.id.name() && crate::words::split(other.id.name()).len() > 1;
+    if let Some(other) = others.iter().find(is_shadowed) {
+        findings.add_about(&SHADOWED_NAME, &other.id, || "/id".to_owned());
     }
     let differs = |own: &str, other: &str| !own.eq_ignore_ascii_case(other) && pretends(own, other);
     if mixes_scripts(&action.title) || others.iter().any(|other| differs(&action.title, &other.title)) {

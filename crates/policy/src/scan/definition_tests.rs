@@ -135,6 +135,8 @@ fn a_name_that_is_or_looks_like_anothers_is_shown_to_a_person() {
     ] {
         check(&action, &realistic(), &[expected]);
     }
+    let shadowing = scan_definition(&titled("evil.create_issue", "Make"), &realistic());
+    assert!(shadowing[0].message.starts_with("`github.create_issue` is an action of another source"), "{shadowing:?}");
     // A letter that has no twin is writing, not imitation.
     check(&titled("evil.star", "\u{421}\u{433}eate"), &realistic(), &[]);
     check(&titled("slaik.star", "Star"), &[Arc::new(titled("slalk.moon", "Moon"))], &[]);

@@ -1,5 +1,6 @@
 //! What was found and where, without the content itself: a finding is stored, logged and shown.
 
+use countersign_core::ActionId;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -47,6 +48,15 @@ pub(super) struct Findings {
 impl Findings {
     /// Keeps it unless the same is known already; the pointer is only made where it may be kept.
     pub(super) fn add(&mut self, rule: &Rule, pointer: impl FnOnce() -> String) {
+        self.add_saying(rule, || rule.message.to_owned(), pointer);
+    }
+
+    /// The same of something that has a name of ours, which begins what the rule says.
+    pub(super) fn add_about(&mut self, rule: &Rule, subject: &ActionId, pointer: impl FnOnce() -> String) {
+        self.add_saying(rule, || format!("`{subject}` {}", rule.message), pointer);
+    }
+
+    fn add_saying(&mut self, rule: &Rule, message: impl FnOnce() -> String, pointer: impl FnOnce() -> String) {
         let count = self.counts.entry(rule.id).or_default();
         if *count >= FINDINGS_PER_RULE_MAX {
             return;
@@ -54,7 +64,7 @@ impl Findings {
         let pointer = pointer();
         if !self.found.iter().any(|finding| finding.rule == rule.id && finding.pointer == pointer) {
             *count += 1;
-            self.found.push(Finding { rule: rule.id, severity: rule.severity, pointer, message: rule.message.to_owned() });
+            self.found.push(Finding { rule: rule.id, severity: rule.severity, pointer, message: message() });
         }
     }
 

@@ -12,7 +12,7 @@ use countersign_core::principal::Permission;
 use pipeline::{Foresight, Held};
 use policy::Finding;
 
-/// What can be known of a pending invocation, for whoever may answer it. Asked of its source now; nothing is performed or recorded.
+/// What can be known of a pending invocation, for whoever may answer it. Asked of its source now, which may run code without effect; nothing is performed or recorded.
 #[utoipa::path(operation_id = "invocations_foresight", get, path = "/api/v1/invocations/{invocation}/foresight", tag = "invocations", params(("invocation" = String, Path)),
     responses((status = 200, body = ForesightView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn foresight(
@@ -30,6 +30,7 @@ fn view(foresight: Foresight) -> ForesightView {
         blocked: foresight.blocked.map(|failure| FailureView { code: failure.code, message: failure.message }),
         changes: foresight.changes,
         unknown: foresight.unknown,
+        ran_code: foresight.ran_code,
         concerns: foresight.concerns.into_iter().map(concern).collect(),
         labels: foresight.labels.into_iter().map(label).collect(),
     }

@@ -2,7 +2,7 @@
 //! cannot run.
 
 use crate::harness::{Kind, TestServer, on_both_engines};
-use countersign_core::action::Effect;
+use countersign_core::action::{Effect, Reversibility};
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
@@ -15,6 +15,8 @@ on_both_engines!(
     what_was_waited_for_people_is_counted_apart,
     a_batch_with_a_part_that_cannot_run_is_refused_whole,
     what_the_session_holds_is_told_with_where_it_came_from,
+    what_a_yes_no_longer_fits_is_said_and_not_rehearsed,
+    nobody_is_asked_to_take_back_what_cannot_be,
 );
 
 async fn ahead(server: &TestServer, id: &str) -> Value {
@@ -36,6 +38,7 @@ async fn who_is_asked_sees_what_would_change_and_nothing_happens(kind: Kind) {
     let seen = ahead(&server, &id).await;
     assert_eq!((&seen["changes"]["path"], &seen["blocked"], &seen["unknown"]), (&json!("a"), &Value::Null, &Value::Null), "{seen}");
     assert!(!seen.to_string().contains("ghp_"), "{seen}");
+    assert_eq!(seen["ran_code"], false, "{seen}");
     // By the very params that were asked for, though they are shown to nobody.
     assert_eq!(server.source.previews()[0].params["password"], "hunter2-of-ours");
     assert_eq!((server.source.calls().len(), server.counts().await), (0, before));
@@ -166,4 +169,53 @@ async fn what_the_session_holds_is_told_with_where_it_came_from(kind: Kind) {
         |label: &str| labels.iter().find(|held| held["label"] == label).map(|held| (held["action"].clone(), held["invocation_id"].clone()));
     assert_eq!(told("private_data"), Some((json!("fake.read"), json!(read))), "{seen}");
     assert_eq!(told("untrusted_content"), Some((json!("fake.send"), json!(sent))), "{seen}");
+}
+
+async fn what_a_yes_no_longer_fits_is_said_and_not_rehearsed(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = agent.pending("fake.write", json!({ "text": "x" })).await;
+    server.source.redefine("write", |action| action.title = "Other".into());
+    let seen = ahead(&server, &id).await;
+    assert_eq!((&seen["blocked"]["code"], &seen["changes"]), (&json!("definition_mismatch"), &Value::Null), "{seen}");
+    let other = agent.pending("fake.write", json!({ "text": "x" })).await;
+    assert!(ahead(&server, &other).await["blocked"].is_null());
+    assert_eq!(server.source.previews().len(), 1, "of the one that was asked for as the action is now");
+    server.owner.set_mode("fake.write", "require_approval").await;
+    let seen = ahead(&server, &other).await;
+    assert_eq!(seen["blocked"]["code"], "policy_mismatch", "{seen}");
+    // It is as it was said to be.
+    for (id, code) in [(&id, "definition_mismatch"), (&other, "policy_mismatch")] {
+        server.owner.approve(id).await.problem(409, code);
+    }
+    assert_eq!((server.source.calls().len(), server.source.previews().len()), (0, 1));
+    server.verify().await;
+}
+
+async fn nobody_is_asked_to_take_back_what_cannot_be(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let changed = || Some(Error::Refused { code: "content_changed", message: "`a` was changed after the call".into() });
+    server.source.redefine("write", |action| action.reversibility = Reversibility::Reversible);
+    server.owner.review("fake.write").await;
+    let agent = server.agent().await;
+    let done = agent.pending("fake.write", json!({ "text": "x" })).await;
+    server.owner.approve(&done).await.ok();
+    let path = format!("/api/v1/invocations/{done}/revert");
+    server.source.becomes_irrevertible(changed());
+    let refused = agent.client.post(&path, json!({})).await;
+    refused.problem(403, "denied_by_policy");
+    assert_eq!(refused.body["invocation"]["error"]["code"], "content_changed", "{refused:?}");
+    // The same while it waits: a yes is not spent on it.
+    server.source.becomes_irrevertible(None);
+    let held = agent.client.post(&path, json!({})).await;
+    assert_eq!(held.status, 202, "{held:?}");
+    let revert = held.id();
+    server.source.becomes_irrevertible(changed());
+    let seen = ahead(&server, &revert).await;
+    assert_eq!(seen["blocked"], json!({ "code": "content_changed", "message": "`a` was changed after the call" }), "{seen}");
+    server.owner.approve(&revert).await.problem(409, "cannot_run");
+    server.source.becomes_irrevertible(None);
+    assert_eq!(server.owner.approve(&revert).await.ok()["invocation"]["status"], "succeeded");
+    assert_eq!(server.source.reverts().len(), 1);
+    server.verify().await;
 }

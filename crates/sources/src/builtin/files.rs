@@ -147,6 +147,11 @@ impl Files {
         blocking(&self.writing, context, move |commitment| evidence::revert(&place, &evidence, &temporary, commitment)).await
     }
 
+    async fn could_put_back(&self, context: &CallContext, evidence: &Value) -> Result<(), Error> {
+        let (place, evidence) = (self.place.clone(), Evidence::read(evidence)?);
+        blocking(&self.reading, context, move |_| evidence::check_revert(&place, &evidence)).await
+    }
+
     /// The disk tells: each change is one rename or one name removed. Another disk tells nothing. Folders that were made for what did
     /// not happen go again.
     async fn find_out(&self, context: &CallContext, action: &ActionId, params: &Value) -> Result<Reconciled, Error> {
@@ -233,6 +238,10 @@ impl Source for Files {
 
     fn revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(self.put_back(context, evidence))
+    }
+
+    fn check_revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<(), Error>> {
+        Box::pin(self.could_put_back(context, evidence))
     }
 
     fn reconcile<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Reconciled, Error>> {

@@ -791,9 +791,34 @@ async fn what_somebody_else_has_changed_since_is_neither_called_ours_nor_overwri
         let output = Output { evidence: context.prepared.clone(), ..Output::new(json!({})) };
         let checks = scratch.files.verify(&context, &id, &params, &output).await.unwrap();
         assert!(checks.len() == 1 && !checks[0].ok, "{checks:?}");
-        let refused = scratch.files.revert(&context, &id, context.prepared.as_ref().unwrap()).await.unwrap_err();
-        assert_eq!(refused.code(), "content_changed");
+        let evidence = context.prepared.as_ref().unwrap();
+        let foreseen = scratch.files.check_revert(&context, &id, evidence).await.unwrap_err();
+        let refused = scratch.files.revert(&context, &id, evidence).await.unwrap_err();
+        assert_eq!((refused.code(), &refused), ("content_changed", &foreseen));
+        assert!(refused.to_string().starts_with(&format!("`{path}` was changed after the call")), "{refused}");
         assert_eq!(scratch.content(path), "somebody else's");
+        // What was done elsewhere is not looked at here.
+        let mut elsewhere = evidence.clone();
+        elsewhere["workspace"] = json!("0".repeat(32));
+        assert_eq!(scratch.files.check_revert(&context, &id, &elsewhere).await, Ok(()));
+    }
+}
+
+#[tokio::test]
+async fn whether_a_change_could_be_taken_back_is_seen_without_touching_anything() {
+    for (action, before, path) in CHANGES {
+        let scratch = Scratch::new();
+        let id = ActionId::parse(action).unwrap();
+        let context = prepared(&scratch, &id, before, path).await;
+        let evidence = context.prepared.clone().unwrap();
+        // Before it is made, once it is, and once it is taken back.
+        assert_eq!(scratch.files.check_revert(&context, &id, &evidence).await, Ok(()), "{action}");
+        scratch.files.call(&context, &id, &params_of(action, path)).await.unwrap();
+        let made = picture(scratch.folder.path());
+        assert_eq!(scratch.files.check_revert(&context, &id, &evidence).await, Ok(()), "{action}");
+        assert_eq!(picture(scratch.folder.path()), made);
+        scratch.files.revert(&context, &id, &evidence).await.unwrap();
+        assert_eq!(scratch.files.check_revert(&context, &id, &evidence).await, Ok(()), "{action}");
     }
 }
 

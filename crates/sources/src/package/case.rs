@@ -18,6 +18,8 @@ pub struct Case {
     pub files: BTreeMap<String, String>,
     pub status: Status,
     pub output: Option<Value>,
+    /// Words of its error, `code: message`, so that no other failure passes for the one that is meant.
+    pub error: Option<String>,
     /// The workspace after it; every file of it.
     pub files_after: Option<BTreeMap<String, String>>,
 }
@@ -44,17 +46,17 @@ impl Case {
         let before = mistakes.len();
         let value = fields::parse(bytes, file, mistakes)?;
         let case = fields::read(&value, file, mistakes, |fields| {
-            fields.required("action", "\"action\": \"append_line\"");
+            fields.required("action", "\"action\": \"append_to_notes\"");
             fields.required("input", "\"input\": {}");
             fields.required("expect", "\"expect\": { \"status\": \"succeeded\" }");
             let action = action_of(fields, actions);
             let input = fields.value("input").cloned().unwrap_or_default();
             let files = files_of(fields).unwrap_or_default();
-            let (status, output, files_after) = fields.object("expect", |fields| {
+            let (status, output, error, files_after) = fields.object("expect", |fields| {
                 fields.required("status", "\"status\": \"succeeded\"");
-                (fields.word("status", &ends()), fields.value("output").cloned(), files_of(fields))
+                (fields.word("status", &ends()), fields.value("output").cloned(), fields.text("error"), files_of(fields))
             });
-            Some(Self { action, input, files, status: status?, output, files_after })
+            Some(Self { action, input, files, status: status?, output, error, files_after })
         });
         case.filter(|_| mistakes.len() == before)
     }
@@ -101,7 +103,7 @@ mod tests {
 
     fn case() -> Value {
         json!({ "action": "append", "input": { "n": 1 }, "files": { "a.txt": "x" },
-            "expect": { "status": "succeeded", "output": { "n": 2 }, "files": {} } })
+            "expect": { "status": "succeeded", "output": { "n": 2 }, "error": "package_failed", "files": {} } })
     }
 
     #[test]
@@ -114,6 +116,7 @@ mod tests {
             files,
             status: Status::Succeeded,
             output: Some(json!({ "n": 2 })),
+            error: Some("package_failed".to_owned()),
             files_after: Some(BTreeMap::new()),
         };
         assert_eq!((cases, mistakes), (vec![("tests/a.json".to_owned(), expected)], vec![]));
@@ -125,6 +128,7 @@ mod tests {
             ("/expect", "status", json!("suceeded"), "`suceeded` is not a `status`", "did you mean `succeeded`?"),
             ("/expect", "status", json!("pending"), "`pending` is not a `status`", "`succeeded`, `failed`, `reverted`"),
             ("/expect", "staus", json!("failed"), "no field `staus`", "did you mean `status`?"),
+            ("/expect", "error", json!(7), "it must be a text, and is a number", "write a text"),
             ("/expect", "files", json!({ "a": 1 }), "what `a` holds must be a text", "as a text"),
             ("", "action", json!("apend"), "no action `apend`", "did you mean `append`?"),
             ("", "action", json!(7), "it must be a text, and is a number", "write a text"),

@@ -8,7 +8,7 @@ use crate::workspace::commitment::Commitment;
 use crate::workspace::evidence::{self, Evidence, Found};
 use crate::workspace::id::WorkspaceId;
 use crate::workspace::made::MadeFolders;
-use crate::workspace::outcome::{changed, content_changed, unchanged};
+use crate::workspace::outcome::{changed, changed_since, content_changed, unchanged};
 use crate::workspace::path::WorkspacePath;
 use crate::workspace::root::sync_folder;
 use crate::workspace::staged::Staged;
@@ -62,6 +62,16 @@ enum Direction {
     Back,
 }
 
+impl Direction {
+    /// A file is not what it was to be found as.
+    fn conflict(self, path: &str) -> Error {
+        match self {
+            Self::Forth => content_changed(path),
+            Self::Back => changed_since(path),
+        }
+    }
+}
+
 /// What a step needs besides the journal.
 pub(super) struct Desk<'a> {
     pub(super) place: &'a Place,
@@ -102,23 +112,30 @@ impl Journal {
     /// Puts back what was there, unless somebody changed any of it since. A second time finds it done.
     pub(super) fn revert(&self, desk: &Desk<'_>) -> Result<Output, Error> {
         self.check_is_of(desk.place)?;
-        let mut back = Vec::new();
-        for file in self.files.iter().rev().map(Evidence::turned_round) {
-            match evidence::look(desk.place, &file)? {
-                Found::New => {}
-                Found::Previous if file.previous_sha256.is_none() && !is_folder_there(desk.place, &file)? => {
-                    return Err(content_changed(&file.path));
-                }
-                Found::Previous => back.push(file),
-                Found::Other => return Err(content_changed(&file.path)),
-            }
-        }
-        make_all(&back, desk, Direction::Back)?;
+        make_all(&self.to_put_back(desk.place)?, desk, Direction::Back)?;
         for file in &self.files {
             evidence::remove_made(desk.place, file);
         }
         let restored: Vec<_> = self.files.iter().map(|file| json!({ "path": file.path, "sha256": file.previous_sha256 })).collect();
         Ok(Output { value: json!({ "restored": restored }), quality_thousandths: 1_000, evidence: None })
+    }
+
+    /// Whether nobody changed any of it since. Another workspace tells nothing.
+    pub(super) fn check_revert(&self, place: &Place) -> Result<(), Error> {
+        if place.is(self.workspace.as_ref()) { self.to_put_back(place).map(drop) } else { Ok(()) }
+    }
+
+    /// What is not as it was before, the last first.
+    fn to_put_back(&self, place: &Place) -> Result<Vec<Evidence>, Error> {
+        let mut back = Vec::new();
+        for file in self.files.iter().rev().map(Evidence::turned_round) {
+            match evidence::look(place, &file)? {
+                Found::New => {}
+                Found::Previous if file.previous_sha256.is_some() || evidence::is_folder_there(place, &file)? => back.push(file),
+                Found::Previous | Found::Other => return Err(changed_since(&file.path)),
+            }
+        }
+        Ok(back)
     }
 
     pub(super) fn standing(&self, place: &Place) -> Result<Standing, Error> {
@@ -159,7 +176,7 @@ impl Journal {
 fn make_all(files: &[Evidence], desk: &Desk<'_>, direction: Direction) -> Result<(), Error> {
     let mut steps = Vec::new();
     for (position, file) in files.iter().enumerate() {
-        steps.push(Step::new(desk.place, file, format!("{}-{position}", desk.temporary))?);
+        steps.push(Step::new(desk.place, file, format!("{}-{position}", desk.temporary), direction)?);
     }
     let mut ready = steps.iter().map(|step| step.stage(desk.place, direction)).collect::<Result<Vec<_>, _>>()?;
     match direction {
@@ -174,7 +191,7 @@ fn make_all(files: &[Evidence], desk: &Desk<'_>, direction: Direction) -> Result
             match step.file.compare(evidence::present_in(desk.place, &step.path, &step.folder)?) {
                 Found::New => {}
                 Found::Previous => ahead.push(position),
-                Found::Other => return Err(content_changed(&step.file.path)),
+                Found::Other => return Err(direction.conflict(&step.file.path)),
             }
         }
         desk.commitment.begin()?;
@@ -182,7 +199,7 @@ fn make_all(files: &[Evidence], desk: &Desk<'_>, direction: Direction) -> Result
         for position in ahead {
             let (step, staged) = (&steps[position], ready[position].take());
             if let Err(errno) = step.make(staged) {
-                stopped = Some(if errno == Errno::EXIST { content_changed(&step.file.path) } else { unchanged(errno, &step.file.path) });
+                stopped = Some(if errno == Errno::EXIST { direction.conflict(&step.file.path) } else { unchanged(errno, &step.file.path) });
                 break;
             }
             made.push(step.file);
@@ -208,11 +225,6 @@ fn make_all(files: &[Evidence], desk: &Desk<'_>, direction: Direction) -> Result
     Ok(())
 }
 
-fn is_folder_there(place: &Place, file: &Evidence) -> Result<bool, Error> {
-    let path = WorkspacePath::parse(&file.path)?;
-    Ok(place.workspace.reach(&path, path.folders())?.missing.is_empty())
-}
-
 /// One file on its way.
 struct Step<'j> {
     file: &'j Evidence,
@@ -223,11 +235,11 @@ struct Step<'j> {
 }
 
 impl<'j> Step<'j> {
-    fn new(place: &Place, file: &'j Evidence, temporary: String) -> Result<Self, Error> {
+    fn new(place: &Place, file: &'j Evidence, temporary: String, direction: Direction) -> Result<Self, Error> {
         let path = WorkspacePath::parse(&file.path)?;
         let reached = place.workspace.reach(&path, path.folders())?;
         if file.new_sha256.is_none() && !reached.missing.is_empty() {
-            return Err(content_changed(&file.path));
+            return Err(direction.conflict(&file.path));
         }
         let (folder, made) = MadeFolders::make(reached, &path)?;
         Ok(Self { file, path, folder, made, temporary })

@@ -154,6 +154,7 @@ fn what_somebody_changed_since_is_not_taken_back_and_neither_is_the_rest() {
         let before = ground.held();
         let error = ground.with_desk(|desk| journal.revert(desk)).unwrap_err();
         assert_eq!((error.code(), error.after()), ("content_changed", AfterError::NoEffect));
+        assert_eq!(ground.with_desk(|desk| journal.check_revert(desk.place)), Err(error), "it is seen before it is tried");
         assert_eq!(ground.held(), before);
         ground.check_tidy();
     }

@@ -97,6 +97,11 @@ impl LoadedAction {
         script_of(&self.files, script).ok().flatten()
     }
 
+    /// What the script is called, for whoever wrote it.
+    pub(super) fn file_of(&self, script: Script) -> &str {
+        self.script(script).map_or(script.name(), |(file, _)| file)
+    }
+
     pub(super) fn sha256_of(&self, file: &PackageFile) -> Digest {
         Digest::new(Sha256::digest(&file.bytes).into())
     }

@@ -52,6 +52,12 @@ pub(super) async fn take_back(shared: &Arc<Shared>, context: &CallContext, journ
         .await
 }
 
+/// Whether it could, as the files are now.
+pub(super) async fn check_take_back(shared: &Arc<Shared>, context: &CallContext, evidence: &Value) -> Result<(), Error> {
+    let (journal, own) = (Journal::read(evidence)?, Arc::clone(shared));
+    blocking(&shared.workers, context, move |_| journal.check_revert(&own.place)).await
+}
+
 /// The disk tells, and another disk tells nothing. What is half-made is finished, or else taken back.
 pub(super) async fn find_out(shared: &Arc<Shared>, context: &CallContext) -> Result<Reconciled, Error> {
     let Some(prepared) = &context.prepared else {
@@ -145,6 +151,10 @@ impl Source for Former {
 
     fn revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(async move { take_back(&self.shared, context, Journal::read(evidence)?).await })
+    }
+
+    fn check_revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<(), Error>> {
+        Box::pin(check_take_back(&self.shared, context, evidence))
     }
 
     fn reconcile<'a>(

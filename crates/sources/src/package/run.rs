@@ -5,14 +5,14 @@ use super::language::Language;
 use super::loaded::LoadedAction;
 use super::manifest::Filesystem;
 use crate::program::{Program, Programs, SCRATCH, libraries, system_libraries};
-use crate::words::{failed, last_line, refused, shown};
+use crate::words::{failed, last_line, refused, said};
 use crate::workspace::view;
 use countersign_core::action::Profile;
 use countersign_core::egress::Egress;
 use countersign_core::jail::{self, Confined, Confinement, Ended, Input, Jail, StagedFile, Turn};
 use countersign_core::json::parse_strict;
 use countersign_core::limits::{PACKAGE_LOG_CHARS_MAX, PACKAGE_STAGE_BYTES_MAX};
-use countersign_core::source::{CallContext, Error, late};
+use countersign_core::source::{CallContext, Error};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Runner {
     ) -> Result<Ran, Error> {
         let mut confinement = self.confinement(context, action, script, input).await?;
         confinement.egress = way_out.map(|way_out| Arc::clone(way_out) as Arc<dyn Egress>);
-        let confined = self.confine(context, &action.action.id.to_string(), confinement).await?;
+        let confined = self.confine(context, action, script, confinement).await?;
         if confined.is_cut {
             return Err(bad_output(action, script, "its result is too long"));
         }
@@ -124,7 +124,14 @@ impl Runner {
 
     /// Runs it; anything but a good end is an error. Nothing has changed by it in either case: the stage is all it could write to. Of what
     /// looks at an effect, or takes one back, that is not said: it would be read as if there were no effect.
-    async fn confine(&self, context: &CallContext, name: &str, confinement: Confinement) -> Result<Confined, Error> {
+    async fn confine(
+        &self,
+        context: &CallContext,
+        action: &LoadedAction,
+        script: Script,
+        confinement: Confinement,
+    ) -> Result<Confined, Error> {
+        let name = name_of(action, script);
         let unchanged = match confinement.turn {
             Turn::ToMake { .. } => UNCHANGED,
             Turn::Afterwards { .. } => "",
@@ -132,10 +139,10 @@ impl Runner {
         let confined = self.jail.confine(confinement).await.map_err(|error| match error {
             jail::Error::Unavailable { message } => refused("sandbox_unavailable", message),
             jail::Error::Refused { message } => refused("package_refused", message),
-            jail::Error::Busy { message } => Error::NoTurn { source_id: name.split('.').next().unwrap_or(name).to_owned(), message },
+            jail::Error::Busy { message } => Error::NoTurn { source_id: action.action.id.source().to_owned(), message },
             // Its stage is gone, so nothing of it is here. What it sent is not asked about here: whoever let it out knows.
             jail::Error::Lost { message } => {
-                failed("package_lost", format!("`{name}` may have run, and how it went was lost: {message}{unchanged}"))
+                failed("package_lost", format!("{name} may have run, and how it went was lost: {message}{unchanged}"))
             }
         })?;
         context.meter.add(&confined);
@@ -143,15 +150,12 @@ impl Runner {
             Ended::Exited(0) => return Ok(confined),
             Ended::Exited(code) => ("package_failed", format!("ended with code {code}")),
             Ended::Signalled(signal) => ("package_killed", format!("was ended by signal {signal}")),
-            Ended::TimedOut => {
-                let late = late(name.split('.').next().unwrap_or(name), context.timeout_ms);
-                return Err(failed("package_timed_out", format!("{late}{}{unchanged}", last_words(&confined.log))));
-            }
+            Ended::TimedOut => ("package_timed_out", late(context, action)),
             Ended::OutOfMemory => ("package_out_of_memory", "took more memory than it may, and was ended".to_owned()),
             Ended::Flooded => ("package_flooded", "printed far more than is kept, and was ended".to_owned()),
             Ended::Cancelled => ("package_killed", "was called off".to_owned()),
         };
-        Err(failed(code, format!("`{name}` {why}{}{unchanged}", last_words(&confined.log))))
+        Err(failed(code, format!("{name} {why}{}{unchanged}", last_words(&confined.log))))
     }
 }
 
@@ -179,19 +183,31 @@ pub(super) fn bare(turn: Turn, profile: Profile, program: Program, args: Vec<Str
 }
 
 /// A little less than the caller waits: what comes after the script needs time too.
-fn wall_ms(context: &CallContext) -> u64 {
+pub(super) fn wall_ms(context: &CallContext) -> u64 {
     context.timeout_ms.saturating_sub((context.timeout_ms / 5).min(1_000)).max(1)
+}
+
+/// How long the script had, and why not longer.
+fn late(context: &CallContext, action: &LoadedAction) -> String {
+    let (all_ms, own_ms) = (context.timeout_ms, wall_ms(context));
+    let all = if all_ms == action.action.timeout_ms { "of its `timeoutMs`" } else { "this call has" };
+    format!("did not end within {own_ms} ms: of the {all_ms} ms {all}, {} ms are for what comes after it", all_ms.saturating_sub(own_ms))
+}
+
+/// `` `verify.js` of `kit.act` ``
+fn name_of(action: &LoadedAction, script: Script) -> String {
+    format!("`{}` of `{}`", action.file_of(script), action.action.id)
 }
 
 fn bad_output(action: &LoadedAction, script: Script, why: &str) -> Error {
     let unchanged = if script == Script::Execute { UNCHANGED } else { "" };
-    failed("package_bad_output", format!("`{}` of `{}`: {why}{unchanged}", script.name(), action.action.id))
+    failed("package_bad_output", format!("{}: {why}{unchanged}", name_of(action, script)))
 }
 
 /// What went wrong, for a sentence.
 fn last_words(log: &str) -> String {
     match last_line(log) {
-        Some(line) => format!(", saying `{}`", shown(&line.chars().take(PACKAGE_LOG_CHARS_MAX).collect::<String>())),
+        Some(line) => format!(", saying `{}`", said(&line.chars().take(PACKAGE_LOG_CHARS_MAX).collect::<String>())),
         None => String::new(),
     }
 }

@@ -8,7 +8,7 @@ use super::loaded::{Loaded, LoadedAction, READ_BACK, VERIFY_SCRIPT};
 use super::mistake::in_short;
 use super::past;
 use super::plan::{Answer, Plan};
-use super::run::{Runner, Script, UNCHANGED};
+use super::run::{Runner, Script, UNCHANGED, wall_ms};
 use super::shelf::Shared;
 use crate::words::{failed, refused, shown};
 use crate::workspace::commitment::blocking;
@@ -189,7 +189,7 @@ impl PackageSource {
     fn in_doubt(&self, context: &CallContext, error: &Error) -> Error {
         let (source_id, message) = (self.id.to_string(), error.to_string());
         if error.code() == "package_timed_out" {
-            return Error::TimedOut { source_id, timeout_ms: context.timeout_ms };
+            return Error::TimedOut { source_id, timeout_ms: wall_ms(context) };
         }
         Error::Broken { source_id, message: message.strip_suffix(UNCHANGED).unwrap_or(&message).to_owned() }
     }
@@ -230,7 +230,7 @@ impl PackageSource {
     /// What the package's own script says. No verdict is no success; a script that had no turn was not asked for one.
     async fn verdict(&self, context: &CallContext, action: &LoadedAction, params: &Value, output: &Output) -> Result<Vec<Check>, Error> {
         let input = json!({ "input": params, "output": output.value });
-        let way_out = self.way_out(context, action, Script::Verify);
+        let (way_out, file) = (self.way_out(context, action, Script::Verify), action.file_of(Script::Verify));
         let ran = match self.runner().run(context, action, Script::Verify, &input, way_out.as_ref()).await {
             Ok(ran) => ran,
             Err(error) if error.why_no_turn().is_some() => return Err(error),
@@ -238,15 +238,20 @@ impl PackageSource {
         };
         let verdict = match Verdict::deserialize(ran.result) {
             Ok(verdict) if verdict.checks.iter().any(|check| !is_name(&check.name)) => {
-                let why = format!("a check has a name other than 1 to {PACKAGE_CHECK_NAME_CHARS_MAX} of `a-z`, `0-9`, `_`, `-` and `.`");
+                let why = format!(
+                    "`{file}`: a check has a name other than 1 to {PACKAGE_CHECK_NAME_CHARS_MAX} of `a-z`, `0-9`, `_`, `-` and `.`"
+                );
                 return Ok(vec![Check::failed(VERIFY_SCRIPT, why)]);
             }
             Ok(verdict) if verdict.checks.len() <= PACKAGE_CHECKS_MAX => verdict,
-            Ok(_) => return Ok(vec![Check::failed(VERIFY_SCRIPT, format!("it reports more than {PACKAGE_CHECKS_MAX} checks"))]),
-            Err(error) => return Ok(vec![Check::failed(VERIFY_SCRIPT, format!("its verdict does not read: {}", in_plain_words(&error)))]),
+            Ok(_) => return Ok(vec![Check::failed(VERIFY_SCRIPT, format!("`{file}` reports more than {PACKAGE_CHECKS_MAX} checks"))]),
+            Err(error) => {
+                let why = format!("the verdict of `{file}` does not read: {}", in_plain_words(&error));
+                return Ok(vec![Check::failed(VERIFY_SCRIPT, why)]);
+            }
         };
         let is_ok = verdict.ok && verdict.checks.iter().all(|check| check.ok);
-        let own = if is_ok { Check::passed(VERIFY_SCRIPT) } else { Check::failed(VERIFY_SCRIPT, "it says no") };
+        let own = if is_ok { Check::passed(VERIFY_SCRIPT) } else { Check::failed(VERIFY_SCRIPT, format!("`{file}` says no")) };
         // Its own names must not pose as ours.
         let reported = verdict.checks.into_iter().map(|check| Check { name: format!("{VERIFY_SCRIPT}/{}", check.name), ..check });
         Ok(reported.chain([own]).collect())
@@ -344,6 +349,10 @@ impl Source for PackageSource {
 
     fn revert<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(self.put_back(context, action, evidence))
+    }
+
+    fn check_revert<'a>(&'a self, context: &'a CallContext, _action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<(), Error>> {
+        Box::pin(past::check_take_back(&self.shared, context, evidence))
     }
 
     fn reconcile<'a>(

@@ -3,7 +3,7 @@
 use super::Place;
 use super::commitment::Commitment;
 use super::id::WorkspaceId;
-use super::outcome::{changed, content_changed, unchanged};
+use super::outcome::{changed, changed_since, content_changed, unchanged};
 use super::path::WorkspacePath;
 use super::regular::Regular;
 use super::root::{identity_of, sync_folder};
@@ -128,6 +128,24 @@ pub(crate) fn verify(place: &Place, evidence: &Evidence) -> Result<Vec<Check>, E
     }])
 }
 
+/// Whether nobody has changed it since, so that `revert` could put back what was there. Another workspace tells nothing.
+pub(crate) fn check_revert(place: &Place, evidence: &Evidence) -> Result<(), Error> {
+    if !place.is(evidence.workspace.as_ref()) {
+        return Ok(());
+    }
+    match look(place, evidence)? {
+        Found::Previous => Ok(()),
+        Found::New if evidence.new_sha256.is_some() || is_folder_there(place, evidence)? => Ok(()),
+        Found::New | Found::Other => Err(changed_since(&evidence.path)),
+    }
+}
+
+/// Whether there is a place to put it back to.
+pub(crate) fn is_folder_there(place: &Place, evidence: &Evidence) -> Result<bool, Error> {
+    let path = WorkspacePath::parse(&evidence.path)?;
+    Ok(place.workspace.reach(&path, path.folders())?.missing.is_empty())
+}
+
 /// Puts back what was there, unless somebody has changed it since. A second time finds it done.
 pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commitment: &Commitment) -> Result<Output, Error> {
     place.check_is(evidence.workspace.as_ref())?;
@@ -143,7 +161,7 @@ pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commit
     }
     let reached = place.workspace.reach(&path, path.folders())?;
     if !reached.missing.is_empty() {
-        return Err(content_changed(path.as_str()));
+        return Err(changed_since(path.as_str()));
     }
     let folder = reached.folder;
     let staged = match evidence.previous_sha256 {
@@ -163,7 +181,7 @@ pub(crate) fn revert(place: &Place, evidence: &Evidence, temporary: &str, commit
         match evidence.compare(present_in(place, &path, &folder)?) {
             Found::New => {}
             Found::Previous => return restored(),
-            Found::Other => return Err(content_changed(path.as_str())),
+            Found::Other => return Err(changed_since(path.as_str())),
         }
         commitment.begin()?;
         let put_back = match staged {

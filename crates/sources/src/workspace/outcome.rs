@@ -42,6 +42,12 @@ pub(crate) fn content_changed(path: &str) -> Error {
     refused("content_changed", format!("`{}` is not what the call expects: read it again, then decide; nothing was changed", shown(path)))
 }
 
+/// The same for what is to be taken back.
+pub(crate) fn changed_since(path: &str) -> Error {
+    let why = "was changed after the call, and taking the call back would lose that change: it is refused, and nothing was changed";
+    refused("content_changed", format!("`{}` {why}", shown(path)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -251,6 +251,7 @@ impl Tenant {
             meter: Meter::default(),
             attempts: 0,
             created_at: self.clock.now(),
+            taken_up_at: None,
             started_at: None,
             ended_at: None,
             receipt: None,

@@ -19,21 +19,27 @@ const FILES: &[(&str, &str)] = files![
     "tests/stays_inside.json",
 ];
 
+/// What its action is called in these files. Every package's own is called after the package: a name of two words that two packages
+/// share is something a person has to read first.
+const ACTION: &str = "append_line";
+
 pub(super) fn write(name: &str, terminal: &mut Terminal) -> Result<Exit, Failure> {
     server::packages::check_name(name).map_err(|mistake| Failure::usage(mistake.message).hint(mistake.hint))?;
     let folder = Path::new(name);
     if folder.exists() {
         return Err(Failure::usage(format!("`{name}` is there already")));
     }
-    for (path, text) in FILES {
+    let action = format!("append_to_{name}");
+    let files: Vec<_> = FILES.iter().map(|(path, text)| (path.replace(ACTION, &action), text.replace(ACTION, &action))).collect();
+    for (path, text) in &files {
         let target = folder.join(path);
         let written = target.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&target, text));
         written.map_err(|error| Failure::failed(format!("`{}` cannot be written: {error}", target.display())))?;
     }
-    let paths: Vec<_> = FILES.iter().map(|(path, _)| *path).collect();
+    let paths: Vec<_> = files.iter().map(|(path, _)| path).collect();
     let record = Record::new(name).with("package", Cell::text(name).toned(Tone::Strong));
     let record =
-        paths.iter().enumerate().fold(record, |record, (at, path)| record.with(if at == 0 { "files" } else { "" }, Cell::text(*path)));
+        paths.iter().enumerate().fold(record, |record, (at, path)| record.with(if at == 0 { "files" } else { "" }, Cell::text(path)));
     terminal.record(&json!({ "package": name, "files": paths }), &record)?;
     terminal.next(format!("countersign package test {name}"));
     Ok(Exit::Ok)

@@ -131,6 +131,12 @@ impl Trial {
             let why = answer["invocation"]["error"]["message"].as_str().or(answer["detail"].as_str()).unwrap_or("nothing was said");
             return Err(format!("it is `{status}` where `{}` was expected: {why}", case.status));
         }
+        let error = &answer["invocation"]["error"];
+        let told = error["code"].as_str().zip(error["message"].as_str()).map(|(code, message)| format!("{code}: {message}"));
+        let told = told.unwrap_or_else(|| "none".to_owned());
+        if let Some(expected) = case.error.as_ref().filter(|expected| !told.contains(expected.as_str())) {
+            return Err(format!("its error is `{told}` where `{expected}` was expected in it"));
+        }
         match &case.output {
             Some(expected) if answer["result"] != *expected => {
                 Err(format!("it answered {} where {expected} was expected", answer["result"]))

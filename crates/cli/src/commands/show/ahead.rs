@@ -1,25 +1,64 @@
 //! The part of a card that looks ahead: whether the call could run, what it would change, whose code runs, and what made us ask.
 
-use super::card::Card;
+use super::card::{Card, fact};
 use crate::commands::changes;
 use crate::output::Terminal;
-use crate::style::{Tone, clean};
+use crate::style::{Tone, clean, hang};
 use api::action::ActionView;
 use api::invocation::{ForesightView, LabelView};
 
+const REDEFINED: &str = "definition_mismatch";
+
 impl Card<'_> {
     /// First, and in red: whoever reads no further must have read this.
-    pub(super) fn blocked(&self) -> Option<String> {
+    pub(super) fn blocked(&self, terminal: &Terminal) -> Option<String> {
         let blocked = self.foresight?.blocked.as_ref()?;
-        Some(Tone::Danger.paint(format!("! cannot run now: {} ({})", clean::line(&blocked.message), clean::line(&blocked.code))))
+        let (why, code) = (clean::line(&blocked.message), clean::line(&blocked.code));
+        let said = Tone::Danger.paint(self.with_how_known(format!("! cannot run now: {why} ({code})")));
+        Some(hang(&said, 2, terminal.columns()))
+    }
+
+    /// Whose code was run to know what is said ahead, where any was.
+    fn how_known(&self) -> Option<String> {
+        let package = package_of(&self.invocation.action);
+        self.foresight?.ran_code.then(|| format!("code of the package `{package}` was run to know this, without effect"))
+    }
+
+    fn with_how_known(&self, said: String) -> String {
+        match self.how_known() {
+            Some(how) => format!("{said}; {how}"),
+            None => said,
+        }
+    }
+
+    /// What answers it: nobody is led to a yes that would do nothing.
+    pub(super) fn answer(&self) -> String {
+        let id = &self.invocation.id;
+        let deny = format!("countersign deny {id} --reason …");
+        let Some(blocked) = self.foresight.and_then(|foresight| foresight.blocked.as_ref()) else {
+            return format!("countersign approve {id}, or {deny}");
+        };
+        // Code that did not even run is kept from it by how the server is set up.
+        let is_kept_out = self.action.is_some_and(|action| action.package_sha256.is_some()) && self.how_known().is_none();
+        match (blocked.code.as_str(), &self.invocation.reverses) {
+            ("stopped", _) => "countersign kill-switch list".to_owned(),
+            (REDEFINED, _) => format!("{deny}, then countersign action review {}", self.invocation.action),
+            (_, Some(reversed)) => format!("countersign show {reversed}, or {deny}"),
+            (_, None) if is_kept_out => format!("countersign doctor, or {deny}"),
+            (_, None) => deny,
+        }
     }
 
     /// The diff, where its source could tell.
-    pub(super) fn foreseen(&self) -> Vec<String> {
+    pub(super) fn foreseen(&self, terminal: &Terminal) -> Vec<String> {
         let Some(lines) = self.foresight.and_then(|foresight| foresight.changes.as_ref()).and_then(changes::foreseen) else {
             return Vec::new();
         };
-        let mut section = vec![String::new(), Tone::Muted.paint("WHAT WOULD CHANGE")];
+        let heading = match self.how_known() {
+            Some(how) => fact("WHAT WOULD CHANGE", &how, terminal.columns()),
+            None => Tone::Muted.paint("WHAT WOULD CHANGE"),
+        };
+        let mut section = vec![String::new(), heading];
         section.extend(lines.into_iter().map(|line| format!("  {line}")));
         section
     }
@@ -32,7 +71,7 @@ impl Card<'_> {
             Some(ForesightView { changes: Some(changes), .. }) => {
                 changes::foreseen(changes).is_none().then(|| clean::json(&changes.to_string()))
             }
-            Some(ForesightView { unknown: Some(why), .. }) => Some(format!("{}{declared}", clean::line(why))),
+            Some(ForesightView { unknown: Some(why), .. }) => Some(self.with_how_known(format!("{}{declared}", clean::line(why)))),
             Some(_) => None,
             None if action.dry_run_supported => {
                 Some(format!("countersign action invoke {} --dry-run with these params tells", clean::line(&action.id)))
@@ -71,12 +110,28 @@ fn held(label: &LabelView, terminal: &Terminal) -> String {
     format!("{} since {}{from}", clean::line(&label.label), since.as_shown())
 }
 
+/// Whether the action is no longer the one that was asked for.
+pub(super) fn is_redefined(foresight: &ForesightView) -> bool {
+    foresight.blocked.as_ref().is_some_and(|blocked| blocked.code == REDEFINED)
+}
+
+/// What is being done while nothing is shown yet; short enough to be drawn over.
+pub(super) fn meanwhile(action: Option<&ActionView>) -> &'static str {
+    match action.filter(|action| action.package_sha256.is_some() && action.dry_run_supported) {
+        Some(_) => "running the package's code, without effect, to see what it would change…",
+        None => "working out what it would change…",
+    }
+}
+
+fn package_of(action: &str) -> String {
+    clean::line(action.split('.').next().unwrap_or_default())
+}
+
 /// Code of others, and what holds it.
 pub(super) fn code(action: &ActionView) -> Option<String> {
     let digest: String = clean::line(action.package_sha256.as_ref()?).chars().take(12).collect();
-    let package = action.id.split('.').next().unwrap_or_default();
     let reach = if action.hosts.is_empty() { ", with no network" } else { "" };
-    let (package, profile) = (clean::line(package), clean::line(&action.profile));
+    let (package, profile) = (package_of(&action.id), clean::line(&action.profile));
     Some(Tone::Warn.paint(format!("of the package `{package}` ({digest}…), in the sandbox under profile `{profile}`{reach}")))
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Before {
 /// What a card is drawn from.
 pub(super) struct Card<'a> {
     pub(super) invocation: &'a InvocationView,
-    /// As it is defined now; absent when it is gone or may not be read.
+    /// As it is defined now; absent when it is gone, may not be read, or is no longer what was asked for.
     pub(super) action: Option<&'a ActionView>,
     pub(super) before: Option<Before>,
     /// What can be known of it before it runs; absent once it has been answered, and for who may not answer.
@@ -35,10 +35,10 @@ pub(super) struct Card<'a> {
 impl Card<'_> {
     pub(super) fn lines(&self, terminal: &Terminal) -> Vec<String> {
         let mut lines = vec![self.headline(terminal), self.title(), Tone::Muted.paint(clean::line(&self.invocation.id))];
-        lines.extend(self.blocked());
+        lines.extend(self.blocked(terminal));
         lines.push(String::new());
         lines.extend(self.sent());
-        lines.extend(self.foreseen());
+        lines.extend(self.foreseen(terminal));
         lines.push(String::new());
         lines.extend(self.facts(terminal).into_iter().map(|(label, text)| fact(label, &text, terminal.columns())));
         lines.extend(self.result());
@@ -176,6 +176,7 @@ impl Card<'_> {
             facts.extend(invocation.approvals.iter().map(|yes| ("SAID YES", told(yes))));
         }
         facts.extend(invocation.answer.as_ref().map(|answer| ("ANSWERED BY", told(answer))));
+        facts.extend(invocation.taken_up_at.as_ref().map(|at| ("TAKEN UP AGAIN", taken_up(terminal.past(at).as_shown()))));
         if let Some(edit) = &invocation.edit {
             facts.push(("EDITED BY", format!("{} {}", self.people.name(&edit.by), terminal.past(&edit.at).as_shown())));
             facts.extend(edited(edit, &invocation.params).into_iter().map(|change| ("", change)));
@@ -291,6 +292,11 @@ pub(in crate::commands) fn answered(answer: &AnswerView, people: &People, when: 
     format!("{} {when}{beyond}{reason}", people.name(&answer.by))
 }
 
+/// `3 min ago: …`; `when` is its moment, in words or as it is.
+pub(in crate::commands) fn taken_up(when: &str) -> String {
+    format!("{when}: it had been approved and not started, as after a stop of the server")
+}
+
 /// `/text: "a" → "b"`: what was asked for, and what was approved instead.
 pub(in crate::commands) fn edited(edit: &EditView, params: &Value) -> Vec<String> {
     let told = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), |value| clean::json(&value.to_string()));
@@ -366,7 +372,7 @@ fn span(seconds: u64) -> String {
     format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
-fn fact(label: &str, text: &str, columns: Option<u16>) -> String {
+pub(super) fn fact(label: &str, text: &str, columns: Option<u16>) -> String {
     format!("{}{}", Tone::Muted.paint(format!("{label:LABEL_CHARS$}")), style::hang(text, LABEL_CHARS, columns))
 }
 

@@ -71,6 +71,7 @@ fn invocation(params: Value) -> InvocationView {
         verification: None,
         attempts: 0,
         created_at: "2026-11-15T11:59:23Z".into(),
+        taken_up_at: None,
         started_at: None,
         completed_at: None,
         duration_ms: None,
@@ -215,6 +216,7 @@ fn a_card_tells_who_said_yes_what_was_changed_and_what_was_taken_out() {
     invocation.grant_id = Some("grt_1".into());
     invocation.redacted = std::collections::BTreeMap::from([("email".to_owned(), 2)]);
     invocation.released_from = Some("inv_0".into());
+    invocation.taken_up_at = Some("2026-11-15T11:58:00Z".into());
     (invocation.expires_at, invocation.clock_stopped) = (None, true);
     invocation.gates = vec![api::invocation::GateView {
         gate: "abac".into(),
@@ -227,6 +229,7 @@ fn a_card_tells_who_said_yes_what_was_changed_and_what_was_taken_out() {
     for expected in [
         "◷ pending · R2 ●●●○○ write · a kill switch is on: the clock stands still",
         "SAID YES           user:usr_1 1 min ago: “fine”",
+        "TAKEN UP AGAIN     2 min ago: it had been approved and not started, as after a stop of the server",
         "EDITED BY          user:usr_1 1 min ago",
         "                   /text: \"\\u001bhello\" → \"bye\"",
         "BY GRANT           grt_1",
@@ -282,6 +285,53 @@ fn a_call_that_cannot_run_says_so_before_anything_else() {
     let drawn = looking_ahead(&invocation(json!({})), &action(), &foresight);
     assert_eq!(drawn.lines().nth(3), Some("! cannot run now: this server runs no such code (package_code_disabled)"), "{drawn}");
     assert!(!drawn.contains("WHAT WOULD CHANGE"), "{drawn}");
+}
+
+#[test]
+fn that_code_was_run_to_know_it_is_said_wherever_what_is_known_is() {
+    let run = "code of the package `kit` was run to know this, without effect";
+    let invocation = InvocationView { action: "kit.fix".into(), ..invocation(json!({})) };
+    let changes = json!({ "changes": [{ "path": "a", "change": "would_create" }] });
+    let known = ForesightView { changes: Some(changes), ran_code: true, ..ForesightView::default() };
+    let drawn = looking_ahead(&invocation, &action(), &known);
+    assert!(drawn.contains(&format!("\nWHAT WOULD CHANGE  {run}\n  + would create  a")), "{drawn}");
+    let late = ForesightView { unknown: Some("it took too long".into()), ran_code: true, ..ForesightView::default() };
+    let drawn = looking_ahead(&invocation, &action(), &late);
+    assert!(drawn.contains(&format!("WHAT WOULD CHANGE  it took too long; it says that it changes files; {run}")), "{drawn}");
+    let blocked = api::invocation::FailureView { code: "package_failed".into(), message: "it ended".into() };
+    let fails = ForesightView { blocked: Some(blocked), ran_code: true, ..ForesightView::default() };
+    let drawn = looking_ahead(&invocation, &action(), &fails);
+    assert_eq!(drawn.lines().nth(3), Some(format!("! cannot run now: it ended (package_failed); {run}").as_str()), "{drawn}");
+    let meant = ActionView { id: "kit.fix".into(), package_sha256: Some("00".into()), ..action() };
+    assert_eq!(ahead::meanwhile(Some(&meant)), "running the package's code, without effect, to see what it would change…");
+    let silent = ActionView { dry_run_supported: false, ..meant };
+    for none in [Some(&silent), Some(&action()), None] {
+        assert_eq!(ahead::meanwhile(none), "working out what it would change…");
+    }
+}
+
+#[test]
+fn nobody_is_led_to_a_yes_that_would_do_nothing() {
+    let deny = "countersign deny inv_1 --reason …";
+    let of = |code: Option<&str>, invocation: &InvocationView, action: &ActionView| {
+        let blocked = code.map(|code| api::invocation::FailureView { code: code.into(), message: "no".into() });
+        let foresight = ForesightView { blocked, ran_code: code == Some("package_failed"), ..ForesightView::default() };
+        let card = Card { invocation, action: Some(action), before: None, foresight: Some(&foresight), people: &People::default() };
+        card.answer()
+    };
+    let (own, package) = (action(), ActionView { package_sha256: Some("00".into()), ..action() });
+    let (call, revert) = (invocation(json!({})), InvocationView { reverses: Some("inv_0".into()), ..invocation(json!({})) });
+    for (code, invocation, action, expected) in [
+        (None, &call, &own, format!("countersign approve inv_1, or {deny}")),
+        (Some("stopped"), &call, &own, "countersign kill-switch list".to_owned()),
+        (Some("definition_mismatch"), &call, &package, format!("{deny}, then countersign action review files.write_text")),
+        (Some("content_changed"), &revert, &own, format!("countersign show inv_0, or {deny}")),
+        (Some("package_code_disabled"), &call, &package, format!("countersign doctor, or {deny}")),
+        (Some("package_failed"), &call, &package, deny.to_owned()),
+        (Some("path_outside_workspace"), &call, &own, deny.to_owned()),
+    ] {
+        assert_eq!(of(code, invocation, action), expected);
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ on_both_engines!(
     a_call_in_doubt_is_claimed_and_let_go_of,
     a_call_in_doubt_is_tried_again_by_who_claimed_it_and_stays_so,
     an_approved_call_belongs_to_whoever_starts_it,
+    an_approved_call_keeps_since_when_it_was_taken_up,
     what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound,
     a_server_takes_over_from_the_one_before_it_at_once,
     a_batch_belongs_to_the_server_that_runs_it,
@@ -175,6 +176,24 @@ async fn an_approved_call_belongs_to_whoever_starts_it(kind: Kind) {
     assert_eq!(world.store.list_left_behind(&tenant.org, None).await, Ok(vec![]), "the taker lives");
     pass(&world, LEASE_SECONDS, &[&world.store]).await;
     assert_eq!(ids(&world.store.list_left_behind(&tenant.org, None).await.unwrap()), [approved.id]);
+}
+
+async fn an_approved_call_keeps_since_when_it_was_taken_up(kind: Kind) {
+    let (world, second, tenant) = two(kind).await;
+    let approved = tenant.approved(&world.store).await;
+    let taken_up_at = || async { second.find_invocation(&tenant.org, &approved.id).await.unwrap().unwrap().taken_up_at };
+    assert_eq!(second.claim(&tenant.org, &approved.id, Status::Approved).await, Ok(false), "who took the yes is about to start it");
+    assert_eq!(taken_up_at().await, None);
+    pass(&world, LEASE_SECONDS, &[&second]).await;
+    assert_eq!(second.claim(&tenant.org, &approved.id, Status::Approved).await, Ok(true));
+    let first = taken_up_at().await;
+    assert_eq!(first, Some(Ledger::now(&second).await.unwrap()));
+    // Tried again, it is still the first time that is kept, and everything else of it.
+    pass(&world, 1, &[&second]).await;
+    assert_eq!(second.claim(&tenant.org, &approved.id, Status::Approved).await, Ok(true));
+    let row = second.find_invocation(&tenant.org, &approved.id).await.unwrap().unwrap();
+    assert_eq!(row, Invocation { taken_up_at: first, deadline: row.deadline, ..approved.clone() });
+    assert_eq!(second.find_sealed_params(&tenant.org, &approved.id).await, world.store.find_sealed_params(&tenant.org, &approved.id).await);
 }
 
 async fn what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound(kind: Kind) {
