@@ -3,8 +3,8 @@
 mod edit;
 
 use crate::drift::drift_from;
-use crate::execute::Walking;
 use crate::record::{Ending, conflict_with};
+use crate::walking::Walking;
 use crate::{Conflict, Error, Outcome, ParamError, Pipeline};
 use countersign_core::action::Class;
 use countersign_core::batch::BatchMode;

@@ -1,30 +1,32 @@
 //! Stage 8: the effect. What undoes it first, then the intent, durably; then the source; then what is known of the outcome.
 
 mod ask;
+mod doubt;
 mod find_out;
+mod intent;
 
 pub(crate) use ask::Subject;
+pub(crate) use doubt::leaves_doubt;
+pub(crate) use intent::{AnnouncedAgain, Announcement, evidence_digest};
 
 use crate::admit::Admitted;
 use crate::catalogue::Definition;
 use crate::decide::{Cleared, PreviewOnly};
 use crate::gate::Gated;
-use crate::hold::{Void, seal_params};
-use crate::record::{Ending, is_passing};
+use crate::hold::Void;
 use crate::replay::Taken;
-use crate::{Conflict, Error, Pipeline, Walked};
-use countersign_core::action::{Class, Preview, Reversibility};
+use crate::walking::Walking;
+use crate::{Error, Pipeline, Walked};
+use countersign_core::action::{Preview, Reversibility};
 use countersign_core::effect::{Check, Reconciled};
-use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
-use countersign_core::invocation::{Announced, Beyond, Failure, Intention};
+use countersign_core::invocation::{Announced, Failure, Intention};
 use countersign_core::keyring::SpaceKey;
-use countersign_core::ledger::{Begin, BeginAgain, Begun, BeyondOnce, EntryDraft, EntryId, Finished, NewReservation, Row};
-use countersign_core::limits::RECORD_RETRY_SECONDS;
+use countersign_core::ledger::Row;
 use countersign_core::source::{self, AfterError, Output, Source};
-use countersign_core::{Digest, GrantId, IntentId, Invocation, InvocationId, Status, ledger};
-use receipt::body::{ApprovalBody, Body as _, DefinitionDigests, IntentBody};
+use countersign_core::{Digest, Invocation, Status};
+use intent::{Started, approval_body, needs_intent};
+use receipt::body::ApprovalBody;
 use serde_json::{Value, json};
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -212,36 +214,6 @@ impl Pipeline {
         }
     }
 
-    /// Writes the intent of a further attempt that can as well not be made. Whether it is written.
-    pub(crate) async fn begin_again(&self, cleared: &Cleared, invocation: &Invocation, rules_version: Option<i64>) -> Result<bool, Error> {
-        let announced = self.announce_again(&self.announcement(cleared), invocation, rules_version).await?;
-        Ok(announced == AnnouncedAgain::Written)
-    }
-
-    /// Writes the intent of a further attempt, of what runs or is in doubt.
-    pub(crate) async fn announce_again(
-        &self,
-        announcement: &Announcement,
-        invocation: &Invocation,
-        rules_version: Option<i64>,
-    ) -> Result<AnnouncedAgain, Error> {
-        let intent = self.intent(announcement, invocation)?;
-        let begun = self.ledger().begin_again(BeginAgain { invocation: invocation.clone(), intent, rules_version }).await;
-        Ok(match begun {
-            Ok(Begun::Started) => AnnouncedAgain::Written,
-            Err(ledger::Error::CommitUnknown { .. }) => match self.is_at_attempt(invocation).await {
-                Some(true) => AnnouncedAgain::Written,
-                Some(false) => AnnouncedAgain::NotYet,
-                None => return Err(Error::Unrecorded { invocation: invocation.id.clone() }),
-            },
-            Err(ledger::Error::Unavailable { .. }) => AnnouncedAgain::NotYet,
-            // Another server took this one for gone, and asks what became of it.
-            Ok(Begun::Not(status)) if status == invocation.status => AnnouncedAgain::NotYet,
-            Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) | Begun::RulesChanged | Begun::GrantSpent)
-            | Err(ledger::Error::Corrupt { .. }) => AnnouncedAgain::Never,
-        })
-    }
-
     /// When nobody knows whether it happened, the source may be able to tell.
     pub(crate) async fn look_again(
         &self,
@@ -270,210 +242,6 @@ impl Pipeline {
         })
     }
 
-    /// Whether the row knows of this attempt: then its intent was written after all. Waits for a store that is away: the receipt
-    /// must count every intent there is, and could not be written without the store anyway.
-    /// `None`: it did not come back.
-    async fn is_at_attempt(&self, invocation: &Invocation) -> Option<bool> {
-        let asked = async {
-            loop {
-                match self.ledger().find_invocation(&invocation.org, &invocation.id).await {
-                    Ok(row) => return row.is_some_and(|row| row.attempts == invocation.attempts),
-                    Err(_away) => tokio::time::sleep(Duration::from_secs(1)).await,
-                }
-            }
-        };
-        // By the clock, not by the number of tries: a store that is slow to fail must not keep it running for longer than it may be.
-        tokio::time::timeout(Duration::from_secs(RECORD_RETRY_SECONDS), asked).await.ok()
-    }
-
-    /// Writes the intent; from here on a crash leaves the effect `in_doubt`.
-    async fn begin(&self, cleared: &Cleared, invocation: &mut Invocation) -> Result<Started, Error> {
-        let row = if cleared.approval().is_some() { Row::From(Status::Approved) } else { Row::Insert };
-        if row != Row::Insert {
-            self.carry_answer(invocation).await?;
-        }
-        let expires_at = invocation.created_at.plus_seconds(crate::replay::key_seconds(invocation.intention));
-        let instead_of = cleared.gated().validated.resolved.admitted.instead_of.clone();
-        let key = invocation.idempotency_key.clone().filter(|_| row == Row::Insert);
-        let reservation = key.map(|key| NewReservation { key, expires_at, instead_of });
-        let begin = Begin {
-            invocation: invocation.clone(),
-            row,
-            intent: self.intent(&self.announcement(cleared), invocation)?,
-            sealed_params: self.kept_params(cleared, row)?,
-            reservation,
-            rules_version: rules_version(cleared),
-            beyond: self.beyond(cleared, invocation),
-        };
-        let void = |conflict| Started::Not(Executed::Void(Box::new(Void { invocation: invocation.clone(), conflict })));
-        let begun = self.ledger().begin(begin).await;
-        if matches!(begun, Err(ledger::Error::CommitUnknown { .. })) {
-            self.abandon(cleared, invocation.clone());
-        }
-        Ok(match begun? {
-            Begun::Started => Started::Row(Row::Begun),
-            Begun::RulesChanged | Begun::GrantSpent => Started::Undecided,
-            Begun::KeyTaken(reservation) => Started::Not(Executed::Elsewhere(Box::new(Taken::by(invocation, reservation)))),
-            Begun::Expired => void(Conflict::Expired),
-            Begun::Not(_) | Begun::Missing => void(Conflict::Consumed),
-        })
-    }
-
-    /// The intent may have been written, and nothing was sent: the row must not stay `running`.
-    fn abandon(&self, cleared: &Cleared, invocation: Invocation) {
-        let pipeline = self.clone();
-        let (policy_slice, approval) = (cleared.policy_slice(), approval_body(cleared));
-        let validated = &cleared.gated().validated;
-        let (profile, idempotency) = (validated.resolved.action().profile.as_str().to_owned(), validated.idempotency_digest());
-        let walking = Walking::begin(self, &invocation.id);
-        self.spawn(async move {
-            let _walking = walking;
-            let message = "the store went away while the intent was written; nothing was sent".to_owned();
-            let failure = Failure { code: "store_unavailable".into(), message };
-            let mut ending = Ending::unexecuted(invocation, Status::Failed, None, failure, Row::From(Status::Running));
-            ending.return_grant();
-            (ending.policy_slice, ending.profile) = (policy_slice, profile);
-            (ending.approval, ending.idempotency) = (approval, idempotency);
-            if let Err(error) = pipeline.record_ending(ending).await {
-                tracing::debug!(%error, "an intent that was perhaps written needs no end");
-            }
-        });
-    }
-
-    /// What the held row knows and this walk does not: the answer, what it is bound to, and whether it was taken up again.
-    async fn carry_answer(&self, invocation: &mut Invocation) -> Result<(), Error> {
-        let held = self.ledger().find_invocation(&invocation.org, &invocation.id).await?;
-        let held = held.ok_or_else(|| Error::UnknownInvocation { invocation: invocation.id.to_string() })?;
-        invocation.answer = held.answer;
-        invocation.approvals = held.approvals;
-        invocation.edit = held.edit;
-        invocation.binding = held.binding;
-        invocation.taken_up_at = held.taken_up_at;
-        Ok(())
-    }
-
-    /// What the approvers said it should do beyond this one call. It takes all of them to say the same.
-    fn beyond(&self, cleared: &Cleared, invocation: &Invocation) -> Option<BeyondOnce> {
-        cleared.approval()?;
-        let last = invocation.approvals.last()?;
-        if invocation.approvals.iter().any(|approval| approval.beyond != last.beyond) {
-            return None;
-        }
-        let resolved = &cleared.gated().validated.resolved;
-        match &last.beyond {
-            Beyond::Once => None,
-            Beyond::Always => Some(BeyondOnce::Always { automation: resolved.admitted.session.automation.clone(), by: last.by.clone() }),
-            Beyond::Grant(offer) => Some(BeyondOnce::Grant {
-                id: GrantId::new(self.now(), self.random_bytes()),
-                terms: Box::new(GrantTerms {
-                    scope: offer.scope.clone(),
-                    space: Some(invocation.space.clone()).filter(|_| offer.scope != GrantScope::Org),
-                    covers: Covers::only(&invocation.action),
-                    condition: None,
-                    calls_max: offer.calls_max,
-                    definition: Some(GrantedDefinition { structural: invocation.digests.structural, textual: invocation.digests.textual }),
-                }),
-                lifetime_seconds: offer.lifetime_seconds,
-                by: last.by.clone(),
-            }),
-        }
-    }
-
-    /// The params, kept sealed until it ends, so that a crash leaves enough to find out what happened.
-    fn kept_params(&self, cleared: &Cleared, row: Row) -> Result<Option<Vec<u8>>, Error> {
-        let is_write = cleared.gated().validated.resolved.tier().class() != Class::Read;
-        if row == Row::Insert && is_write { seal_params(cleared.gated()).map(Some) } else { Ok(None) }
-    }
-
-    fn announcement(&self, cleared: &Cleared) -> Announcement {
-        let validated = &cleared.gated().validated;
-        Announcement {
-            approval: approval_body(cleared),
-            grant: cleared.grant().cloned(),
-            idempotency: validated.idempotency_digest(),
-            profile: validated.resolved.action().profile.as_str().to_owned(),
-            key: Arc::clone(&validated.key),
-        }
-    }
-
-    pub(crate) fn intent(&self, announcement: &Announcement, invocation: &Invocation) -> Result<EntryDraft, Error> {
-        let id = IntentId::new(self.now(), self.random_bytes());
-        let body = IntentBody {
-            intent_id: id.clone(),
-            invocation_id: invocation.id.clone(),
-            attempt: invocation.attempts,
-            batch: invocation.batch.as_ref().map(|part| part.batch.clone()),
-            reverses: invocation.reverses.clone(),
-            principal: invocation.principal.clone(),
-            space: invocation.space.clone(),
-            action: invocation.action.clone(),
-            tier: invocation.tier,
-            definition: DefinitionDigests { structural: invocation.digests.structural, textual: invocation.digests.textual },
-            params: invocation.digests.params,
-            raw: invocation.digests.raw,
-            decision: invocation.decision.clone(),
-            approval: announcement.approval.clone(),
-            grant: announcement.grant.clone(),
-            idempotency_key: announcement.idempotency,
-            evidence: invocation.evidence.as_ref().map(|evidence| evidence_digest(&*announcement.key, evidence)),
-            profile: announcement.profile.clone(),
-            purpose: invocation.purpose,
-            trace_id: invocation.trace_id.clone(),
-        };
-        let body = body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })?;
-        Ok(EntryDraft { id: EntryId::Intent(id), body })
-    }
-
-    pub(crate) async fn doubt(&self, mut invocation: Invocation, walking: Option<Walking>) -> Result<Box<Invocation>, Error> {
-        invocation.status = Status::InDoubt;
-        invocation.ended_at = None;
-        for _ in 0..3 {
-            match self.try_doubt(&invocation).await {
-                Err(Error::Store(error)) if is_passing(&error) => tokio::time::sleep(Duration::from_millis(100)).await,
-                Ok(()) => return Ok(Box::new(invocation)),
-                Err(error) => return Err(error),
-            }
-        }
-        // The effect may have happened and nobody can be told so durably yet: the caller must not try again.
-        let id = invocation.id.clone();
-        self.doubt_later(invocation, walking);
-        Err(Error::Unrecorded { invocation: id })
-    }
-
-    fn doubt_later(&self, invocation: Invocation, walking: Option<Walking>) {
-        let pipeline = self.clone();
-        self.spawn(async move {
-            let _walking = walking;
-            for _ in 0..RECORD_RETRY_SECONDS {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                match pipeline.try_doubt(&invocation).await {
-                    Err(Error::Store(error)) if is_passing(&error) => {}
-                    // Its batch waits for it.
-                    _ => return pipeline.advance_of(&invocation).await,
-                }
-            }
-        });
-    }
-
-    async fn try_doubt(&self, invocation: &Invocation) -> Result<(), Error> {
-        let event = self.event(invocation, Status::InDoubt);
-        match self.ledger().doubt(invocation.clone(), event).await? {
-            // A repeat after an uncertain commit finds the work done.
-            Finished::Recorded { .. } | Finished::Not(Status::InDoubt) => {}
-            // Another server took this one for gone: it doubts it, too, or finds out more.
-            Finished::Not(Status::Running) => return Ok(()),
-            Finished::Not(status) => {
-                return Err(Error::Internal { message: format!("`{}` became `{status}` while it ran", invocation.id) });
-            }
-            Finished::RulesChanged | Finished::Missing => {
-                return Err(Error::Internal { message: format!("`{}` vanished while it ran", invocation.id) });
-            }
-        }
-        self.count(invocation);
-        self.inner.waiters.wake(&invocation.id);
-        Ok(())
-    }
-
     /// Whether the source wants to be left alone for longer than anybody would wait: then it is.
     pub(crate) fn asks_for_too_long(&self, error: &source::Error) -> bool {
         matches!(error, source::Error::Busy { retry_after_ms: Some(asked_ms), .. } if *asked_ms > self.inner.settings.retry_cap_ms)
@@ -497,24 +265,6 @@ impl Pipeline {
         };
         Duration::from_millis(drawn.max(asked_ms))
     }
-}
-
-/// What became of the intent of a further attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AnnouncedAgain {
-    Written,
-    /// The store is away, or the call is another server's for the moment: the same intent may be written later.
-    NotYet,
-    Never,
-}
-
-/// What the intents of one call all say.
-pub(crate) struct Announcement {
-    pub(crate) approval: Option<ApprovalBody>,
-    pub(crate) grant: Option<GrantId>,
-    pub(crate) idempotency: Option<Digest>,
-    pub(crate) profile: String,
-    pub(crate) key: Arc<dyn SpaceKey>,
 }
 
 impl Done {
@@ -582,9 +332,8 @@ impl Origin {
     }
 }
 
-/// Whether the effect may have happened, and matters.
-pub(crate) fn leaves_doubt(error: &source::Error, invocation: &Invocation) -> bool {
-    error.after() == AfterError::Unknown && invocation.tier.class() != Class::Read
+pub(crate) const fn rules_version(cleared: &Cleared) -> i64 {
+    cleared.gated().validated.resolved.admitted.rules_version
 }
 
 /// Preparing changes nothing, so whatever stops it leaves no doubt.
@@ -599,69 +348,6 @@ fn certain(error: source::Error) -> source::Error {
 
 pub(crate) fn failure_of(error: &source::Error) -> Failure {
     Failure { code: error.code().into(), message: policy::redact_text(&error.to_string()) }
-}
-
-pub(crate) fn evidence_digest(key: &dyn SpaceKey, evidence: &Value) -> Digest {
-    key.digest("evidence", evidence.to_string().as_bytes())
-}
-
-fn approval_body(cleared: &Cleared) -> Option<ApprovalBody> {
-    let approval = cleared.approval()?;
-    Some(ApprovalBody { approvers: approval.approvers().to_vec(), binding: approval.binding() })
-}
-
-enum Started {
-    Row(Row),
-    Not(Executed),
-    Undecided,
-}
-
-/// Reads that spend nothing can simply be made again: they need no intent. Everything else does.
-fn needs_intent(cleared: &Cleared) -> bool {
-    let validated = &cleared.gated().validated;
-    validated.resolved.tier().class() != Class::Read
-        || cleared.approval().is_some()
-        || cleared.grant().is_some()
-        || validated.idempotency_key.is_some()
-}
-
-pub(crate) const fn rules_version(cleared: &Cleared) -> i64 {
-    cleared.gated().validated.resolved.admitted.rules_version
-}
-
-/// Marks an invocation as being walked in this process, for as long as it is.
-pub(crate) struct Walking {
-    pipeline: Pipeline,
-    id: InvocationId,
-}
-
-impl Walking {
-    pub(crate) fn begin(pipeline: &Pipeline, id: &InvocationId) -> Self {
-        *pipeline.inner.walking.lock().entry(id.clone()).or_default() += 1;
-        Self { pipeline: pipeline.clone(), id: id.clone() }
-    }
-
-    /// The same, unless it is being walked already.
-    pub(crate) fn begin_alone(pipeline: &Pipeline, id: &InvocationId) -> Option<Self> {
-        match pipeline.inner.walking.lock().entry(id.clone()) {
-            Entry::Occupied(_) => None,
-            Entry::Vacant(nobody) => {
-                nobody.insert(1);
-                Some(Self { pipeline: pipeline.clone(), id: id.clone() })
-            }
-        }
-    }
-}
-
-impl Drop for Walking {
-    fn drop(&mut self) {
-        if let Entry::Occupied(mut walking) = self.pipeline.inner.walking.lock().entry(self.id.clone()) {
-            *walking.get_mut() -= 1;
-            if *walking.get() == 0 {
-                walking.remove();
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ mod explain;
 mod foresee;
 mod what_if;
 mod survive;
+mod walking;
 mod waiters;
 mod progress;
 mod truncate;

@@ -1,10 +1,11 @@
 //! Effects nobody saw the end of. The source is asked what became of each; what it cannot tell, a person says.
 
-use crate::execute::{Done, Origin, Walking, failure_of};
+use crate::execute::{Done, Origin, failure_of};
 use crate::record::{Ending, approval_of};
 use crate::remedy::unrepaired;
 use crate::unverified::{gone, is_unverified};
 use crate::verify::{self, Looked, VERIFICATION_FAILED, Verified};
+use crate::walking::Walking;
 use crate::{Error, Outcome, Pipeline, Walked};
 use countersign_core::action::Class;
 use countersign_core::effect::{Purpose, Reconciled, Remedy, SettledBy};

@@ -3,10 +3,11 @@
 mod reward;
 
 use crate::decide::Denied;
-use crate::execute::{Done, Walking, evidence_digest, failure_of};
+use crate::execute::{Done, evidence_digest, failure_of};
 use crate::stage::Stage;
 use crate::truncate::truncate;
 use crate::verify::{Looked, Verified};
+use crate::walking::Walking;
 use crate::{Conflict, Error, Outcome, Pipeline, Walked};
 use countersign_core::decision::GateVerdict;
 use countersign_core::effect::{Aftermath, Check, Purpose, Remedy};

@@ -1,7 +1,7 @@
 //! What a crash, a restart or the clock leaves behind: expired, stale or interrupted invocations, brought to an honest state.
 
-use crate::execute::Walking;
 use crate::record::is_passing;
+use crate::walking::Walking;
 use crate::{Error, Outcome, Pipeline, span};
 use countersign_core::batch::BatchMode;
 use countersign_core::invocation::{Deadline, Failure};
