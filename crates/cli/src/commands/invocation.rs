@@ -3,7 +3,7 @@
 use super::lines::Lines;
 use super::wait::{Patience, Wait, Waiting, settled};
 use super::{more, outcome, people::People, show::Show};
-use crate::args::{Agreed, Paging};
+use crate::args::{Agreed, Paging, action_id};
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
@@ -90,8 +90,8 @@ pub(crate) struct List {
     /// Only those in this status, such as pending, succeeded or in_doubt
     #[arg(long, value_parser = known_status)]
     status: Option<String>,
-    /// Only those of this action
-    #[arg(long, value_name = "ID")]
+    /// Only those of this action, by its whole id
+    #[arg(long, value_name = "ID", value_parser = action_id)]
     action: Option<String>,
     /// Only those of this session
     #[arg(long, value_name = "ID")]
@@ -179,17 +179,23 @@ fn told(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<(), 
 
 impl List {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let names_an_action = self.action.is_some();
         let filters = [("status", self.status), ("action", self.action), ("session", self.session)];
         let filters: Vec<_> = filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        let empty = match (names_an_action, filters.is_empty()) {
+            (true, _) => "no invocation fits: countersign action list shows what actions there are",
+            (false, true) => "no invocations: countersign action list shows what can be done",
+            (false, false) => "no invocation fits",
+        };
         let flags: String = filters.iter().map(|(name, value)| format!(" --{name} {value}")).collect();
         let query: Vec<_> = self.paging.query().into_iter().chain(filters).collect();
         let answer = client.get::<Page<InvocationView>>(&["invocations"], &query).await?;
         let people = People::load(client, terminal).await;
-        let mut table = Table::new(COLUMNS, "no invocations: countersign action list shows what can be done");
+        let mut table = Table::new(COLUMNS, empty);
         for invocation in &answer.read.items {
             table.row([
                 Cell::text(&invocation.id),
-                Cell::status_of(&invocation.status, invocation.dry_run).and(taken_back(invocation)),
+                outcome::status_cell(invocation),
                 Cell::text(&invocation.action),
                 Cell::tier(&invocation.tier),
                 people.cell(&invocation.principal),
@@ -204,11 +210,6 @@ impl List {
         }
         Ok(Exit::Ok)
     }
-}
-
-/// That it succeeded is not all there is to say of what no longer stands.
-fn taken_back(invocation: &InvocationView) -> &'static str {
-    if invocation.taken_back_by.is_some() { ", taken back" } else { "" }
 }
 
 /// One invocation, and its own part of the answer.
