@@ -30,16 +30,40 @@ impl Resolved {
     }
 }
 
+/// The action a call means.
+struct Meant {
+    source: Arc<dyn Source>,
+    definition: Arc<Definition>,
+    /// As it was when an effect was made under it. Nothing of its code runs: there is nothing left for a person to review.
+    is_past: bool,
+}
+
 impl Pipeline {
     pub(crate) async fn resolve(&self, mut admitted: Admitted) -> Result<Resolved, Error> {
         let _timed = self.timed(Stage::Resolve);
+        let Meant { source, definition, is_past } = self.find_meant(&admitted).await?;
+        if is_past {
+            return Ok(Resolved { admitted, source, definition, drift: Drift::None });
+        }
+        self.archive(&admitted.session.org, &definition).await?;
+        let drift = self.drift_of(&mut admitted, &definition).await?;
+        Ok(Resolved { admitted, source, definition, drift })
+    }
+
+    /// The same for who only wonders: nothing is kept, and a drift is seen and not noted.
+    pub(crate) async fn resolve_unseen(&self, admitted: Admitted) -> Result<Resolved, Error> {
+        let Meant { source, definition, is_past } = self.find_meant(&admitted).await?;
+        let drift = if is_past { Drift::None } else { self.drift_seen(&admitted.session.org, &definition.action).await? };
+        Ok(Resolved { admitted, source, definition, drift })
+    }
+
+    async fn find_meant(&self, admitted: &Admitted) -> Result<Meant, Error> {
         let unknown = || Error::UnknownAction { action: admitted.request.action.chars().take(160).collect() };
         let id = ActionId::parse(&admitted.request.action).map_err(|_| unknown())?;
         let found = self.inner.catalogue.find(&admitted.session.org, &id).await;
         let now = found.as_ref().ok().and_then(Option::as_ref).map(|(_, definition)| &**definition);
-        if let Some((source, definition)) = self.past_of_reversed(&admitted, &id, now).await? {
-            // An effect was made under it, and nothing of its code runs: there is nothing left for a person to review.
-            return Ok(Resolved { admitted, source, definition, drift: Drift::None });
+        if let Some((source, definition)) = self.past_of_reversed(admitted, &id, now).await? {
+            return Ok(Meant { source, definition, is_past: true });
         }
         let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
         let (source, definition) = found.ok_or_else(|| match &admitted.request.reverses {
@@ -48,9 +72,7 @@ impl Pipeline {
             }
             None => unknown(),
         })?;
-        self.archive(&admitted.session.org, &definition).await?;
-        let drift = self.drift_of(&mut admitted, &definition).await?;
-        Ok(Resolved { admitted, source, definition, drift })
+        Ok(Meant { source, definition, is_past: false })
     }
 
     /// Whoever verifies a receipt later finds the definition it was checked against.

@@ -3,6 +3,8 @@
 mod foresight;
 mod gates;
 
+pub(super) use foresight::would;
+
 use super::people::People;
 use super::show::{answered, cascade, edited, redacted};
 use super::{invocation, outcome};

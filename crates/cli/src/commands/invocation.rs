@@ -1,5 +1,7 @@
 //! Invocations: what was asked for, and what became of it.
 
+mod foresight;
+
 use super::lines::Lines;
 use super::wait::{Patience, Wait, Waiting, settled};
 use super::{more, outcome, people::People, show::Show};
@@ -38,7 +40,8 @@ pub(crate) enum Invocation {
     },
     /// Take back what an invocation did, as a call of its own
     #[command(before_help = "Examples:
-  countersign invocation revert inv_…
+  countersign invocation list --revertible
+  countersign invocation revert inv_… --dry-run              what would be undone
   countersign invocation revert inv_… --reason 'wrong folder'
   countersign invocation revert inv_… --yes --wait 10m")]
     Revert(Revert),
@@ -96,6 +99,9 @@ pub(crate) struct List {
     /// Only those of this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// Only those whose effect stands and could be taken back
+    #[arg(long)]
+    revertible: bool,
     #[command(flatten)]
     paging: Paging,
 }
@@ -131,6 +137,9 @@ async fn watch(id: &str, patience: Patience, lines: Lines, client: &Client, term
 
 impl Revert {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        if client.rehearses() {
+            return foresight::run(&self.id, client, terminal).await;
+        }
         let (shown, _) = get(&self.id, client).await?;
         let question = format!("take back what `{}` did?", clean::line(&shown.action));
         terminal.consent(&question, self.agreed.consent(client)).await?;
@@ -182,13 +191,15 @@ impl List {
         let names_an_action = self.action.is_some();
         let filters = [("status", self.status), ("action", self.action), ("session", self.session)];
         let filters: Vec<_> = filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-        let empty = match (names_an_action, filters.is_empty()) {
+        let empty = match (names_an_action, filters.is_empty() && !self.revertible) {
             (true, _) => "no invocation fits: countersign action list shows what actions there are",
             (false, true) => "no invocations: countersign action list shows what can be done",
             (false, false) => "no invocation fits",
         };
-        let flags: String = filters.iter().map(|(name, value)| format!(" --{name} {value}")).collect();
-        let query: Vec<_> = self.paging.query().into_iter().chain(filters).collect();
+        let mut flags: String = filters.iter().map(|(name, value)| format!(" --{name} {value}")).collect();
+        flags.push_str(if self.revertible { " --revertible" } else { "" });
+        let revertible = self.revertible.then(|| ("revertible", "true".to_owned()));
+        let query: Vec<_> = self.paging.query().into_iter().chain(filters).chain(revertible).collect();
         let answer = client.get::<Page<InvocationView>>(&["invocations"], &query).await?;
         let people = People::load(client, terminal).await;
         let mut table = Table::new(COLUMNS, empty);
@@ -205,6 +216,7 @@ impl List {
         terminal.list(&answer.raw, &table)?;
         match (&answer.read.next, answer.read.items.first()) {
             (Some(next), _) => more(terminal, &self.paging, Some(next), &format!("countersign invocation list{flags}")),
+            (None, Some(newest)) if self.revertible => terminal.next(format!("countersign invocation revert {} --dry-run", newest.id)),
             (None, Some(newest)) => terminal.next(format!("countersign explain {}", newest.id)),
             (None, None) => {}
         }
