@@ -119,6 +119,9 @@ pub struct PartView {
     #[schema(value_type = Option<Object>)]
     pub result: Option<Value>,
     pub receipt_id: Option<String>,
+    /// The receipt's position in the org's log, where the batch is read by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt_seq: Option<u64>,
     /// That it was taken back, or was to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<UndoneView>,
@@ -129,6 +132,9 @@ pub struct UndoneView {
     pub ok: bool,
     pub invocation_id: Option<String>,
     pub receipt_id: Option<String>,
+    /// The receipt's position in the org's log, where the batch is read by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt_seq: Option<u64>,
     pub error: Option<FailureView>,
 }
 
@@ -180,6 +186,7 @@ impl From<Part> for PartView {
             error: part.failure.map(|failure| FailureView { code: failure.code, message: failure.message }),
             result: None,
             receipt_id: part.receipt.map(|receipt| receipt.to_string()),
+            receipt_seq: None,
             undone: part.undone.map(UndoneView::from),
         }
     }
@@ -191,6 +198,7 @@ impl From<Undone> for UndoneView {
             ok: undone.ok,
             invocation_id: undone.invocation.map(|invocation| invocation.to_string()),
             receipt_id: undone.receipt.map(|receipt| receipt.to_string()),
+            receipt_seq: None,
             error: undone.failure.map(|failure| FailureView { code: failure.code, message: failure.message }),
         }
     }

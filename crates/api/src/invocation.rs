@@ -526,6 +526,31 @@ pub struct ForesightView {
     pub labels: Vec<LabelView>,
 }
 
+/// What taking an effect back would come to. Nothing was done, and nothing is recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RevertForesightView {
+    /// Whose effect it is.
+    pub invocation_id: String,
+    pub action: String,
+    /// `runs`, `asks`, `denied` or `quarantined`.
+    pub would: String,
+    /// In one sentence, what decides that.
+    pub because: String,
+    /// How many people would have to say yes, where any would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvals_needed: Option<u32>,
+    /// Why it could not be taken back now, whatever the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<FailureView>,
+    /// What would be as it was again, as a dry run tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub changes: Option<Value>,
+    /// Why that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConcernView {
     /// Such as `safety.trifecta`.

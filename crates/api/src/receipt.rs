@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 pub struct EntryView {
     /// Gap-free position in the log.
     pub seq: u64,
-    /// `receipt`, `intent`, `mode` or `key`.
+    /// `receipt` of a call, `batch` of several together, `intent`, `mode`, `space`, `rule` or `key`.
     pub kind: String,
     pub id: String,
     pub invocation_id: Option<String>,

@@ -18,6 +18,7 @@ use crate::commands::{
 };
 use crate::output::{Consent, Fields, Format, Input, Settings, Syntax, Times};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use countersign_core::ActionId;
 use countersign_core::limits::PAGE_ROWS_DEFAULT;
 
 #[derive(Debug, Parser)]
@@ -118,6 +119,12 @@ impl Paging {
         let limit = if self.limit == PAGE_ROWS_DEFAULT { String::new() } else { format!(" --limit {}", self.limit) };
         format!("{limit} --after {next}")
     }
+}
+
+/// An action by its whole id; a pattern would find nothing, and not say why.
+pub(crate) fn action_id(text: &str) -> Result<String, String> {
+    let id = ActionId::parse(text).map(|id| id.to_string());
+    id.map_err(|_| "an action is named by its whole id, such as files.write_text".to_owned())
 }
 
 /// Agreeing beforehand.

@@ -47,10 +47,21 @@ impl Pipeline {
             Admission::Admitted => {}
             Admission::Refused { retry_after_ms } => return Err(Error::RateLimited { session: session.id, retry_after_ms }),
         }
+        let place = self.place_of(session).await?;
+        Ok(Admitted::first(id, self.now(), place, request))
+    }
+
+    /// A call that is only imagined, in a session it could be made in: it is not counted.
+    pub(crate) async fn admit_unseen(&self, session: Session, request: Request) -> Result<Admitted, Error> {
+        let place = self.place_of(session).await?;
+        Ok(Admitted::first(self.draw_id(), self.now(), place, request))
+    }
+
+    async fn place_of(&self, session: Session) -> Result<Place, Error> {
+        // First: what changes while the rest is read is noticed by it.
         let rules_version = self.ledger().rules_version(&session.org).await?;
         let space = self.space_of(&session).await?;
-        let created_at = self.now();
-        Ok(Admitted::first(id, created_at, Place { session, space, rules_version }, request))
+        Ok(Place { session, space, rules_version })
     }
 
     /// The same call, to be decided by the rules as they are now. It was counted when it came in.

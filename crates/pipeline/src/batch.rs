@@ -128,8 +128,7 @@ impl Pipeline {
             let action = ActionId::parse(&part.action).map_err(|_| refused(Some(index), format!("`{shown}` is not an action")))?;
             let is_last = index + 1 == request.parts.len();
             if request.mode == BatchMode::AllOrNothing && !is_last && !self.can_be_taken_back(org, &action, part).await? {
-                let why = format!("`{action}` cannot be taken back, and in `all_or_nothing` only the last part may be one that cannot");
-                return Err(refused(Some(index), why));
+                return Err(Error::NotLast { part: index, action });
             }
             actions.push(action);
         }
@@ -329,7 +328,15 @@ impl Pipeline {
             None => return Err(Error::BatchTaken { batch: batch_id }),
         };
         metrics::counter!("countersign_batches_total", "mode" => ended.mode.as_str(), "status" => ended.status.as_str()).increment(1);
-        tracing::info!(batch = %ended.id, org = %org, mode = %ended.mode, status = %ended.status, trace_id = ended.trace_id, "batch");
+        tracing::info!(
+            batch = %ended.id,
+            org = %org,
+            mode = %ended.mode,
+            status = %ended.status,
+            dry_run = ended.intention == Intention::DryRun,
+            trace_id = ended.trace_id,
+            "batch"
+        );
         self.inner.batch_waiters.wake(&ended.id);
         Ok(ended)
     }

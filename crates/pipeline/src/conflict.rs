@@ -54,6 +54,7 @@ impl Pipeline {
             | Error::DryRunUnsupported { .. }
             | Error::SourceUnavailable { .. }
             | Error::InvalidBatch { .. }
+            | Error::NotLast { .. }
             | Error::BatchKeyTaken { .. }
             | Error::BatchTaken { .. }
             | Error::NeedsPersonNow { .. }

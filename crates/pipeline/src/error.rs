@@ -2,7 +2,7 @@
 
 use countersign_core::invocation::Failure;
 use countersign_core::quarantine::QuarantineState;
-use countersign_core::{BatchId, InvocationId, SessionId, Status, ledger};
+use countersign_core::{ActionId, BatchId, InvocationId, SessionId, Status, ledger};
 
 /// What is wrong with one param, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +121,11 @@ pub enum Error {
     DryRunUnsupported { action: String },
     #[error("the batch cannot be: {}{why}", part.map(|part| format!("part {}: ", part + 1)).unwrap_or_default())]
     InvalidBatch { part: Option<usize>, why: String },
+    #[error(
+        "the batch cannot be: part {}: `{action}` cannot be taken back, and in `all_or_nothing` only the last part may be one that cannot",
+        part + 1
+    )]
+    NotLast { part: usize, action: ActionId },
     #[error("the idempotency key was used for `{batch}` with other parts")]
     BatchKeyTaken { batch: BatchId },
     /// Another server has taken it up.

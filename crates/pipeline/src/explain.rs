@@ -1,16 +1,16 @@
 //! What would happen to a call now, and why: the same stages, asked without a trace. Nothing is counted, kept, noted or performed.
 
-use crate::admit::{Admitted, Place};
+use crate::admit::Admitted;
 use crate::decide::Moded;
 use crate::execute::Subject;
-use crate::gate::Gates;
+use crate::gate::{Gated, Gates};
 use crate::resolve::Resolved;
 use crate::validate::errors_of;
 use crate::{Error, ParamError, Pipeline, Request};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};
 use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
-use countersign_core::{ActionId, Decision, GrantId, InvocationId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Status, Tier};
+use countersign_core::{ActionId, Decision, GrantId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Status, Tier};
 use policy::scan::Label;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -60,11 +60,17 @@ pub struct Explanation {
 
 impl Pipeline {
     pub async fn explain(&self, question: Question) -> Result<Explanation, Error> {
-        let resolved = self.imagine(&question).await?;
+        let has_params = question.params.is_some();
+        let resolved = self.imagine(question).await?;
+        let errors = if has_params { errors_of(&resolved) } else { Vec::new() };
+        self.judge(resolved, errors).await.map(|(explanation, _)| explanation)
+    }
+
+    /// What would become of a call that is only imagined; with the call as the gates left it.
+    pub(crate) async fn judge(&self, resolved: Resolved, errors: Vec<ParamError>) -> Result<(Explanation, Gated), Error> {
         let (action, tier, drift) = (resolved.action().id.clone(), resolved.tier(), resolved.drift);
         let Admitted { session, request, space, .. } = &resolved.admitted;
         let (session, principal, quorum) = (session.clone(), request.principal.clone(), space.quorum.of(tier));
-        let errors = if question.params.is_some() { errors_of(&resolved) } else { Vec::new() };
         let validated = self.validated_as_it_is(resolved).await?;
         let (gated, denial, is_caught) = match self.gate_unseen(validated).await? {
             Gates::Passed(gated) => (gated, None, false),
@@ -93,42 +99,24 @@ impl Pipeline {
             (None, _) => because(&decision, &gated.gates, grant.as_ref()),
         };
         let approvals_needed = (would == Would::Ask).then_some(quorum);
-        Ok(Explanation {
-            principal,
-            session,
-            action,
-            tier,
-            drift,
-            would,
-            because,
-            decision,
-            gates: gated.gates,
-            grant,
-            approvals_needed,
-            errors,
-        })
+        let gates = gated.gates.clone();
+        let explanation =
+            Explanation { principal, session, action, tier, drift, would, because, decision, gates, grant, approvals_needed, errors };
+        Ok((explanation, gated))
     }
 
-    /// The call, as far as it would be resolved; a drift is seen and not noted.
-    async fn imagine(&self, question: &Question) -> Result<Resolved, Error> {
+    /// The call, as far as it would be resolved.
+    async fn imagine(&self, question: Question) -> Result<Resolved, Error> {
         let agent = PrincipalId::Agent(question.session.clone());
         let session = self.ledger().find_session(&question.org, &question.session).await?;
         let session = session.ok_or_else(|| Error::UnknownSession { session: question.session.clone() })?;
         let principal = self.ledger().find_principal(&question.org, &agent).await?;
         let principal = principal.ok_or_else(|| Error::SessionEnded { session: session.id.clone() })?;
-        let rules_version = self.ledger().rules_version(&question.org).await?;
-        let space = self.space_of(&session).await?;
-        let unknown = || Error::UnknownAction { action: question.action.chars().take(160).collect() };
-        let id = ActionId::parse(&question.action).map_err(|_| unknown())?;
-        let found = self.inner.catalogue.find(&question.org, &id).await;
-        let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
-        let (source, definition) = found.ok_or_else(unknown)?;
-        let drift = self.drift_seen(&question.org, &definition.action).await?;
         let request = Request {
             principal,
             session: session.id.clone(),
-            action: question.action.clone(),
-            params: question.params.clone().unwrap_or_else(|| Value::Object(serde_json::Map::new())),
+            action: question.action,
+            params: question.params.unwrap_or_else(|| Value::Object(serde_json::Map::new())),
             idempotency_key: None,
             approval_ref: None,
             intention: Intention::Effect,
@@ -137,14 +125,11 @@ impl Pipeline {
             bounds: Bounds::default(),
             commands: Vec::new(),
             reason: None,
-            claimed: question.claimed.clone(),
-            provenance: question.provenance.clone(),
+            claimed: question.claimed,
+            provenance: question.provenance,
             trace_id: String::new(),
         };
-        let created_at = self.now();
-        let id = InvocationId::new(created_at, self.random_bytes());
-        let admitted = Admitted::first(id, created_at, Place { session, space, rules_version }, request);
-        Ok(Resolved { admitted, source, definition, drift })
+        self.resolve_unseen(self.admit_unseen(session, request).await?).await
     }
 }
 

@@ -90,7 +90,7 @@ impl Pipeline {
         Ok(foresight)
     }
 
-    async fn look_ahead(&self, gated: &Gated, invocation: &Invocation) -> Result<Foresight, Error> {
+    pub(crate) async fn look_ahead(&self, gated: &Gated, invocation: &Invocation) -> Result<Foresight, Error> {
         if let Some(failure) = self.impossible(Subject::of(gated, invocation)).await {
             return Ok(Foresight::blocked(failure));
         }

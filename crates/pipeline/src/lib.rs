@@ -57,6 +57,7 @@ pub use quarantine::{Released, Word};
 pub use reconcile::Settlement;
 pub use record::RewardWeights;
 pub use request::{Outcome, Ports, Request, Settings};
+pub use revert::RevertForesight;
 pub use what_if::{Fate, Proposal, ProposedModes, Replayed, WhatIf};
 
 use admit::Admitted;

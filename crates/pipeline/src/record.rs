@@ -382,6 +382,7 @@ impl Pipeline {
             mode = invocation.decision.mode.as_str(),
             mode_source = invocation.decision.source.as_str(),
             status = invocation.status.as_str(),
+            dry_run = invocation.intention == Intention::DryRun,
             trace_id = invocation.trace_id,
             "invocation"
         );

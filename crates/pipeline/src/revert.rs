@@ -3,15 +3,24 @@
 use crate::admit::Admitted;
 use crate::catalogue::Definition;
 use crate::resolve::Resolved;
-use crate::{Error, Outcome, Pipeline, Request};
+use crate::{Error, Explanation, Foresight, Outcome, Pipeline, Request};
 use countersign_core::action::Reversibility;
 use countersign_core::effect::Scope;
 use countersign_core::invocation::{Intention, revert_key};
 use countersign_core::source::Source;
-use countersign_core::{ActionId, Invocation, InvocationId, Principal, Status};
+use countersign_core::{ActionId, Invocation, InvocationId, Principal, Status, Timestamp};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What taking an effect back would come to.
+#[derive(Clone, Debug)]
+pub struct RevertForesight {
+    /// Whether it would run, or whom it would ask.
+    pub explanation: Explanation,
+    /// What would be as it was again, or why it could not be.
+    pub foresight: Foresight,
+}
 
 impl Pipeline {
     pub async fn revert(
@@ -21,9 +30,53 @@ impl Pipeline {
         reason: Option<String>,
         trace_id: String,
     ) -> Result<Outcome, Error> {
-        let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
-        let reversed = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
+        let reversed = self.reversed(principal, id).await?;
         self.invoke(undoing(principal, &reversed, reason, trace_id)).await
+    }
+
+    /// What taking it back would come to, asked without a trace. What could not even be asked for is refused as the taking back would be.
+    pub async fn foresee_revert(&self, principal: &Principal, id: &InvocationId) -> Result<RevertForesight, Error> {
+        let reversed = self.reversed(principal, id).await?;
+        let request = undoing(principal, &reversed, None, String::new());
+        let session = self.session_for(principal, &request.session, request.intention).await?;
+        let resolved = self.resolve_unseen(self.admit_unseen(session, request).await?).await?;
+        self.check_revertible(&resolved).await?;
+        let (explanation, gated) = self.judge(resolved, Vec::new()).await?;
+        let mut foresight = self.look_ahead(&gated, &gated.to_invocation(Status::Pending, &explanation.decision)).await?;
+        if foresight.blocked.is_none() && foresight.changes.is_none() {
+            foresight.unknown = Some("what it would put back is not about files, and only its source knows it".to_owned());
+        }
+        Ok(RevertForesight { explanation, foresight })
+    }
+
+    /// Those of these that have a way back, by what was kept of them. Whether they were taken back already is not looked at.
+    pub async fn with_a_way_back(&self, invocations: Vec<Invocation>) -> Result<Vec<Invocation>, Error> {
+        let now = self.ledger().now().await?;
+        let mut found = Vec::with_capacity(invocations.len());
+        for invocation in invocations {
+            let definition = match has_effect(&invocation) {
+                true => self.definition_then(&invocation).await,
+                false => None,
+            };
+            if definition.is_some_and(|definition| why_no_way_back(&invocation, &definition, now).is_none()) {
+                found.push(invocation);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The definition an effect was made under, where it is still known.
+    async fn definition_then(&self, of: &Invocation) -> Option<Arc<Definition>> {
+        let now = self.inner.catalogue.find(&of.org, &of.action).await.ok().flatten();
+        match now.filter(|(_, definition)| is_of(definition, of)) {
+            Some((_, definition)) => Some(definition),
+            None => self.inner.catalogue.find_past(of).await.map(|(_, definition)| definition),
+        }
+    }
+
+    async fn reversed(&self, principal: &Principal, id: &InvocationId) -> Result<Invocation, Error> {
+        let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
+        self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)
     }
 
     /// What the action was when the effect was made, where a call takes back the effect of what is defined otherwise by now, or is gone.
@@ -41,8 +94,7 @@ impl Pipeline {
         let Some(reversed) = reversed.filter(|reversed| reversed.action == *action) else {
             return Ok(None);
         };
-        let then = (reversed.digests.structural, reversed.digests.textual);
-        if now.is_some_and(|now| (now.structural, now.textual) == then) {
+        if now.is_some_and(|now| is_of(now, &reversed)) {
             return Ok(None);
         }
         Ok(self.inner.catalogue.find_past(&reversed).await)
@@ -59,19 +111,10 @@ impl Pipeline {
         let reversed = reversed.ok_or_else(|| Error::UnknownInvocation { invocation: id.to_string() })?;
         self.check_not_reverted(resolved, &reversed).await?;
         let now = self.ledger().now().await?;
-        let until = until(resolved, &reversed);
-        let why = if reversed.status != Status::Succeeded || reversed.intention != Intention::Effect {
-            "it has no effect that stands"
-        } else if resolved.action().reversibility != Reversibility::Reversible || reversed.evidence.is_none() {
-            "nothing was kept to do so with"
-        } else if until.is_some_and(|until| until <= now) {
-            "its time has passed"
-        } else if (resolved.definition.structural, resolved.definition.textual) != (reversed.digests.structural, reversed.digests.textual) {
-            "the action is defined otherwise now"
-        } else {
-            return Ok(());
-        };
-        Err(Error::NotRevertible { invocation: id.clone(), why })
+        match why_no_way_back(&reversed, &resolved.definition, now) {
+            Some(why) => Err(Error::NotRevertible { invocation: id.clone(), why }),
+            None => Ok(()),
+        }
     }
 
     /// An effect is taken back once. A batch that was interrupted while it took its parts back asks again, and is answered as before.
@@ -111,7 +154,28 @@ pub(crate) fn undoing(principal: &Principal, reversed: &Invocation, reason: Opti
     }
 }
 
-fn until(resolved: &Resolved, reversed: &Invocation) -> Option<countersign_core::Timestamp> {
-    let seconds = resolved.action().reversible_seconds?;
-    reversed.ended_at.map(|ended| ended.plus_seconds(seconds))
+/// Why an effect cannot be taken back any more, under this definition; `None` where it can.
+fn why_no_way_back(reversed: &Invocation, definition: &Definition, now: Timestamp) -> Option<&'static str> {
+    let action = &definition.action;
+    let until = action.reversible_seconds.and_then(|seconds| Some(reversed.ended_at?.plus_seconds(seconds)));
+    if !has_effect(reversed) {
+        Some("it has no effect that stands")
+    } else if action.reversibility != Reversibility::Reversible || reversed.evidence.is_none() {
+        Some("nothing was kept to do so with")
+    } else if until.is_some_and(|until| until <= now) {
+        Some("its time has passed")
+    } else if !is_of(definition, reversed) {
+        Some("the action is defined otherwise now")
+    } else {
+        None
+    }
+}
+
+fn has_effect(reversed: &Invocation) -> bool {
+    reversed.status == Status::Succeeded && reversed.intention == Intention::Effect
+}
+
+/// Whether this is what it was decided about.
+fn is_of(definition: &Definition, invocation: &Invocation) -> bool {
+    (definition.structural, definition.textual) == (invocation.digests.structural, invocation.digests.textual)
 }

@@ -89,7 +89,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(invocations::deny))
         .routes(routes!(invocations::approve_many))
         .routes(routes!(invocations::snooze))
-        .routes(routes!(invocations::revert))
+        .routes(routes!(invocations::revert, foresight::foresee_revert))
         .routes(routes!(invocations::settle))
         .routes(routes!(foresight::foresight))
         .routes(routes!(batches::create))

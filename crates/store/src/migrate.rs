@@ -15,6 +15,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (8, include_str!("../migrations/0008_batches.sql")),
     (9, include_str!("../migrations/0009_servers.sql")),
     (10, include_str!("../migrations/0010_label_origins.sql")),
+    (11, include_str!("../migrations/0011_receipts_by_place.sql")),
 ];
 
 /// Applies what is missing. A database of a newer version, or one whose applied files differ, is refused untouched.

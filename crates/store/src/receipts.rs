@@ -63,26 +63,28 @@ impl Store {
         rows.into_iter().map(read_entry).collect()
     }
 
-    /// Newest first.
+    /// Those of calls and of batches, newest first. A batch is of no one action.
     pub async fn list_receipts(&self, org: &OrgId, filter: &ReceiptFilter, request: &PageRequest) -> Result<Page<StoredEntry>, Error> {
         let before = request.after.as_deref().and_then(|text| text.parse().ok()).unwrap_or(i64::MAX);
         let mut params = vals![org.as_str(), before].to_vec();
-        let mut of = Vec::new();
         let mut only = |condition: &str, value: Option<&str>, close: &str| {
-            if let Some(value) = value {
+            value.map_or_else(String::new, |value| {
                 params.push(Val::from(value));
-                of.push(format!("{condition}${}{close}", params.len()));
-            }
+                format!(" AND {condition}${}{close}", params.len())
+            })
         };
-        only("action = ", filter.action.as_ref().map(ActionId::as_str), "");
-        only("session_id = ", filter.session.as_ref().map(SessionId::as_str), "");
-        only("session_id IN (SELECT id FROM sessions WHERE org_id = $1 AND owner_id = ", filter.user.as_ref().map(UserId::as_str), ")");
-        let of = match of.is_empty() {
-            true => String::new(),
-            false => format!(" AND invocation_id IN (SELECT id FROM invocations WHERE org_id = $1 AND {})", of.join(" AND ")),
+        let of_action = only("action = ", filter.action.as_ref().map(ActionId::as_str), "");
+        let mut in_session = only("session_id = ", filter.session.as_ref().map(SessionId::as_str), "");
+        let user = filter.user.as_ref().map(UserId::as_str);
+        in_session.push_str(&only("session_id IN (SELECT id FROM sessions WHERE org_id = $1 AND owner_id = ", user, ")"));
+        let of_calls = format!("invocation_id IN (SELECT id FROM invocations WHERE org_id = $1{of_action}{in_session})");
+        let of = match (of_action.is_empty(), in_session.is_empty()) {
+            (true, true) => String::new(),
+            (false, _) => format!(" AND {of_calls}"),
+            (true, false) => format!(" AND ({of_calls} OR id IN (SELECT receipt_id FROM batches WHERE org_id = $1{in_session}))"),
         };
         params.push(Val::from(i64::from(request.limit) + 1));
-        let sql = format!("{SELECT_ENTRY} AND kind = 'receipt' AND seq < $2{of} ORDER BY seq DESC LIMIT ${}", params.len());
+        let sql = format!("{SELECT_ENTRY} AND kind IN ('receipt', 'batch') AND seq < $2{of} ORDER BY seq DESC LIMIT ${}", params.len());
         let rows = self.db.read(&sql, &params).await?;
         let entries = rows.into_iter().map(read_entry).collect::<Result<Vec<_>, _>>()?;
         Ok(page(entries, request.limit, |entry| entry.seq.to_string()))

@@ -1,6 +1,8 @@
 //! Batches: several actions in one request, together or each for itself.
 
-use super::action::{params, session};
+mod file;
+
+use super::action::session;
 use super::changes;
 use super::more;
 use super::wait::Patience;
@@ -9,12 +11,11 @@ use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
 use crate::style::{Tone, clean, status_word};
-use api::batch::{BatchModeName, BatchRequest, BatchView, PartView};
+use api::batch::{BatchModeName, BatchView, PartView};
 use api::invocation::InvocationView;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use countersign_core::batch::BatchStatus;
-use serde::Deserialize as _;
-use serde_json::{Value, json};
+use serde::Deserialize;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -43,7 +44,7 @@ pub(crate) enum Batch {
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// A list of actions with their params, or a whole request; - reads stdin
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: String,
     /// What a part that fails means for the others; all-or-nothing unless the file says otherwise
     #[arg(long, value_enum)]
@@ -65,20 +66,40 @@ pub(crate) struct Run {
     no_wait: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// As a flag and in a file: both spellings are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Mode {
     /// Nothing starts before every part may; when one fails, the others are taken back
+    #[default]
     #[value(alias = "all_or_nothing")]
+    #[serde(alias = "all-or-nothing")]
     AllOrNothing,
     /// Each part stands for itself
     #[value(alias = "best_effort")]
+    #[serde(alias = "best-effort")]
     BestEffort,
+}
+
+impl From<Mode> for BatchModeName {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::AllOrNothing => Self::AllOrNothing,
+            Mode::BestEffort => Self::BestEffort,
+        }
+    }
 }
 
 const COLUMNS: &[Column] =
     &[Column::Whole("ID"), Column::Whole("STATUS"), Column::Whole("MODE"), Column::Whole("PARTS"), Column::Whole("ASKED")];
-const PART_COLUMNS: &[Column] =
-    &[Column::Whole("PART"), Column::Whole("ACTION"), Column::Whole("STATUS"), Column::Whole("EFFECT"), Column::Cut("INVOCATION")];
+const PART_COLUMNS: &[Column] = &[
+    Column::Whole("PART"),
+    Column::Whole("ACTION"),
+    Column::Whole("STATUS"),
+    Column::Whole("EFFECT"),
+    Column::Cut("INVOCATION"),
+    Column::Extra("RECEIPT"),
+];
 
 impl Batch {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -97,12 +118,9 @@ impl Batch {
 impl Run {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let patience = if self.no_wait { Patience::None } else { self.wait.unwrap_or(Patience::UntilDecided) };
-        let mut request = read(&self.file).await?;
+        let mut request = file::read(&self.file).await?;
         if let Some(mode) = self.mode {
-            request.mode = match mode {
-                Mode::AllOrNothing => BatchModeName::AllOrNothing,
-                Mode::BestEffort => BatchModeName::BestEffort,
-            };
+            request.mode = mode.into();
         }
         request.idempotency_key = self.idempotency_key.or(request.idempotency_key);
         request.reason = self.reason.or(request.reason);
@@ -119,29 +137,6 @@ impl Run {
         }
         Ok(exit_of(&last.read))
     }
-}
-
-/// A whole request, or only its actions.
-async fn read(file: &str) -> Result<BatchRequest, Failure> {
-    let text = params::text(if file == "-" { "-".to_owned() } else { format!("@{file}") }).await?;
-    let value = params::parse(&text)?;
-    let value = match value {
-        Value::Array(actions) => json!({ "mode": "all_or_nothing", "actions": actions }),
-        Value::Object(mut members) => {
-            let mode = members.entry("mode").or_insert_with(|| json!("all_or_nothing"));
-            // As `--mode` is written here.
-            if let Some(word) = mode.as_str().map(|word| word.replace('-', "_")) {
-                *mode = json!(word);
-            }
-            Value::Object(members)
-        }
-        scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => scalar,
-    };
-    BatchRequest::deserialize(value).map_err(|error| {
-        Failure::usage("the file is not a batch")
-            .cause(error.to_string())
-            .hint("such as [{\"action\": \"files.read_text\", \"params\": {\"path\": \"a.txt\"}}]")
-    })
 }
 
 /// Until it has ended, or patience has.
@@ -162,7 +157,7 @@ async fn wait(
             let id = clean::line(part.invocation_id.as_deref().unwrap_or_default());
             terminal.note(format!(
                 "{} · {} waits for a person · countersign approve {id}",
-                Tone::Warn.paint("⏸ pending"),
+                Tone::Warn.paint("◷ pending"),
                 clean::line(&part.action)
             ));
         }
@@ -196,9 +191,10 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
         table.row([
             Cell::text((index + 1).to_string()),
             Cell::text(&part.action),
-            status_cell(&part.status),
-            Cell::text(effect(part)),
-            part.invocation_id.as_ref().map_or_else(Cell::missing, Cell::text),
+            status_cell(&part.status).rehearsed(batch.dry_run),
+            Cell::text(effect_words(&part.effect, part.undone.is_some())),
+            Cell::maybe(part.invocation_id.as_ref()),
+            receipt_cell(part),
         ]);
     }
     terminal.list(&answer.raw, &table)?;
@@ -260,7 +256,7 @@ fn foreseen(batch: &BatchView, terminal: &mut Terminal) -> Result<(), Failure> {
 
 /// What became of it as a whole, in one line.
 pub(super) fn summary(batch: &BatchView, terminal: &mut Terminal) {
-    let (word, tone) = word(&batch.status);
+    let (word, tone) = look(&batch.status);
     let receipt = batch.receipt.as_ref().map(|receipt| format!(" · {} (#{})", clean::line(&receipt.id), receipt.seq)).unwrap_or_default();
     terminal.note(format!("{} {} · {}{receipt}", tone.paint(word), clean::line(&batch.id), meaning(batch)));
     if batch.dry_run {
@@ -268,23 +264,40 @@ pub(super) fn summary(batch: &BatchView, terminal: &mut Terminal) {
     }
 }
 
-fn status_cell(status: &str) -> Cell {
-    if status == "not_started" {
-        return Cell::text("not started").toned(Tone::Muted);
+/// The status of a batch or of one of its parts.
+pub(super) fn status_cell(status: &str) -> Cell {
+    let (word, tone) = look(status);
+    Cell::shown(word, status).toned(tone)
+}
+
+/// That of an invocation, with the two words that only batches have.
+pub(super) fn look(status: &str) -> (String, Tone) {
+    match status {
+        "partial" => ("! partial".to_owned(), Tone::Warn),
+        "not_started" => ("not started".to_owned(), Tone::Muted),
+        shared => status_word(shared),
     }
-    let (word, tone) = status_word(status);
-    Cell::text(word).toned(tone)
+}
+
+/// Its place in the log is short enough for a table; a pipe gets the id.
+fn receipt_cell(part: &PartView) -> Cell {
+    let id = part.receipt_id.as_deref().unwrap_or_default();
+    part.receipt_seq.map_or_else(Cell::missing, |seq| Cell::shown(format!("#{seq}"), id))
+}
+
+/// What a part that fails means for the others.
+pub(super) fn mode_cell(mode: &str) -> Cell {
+    Cell::shown(mode.replace('_', " "), mode)
 }
 
 async fn list(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let answer = client.get::<api::Page<BatchView>>(&["batches"], &paging.query()).await?;
     let mut table = Table::new(COLUMNS, "no batches");
     for batch in &answer.read.items {
-        let (word, tone) = word(&batch.status);
         table.row([
             Cell::text(&batch.id),
-            Cell::text(word).toned(tone),
-            Cell::text(batch.mode.replace('_', " ")),
+            status_cell(&batch.status).rehearsed(batch.dry_run),
+            mode_cell(&batch.mode),
             Cell::text(batch.parts.len().to_string()),
             terminal.past(&batch.created_at),
         ]);
@@ -294,24 +307,12 @@ async fn list(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Resu
     Ok(Exit::Ok)
 }
 
-fn effect(part: &PartView) -> String {
-    match part.effect.as_ref() {
+/// What is left of a part; `was_undone`: it was taken back, or was to be.
+pub(super) fn effect_words(effect: &str, was_undone: bool) -> String {
+    match effect {
         "none" => "nothing changed".to_owned(),
-        "stands" if part.undone.is_some() => "could not be taken back".to_owned(),
+        "stands" if was_undone => "could not be taken back".to_owned(),
         other => other.replace('_', " "),
-    }
-}
-
-fn word(status: &str) -> (&'static str, Tone) {
-    match BatchStatus::parse(status) {
-        Some(BatchStatus::Pending) => ("⏸ pending", Tone::Warn),
-        Some(BatchStatus::Running) => ("running", Tone::Muted),
-        Some(BatchStatus::Succeeded) => ("✓ succeeded", Tone::Ok),
-        Some(BatchStatus::Partial) => ("! partial", Tone::Warn),
-        Some(BatchStatus::Reverted) => ("↩ reverted", Tone::Warn),
-        Some(BatchStatus::Failed) => ("✗ failed", Tone::Danger),
-        Some(BatchStatus::Denied) => ("✗ denied", Tone::Danger),
-        None => ("unknown", Tone::Muted),
     }
 }
 

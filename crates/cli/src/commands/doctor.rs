@@ -45,9 +45,11 @@ struct Finding {
 
 impl Doctor {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
-        let mut findings = here::check(self.server, setting.environment);
+        let config = self.server.load(None, None);
+        let mut findings = here::check(config.as_ref(), setting.environment);
+        let listen = config.as_ref().ok().map(|config| config.listen.as_str());
         match setting.client() {
-            Ok(client) => findings.extend(there::check(&client, setting.terminal.now()).await),
+            Ok(client) => findings.extend(there::check(&client, listen, setting.terminal.now()).await),
             Err(failure) => findings.push(Finding::broken("server", failure.message).fix(failure.hint.unwrap_or_default())),
         }
         tell(&findings, self.verbose, setting.terminal)?;

@@ -3,13 +3,15 @@
 mod foresight;
 mod gates;
 
+pub(super) use foresight::would;
+
 use super::people::People;
 use super::show::{answered, cascade, edited, redacted, taken_up};
 use super::{invocation, outcome};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Record, Terminal};
-use crate::style::{Tone, time};
+use crate::style::Tone;
 use api::Page;
 use api::invocation::{AnswerView, InvocationView};
 use api::receipt::EntryView;
@@ -65,7 +67,9 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
     let mut record = Record::new(&invocation.id)
         .with("invocation", Cell::text(&invocation.id).toned(Tone::Strong))
         .with("action", Cell::text(format!("{} ({} {})", invocation.action, invocation.tier, invocation.class)))
-        .with("status", Cell::status_of(&invocation.status, invocation.dry_run))
+        .with("status", outcome::status_cell(invocation))
+        .with_some("reverses", invocation.reverses.as_ref().map(Cell::text))
+        .with_some("taken back by", invocation.taken_back_by.as_ref().map(|by| Cell::text(by).toned(Tone::Warn)))
         .with("mode", Cell::mode(&invocation.decision.mode))
         .with("cascade", Cell::text(cascade(&invocation.decision)))
         .with_some("denied by", invocation.denied_by.as_ref().map(|by| Cell::text(by).toned(Tone::Danger)));
@@ -99,9 +103,8 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         .with_some("grant", invocation.grant_id.as_ref().map(Cell::text))
         .with_some("redacted", redacted(&invocation.redacted).map(Cell::text))
         .with_some("released from", invocation.released_from.as_ref().map(Cell::text))
-        .with("attempts", Cell::text(invocation.attempts.to_string()))
-        .with_some("took", invocation.duration_ms.map(|millis| Cell::shown(time::lasting(millis), format!("{millis} ms"))))
-        .with_some("waited for people", invocation.waited_ms.map(|millis| Cell::shown(time::lasting(millis), format!("{millis} ms"))))
+        .with("attempts", Cell::text(invocation.attempts.to_string()));
+    record = with_durations(record, invocation)
         .with("params as sent", Cell::text(&invocation.digests.raw))
         .with("params as used", Cell::text(&invocation.digests.params))
         .with("definition", Cell::text(&invocation.digests.structural))
@@ -113,6 +116,13 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         record = record.with(label, Cell::text(format!("{} at #{} signed by key {}", entry.id, entry.seq, key_id(entry))));
     }
     record.with("trace", Cell::text(&invocation.trace_id))
+}
+
+/// How long it took, and how long people did, which is not in it.
+pub(super) fn with_durations(record: Record, invocation: &InvocationView) -> Record {
+    record
+        .with_some("took", invocation.duration_ms.map(Cell::lasting))
+        .with_some("waited for people", invocation.waited_ms.map(Cell::lasting))
 }
 
 /// The key that signed an entry, as its envelope names it.

@@ -1,9 +1,11 @@
 //! Invocations: what was asked for, and what became of it.
 
+mod foresight;
+
 use super::lines::Lines;
 use super::wait::{Patience, Wait, Waiting, settled};
 use super::{more, outcome, people::People, show::Show};
-use crate::args::{Agreed, Paging};
+use crate::args::{Agreed, Paging, action_id};
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
@@ -38,7 +40,8 @@ pub(crate) enum Invocation {
     },
     /// Take back what an invocation did, as a call of its own
     #[command(before_help = "Examples:
-  countersign invocation revert inv_…
+  countersign invocation list --revertible
+  countersign invocation revert inv_… --dry-run              what would be undone
   countersign invocation revert inv_… --reason 'wrong folder'
   countersign invocation revert inv_… --yes --wait 10m")]
     Revert(Revert),
@@ -90,12 +93,15 @@ pub(crate) struct List {
     /// Only those in this status, such as pending, succeeded or in_doubt
     #[arg(long, value_parser = known_status)]
     status: Option<String>,
-    /// Only those of this action
-    #[arg(long, value_name = "ID")]
+    /// Only those of this action, by its whole id
+    #[arg(long, value_name = "ID", value_parser = action_id)]
     action: Option<String>,
     /// Only those of this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// Only those whose effect stands and could be taken back
+    #[arg(long)]
+    revertible: bool,
     #[command(flatten)]
     paging: Paging,
 }
@@ -131,6 +137,9 @@ async fn watch(id: &str, patience: Patience, lines: Lines, client: &Client, term
 
 impl Revert {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        if client.rehearses() {
+            return foresight::run(&self.id, client, terminal).await;
+        }
         let (shown, _) = get(&self.id, client).await?;
         let question = format!("take back what `{}` did?", clean::line(&shown.action));
         terminal.consent(&question, self.agreed.consent(client)).await?;
@@ -179,17 +188,25 @@ fn told(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<(), 
 
 impl List {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        let names_an_action = self.action.is_some();
         let filters = [("status", self.status), ("action", self.action), ("session", self.session)];
         let filters: Vec<_> = filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-        let flags: String = filters.iter().map(|(name, value)| format!(" --{name} {value}")).collect();
-        let query: Vec<_> = self.paging.query().into_iter().chain(filters).collect();
+        let empty = match (names_an_action, filters.is_empty() && !self.revertible) {
+            (true, _) => "no invocation fits: countersign action list shows what actions there are",
+            (false, true) => "no invocations: countersign action list shows what can be done",
+            (false, false) => "no invocation fits",
+        };
+        let mut flags: String = filters.iter().map(|(name, value)| format!(" --{name} {value}")).collect();
+        flags.push_str(if self.revertible { " --revertible" } else { "" });
+        let revertible = self.revertible.then(|| ("revertible", "true".to_owned()));
+        let query: Vec<_> = self.paging.query().into_iter().chain(filters).chain(revertible).collect();
         let answer = client.get::<Page<InvocationView>>(&["invocations"], &query).await?;
         let people = People::load(client, terminal).await;
-        let mut table = Table::new(COLUMNS, "no invocations: countersign action list shows what can be done");
+        let mut table = Table::new(COLUMNS, empty);
         for invocation in &answer.read.items {
             table.row([
                 Cell::text(&invocation.id),
-                Cell::status_of(&invocation.status, invocation.dry_run).and(taken_back(invocation)),
+                outcome::status_cell(invocation),
                 Cell::text(&invocation.action),
                 Cell::tier(&invocation.tier),
                 people.cell(&invocation.principal),
@@ -199,16 +216,12 @@ impl List {
         terminal.list(&answer.raw, &table)?;
         match (&answer.read.next, answer.read.items.first()) {
             (Some(next), _) => more(terminal, &self.paging, Some(next), &format!("countersign invocation list{flags}")),
+            (None, Some(newest)) if self.revertible => terminal.next(format!("countersign invocation revert {} --dry-run", newest.id)),
             (None, Some(newest)) => terminal.next(format!("countersign explain {}", newest.id)),
             (None, None) => {}
         }
         Ok(Exit::Ok)
     }
-}
-
-/// That it succeeded is not all there is to say of what no longer stands.
-fn taken_back(invocation: &InvocationView) -> &'static str {
-    if invocation.taken_back_by.is_some() { ", taken back" } else { "" }
 }
 
 /// One invocation, and its own part of the answer.

@@ -1,7 +1,7 @@
 //! How an invocation ended, for whoever asked for it.
 
 use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
+use crate::output::{Cell, Terminal};
 use crate::style::{self, Tone, clean};
 use api::invocation::InvocationView;
 use api::{Code, Problem};
@@ -10,6 +10,16 @@ use countersign_core::Status;
 /// Where it is in its life; a status this version does not know counts as not yet ended.
 pub(super) fn status(invocation: &InvocationView) -> Status {
     Status::parse(&invocation.status).unwrap_or(Status::Running)
+}
+
+/// How it ended, and whether it was only rehearsed or no longer stands.
+pub(super) fn status_cell(invocation: &InvocationView) -> Cell {
+    with_standing(Cell::status(&invocation.status).rehearsed(invocation.dry_run), invocation)
+}
+
+/// That it succeeded is not all there is to say of what no longer stands.
+pub(super) fn with_standing(cell: Cell, invocation: &InvocationView) -> Cell {
+    if invocation.taken_back_by.is_some() { cell.marked(", taken back") } else { cell }
 }
 
 /// Whether waiting longer may bring something new.

@@ -94,6 +94,9 @@ impl Named {
     }
 }
 
+/// How an operator lets packages run.
+const ALLOW_CODE: &str = "set `allow_plugin_code_execution = true` in its countersign.toml and start it again";
+
 const COLUMNS: &[Column] =
     &[Column::Whole("PACKAGE"), Column::Whole("ACTION"), Column::Whole("TIER"), Column::Whole("PROFILE"), Column::Cut("TITLE")];
 
@@ -169,7 +172,7 @@ async fn install(dir: &Path, named: Named, accept_findings: bool, client: &Clien
     let record = Record::new(&name)
         .with("package", Cell::text(&answer.read.name).toned(Tone::Strong))
         .with("actions", Cell::text(actions.join(", ")))
-        .with("code runs", Cell::text(if answer.read.code_allowed { "yes" } else { "no: set `allow_plugin_code_execution = true`" }));
+        .with("code runs", Cell::text(if answer.read.code_allowed { "yes".to_owned() } else { format!("no: {ALLOW_CODE}") }));
     terminal.record(&answer.raw, &record)?;
     problems::tell_findings(&answer.read.findings, terminal);
     if let Some(action) = answer.read.actions.first() {
@@ -199,7 +202,11 @@ async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure>
     terminal.list(&answer.raw, &table)?;
     if let Some(package) = answer.read.items.first() {
         let at_once = package.runs_at_once;
-        terminal.remark(Tone::Muted.paint(format!("the code of {at_once} calls of one package runs at once; the next wait for a turn")));
+        terminal.remark(if package.code_allowed {
+            Tone::Muted.paint(format!("the code of {at_once} calls of one package runs at once; the next wait for a turn"))
+        } else {
+            Tone::Warn.paint(format!("! none of them can run: this server runs no code of packages; {ALLOW_CODE}"))
+        });
     }
     Ok(Exit::Ok)
 }

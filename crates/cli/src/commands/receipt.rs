@@ -2,19 +2,21 @@
 
 mod export;
 mod prove;
+mod show;
 mod verify;
 
 use super::explain::key_id;
-use super::{Setting, invocation, more, user};
-use crate::args::Paging;
+use super::{Setting, batch, invocation, more, user};
+use crate::args::{Paging, action_id};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Record, Table, Terminal};
+use crate::output::{Cell, Column, Table, Terminal};
 use crate::style::{Tone, clean};
 use api::Page;
+use api::batch::BatchView;
 use api::receipt::{CheckpointResponse, EntryView, KeyView};
 use clap::{Args, Subcommand};
-use countersign_core::{InvocationId, ReceiptId};
+use countersign_core::{BatchId, InvocationId, ReceiptId};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -24,9 +26,11 @@ pub(crate) enum Receipt {
     #[command(before_help = LIST_EXAMPLES)]
     List(List),
     /// One receipt
-    #[command(before_help = "Examples:\n  countersign receipt show rcp_…\n  countersign receipt show inv_…")]
+    #[command(
+        before_help = "Examples:\n  countersign receipt show rcp_…\n  countersign receipt show inv_…\n  countersign receipt show bat_…"
+    )]
     Show {
-        /// The id of a receipt or of its invocation
+        /// The id of a receipt, or of its invocation or batch
         id: String,
     },
     /// Check every record: offline with a file, or those of the server
@@ -38,7 +42,7 @@ pub(crate) enum Receipt {
     /// Show that one receipt stands in the log, step by step
     #[command(before_help = "Examples:\n  countersign receipt prove rcp_…")]
     Prove {
-        /// The id of a receipt or of its invocation
+        /// The id of a receipt, or of its invocation or batch
         id: String,
     },
     /// The newest signed statement of how long the log is; kept elsewhere, it shows a rewritten past
@@ -59,15 +63,15 @@ pub(crate) enum Receipt {
 
 const LIST_EXAMPLES: &str = "\
 Examples:
-  countersign receipt list
+  countersign receipt list                                    of calls and of batches
   countersign receipt list --action files.write_text          of one action
   countersign receipt list --session ses_…                    of one agent
   countersign receipt list --user ada                         of a person, and of all that act for them";
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Only of this action
-    #[arg(long, value_name = "ACTION")]
+    /// Only of calls of this action, by its whole id
+    #[arg(long, value_name = "ACTION", value_parser = action_id)]
     action: Option<String>,
     /// Only of this session
     #[arg(long, value_name = "ID")]
@@ -108,7 +112,7 @@ impl Receipt {
         match self {
             Self::Verify(verify) => verify.run(setting).await,
             Self::List(list) => list.run(&setting.client()?, setting.terminal).await,
-            Self::Show { id } => show(&id, &setting.client()?, setting.terminal).await,
+            Self::Show { id } => show::run(&id, &setting.client()?, setting.terminal).await,
             Self::Export(export) => export.run(&setting.client()?, setting.terminal).await,
             Self::Prove { id } => prove::run(&id, &setting.client()?, setting.terminal).await,
             Self::Checkpoint { out } => checkpoint(out, &setting.client()?, setting.terminal).await,
@@ -126,17 +130,22 @@ impl List {
             Some(user) => Some(user::id_of(user, client).await?),
             None => None,
         };
+        let empty = match (&self.action, &self.session, &user) {
+            (None, None, None) => "no receipts yet",
+            (Some(_), _, _) => "no receipt fits: countersign action list shows what actions there are",
+            (None, _, _) => "no receipt fits",
+        };
         let only = [("action", self.action), ("session", self.session), ("user", user)];
         let only = only.into_iter().filter_map(|(name, value)| value.map(|value| (name, value)));
         let query: Vec<_> = self.paging.query().into_iter().chain(only).collect();
         let answer = client.get::<Page<EntryView>>(&["receipts"], &query).await?;
-        let mut table = Table::new(COLUMNS, "no receipts yet");
+        let mut table = Table::new(COLUMNS, empty);
         for entry in &answer.read.items {
             table.row([
                 Cell::text(&entry.id),
                 Cell::text(entry.seq.to_string()),
-                Cell::status_of(body(entry, "status"), is_dry_run(entry)),
-                Cell::text(body(entry, "action")),
+                status_cell(entry),
+                what(entry),
                 Cell::principal(body(entry, "principal")),
                 terminal.past(at(entry)),
             ]);
@@ -149,36 +158,6 @@ impl List {
         }
         Ok(Exit::Ok)
     }
-}
-
-async fn show(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let id = receipt_id(id, client).await?;
-    let answer = client.get::<EntryView>(&["receipts", &id], &[]).await?;
-    let entry = &answer.read;
-    let pointed = |pointer: &str| entry.payload.pointer(pointer).map(written);
-    let record = Record::new(&entry.id)
-        .with("id", Cell::text(&entry.id).toned(Tone::Strong))
-        .with("entry", Cell::shown(format!("#{}", entry.seq), entry.seq.to_string()))
-        .with("status", Cell::status_of(body(entry, "status"), is_dry_run(entry)))
-        .with("error", Cell::maybe(pointed("/body/error").filter(|text| !text.is_empty())))
-        .with("invocation", Cell::maybe(entry.invocation_id.as_ref()))
-        .with("action", Cell::text(body(entry, "action")))
-        .with("tier", Cell::tier(body(entry, "tier")))
-        .with("who", Cell::text(body(entry, "principal")))
-        .with("mode", Cell::mode(&pointed("/body/decision/mode").unwrap_or_default()))
-        .with("approved by", Cell::maybe(pointed("/body/approval/approvers").filter(|text| !text.is_empty())))
-        .with("attempts", Cell::maybe(pointed("/body/attempts")))
-        .with("params", Cell::text(body(entry, "params")))
-        .with("outputs", Cell::maybe(pointed("/body/outputs/digest")))
-        .with_some("network", network(entry.payload.pointer("/body/sandbox/egress")).map(Cell::text))
-        .with("took", Cell::maybe(pointed("/body/timing/total_ms").map(|millis| format!("{millis} ms"))))
-        .with("when", terminal.past(at(entry)))
-        .with("previous", Cell::maybe(pointed("/entry/prev")))
-        .with("log", Cell::maybe(pointed("/entry/log")))
-        .with("signed by key", Cell::text(key_id(entry)));
-    terminal.record(&answer.raw, &record)?;
-    terminal.next(format!("countersign receipt prove {id}"));
-    Ok(Exit::Ok)
 }
 
 async fn key(out: Option<PathBuf>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -222,22 +201,45 @@ fn first_receipt_key(keys: &[KeyView]) -> Result<&KeyView, Failure> {
     receipt_keys.min_by_key(|key| key.starts_at_seq).ok_or_else(|| Failure::new(Exit::NotFound, "the server has no receipt key"))
 }
 
-/// A receipt's id, also when its invocation was named.
+/// A receipt's id, also when its invocation or its batch was named.
 async fn receipt_id(id: &str, client: &Client) -> Result<String, Failure> {
     if ReceiptId::parse(id).is_ok() {
         return Ok(id.to_owned());
     }
-    if InvocationId::parse(id).is_err() {
-        return Err(
-            Failure::new(Exit::NotFound, format!("`{id}` is not the id of a receipt or an invocation")).hint("countersign receipt list")
-        );
-    }
-    let (invocation, _) = invocation::get(id, client).await?;
-    let unfinished = || {
-        Failure::new(Exit::Pending, format!("`{id}` has no receipt yet: it is {}", invocation.status))
-            .hint(format!("countersign show {id}"))
+    let (receipt, status, shown_by) = if InvocationId::parse(id).is_ok() {
+        let (invocation, _) = invocation::get(id, client).await?;
+        (invocation.receipt, invocation.status, "show")
+    } else if BatchId::parse(id).is_ok() {
+        let batch = client.get::<BatchView>(&["batches", id], &[]).await?.read;
+        (batch.receipt, batch.status, "batch show")
+    } else {
+        let message = format!("`{id}` is not the id of a receipt, an invocation or a batch");
+        return Err(Failure::new(Exit::NotFound, message).hint("countersign receipt list"));
     };
-    invocation.receipt.as_ref().map(|receipt| receipt.id.clone()).ok_or_else(unfinished)
+    receipt.map(|receipt| receipt.id).ok_or_else(|| {
+        Failure::new(Exit::Pending, format!("`{id}` has no receipt yet: it is {status}")).hint(format!("countersign {shown_by} {id}"))
+    })
+}
+
+fn is_of_batch(entry: &EntryView) -> bool {
+    entry.kind == "batch"
+}
+
+/// How it ended, as was signed.
+fn status_cell(entry: &EntryView) -> Cell {
+    let status = body(entry, "status");
+    let cell = if is_of_batch(entry) { batch::status_cell(status) } else { Cell::status(status) };
+    cell.rehearsed(is_dry_run(entry))
+}
+
+/// The action, or of how many parts the batch was.
+fn what(entry: &EntryView) -> Cell {
+    if is_of_batch(entry) { Cell::text(format!("batch of {}", parts(entry).len())) } else { Cell::text(body(entry, "action")) }
+}
+
+/// The parts of a batch, as was signed.
+fn parts(entry: &EntryView) -> &[Value] {
+    entry.payload.pointer("/body/parts").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 fn body<'a>(entry: &'a EntryView, field: &str) -> &'a str {
@@ -250,23 +252,4 @@ fn is_dry_run(entry: &EntryView) -> bool {
 
 fn at(entry: &EntryView) -> &str {
     entry.payload.pointer("/entry/at").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// A value as words: strings bare, lists joined, nothing for null.
-/// Whom a package's code asked, and how often; `None` where it asked nobody.
-fn network(egress: Option<&Value>) -> Option<String> {
-    let hosts = egress?.as_array()?.iter().map(|asked| {
-        let count = |name: &str| asked[name].as_u64().unwrap_or_default();
-        format!("{}: {} made, {} refused", asked["host"].as_str().unwrap_or_default(), count("made"), count("refused"))
-    });
-    Some(hosts.collect::<Vec<_>>().join("; "))
-}
-
-fn written(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(written).collect::<Vec<_>>().join(", "),
-        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
-    }
 }

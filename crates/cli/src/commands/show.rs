@@ -87,12 +87,17 @@ async fn foresight(
     answer.ok().map(|answer| answer.read)
 }
 
-/// How the same action went before in the same session.
+/// How the same action went in the same session before this call: ids sort by birth, so what stands behind its own came earlier.
 async fn before(invocation: &InvocationView, client: &Client) -> Option<Before> {
-    let query = [("action", invocation.action.clone()), ("session", invocation.session_id.clone()), ("limit", "100".to_owned())];
+    let query = [
+        ("action", invocation.action.clone()),
+        ("session", invocation.session_id.clone()),
+        ("after", invocation.id.clone()),
+        ("limit", "100".to_owned()),
+    ];
     let page = client.get::<Page<InvocationView>>(&["invocations"], &query).await.ok()?.read;
-    // A rehearsal says nothing about how it goes.
-    let others = page.items.iter().filter(|other| other.id != invocation.id && !other.dry_run);
-    let ended: Vec<_> = others.map(outcome::status).filter(|status| status.is_final()).collect();
+    // A rehearsal says nothing about how it goes, and taking back is another thing than doing.
+    let alike = |other: &&InvocationView| !other.dry_run && other.reverses.is_some() == invocation.reverses.is_some();
+    let ended: Vec<_> = page.items.iter().filter(alike).map(outcome::status).filter(|status| status.is_final()).collect();
     Some(Before { ended: ended.len(), succeeded: ended.iter().filter(|status| **status == Status::Succeeded).count() })
 }

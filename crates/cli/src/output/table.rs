@@ -54,10 +54,15 @@ impl Cell {
         Self::shown(shown, status).toned(tone)
     }
 
-    /// Of something that was only rehearsed: nobody must take it for an effect.
-    pub(crate) fn status_of(status: &str, is_dry_run: bool) -> Self {
-        let cell = Self::status(status);
-        if is_dry_run { cell.and(" (dry run)") } else { cell }
+    /// Of something that was only rehearsed: nobody must take it for an effect, and no script either.
+    #[must_use]
+    pub(crate) fn rehearsed(self, is_dry_run: bool) -> Self {
+        if is_dry_run { self.marked(" (dry run)") } else { self }
+    }
+
+    /// How long something lasted.
+    pub(crate) fn lasting(millis: u64) -> Self {
+        Self::shown(style::time::lasting(millis), format!("{millis} ms"))
     }
 
     pub(crate) fn tier(tier: &str) -> Self {
@@ -79,6 +84,14 @@ impl Cell {
     /// What a person sees.
     pub(crate) fn as_shown(&self) -> &str {
         &self.shown
+    }
+
+    /// Followed by what changes its meaning, for people and pipes alike.
+    #[must_use]
+    pub(crate) fn marked(mut self, mark: &str) -> Self {
+        self.shown.push_str(mark);
+        self.raw.push_str(mark);
+        self
     }
 
     /// Followed by more of the same thing, for people only.

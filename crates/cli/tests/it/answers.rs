@@ -233,6 +233,27 @@ fn an_edit_a_grant_and_what_was_taken_out_are_told_of_an_invocation() {
     assert!(!record.lines().any(|line| line.ends_with('\t')), "an empty row:\n{explained}");
 }
 
+#[test]
+fn what_is_told_of_before_is_what_came_before() {
+    let server = Server::start();
+    let owner = server.owner();
+    let (first, second, third) = (asked(&owner, "a"), asked(&owner, "b"), asked(&owner, "c"));
+    owner.run(&["approve", &first]).ok();
+    owner.run(&["deny", &third]).ok();
+    let before = |id: &str| {
+        let card = owner.run(&["show", id]).ok().stdout;
+        card.lines().find_map(|line| line.strip_prefix("BEFORE")).unwrap().trim().to_owned()
+    };
+    assert_eq!(before(&first), "never done in this session");
+    assert_eq!(before(&second), "in this session 1 of 1 succeeded");
+    assert_eq!(before(&third), "in this session 1 of 1 succeeded");
+    // Taking back is another thing than doing.
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    owner.run(&["invocation", "revert", &first, "--yes"]).ok();
+    owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
+    assert_eq!(before(&asked(&owner, "d")), "in this session 1 of 2 succeeded");
+}
+
 fn edited() -> Value {
     let by = json!({ "by": "user:usr_1", "at": "2026-11-15T00:00:00Z", "reason": null, "mode": "once" });
     json!({

@@ -44,7 +44,7 @@ fn what_fails_leaves_the_workspace_as_it_was() {
     let file = listed(&server, &json!([write("a.txt", "after"), write("new/b.txt", "b"), read, write("c.txt", "c")]));
     let reverted = owner.run(&["batch", "run", &file]).exits(1);
     assert!(reverted.stderr.contains("nothing of it stands") && reverted.stderr.contains("part 3: file_not_found"), "{reverted:?}");
-    assert!(reverted.stdout.contains("taken back") && reverted.stdout.contains("not started"), "{reverted:?}");
+    assert!(reverted.stdout.contains("taken back") && reverted.stdout.contains("not_started"), "{reverted:?}");
     let workspace = server.data().join("workspace");
     assert_eq!(std::fs::read_to_string(workspace.join("a.txt")).unwrap(), "before");
     assert!(!workspace.join("new").exists() && !workspace.join("c.txt").exists());
@@ -130,18 +130,28 @@ fn whoever_answers_the_last_part_is_told_what_became_of_the_whole() {
 fn what_is_no_batch_is_refused_with_what_to_do() {
     let server = Server::start();
     let owner = server.owner();
+    let file = server.data().join("batch.json");
+    let file = file.to_str().unwrap();
     for (text, code, told) in [
-        ("{", 2, "not JSON we accept"),
-        ("3", 2, "the file is not a batch"),
-        (r#"[{"params": {}}]"#, 2, "missing field `action`"),
-        (r#"{"mode": "some", "actions": []}"#, 2, "the file is not a batch"),
-        ("[]", 8, "it must have 1 to 50 parts"),
+        ("{", 2, vec![format!("`{file}` is not JSON we accept"), "line 1 column 1".to_owned()]),
+        ("3", 2, vec![format!("`{file}` is not a batch"), "expected an object at line 1 column 1".to_owned()]),
+        ("[\n{\"params\": {}}]", 2, vec!["missing field `action` at line 2 column 14".to_owned(), "hint: such as [{".to_owned()]),
+        (r#"{"mode": "some", "actions": []}"#, 2, vec![format!("`{file}` is not a batch")]),
+        ("[]", 8, vec!["it must have 1 to 50 parts".to_owned(), "hint: a batch is a `mode` and 1 to 50 `actions`".to_owned()]),
+        (r#"[{"action": "?"}]"#, 8, vec!["`?` is not an action".to_owned(), "hint: list what there is".to_owned()]),
+        (
+            r#"[{"action": "http.request"}, {"action": "files.list"}]"#,
+            8,
+            vec!["`http.request` cannot be taken back".to_owned(), "hint: put it last".to_owned()],
+        ),
     ] {
-        let file = server.data().join("batch.json");
-        std::fs::write(&file, text).unwrap();
-        let refused = owner.run(&["batch", "run", file.to_str().unwrap()]);
-        assert!(refused.stderr.contains(told) && refused.code == code, "{text}: {refused:?}");
+        std::fs::write(file, text).unwrap();
+        let refused = owner.run(&["batch", "run", file]);
+        assert!(told.iter().all(|told| refused.stderr.contains(told)) && refused.code == code, "{text}: {refused:?}");
+        assert!(!refused.stderr.contains("params are"), "{refused:?}");
     }
+    let piped = owner.run_with_stdin(&["batch", "run", "-"], "{").exits(2);
+    assert!(piped.stderr.contains("stdin is not JSON we accept"), "{piped:?}");
     let missing = owner.run(&["batch", "run", "nowhere.json"]);
     assert!(missing.code != 0 && missing.stderr.contains("nowhere.json"), "{missing:?}");
     owner.run(&["batch", "show", "bat_nothing"]).exits(3);

@@ -29,6 +29,28 @@ fn a_shell_is_offered_commands_flags_and_what_the_server_knows() {
 }
 
 #[test]
+fn files_are_offered_for_a_batch_and_only_what_can_be_taken_back_for_taking_back() {
+    let server = Server::start();
+    let owner = server.owner();
+    std::fs::write(owner.folder().join("spring-changes.json"), "[]").unwrap();
+    assert_eq!(offered(&owner, "countersign batch run spring"), ["spring-changes.json"]);
+
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    let made = |more: &[&str]| {
+        let call = ["action", "invoke", "files.write_text", "path=a", "text=b", "--json"];
+        let done = owner.run(&[&call[..], more].concat()).ok().json();
+        done["invocation"]["id"].as_str().unwrap().to_owned()
+    };
+    let undone = made(&[]);
+    owner.run(&["invocation", "revert", &undone, "--yes"]).ok();
+    made(&["--dry-run"]);
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    assert!(offered(&owner, "countersign invocation revert inv_").is_empty(), "a read, a rehearsal, what is undone and what undid it");
+    let stands = made(&[]);
+    assert_eq!(offered(&owner, "countersign invocation revert inv_"), [stands]);
+}
+
+#[test]
 fn whoever_may_see_nothing_is_offered_nothing_of_it() {
     let server = Server::start();
     let nobody = server.owner().with_token("cs_user_nobodys");

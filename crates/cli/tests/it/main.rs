@@ -18,6 +18,7 @@ mod fake;
 mod help;
 mod identity;
 mod journey;
+mod marks;
 mod net_egress_proxy;
 mod network;
 mod output;

@@ -151,6 +151,8 @@ fn doctor_finds_a_healthy_server_healthy_and_names_what_mends_a_missing_one() {
         let items = well["items"].as_array().unwrap().iter().filter(|item| item["subject"] == subject);
         items.map(|item| item["found"].as_str().unwrap().to_owned()).collect()
     };
+    // Where it listens is where it answers, and not what a file says.
+    assert_eq!((told("settings"), told("server")), (vec!["they read well".to_owned()], vec![format!("it answers at {}/", server.url)]));
     assert!(told("servers").len() == 1 && told("servers")[0].starts_with("`srv_"), "{well:#}");
     assert_eq!(told("workspace"), ["case: it counts; names that differ in it are two files"]);
     let node = told("interpreter").into_iter().find(|found| found.starts_with("node: ")).unwrap();
@@ -173,6 +175,7 @@ fn doctor_finds_a_healthy_server_healthy_and_names_what_mends_a_missing_one() {
     let ran = lost.run(&["doctor"]).exits(1);
     assert!(ran.stdout.contains("✗ broken  server"), "{}", ran.stdout);
     assert!(ran.stdout.contains("countersign serve"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("one with the settings found here would listen on 127.0.0.1:7117"), "{}", ran.stdout);
 
     let wrong = owner.with_token("wrong").run(&["doctor"]).exits(1);
     assert!(wrong.stdout.contains("✗ broken  token"), "{}", wrong.stdout);

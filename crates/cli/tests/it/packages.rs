@@ -80,6 +80,18 @@ fn after() -> BTreeMap<String, String> {
 }
 
 #[test]
+fn where_no_code_runs_the_list_of_packages_says_so() {
+    let server = Server::start();
+    let owner = server.owner();
+    write_package(owner.folder(), "kit", "three", "R2", &[("execute.js", THREE), ("verify.js", FINE), ("rollback.js", FINE)], &json!({}));
+    owner.run(&["package", "install", "kit"]).ok();
+    let listed = owner.run(&["package", "list"]).ok();
+    assert!(listed.stdout.starts_with("kit\tkit.three\t"), "{listed:?}");
+    assert!(listed.stderr.contains("none of them can run") && listed.stderr.contains("`allow_plugin_code_execution = true`"), "{listed:?}");
+    assert!(!listed.stderr.contains("runs at once"), "{listed:?}");
+}
+
+#[test]
 fn what_a_package_staged_is_what_happens_and_it_is_taken_back_whole() {
     let server = Server::start_with(&[CODE]);
     let owner = server.owner();

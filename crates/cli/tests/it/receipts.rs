@@ -1,7 +1,7 @@
 //! Checking records: what holds, what does not, and what is said about where the key came from.
 
 use crate::countersign::{Server, User};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 
 fn offline(folder: &Path) -> User {
@@ -116,4 +116,70 @@ fn a_proof_that_does_not_add_up_is_refused_at_the_step_that_fails() {
         let ran = User::new(owner.folder(), &fake.url, Some("t")).run(&["receipt", "prove", &receipt]).exits(1);
         assert!(ran.stderr.contains(&format!("does not hold at its {step}")), "{step}: {}", ran.stderr);
     }
+}
+
+#[test]
+fn the_receipt_of_a_batch_is_listed_and_tells_all_of_it() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    let write = |path: &str| json!({ "action": "files.write_text", "params": { "path": path, "text": "x" } });
+    let failing = json!({ "action": "files.read_text", "params": { "path": "nope.txt" } });
+    let parts = json!([write("a.txt"), failing, write("b.txt")]).to_string();
+    let batch = owner.run_with_stdin(&["batch", "run", "-", "--json"], &parts).exits(1).json();
+    let (id, receipt) = (batch["id"].as_str().unwrap(), batch["receipt"]["id"].as_str().unwrap());
+
+    let listed = owner.run(&["receipt", "list"]).ok().stdout;
+    let row: Vec<_> = listed.lines().next().unwrap().split('\t').collect();
+    assert_eq!((row[0], row[2], row[3]), (receipt, "reverted", "batch of 3"), "{listed}");
+    let session = batch["session_id"].as_str().unwrap();
+    assert!(owner.run(&["receipt", "list", "--session", session]).ok().stdout.contains(receipt));
+    assert!(owner.run(&["receipt", "list", "--user", "owner"]).ok().stdout.contains(receipt));
+    assert!(!owner.run(&["receipt", "list", "--action", "files.write_text"]).ok().stdout.contains(receipt), "a batch is of no one action");
+
+    let shown = owner.run(&["receipt", "show", id]).ok().stdout;
+    assert_eq!(owner.run(&["receipt", "show", receipt]).ok().stdout, shown);
+    // Every receipt by its id and its number.
+    let numbered = |receipt: &Value| {
+        let id = receipt.as_str().unwrap();
+        format!("{id} (#{})", owner.run(&["receipt", "show", id, "--json"]).ok().json()["seq"])
+    };
+    let parts = &batch["parts"];
+    for row in [
+        "status\treverted".to_owned(),
+        format!("batch\t{id}"),
+        "mode\tall_or_nothing".to_owned(),
+        format!("who\t{}", batch["principal"].as_str().unwrap()),
+        format!("session\t{session}"),
+        format!(
+            "part\t1 files.write_text: succeeded, taken back, {}, undone by {}",
+            numbered(&parts[0]["receipt_id"]),
+            numbered(&parts[0]["undone"]["receipt_id"])
+        ),
+        format!("part\t2 files.read_text: failed, file_not_found, nothing changed, {}", numbered(&parts[1]["receipt_id"])),
+        "part\t3 files.write_text: not_started, nothing changed".to_owned(),
+    ] {
+        assert!(shown.lines().any(|line| line == row), "`{row}` is missing:\n{shown}");
+    }
+    owner.run(&["receipt", "prove", id]).ok();
+    let waiting = owner
+        .run_with_stdin(&["batch", "run", "-", "--no-wait"], &json!([{ "action": "files.delete", "params": { "path": "c" } }]).to_string());
+    let none = owner.run(&["receipt", "show", waiting.stdout.trim()]).exits(6);
+    assert!(none.stderr.contains("has no receipt yet") && none.stderr.contains("countersign batch show bat_"), "{none:?}");
+}
+
+#[test]
+fn a_list_that_a_filter_left_empty_does_not_say_that_there_is_nothing() {
+    let server = Server::start();
+    let owner = server.owner();
+    assert!(owner.run(&["receipt", "list"]).ok().stderr.contains("no receipts yet"));
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    for noun in ["receipt", "invocation"] {
+        let ran = owner.run(&[noun, "list", "--action", "files.lst"]).ok();
+        assert!(ran.stdout.is_empty() && ran.stderr.contains(&format!("no {noun} fits: countersign action list shows")), "{ran:?}");
+        let ran = owner.run(&[noun, "list", "--action", "files.*"]).exits(2);
+        assert!(ran.stderr.contains("an action is named by its whole id, such as files.write_text"), "{ran:?}");
+    }
+    let ran = owner.run(&["invocation", "list", "--status", "failed"]).ok();
+    assert!(ran.stderr.contains("no invocation fits"), "{ran:?}");
 }

@@ -112,6 +112,50 @@ fn every_part_of_a_batch_says_what_it_would_change() {
 }
 
 #[test]
+fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
+    let server = Server::start();
+    let owner = server.owner();
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    let made = |text: &str| {
+        let done = owner.run(&["action", "invoke", "files.write_text", "path=a.txt", text, "--json"]).ok().json();
+        done["invocation"]["id"].as_str().unwrap().to_owned()
+    };
+    let (first, id) = (made("text=one"), made("text=two"));
+    let calls = || owner.run(&["invocation", "list", "-o", "name"]).ok().stdout.lines().count();
+    let before = calls();
+
+    let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).ok();
+    let told = format!(
+        "✓ would run: the mode is `allow`, from `org_default`\ntakes back\t{id}\naction\tfiles.write_text\n~ would change  a.txt\n"
+    );
+    assert_eq!(ran.stdout, told, "{ran:?}");
+    assert!(ran.stderr.contains("never overwritten") && ran.stderr.contains("dry run: nothing was changed"), "{ran:?}");
+    let ran = owner.run(&["invocation", "revert", &first, "--dry-run", "--json"]).ok().json();
+    assert_eq!(ran["changes"]["changes"], json!([{ "path": "a.txt", "change": "would_delete" }]), "{ran:#}");
+    assert_eq!((&ran["would"], &ran["invocation_id"]), (&json!("runs"), &json!(first)));
+    // Whom it would ask, and whether it would be let at all.
+    owner.run(&["mode", "unset", "files.write_text"]).ok();
+    let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).ok();
+    assert!(ran.stdout.starts_with("◷ would ask a person: "), "{ran:?}");
+    owner.run(&["mode", "set", "files.write_text", "deny"]).ok();
+    let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).exits(5);
+    assert!(ran.stdout.starts_with("⊘ would be denied: "), "{ran:?}");
+    assert_eq!((calls(), std::fs::read_to_string(server.workspace().join("a.txt")).unwrap()), (before, "two".to_owned()));
+
+    // What has no way back is refused as the taking back would be.
+    owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
+    owner.run(&["invocation", "revert", &id, "--yes"]).ok();
+    let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).exits(7);
+    assert!(ran.stderr.contains("was taken back already") && ran.stdout.is_empty(), "{ran:?}");
+    let read = owner.run(&["action", "invoke", "files.list", "--json"]).ok().json();
+    let ran = owner.run(&["invocation", "revert", read["invocation"]["id"].as_str().unwrap(), "--dry-run"]).exits(7);
+    assert!(ran.stderr.contains("cannot be taken back: nothing was kept to do so with"), "{ran:?}");
+
+    let listed = owner.run(&["invocation", "list", "--revertible", "-o", "name"]).ok().stdout;
+    assert_eq!(listed.trim(), first, "it alone stands and can be taken back");
+}
+
+#[test]
 fn what_asks_no_server_cannot_be_rehearsed() {
     let server = Server::start();
     let owner = server.owner();

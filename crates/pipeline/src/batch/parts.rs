@@ -313,6 +313,7 @@ pub(crate) fn failure_of(error: &Error) -> Option<Failure> {
         | Error::CannotRun { .. }
         | Error::QuarantineSettled { .. }
         | Error::InvalidBatch { .. }
+        | Error::NotLast { .. }
         | Error::BatchKeyTaken { .. }
         | Error::BatchTaken { .. }
         | Error::Store(_)

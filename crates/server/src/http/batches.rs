@@ -15,7 +15,7 @@ use countersign_core::batch::BatchStatus;
 use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::principal::Permission;
-use countersign_core::{Batch, BatchId, SessionId};
+use countersign_core::{Batch, BatchId, Invocation, SessionId};
 use pipeline::Batched;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -107,19 +107,29 @@ pub(super) async fn show(
     Ok(Json(shown(&app, found).await?))
 }
 
-/// With what the parts answered, as it is kept. While it goes on, also with how each part stands this moment.
+/// With what the parts answered, as it is kept, and where their receipts stand. While it goes on, also with how each part stands this
+/// moment.
 async fn shown(app: &App, mut batch: Batch) -> Result<BatchView, Refusal> {
-    let mut results = Vec::with_capacity(batch.parts.len());
+    let (mut invocations, mut undoings) = (Vec::with_capacity(batch.parts.len()), Vec::with_capacity(batch.parts.len()));
     for part in &mut batch.parts {
         let invocation = app.store().find_invocation(&batch.org, &part.invocation).await?;
         if let (BatchStatus::Pending | BatchStatus::Running, Some(invocation)) = (batch.status, &invocation) {
             part.note(invocation);
         }
-        results.push(invocation.and_then(|invocation| invocation.result));
+        invocations.push(invocation);
+        undoings.push(match part.undone.as_ref().and_then(|undone| undone.invocation.as_ref()) {
+            Some(undoing) => app.store().find_invocation(&batch.org, undoing).await?,
+            None => None,
+        });
     }
+    let seq = |invocation: &Invocation| invocation.receipt.as_ref().map(|receipt| receipt.seq);
     let mut view = BatchView::from(batch);
-    for (part, result) in view.parts.iter_mut().zip(results) {
-        part.result = result;
+    for ((part, invocation), undoing) in view.parts.iter_mut().zip(invocations).zip(undoings) {
+        part.receipt_seq = invocation.as_ref().and_then(seq);
+        part.result = invocation.and_then(|invocation| invocation.result);
+        if let Some(undone) = &mut part.undone {
+            undone.receipt_seq = undoing.as_ref().and_then(seq);
+        }
     }
     Ok(view)
 }

@@ -38,20 +38,13 @@ pub(super) async fn explain(
 }
 
 fn view(explanation: Explanation) -> ExplainResponse {
-    let would = match explanation.would {
-        Would::Run => "runs",
-        Would::Ask => "asks",
-        Would::Deny => "denied",
-        Would::Quarantine => "quarantined",
-        Would::Refuse => "refused",
-    };
     ExplainResponse {
         action: explanation.action.to_string(),
         tier: explanation.tier.to_string(),
         session_id: explanation.session.id.to_string(),
         space_id: explanation.session.space.to_string(),
         principal: explanation.principal.id.to_string(),
-        would: would.to_owned(),
+        would: would_word(explanation.would).to_owned(),
         because: explanation.because,
         decision: DecisionView::from(&explanation.decision),
         gates: explanation.gates.into_iter().map(GateView::from).collect(),
@@ -59,5 +52,15 @@ fn view(explanation: Explanation) -> ExplainResponse {
         grant_id: explanation.grant.map(|grant| grant.to_string()),
         approvals_needed: explanation.approvals_needed,
         errors: explanation.errors.into_iter().map(|error| FieldError::new(error.pointer, error.message)).collect(),
+    }
+}
+
+pub(super) const fn would_word(would: Would) -> &'static str {
+    match would {
+        Would::Run => "runs",
+        Would::Ask => "asks",
+        Would::Deny => "denied",
+        Would::Quarantine => "quarantined",
+        Would::Refuse => "refused",
     }
 }

@@ -1,15 +1,17 @@
-//! What can be known of a call that waits: whether it could run, what it would change, and what made us ask.
+//! What can be known of a call that waits: whether it could run, what it would change, and what made us ask. And of taking an effect
+//! back, before anybody asks for it.
 
 use super::caller::Caller;
+use super::explain::would_word;
 use super::invocations::readable;
 use super::problem::Refusal;
 use crate::App;
 use api::Problem;
-use api::invocation::{ConcernView, FailureView, ForesightView, LabelView};
+use api::invocation::{ConcernView, FailureView, ForesightView, LabelView, RevertForesightView};
 use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::principal::Permission;
-use pipeline::{Foresight, Held};
+use pipeline::{Foresight, Held, RevertForesight};
 use policy::Finding;
 
 /// What can be known of a pending invocation, for whoever may answer it. Asked of its source now, which may run code without effect; nothing is performed or recorded.
@@ -23,6 +25,30 @@ pub(super) async fn foresight(
     caller.must(Permission::Approve)?;
     let found = readable(&app, &caller, &invocation).await?;
     Ok(Json(view(app.pipeline().foresee(&found).await?)))
+}
+
+/// What taking the effect of an invocation back would come to, for whoever may ask for it. Refused where that would be; nothing is
+/// performed or recorded.
+#[utoipa::path(operation_id = "invocations_foresee_revert", get, path = "/api/v1/invocations/{invocation}/revert", tag = "invocations", params(("invocation" = String, Path)),
+    responses((status = 200, body = RevertForesightView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn foresee_revert(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+) -> Result<Json<RevertForesightView>, Refusal> {
+    let found = readable(&app, &caller, &invocation).await?;
+    let RevertForesight { explanation, foresight } = app.pipeline().foresee_revert(&caller.principal, &found.id).await?;
+    let ForesightView { blocked, changes, unknown, .. } = view(foresight);
+    Ok(Json(RevertForesightView {
+        invocation_id: found.id.to_string(),
+        action: found.action.to_string(),
+        would: would_word(explanation.would).to_owned(),
+        because: explanation.because,
+        approvals_needed: explanation.approvals_needed,
+        blocked,
+        changes,
+        unknown,
+    }))
 }
 
 fn view(foresight: Foresight) -> ForesightView {

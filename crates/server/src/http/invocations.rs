@@ -172,6 +172,8 @@ pub(super) struct ListQuery {
     session: Option<String>,
     /// Leaves out what the caller has snoozed.
     awake: Option<bool>,
+    /// Only those whose effect stands and could be taken back, by what was kept of it. A page may then have fewer rows than its limit.
+    revertible: Option<bool>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -187,9 +189,12 @@ pub(super) async fn list(
     Asked(query): Asked<ListQuery>,
 ) -> Result<Json<Page<InvocationView>>, Refusal> {
     caller.must(Permission::Read)?;
+    let is_for_reverting = query.revertible == Some(true);
+    let status = query.status.as_deref().map(|text| wanted(text, "status", Status::parse)).transpose()?;
     let filter = InvocationFilter {
         session: query.session.as_deref().map(|text| wanted(text, "session", |text| SessionId::parse(text).ok())).transpose()?,
-        status: query.status.as_deref().map(|text| wanted(text, "status", Status::parse)).transpose()?,
+        // What has not succeeded has no effect to take back.
+        status: status.or(is_for_reverting.then_some(Status::Succeeded)),
         action: query.action.as_deref().map(|text| wanted(text, "action", |text| ActionId::parse(text).ok())).transpose()?,
     };
     let request = page_request(query.limit, query.after)?;
@@ -198,7 +203,12 @@ pub(super) async fn list(
         let snoozed = app.store().list_snoozes(&caller.principal.org, user).await?;
         page.items.retain(|invocation| !snoozed.contains_key(&invocation.id));
     }
-    Ok(Json(Page { items: listed(&app, page.items).await?, next: page.next }))
+    if is_for_reverting {
+        page.items = app.pipeline().with_a_way_back(page.items).await?;
+    }
+    let mut items = listed(&app, page.items).await?;
+    items.retain(|invocation| !is_for_reverting || invocation.taken_back_by.is_none());
+    Ok(Json(Page { items, next: page.next }))
 }
 
 /// One invocation; `?wait=30s` holds the answer back until it is final.

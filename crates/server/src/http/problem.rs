@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::invocation::DeniedBy;
+use countersign_core::limits::BATCH_PARTS_MAX;
 use countersign_core::{Invocation, Status};
 use pipeline::{Conflict, ParamError};
 use std::any::Any;
@@ -160,8 +161,13 @@ impl From<pipeline::Error> for Refusal {
                 };
                 about(Self::new(conflict_code(conflict), detail), &invocation).hint(hint)
             }
-            E::InvalidBatch { .. } => {
-                Self::new(Code::InvalidBatch, detail).hint("see which actions can be taken back with `countersign action list`")
+            E::InvalidBatch { part: None, .. } => Self::new(Code::InvalidBatch, detail)
+                .hint(format!("a batch is a `mode` and 1 to {BATCH_PARTS_MAX} `actions`, each an `action` with its `params`")),
+            E::InvalidBatch { part: Some(_), .. } => {
+                Self::new(Code::InvalidBatch, detail).hint("list what there is with `countersign action list`")
+            }
+            E::NotLast { .. } => {
+                Self::new(Code::InvalidBatch, detail).hint("put it last, make it a call of its own, or ask for `best_effort`")
             }
             E::BatchKeyTaken { .. } => Self::new(Code::IdempotencyConflict, detail).hint("use a new key for a new batch"),
             E::BatchTaken { batch } => {

@@ -22,9 +22,11 @@ use utoipa::IntoParams;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
+    /// Of calls of this action, by its whole id. A batch is of no one action.
     action: Option<String>,
+    /// Of calls and batches of this session.
     session: Option<String>,
-    /// Of calls this person made, and of those that were made for them.
+    /// Of what this person asked for, and of what was asked for them.
     user: Option<String>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
@@ -32,7 +34,7 @@ pub(super) struct ListQuery {
     after: Option<String>,
 }
 
-/// Receipts of the org, newest first.
+/// Receipts of the org, those of calls and those of batches, newest first.
 #[utoipa::path(operation_id = "receipts_list", get, path = "/api/v1/receipts", tag = "receipts", params(ListQuery),
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<EntryView>>, Refusal> {

@@ -25,6 +25,7 @@ on_both_engines!(
     a_doubted_call_is_made_again_as_a_new_one,
     a_doubted_call_that_was_to_be_made_again_is_not_lost,
     an_effect_is_taken_back_on_demand_and_once,
+    what_taking_back_would_come_to_is_told_without_a_trace,
     what_has_no_way_back_is_refused,
     taking_back_asks_whom_the_action_asks,
 );
@@ -411,10 +412,40 @@ async fn an_effect_is_taken_back_on_demand_and_once(kind: Kind) {
     server.verify().await;
 }
 
+async fn what_taking_back_would_come_to_is_told_without_a_trace(kind: Kind) {
+    let server = careful(kind).await;
+    let agent = server.agent().await;
+    let done = agent.invoke("fake.write", json!({ "text": "a" })).await.ok();
+    let id = done["invocation"]["id"].as_str().unwrap();
+    let path = format!("/api/v1/invocations/{id}/revert");
+    let before = server.counts().await;
+    let told = server.owner.get(&path).await.ok();
+    assert_eq!((&told["invocation_id"], &told["action"], &told["would"]), (&json!(id), &json!("fake.write"), &json!("runs")));
+    assert!(told["changes"].is_null() && told["unknown"].as_str().unwrap().contains("only its source knows"), "{told}");
+    assert_eq!(agent.client.get(&path).await.ok(), told, "whoever made the call may ask, too");
+    let stranger = server.agent().await;
+    stranger.client.get(&path).await.problem(404, "not_found");
+    server.owner.set_mode("fake.write", "require_approval").await;
+    let asks = server.owner.get(&path).await.ok();
+    assert_eq!((&asks["would"], &asks["approvals_needed"]), (&json!("asks"), &json!(1)));
+    let after = server.counts().await;
+    assert_eq!((after.0, after.1, server.source.reverts().len()), (before.0, before.1 + 1, 0), "the mode alone was recorded");
+    server.verify().await;
+}
+
 async fn what_has_no_way_back_is_refused(kind: Kind) {
     let server = careful(kind).await;
     let agent = server.agent().await;
-    let revert = async |id: &str| server.owner.post(&format!("/api/v1/invocations/{id}/revert"), json!({})).await;
+    // Foreseen, done and offered alike.
+    let revert = async |id: &str| {
+        let path = format!("/api/v1/invocations/{id}/revert");
+        let refused = server.owner.post(&path, json!({})).await;
+        let foreseen = server.owner.get(&path).await;
+        assert_eq!((foreseen.status, &foreseen.body["detail"]), (refused.status, &refused.body["detail"]));
+        let offered = server.owner.get("/api/v1/invocations?revertible=true").await.ok();
+        assert_eq!(offered["items"], json!([]));
+        refused
+    };
     let read = agent.invoke("fake.read", json!({})).await.ok();
     revert(read["invocation"]["id"].as_str().unwrap()).await.problem(409, "not_revertible");
     server.source.will_fail(Error::Failed { code: "no", message: "no".into() });
@@ -425,6 +456,8 @@ async fn what_has_no_way_back_is_refused(kind: Kind) {
     server.owner.review("fake.write").await;
     let done = agent.invoke("fake.write", json!({})).await.ok();
     let id = done["invocation"]["id"].as_str().unwrap();
+    let offered = server.owner.get("/api/v1/invocations?revertible=true").await.ok();
+    assert_eq!((offered["items"].as_array().unwrap().len(), &offered["items"][0]["id"]), (1, &json!(id)));
     server.clock.advance_seconds(61);
     revert(id).await.problem(409, "not_revertible");
     // Another definition may mean something else by what was kept.

@@ -51,11 +51,15 @@ fn member(word: &str) -> Result<(&str, Value), Failure> {
     if name.is_empty() { Err(unclear()) } else { Ok((name, value)) }
 }
 
-/// As strictly as the server, so that what is sent is what was written.
-pub(in crate::commands) fn parse(text: &str) -> Result<Value, Failure> {
+fn parse(text: &str) -> Result<Value, Failure> {
+    strict(text, "the params are")
+}
+
+/// As strictly as the server, so that what is sent is what was written. `what` begins the sentence that says what is wrong.
+pub(in crate::commands) fn strict(text: &str, what: &str) -> Result<Value, Failure> {
     json::parse_strict(text.as_bytes()).map_err(|error| {
         let place = if error.pointer.is_empty() { String::new() } else { format!(" at `{}`", error.pointer) };
-        Failure::usage(format!("the params are not JSON we accept{place}")).cause(error.message)
+        Failure::usage(format!("{what} not JSON we accept{place}")).cause(error.message)
     })
 }
 

@@ -61,7 +61,7 @@ const KNOWN: &[(&[&str], &str, Known)] = &[
     (&["invocation", "list"], "session", SESSIONS),
     (&["invocation", "show"], "id", INVOCATIONS),
     (&["invocation", "watch"], "id", INVOCATIONS),
-    (&["invocation", "revert"], "id", invocations(&[("status", "succeeded")])),
+    (&["invocation", "revert"], "id", invocations(&[("revertible", "true")])),
     (&["invocation", "settle"], "id", invocations(&[("status", "in_doubt")])),
     (&["batch", "show"], "id", listed("batches", "id", &["mode", "status"])),
     (&["batch", "run"], "session", SESSIONS),

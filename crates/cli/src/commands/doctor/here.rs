@@ -1,10 +1,10 @@
 //! What can be looked at without a server: settings, files and who may read them, room on the disk.
 
 use super::Finding;
-use crate::commands::serve::ServerFlags;
 use crate::context::{Contexts, Environment};
+use crate::exit::Failure;
 use rustix::fs::Access;
-use server::{Interpreter, Spelling};
+use server::{Config, Interpreter, Spelling};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -13,17 +13,17 @@ const FREE_BYTES_LOOK: u64 = 1 << 30;
 /// Below this, it stops soon.
 const FREE_BYTES_BROKEN: u64 = 100 << 20;
 
-pub(super) fn check(flags: ServerFlags, environment: &Environment) -> Vec<Finding> {
+pub(super) fn check(config: Result<&Config, &Failure>, environment: &Environment) -> Vec<Finding> {
     let mut findings = vec![Finding::ok("version", format!("countersign {}", env!("CARGO_PKG_VERSION")))];
-    match flags.load(None, None) {
+    match config {
         Ok(config) => {
-            findings.push(Finding::ok("settings", format!("they read well; a server here listens on {}", config.listen)));
+            findings.push(Finding::ok("settings", "they read well"));
             findings.extend(data_folder(config.data_dir(), config.master_key_file.as_deref()));
             findings.extend(server::spelling_below(config.data_dir()).map(spelling));
             findings.extend(sandbox(config.allow_plugin_code_execution, config.allow_degraded));
             findings.extend(server::interpreters().iter().map(|found| interpreter(found, config.allow_plugin_code_execution)));
         }
-        Err(failure) => findings.push(Finding::broken("settings", failure.message).fix("correct the file or the variable that is named")),
+        Err(failure) => findings.push(Finding::broken("settings", &failure.message).fix("correct the file or the variable that is named")),
     }
     findings.extend(contexts(environment));
     findings

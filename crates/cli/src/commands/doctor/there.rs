@@ -15,15 +15,16 @@ use receipt::key::PublicKey;
 /// Clocks further apart than this confuse whoever reads deadlines.
 const SKEW_SECONDS: u64 = 5;
 
-pub(super) async fn check(client: &Client, now: Timestamp) -> Vec<Finding> {
+/// `listen` is where a server with the settings found here listens.
+pub(super) async fn check(client: &Client, listen: Option<&str>, now: Timestamp) -> Vec<Finding> {
     let url = client.url();
     let date = match client.date().await {
         Ok(date) => date,
         Err(failure) => {
-            return vec![
-                Finding::broken("server", format!("nothing answers at {url}: {}", failure.cause.unwrap_or_default()))
-                    .fix("countersign serve"),
-            ];
+            // Only now is it worth a word: where one answers, that is where it listens.
+            let listens = listen.map(|listen| format!("; one with the settings found here would listen on {listen}")).unwrap_or_default();
+            let found = format!("nothing answers at {url}: {}{listens}", failure.cause.unwrap_or_default());
+            return vec![Finding::broken("server", found).fix("countersign serve")];
         }
     };
     let mut findings = vec![Finding::ok("server", format!("it answers at {url}")), clock(date.as_deref(), now)];

@@ -33,7 +33,7 @@ pub(super) async fn run(
     };
     let told = &answer.read;
     if terminal.is_for_words() {
-        let (would, tone) = would(told);
+        let (would, tone) = would(&told.would, told.approvals_needed);
         terminal.line(tone.paint(format!("{would}: {}", clean::line(&told.because))))?;
     }
     terminal.record(&answer.raw, &record(told))?;
@@ -54,10 +54,11 @@ async fn own_session(action: &str, client: &Client) -> Result<String, Failure> {
     })
 }
 
-fn would(told: &ExplainResponse) -> (String, Tone) {
-    match told.would.as_str() {
+/// What would become of a call, in the words of its first line.
+pub(in crate::commands) fn would(word: &str, approvals_needed: Option<u32>) -> (String, Tone) {
+    match word {
         "runs" => ("✓ would run".to_owned(), Tone::Ok),
-        "asks" => match told.approvals_needed {
+        "asks" => match approvals_needed {
             Some(people) if people > 1 => (format!("◷ would ask a person ({people} of them)"), Tone::Warn),
             Some(_) | None => ("◷ would ask a person".to_owned(), Tone::Warn),
         },

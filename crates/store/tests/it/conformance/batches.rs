@@ -3,14 +3,16 @@
 use crate::harness::{Kind, World, everything, on_both_engines};
 use countersign_core::batch::BatchStatus;
 use countersign_core::ledger::{Ledger, OpenedBatch};
-use countersign_core::{BatchId, Status};
+use countersign_core::{BatchId, Status, UserId};
 use receipt::entry::Kind as EntryKind;
+use store::{PageRequest, ReceiptFilter};
 
 on_both_engines!(
     a_batch_is_kept_and_found,
     a_key_of_a_session_has_one_batch,
     who_has_not_seen_the_last_save_saves_nothing,
     a_batch_ends_once_with_its_receipt,
+    the_receipt_of_a_batch_is_listed_with_the_others,
 );
 
 async fn a_batch_is_kept_and_found(kind: Kind) {
@@ -72,4 +74,25 @@ async fn a_batch_ends_once_with_its_receipt(kind: Kind) {
     assert_eq!(Ledger::end_batch(store, tenant.end_batch(ended.clone())).await, Ok(None));
     assert_eq!(Ledger::save_batch(store, ended).await, Ok(None), "what has ended stays as it is");
     world.verify(&tenant).await;
+}
+
+async fn the_receipt_of_a_batch_is_listed_with_the_others(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let read = tenant.read_once(store).await;
+    let OpenedBatch::New(batch) = Ledger::open_batch(store, tenant.new_batch(None)).await.unwrap() else { panic!("it is new") };
+    let ended = Ledger::end_batch(store, tenant.end_batch(batch)).await.unwrap().unwrap();
+    let (of_call, of_batch) = (read.receipt.unwrap().id.to_string(), ended.receipt.unwrap().id.to_string());
+    let both = vec![of_batch, of_call.clone()];
+    let nobody = tenant.draw(UserId::new);
+    for (filter, expected) in [
+        (ReceiptFilter::default(), both.clone()),
+        (ReceiptFilter { session: Some(ended.session.clone()), ..ReceiptFilter::default() }, both),
+        (ReceiptFilter { action: Some(read.action.clone()), ..ReceiptFilter::default() }, vec![of_call.clone()]),
+        (ReceiptFilter { action: Some(read.action), session: Some(ended.session), ..ReceiptFilter::default() }, vec![of_call]),
+        (ReceiptFilter { user: Some(nobody), ..ReceiptFilter::default() }, Vec::new()),
+    ] {
+        let listed = store.list_receipts(&tenant.org, &filter, &PageRequest { limit: 10, after: None }).await.unwrap();
+        assert_eq!(listed.items.into_iter().map(|entry| entry.id).collect::<Vec<_>>(), expected, "{filter:?}");
+    }
 }

@@ -1,0 +1,59 @@
+//! What taking an effect back would come to: whether it could be, whom it would ask, and what would be as it was. Nothing is done.
+
+use crate::client::Client;
+use crate::commands::{changes, explain};
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Record, Terminal};
+use crate::style::{Tone, clean};
+use api::invocation::RevertForesightView;
+
+pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.get::<RevertForesightView>(&["invocations", id, "revert"], &[]).await?;
+    let told = &answer.read;
+    if terminal.is_for_words() {
+        terminal.line(first_line(told))?;
+    }
+    let record = Record::new(&told.invocation_id)
+        .with("takes back", Cell::text(&told.invocation_id).toned(Tone::Strong))
+        .with("action", Cell::text(&told.action))
+        .with_some("would change", unforeseen(told).map(Cell::text));
+    terminal.record(&answer.raw, &record)?;
+    if terminal.is_for_words() {
+        let lines = told.changes.as_ref().and_then(changes::foreseen).unwrap_or_default();
+        lines.into_iter().try_for_each(|line| terminal.line(line))?;
+    }
+    let exit = exit_of(told);
+    if exit == Exit::Ok {
+        terminal.remark(Tone::Muted.paint("what somebody has changed since is never overwritten"));
+    }
+    terminal.remark(Tone::Muted.paint("dry run: nothing was changed"));
+    Ok(exit)
+}
+
+fn first_line(told: &RevertForesightView) -> String {
+    match &told.blocked {
+        Some(blocked) => Tone::Danger.paint(format!("✗ would fail: {} ({})", clean::line(&blocked.message), clean::line(&blocked.code))),
+        None => {
+            let (would, tone) = explain::would(&told.would, told.approvals_needed);
+            tone.paint(format!("{would}: {}", clean::line(&told.because)))
+        }
+    }
+}
+
+/// Where there is no diff to draw: what is known instead, or why nothing is.
+fn unforeseen(told: &RevertForesightView) -> Option<String> {
+    match (&told.changes, &told.unknown) {
+        (Some(changes), _) => changes::foreseen(changes).is_none().then(|| clean::json(&changes.to_string())),
+        (None, Some(why)) => Some(format!("not known: {why}")),
+        (None, None) => None,
+    }
+}
+
+/// That of the call it foretells.
+fn exit_of(told: &RevertForesightView) -> Exit {
+    match (&told.blocked, told.would.as_str()) {
+        (Some(_), _) => Exit::Failed,
+        (None, "denied" | "quarantined") => Exit::Denied,
+        (None, _) => Exit::Ok,
+    }
+}

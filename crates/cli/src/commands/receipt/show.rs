@@ -1,0 +1,141 @@
+//! One receipt: what was signed, and beside it what is known of its call or its batch today.
+
+use super::{at, body, is_of_batch, key_id, parts, receipt_id, status_cell};
+use crate::client::Client;
+use crate::commands::{batch, explain, invocation, outcome};
+use crate::exit::{Exit, Failure};
+use crate::output::{Cell, Record, Terminal};
+use crate::style::Tone;
+use api::batch::{BatchView, PartView};
+use api::invocation::InvocationView;
+use api::receipt::EntryView;
+use serde_json::Value;
+
+pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let id = receipt_id(id, client).await?;
+    let answer = client.get::<EntryView>(&["receipts", &id], &[]).await?;
+    if terminal.is_document() {
+        terminal.document(&answer.raw)?;
+        return Ok(Exit::Ok);
+    }
+    let entry = &answer.read;
+    // The receipt stands without either of these.
+    let record = if is_of_batch(entry) {
+        let batch = client.get::<BatchView>(&["batches", body(entry, "batch_id")], &[]).await.ok();
+        of_batch(entry, batch.map(|answer| answer.read).as_ref())
+    } else {
+        let invocation = match &entry.invocation_id {
+            Some(invocation) => invocation::get(invocation, client).await.ok(),
+            None => None,
+        };
+        of_call(entry, invocation.map(|(invocation, _)| invocation).as_ref())
+    };
+    let record = record
+        .with("when", terminal.past(at(entry)))
+        .with("previous", Cell::maybe(pointed(entry, "/entry/prev")))
+        .with("log", Cell::maybe(pointed(entry, "/entry/log")))
+        .with("signed by key", Cell::text(key_id(entry)));
+    terminal.record(&answer.raw, &record)?;
+    terminal.next(format!("countersign receipt prove {id}"));
+    Ok(Exit::Ok)
+}
+
+fn begun(entry: &EntryView, status: Cell) -> Record {
+    Record::new(&entry.id)
+        .with("id", Cell::text(&entry.id).toned(Tone::Strong))
+        .with("entry", Cell::shown(format!("#{}", entry.seq), entry.seq.to_string()))
+        .with("status", status)
+}
+
+fn of_call(entry: &EntryView, invocation: Option<&InvocationView>) -> Record {
+    let status = match invocation {
+        Some(invocation) => outcome::with_standing(status_cell(entry), invocation),
+        None => status_cell(entry),
+    };
+    let taken_back_by = invocation.and_then(|invocation| invocation.taken_back_by.as_ref());
+    let record = begun(entry, status)
+        .with("error", Cell::maybe(said(entry, "/body/error")))
+        .with("invocation", Cell::maybe(entry.invocation_id.as_ref()))
+        .with_some("reverses", said(entry, "/body/reverses").map(Cell::text))
+        .with_some("taken back by", taken_back_by.map(|by| Cell::text(by).toned(Tone::Warn)))
+        .with_some("batch", said(entry, "/body/batch").map(Cell::text))
+        .with("action", Cell::text(body(entry, "action")))
+        .with("tier", Cell::tier(body(entry, "tier")))
+        .with("who", Cell::text(body(entry, "principal")))
+        .with("mode", Cell::mode(&pointed(entry, "/body/decision/mode").unwrap_or_default()))
+        .with("approved by", Cell::maybe(said(entry, "/body/approval/approvers")))
+        .with("attempts", Cell::maybe(pointed(entry, "/body/attempts")))
+        .with("params", Cell::text(body(entry, "params")))
+        .with("outputs", Cell::maybe(pointed(entry, "/body/outputs/digest")))
+        .with_some("network", network(entry.payload.pointer("/body/sandbox/egress")).map(Cell::text));
+    match invocation {
+        Some(invocation) => explain::with_durations(record, invocation),
+        // What was signed has the waiting for people in it.
+        None => {
+            let total = entry.payload.pointer("/body/timing/total_ms").and_then(Value::as_u64);
+            record.with_some("took, with waiting", total.map(Cell::lasting))
+        }
+    }
+}
+
+fn of_batch(entry: &EntryView, batch: Option<&BatchView>) -> Record {
+    let record = begun(entry, status_cell(entry))
+        .with("batch", Cell::text(body(entry, "batch_id")))
+        .with("mode", batch::mode_cell(body(entry, "mode")))
+        .with("who", Cell::text(body(entry, "principal")))
+        .with("session", Cell::text(body(entry, "session")));
+    let shown = |at: usize| batch.and_then(|batch| batch.parts.get(at));
+    parts(entry).iter().enumerate().fold(record, |record, (at, part)| record.with("part", part_cell(at, part, shown(at))))
+}
+
+/// `1 files.write_text: ✓ succeeded, stands, rcp_… (#12)`. What was signed names receipts by their ids; their numbers are the server's word.
+fn part_cell(at: usize, part: &Value, shown: Option<&PartView>) -> Cell {
+    let text = |name: &str| part[name].as_str();
+    let undoing =
+        receipt(part["undone"]["receipt_id"].as_str(), shown.and_then(|part| part.undone.as_ref()).and_then(|undone| undone.receipt_seq));
+    let facts = [
+        text("error").map(str::to_owned),
+        Some(batch::effect_words(text("effect").unwrap_or_default(), !part["undone"].is_null())),
+        receipt(text("receipt_id"), shown.and_then(|part| part.receipt_seq)),
+        undoing.map(|receipt| format!("undone by {receipt}")),
+    ];
+    let facts: String = facts.into_iter().flatten().map(|fact| format!(", {fact}")).collect();
+    let told = |status: &str| format!("{} {}: {status}{facts}", at + 1, text("action").unwrap_or_default());
+    let status = text("status").unwrap_or("not_started");
+    let (word, _) = batch::look(status);
+    Cell::shown(told(&word), told(status))
+}
+
+/// `rcp_… (#12)`
+fn receipt(id: Option<&str>, seq: Option<u64>) -> Option<String> {
+    let number = seq.map(|seq| format!(" (#{seq})")).unwrap_or_default();
+    id.map(|id| format!("{id}{number}"))
+}
+
+fn pointed(entry: &EntryView, pointer: &str) -> Option<String> {
+    entry.payload.pointer(pointer).map(written)
+}
+
+/// The same, where it says anything.
+fn said(entry: &EntryView, pointer: &str) -> Option<String> {
+    pointed(entry, pointer).filter(|text| !text.is_empty())
+}
+
+/// A value as words: strings bare, lists joined, nothing for null.
+fn written(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(written).collect::<Vec<_>>().join(", "),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+/// Whom a package's code asked, and how often; `None` where it asked nobody.
+fn network(egress: Option<&Value>) -> Option<String> {
+    let hosts = egress?.as_array()?.iter().map(|asked| {
+        let count = |name: &str| asked[name].as_u64().unwrap_or_default();
+        format!("{}: {} made, {} refused", asked["host"].as_str().unwrap_or_default(), count("made"), count("refused"))
+    });
+    Some(hosts.collect::<Vec<_>>().join("; "))
+}
