@@ -125,8 +125,10 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
     let background = loops::start(&parts, &stop);
     let app = App::new(parts);
     tracing::info!(url = told.url, store = told.store, "serving");
+    // Heard before anybody is told that there is a server to stop: what came earlier would end it without a goodbye.
+    let asked_to_stop = ports::asked_to_stop();
     started(&told);
-    http::serve(listener, app.clone(), ports::asked_to_stop()).await;
+    http::serve(listener, app.clone(), asked_to_stop).await;
     tracing::info!("stopping: finishing what runs");
     stop.cancel();
     background.await;

@@ -54,15 +54,18 @@ fn draw(bytes: &mut [u8]) {
     }
 }
 
-/// Resolves at SIGINT or SIGTERM.
-pub(crate) async fn asked_to_stop() {
+/// Listens for SIGINT and SIGTERM from now on; the future resolves at the first of them.
+pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
-        tracing::error!("signals cannot be heard; stop the process by force");
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+    let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    async move {
+        let (Ok(mut interrupt), Ok(mut terminate)) = signals else {
+            tracing::error!("signals cannot be heard; stop the process by force");
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
     }
 }

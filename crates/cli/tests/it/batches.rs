@@ -102,7 +102,7 @@ fn whoever_answers_the_last_part_is_told_what_became_of_the_whole() {
         let waiting = owner.run(&["batch", "run", &file, "--no-wait", "--json"]).exits(6).json();
         let (batch, id) = (waiting["id"].as_str().unwrap(), |part: usize| waiting["parts"][part]["invocation_id"].as_str().unwrap());
         let first = owner.run(&["approve", id(asked[0])]).ok();
-        assert!(first.stderr.contains(&format!("⏸ pending {batch} · a person has to answer first")), "{first:?}");
+        assert!(first.stderr.contains(&format!("◷ pending {batch} · a person has to answer first")), "{first:?}");
         let last = owner.run(&["approve", id(asked[1])]).exits(1);
         let cause = format!("cause: {batch} is reverted: a part failed, and nothing of it stands; {failed}");
         let hint = format!("hint: countersign batch show {batch}\n");

@@ -130,9 +130,18 @@ fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
     );
     assert_eq!(ran.stdout, told, "{ran:?}");
     assert!(ran.stderr.contains("never overwritten") && ran.stderr.contains("dry run: nothing was changed"), "{ran:?}");
-    let ran = owner.run(&["invocation", "revert", &first, "--dry-run", "--json"]).ok().json();
-    assert_eq!(ran["changes"]["changes"], json!([{ "path": "a.txt", "change": "would_delete" }]), "{ran:#}");
-    assert_eq!((&ran["would"], &ran["invocation_id"]), (&json!("runs"), &json!(first)));
+    // What somebody has changed since is not lost.
+    let ran = owner.run(&["invocation", "revert", &first, "--dry-run", "--json"]).exits(1).json();
+    assert_eq!((&ran["blocked"]["code"], &ran["invocation_id"]), (&json!("content_changed"), &json!(first)), "{ran:#}");
+    assert!(ran["changes"].is_null(), "{ran:#}");
+    assert_eq!(calls(), before);
+    // What made a file would delete it.
+    let made_other = owner.run(&["action", "invoke", "files.write_text", "path=b.txt", "text=b", "--json"]).ok().json();
+    let other = made_other["invocation"]["id"].as_str().unwrap();
+    let ran = owner.run(&["invocation", "revert", other, "--dry-run", "--json"]).ok().json();
+    assert_eq!(ran["changes"]["changes"], json!([{ "path": "b.txt", "change": "would_delete" }]), "{ran:#}");
+    assert_eq!((&ran["would"], &ran["invocation_id"]), (&json!("runs"), &json!(other)));
+    let before = calls();
     // Whom it would ask, and whether it would be let at all.
     owner.run(&["mode", "unset", "files.write_text"]).ok();
     let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).ok();
@@ -152,7 +161,7 @@ fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
     assert!(ran.stderr.contains("cannot be taken back: nothing was kept to do so with"), "{ran:?}");
 
     let listed = owner.run(&["invocation", "list", "--revertible", "-o", "name"]).ok().stdout;
-    assert_eq!(listed.trim(), first, "it alone stands and can be taken back");
+    assert_eq!(listed, format!("{other}\n{first}\n"), "they stand and can be taken back");
 }
 
 #[test]
