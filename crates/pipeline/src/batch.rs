@@ -10,7 +10,6 @@ mod undo;
 mod walks;
 
 pub(crate) use compensation::Compensation;
-pub(crate) use parts::failure_of;
 pub(crate) use walks::BatchWalks;
 
 use crate::{Error, Pipeline, span};

@@ -147,6 +147,51 @@ pub enum Error {
 }
 
 impl Error {
+    /// As what was asked for would have failed with it; `None` for what says nothing about that.
+    pub(crate) fn to_failure(&self) -> Option<Failure> {
+        let code = match self {
+            Self::UnknownAction { .. } => "unknown_action",
+            Self::UnknownSession { .. } => "unknown_session",
+            Self::SessionEnded { .. } => "session_ended",
+            Self::NotYourSession { .. } => "not_your_session",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::TooManyPending { .. } => "too_many_pending",
+            Self::InvalidParams { .. } => "invalid_params",
+            Self::InvalidScope { .. } => "invalid_scope",
+            Self::CommandNotAllowed { .. } => "command_not_allowed",
+            Self::UnknownInvocation { .. } => "not_found",
+            Self::IdempotencyConflict { .. } => "idempotency_conflict",
+            Self::IdempotencyInFlight { .. } => "idempotency_in_flight",
+            Self::NotRevertible { .. } => "not_revertible",
+            Self::AlreadyReverted { .. } => "already_reverted",
+            Self::Conflict { conflict, .. } => conflict.code(),
+            Self::DryRunUnsupported { .. } => "dry_run_unsupported",
+            Self::SourceUnavailable { .. } => "source_unavailable",
+            Self::NeedsPersonNow { .. } => "needs_person_now",
+            Self::MayNotApprove
+            | Self::SelfApproval { .. }
+            | Self::OwnQuarantine { .. }
+            | Self::NotInDoubt { .. }
+            | Self::BeingFoundOut { .. }
+            | Self::NotGrantable { .. }
+            | Self::CannotRun { .. }
+            | Self::QuarantineSettled { .. }
+            | Self::InvalidBatch { .. }
+            | Self::NotLast { .. }
+            | Self::BatchKeyTaken { .. }
+            | Self::BatchTaken { .. }
+            | Self::Store(_)
+            | Self::Unrecorded { .. }
+            | Self::Internal { .. } => return None,
+        };
+        let mut message = self.to_string();
+        if let Self::InvalidParams { errors, .. } | Self::InvalidScope { errors, .. } | Self::CommandNotAllowed { errors, .. } = self {
+            let each: Vec<_> = errors.iter().take(5).map(|error| format!("{} {}", error.pointer, error.message)).collect();
+            message = format!("{message}: {}", each.join("; "));
+        }
+        Some(Failure { code: code.into(), message: policy::redact_text(&message) })
+    }
+
     /// Nothing was done; whoever changes rules so often will stop.
     pub(crate) fn rules_keep_changing() -> Self {
         Self::Store(ledger::Error::Unavailable { message: "the rules keep changing while the call is decided".to_owned() })

@@ -2,7 +2,6 @@
 //! about what cannot run, and whoever is asked sees what they would let happen. Nothing here is performed, recorded or counted.
 
 use crate::admit::Admitted;
-use crate::batch;
 use crate::decide::{Decided, Denied, Pending};
 use crate::execute::{Subject, failure_of};
 use crate::gate::{Gated, Gates, caught};
@@ -69,7 +68,7 @@ impl Pipeline {
         };
         let validated = match validated {
             Ok(validated) => validated,
-            Err(error) => return batch::failure_of(&error).map(Foresight::blocked).ok_or(error),
+            Err(error) => return error.to_failure().map(Foresight::blocked).ok_or(error),
         };
         let Gates::Passed(gated) = self.gate_unseen(validated).await? else {
             return Ok(Foresight::blocked_by(Conflict::PolicyMismatch));

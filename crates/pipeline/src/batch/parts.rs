@@ -5,7 +5,6 @@ use crate::admit::{Admitted, Place, labels_from};
 use crate::decide::Decided;
 use crate::{Error, Outcome, Pipeline, Reached, Request, Walked};
 use countersign_core::batch::{Part, PartOf, PartRequest};
-use countersign_core::invocation::Failure;
 use countersign_core::limiter::Admission;
 use countersign_core::limits::DECISIONS_MAX;
 use countersign_core::{Batch, BatchId, Invocation, Principal, Status, json};
@@ -266,7 +265,7 @@ fn settle<T>(part: &mut Part, walked: Result<T, Error>) -> Result<Option<T>, Err
         Ok(walked) => Ok(Some(walked)),
         // The invocation itself says why.
         Err(Error::Conflict { .. }) => Ok(None),
-        Err(error) => match failure_of(&error) {
+        Err(error) => match error.to_failure() {
             Some(failure) => {
                 part.failure = Some(failure);
                 Ok(None)
@@ -281,51 +280,6 @@ fn result_of(outcome: Outcome) -> Option<Value> {
         Outcome::Ended { result, .. } => result,
         Outcome::Replayed(_) | Outcome::Pending(_) | Outcome::InDoubt(_) => None,
     }
-}
-
-/// `None` for what says nothing about the part.
-pub(crate) fn failure_of(error: &Error) -> Option<Failure> {
-    let code = match error {
-        Error::UnknownAction { .. } => "unknown_action",
-        Error::UnknownSession { .. } => "unknown_session",
-        Error::SessionEnded { .. } => "session_ended",
-        Error::NotYourSession { .. } => "not_your_session",
-        Error::RateLimited { .. } => "rate_limited",
-        Error::TooManyPending { .. } => "too_many_pending",
-        Error::InvalidParams { .. } => "invalid_params",
-        Error::InvalidScope { .. } => "invalid_scope",
-        Error::CommandNotAllowed { .. } => "command_not_allowed",
-        Error::UnknownInvocation { .. } => "not_found",
-        Error::IdempotencyConflict { .. } => "idempotency_conflict",
-        Error::IdempotencyInFlight { .. } => "idempotency_in_flight",
-        Error::NotRevertible { .. } => "not_revertible",
-        Error::AlreadyReverted { .. } => "already_reverted",
-        Error::Conflict { conflict, .. } => conflict.code(),
-        Error::DryRunUnsupported { .. } => "dry_run_unsupported",
-        Error::SourceUnavailable { .. } => "source_unavailable",
-        Error::NeedsPersonNow { .. } => "needs_person_now",
-        Error::MayNotApprove
-        | Error::SelfApproval { .. }
-        | Error::OwnQuarantine { .. }
-        | Error::NotInDoubt { .. }
-        | Error::BeingFoundOut { .. }
-        | Error::NotGrantable { .. }
-        | Error::CannotRun { .. }
-        | Error::QuarantineSettled { .. }
-        | Error::InvalidBatch { .. }
-        | Error::NotLast { .. }
-        | Error::BatchKeyTaken { .. }
-        | Error::BatchTaken { .. }
-        | Error::Store(_)
-        | Error::Unrecorded { .. }
-        | Error::Internal { .. } => return None,
-    };
-    let mut message = error.to_string();
-    if let Error::InvalidParams { errors, .. } | Error::InvalidScope { errors, .. } | Error::CommandNotAllowed { errors, .. } = error {
-        let each: Vec<_> = errors.iter().take(5).map(|error| format!("{} {}", error.pointer, error.message)).collect();
-        message = format!("{message}: {}", each.join("; "));
-    }
-    Some(Failure { code: code.into(), message: policy::redact_text(&message) })
 }
 
 pub(super) fn context_of(batch: &BatchId) -> String {

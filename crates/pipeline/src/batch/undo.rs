@@ -1,6 +1,6 @@
 //! What becomes of the other parts when one fails: those that wait are called off, those that were done are taken back, the last first.
 
-use super::parts::{failure_of, part_of};
+use super::parts::part_of;
 use super::{Compensation, Ran};
 use crate::admit::{Admitted, Place};
 use crate::record::Ending;
@@ -96,7 +96,7 @@ impl Pipeline {
             }
             // An earlier walk of this batch asked for it, and what became of that is being found out: the batch is taken up again later.
             Err(error @ Error::IdempotencyInFlight { .. }) => Err(error),
-            Err(error) => failure_of(&error).map(not_asked_for).ok_or(error),
+            Err(error) => error.to_failure().map(not_asked_for).ok_or(error),
         }
     }
 }

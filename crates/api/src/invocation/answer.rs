@@ -1,0 +1,170 @@
+//! How people answer what waits for them.
+
+use super::InvocationView;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// How a pending invocation is approved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApproveMode {
+    /// This invocation only.
+    #[default]
+    Once,
+    /// This invocation, and the action is `allow` from now on.
+    Always,
+    /// This invocation, and more like it within the bounds of `grant`.
+    Grant,
+}
+
+/// The grant that is given along with an approval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GrantOfferRequest {
+    #[serde(default)]
+    pub scope: GrantScopeName,
+    /// Calls it is good for; without it, any number until it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_max: Option<u32>,
+    /// An older name of `calls_max`; one of them, not both.
+    #[serde(default, rename = "maxCalls", skip_serializing_if = "Option::is_none")]
+    #[schema(deprecated)]
+    pub max_calls: Option<u32>,
+    /// Such as `30m`, `2h` or `7d`; 24 hours when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in: Option<String>,
+}
+
+/// Whose calls a grant is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantScopeName {
+    #[default]
+    Session,
+    Automation,
+    Org,
+}
+
+/// Approves a pending invocation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApproveRequest {
+    #[serde(default)]
+    pub mode: ApproveMode,
+    /// With mode `grant` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantOfferRequest>,
+    /// Other params than the ones that were asked for: these are validated, approved and performed instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub params: Option<Value>,
+    /// The `binding.digest` that was shown; when it is not the invocation's, nothing is approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Approves several pending invocations, each once and by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApproveManyRequest {
+    /// At most 100.
+    pub invocations: Vec<OneOfMany>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// One of several: its id, or its id with what was shown of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum OneOfMany {
+    Id(String),
+    Shown(ShownOne),
+}
+
+impl OneOfMany {
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Id(id) | Self::Shown(ShownOne { id, .. }) => id,
+        }
+    }
+
+    pub fn binding(&self) -> Option<&str> {
+        match self {
+            Self::Id(_) => None,
+            Self::Shown(shown) => Some(&shown.binding),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShownOne {
+    pub id: String,
+    /// The `binding.digest` that was shown; when it is not the invocation's, this one is not approved.
+    pub binding: String,
+}
+
+/// What became of each, in the order they were given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ApproveManyResponse {
+    pub results: Vec<ApprovedOne>,
+}
+
+/// What became of one of several: its invocation, or why not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ApprovedOne {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation: Option<Box<InvocationView>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Box<crate::Problem>>,
+}
+
+/// Hides a pending invocation from one's own inbox for a while. Nothing is decided by it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SnoozeRequest {
+    /// Such as `30m` or `2h`; `0s` shows it again.
+    #[serde(rename = "for")]
+    pub time: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SnoozeResponse {
+    pub id: String,
+    pub until: String,
+}
+
+/// Asks for a link that answers one invocation in one's own name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewLinkRequest {
+    /// Such as `10m`; 15 minutes when absent. It also ends with the invocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LinkResponse {
+    /// A path on this server. Whoever holds it can answer this one invocation as you.
+    pub path: String,
+    pub expires_at: String,
+}
+
+/// Denies a pending invocation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DenyRequest {
+    /// Reaches whoever asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The answer to a denial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DenyResponse {
+    pub invocation: InvocationView,
+}
