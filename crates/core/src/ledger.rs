@@ -417,6 +417,8 @@ pub trait Ledger: Send + Sync {
     ) -> Future<'a, Result<ModeRows, Error>>;
     /// Grows with every change of any rule of the org. Read it before the rules: what then changes is noticed.
     fn rules_version<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>>;
+    /// The same, asked of the database itself, for what no later write compares: the rules read after it are those in force at this moment.
+    fn rules_version_anew<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>>;
     /// Every kill switch that is on.
     fn list_switches<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Switch>>, Error>>;
     fn find_pin<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Option<Pin>, Error>>;

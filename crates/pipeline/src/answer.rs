@@ -191,8 +191,8 @@ impl Pipeline {
             };
             return Err(Error::Conflict { invocation: id.clone(), conflict });
         }
-        // First the number, so that what another server has just changed is heard.
-        self.ledger().rules_version(&invocation.org).await?;
+        // First the number, of the database itself: who may answer is what holds now, also where another server has just changed it.
+        self.ledger().rules_version_anew(&invocation.org).await?;
         let space = self.ledger().find_space(&invocation.org, &invocation.space).await?.ok_or_else(unknown)?;
         if space.self_approval == SelfApproval::Refused && is_own(principal, &invocation) {
             return Err(Error::SelfApproval { invocation: id.clone() });

@@ -5,14 +5,14 @@ use crate::admit::Admitted;
 use crate::decide::{Decided, Denied, Pending};
 use crate::execute::{Subject, failure_of};
 use crate::gate::{Gated, Gates, caught};
-use crate::hold::void_by;
+use crate::hold::{is_redefined, void_by};
 use crate::record::conflict_with;
 use crate::{Conflict, Error, Pipeline};
 use countersign_core::action::{Class, Preview};
 use countersign_core::changed_file::{ChangedFile, FileChange, changed_files};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::session::SessionLabel;
-use countersign_core::source;
+use countersign_core::source::{self, AfterError};
 use countersign_core::{ActionId, Invocation, Mode, Status};
 use policy::Finding;
 use policy::scan::Severity;
@@ -68,7 +68,7 @@ impl Pipeline {
         };
         let validated = match validated {
             Ok(validated) => validated,
-            Err(error) => return error.to_failure().map(Foresight::blocked).ok_or(error),
+            Err(error) => return unresolved(&error).map(Foresight::blocked).ok_or(error),
         };
         let Gates::Passed(gated) = self.gate_unseen(validated).await? else {
             return Ok(Foresight::blocked_by(Conflict::PolicyMismatch));
@@ -112,7 +112,10 @@ impl Pipeline {
         if let Some(failure) = self.reads_too_much(gated).await? {
             return Ok(unknown(failure.message));
         }
-        let foresight = match self.ask_for_preview(gated, invocation).await {
+        let asked = self.ask_for_preview(gated, invocation).await;
+        // Code nobody saw the end of has no meter, and was run all the same.
+        let may_have_run = action.package_sha256.is_some() && asked.as_ref().is_err_and(|error| error.after() == AfterError::Unknown);
+        let foresight = match asked {
             Ok(output) => match self.tellable(invocation, &output.value).await {
                 Some(changes) => Foresight { changes: Some(changes), ..Foresight::default() },
                 None => unknown("it holds what must not be shown".to_owned()),
@@ -120,7 +123,7 @@ impl Pipeline {
             Err(error) if is_certain(&error) => Foresight::blocked(failure_of(&error)),
             Err(error) => unknown(failure_of(&error).message),
         };
-        Ok(Foresight { ran_code: !invocation.meter.is_unused(), ..foresight })
+        Ok(Foresight { ran_code: may_have_run || !invocation.meter.is_unused(), ..foresight })
     }
 
     /// What was kept before the effect that this call takes back.
@@ -167,12 +170,18 @@ impl Pipeline {
 
     /// The same of a call that waits already. What its action is now is for `resume` to compare.
     pub(crate) async fn why_impossible(&self, held: &Invocation) -> Result<Option<Failure>, Error> {
-        match self.inner.catalogue.find(&held.org, &held.action).await {
-            Ok(Some((source, definition))) => {
-                Ok(self.impossible(Subject { source: &*source, definition: &definition, params: &Value::Null, invocation: held }).await)
-            }
-            Ok(None) | Err(_) => Ok(None),
-        }
+        let found = match &held.reverses {
+            None => self.inner.catalogue.find(&held.org, &held.action).await.ok().flatten(),
+            // What takes back is asked of whoever made the effect, also where that is gone.
+            Some(reversed) => match self.ledger().find_invocation(&held.org, reversed).await? {
+                Some(reversed) => self.source_then(&reversed).await,
+                None => None,
+            },
+        };
+        let Some((source, definition)) = found else {
+            return Ok(None);
+        };
+        Ok(self.impossible(Subject { source: &*source, definition: &definition, params: &Value::Null, invocation: held }).await)
     }
 
     pub(crate) async fn impossible(&self, subject: Subject<'_>) -> Option<Failure> {
@@ -201,6 +210,17 @@ fn put_back(evidence: &Value) -> Option<Value> {
     };
     let changes: Vec<_> = changed_files(evidence).into_iter().map(change).collect();
     (!changes.is_empty()).then(|| json!({ "changes": changes }))
+}
+
+/// Why a call that waits is no longer one that could be asked for. Whoever says yes to it is told that its action has changed, and so is
+/// whoever looks at it; in what is said besides.
+fn unresolved(error: &Error) -> Option<Failure> {
+    let failure = error.to_failure()?;
+    if !is_redefined(error) {
+        return Some(failure);
+    }
+    let message = format!("{}: {}", Conflict::DefinitionMismatch.message(), failure.message);
+    Some(Failure { code: Conflict::DefinitionMismatch.code().into(), message })
 }
 
 /// Whether asking again would be answered the same.

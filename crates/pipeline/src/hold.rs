@@ -90,9 +90,7 @@ impl Pipeline {
         };
         let validated = match validated {
             Ok(validated) => validated,
-            Err(
-                Error::UnknownAction { .. } | Error::InvalidParams { .. } | Error::InvalidScope { .. } | Error::CommandNotAllowed { .. },
-            ) => return Ok(Derived::Different(Conflict::DefinitionMismatch)),
+            Err(error) if is_redefined(&error) => return Ok(Derived::Different(Conflict::DefinitionMismatch)),
             Err(other) => return Err(other),
         };
         let by = approved.approvals.iter().filter_map(|approval| match &approval.by {
@@ -218,6 +216,14 @@ struct EventBody<'a> {
     status: Status,
     mode: Mode,
     trace_id: &'a str,
+}
+
+/// Whether what was asked for could be asked for then, and cannot any more.
+pub(crate) const fn is_redefined(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::UnknownAction { .. } | Error::InvalidParams { .. } | Error::InvalidScope { .. } | Error::CommandNotAllowed { .. }
+    )
 }
 
 /// An approved invocation that could not start.

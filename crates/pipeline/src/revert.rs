@@ -44,7 +44,8 @@ impl Pipeline {
         let (explanation, gated) = self.judge(resolved, Vec::new()).await?;
         let mut foresight = self.look_ahead(&gated, &gated.to_invocation(Status::Pending, &explanation.decision)).await?;
         if foresight.blocked.is_none() && foresight.changes.is_none() {
-            foresight.unknown = Some("what it would put back is not about files, and only its source knows it".to_owned());
+            foresight.unknown =
+                Some("nothing that was kept names a file, and what else would be taken back only its source knows".to_owned());
         }
         Ok(RevertForesight { explanation, foresight })
     }
@@ -54,23 +55,23 @@ impl Pipeline {
         let now = self.ledger().now().await?;
         let mut found = Vec::with_capacity(invocations.len());
         for invocation in invocations {
-            let definition = match has_effect(&invocation) {
-                true => self.definition_then(&invocation).await,
+            let then = match has_effect(&invocation) {
+                true => self.source_then(&invocation).await,
                 false => None,
             };
-            if definition.is_some_and(|definition| why_no_way_back(&invocation, &definition, now).is_none()) {
+            if then.is_some_and(|(_, definition)| why_no_way_back(&invocation, &definition, now).is_none()) {
                 found.push(invocation);
             }
         }
         Ok(found)
     }
 
-    /// The definition an effect was made under, where it is still known.
-    async fn definition_then(&self, of: &Invocation) -> Option<Arc<Definition>> {
+    /// The source and the definition an effect was made under, where they are still known.
+    pub(crate) async fn source_then(&self, of: &Invocation) -> Option<(Arc<dyn Source>, Arc<Definition>)> {
         let now = self.inner.catalogue.find(&of.org, &of.action).await.ok().flatten();
         match now.filter(|(_, definition)| is_of(definition, of)) {
-            Some((_, definition)) => Some(definition),
-            None => self.inner.catalogue.find_past(of).await.map(|(_, definition)| definition),
+            Some(unchanged) => Some(unchanged),
+            None => self.inner.catalogue.find_past(of).await,
         }
     }
 

@@ -180,9 +180,18 @@ impl Db {
             Self::Sqlite(sqlite) => sqlite.remembered(),
             Self::Postgres(postgres) => postgres.remembered(),
         };
-        if let Some(version) = remembered.recall::<i64>(sql, params) {
-            return Ok(*version);
+        match remembered.recall::<i64>(sql, params) {
+            Some(version) => Ok(*version),
+            None => self.read_version_anew(sql, params).await,
         }
+    }
+
+    /// The same, asked of the database itself: also what another server changed a moment ago, and nobody has told us yet.
+    pub(crate) async fn read_version_anew(&self, sql: &'static str, params: &[Val]) -> Result<i64, Error> {
+        let remembered = match self {
+            Self::Sqlite(sqlite) => sqlite.remembered(),
+            Self::Postgres(postgres) => postgres.remembered(),
+        };
         let rows = self.read(sql, params).await?;
         let version = rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int())?;
         let generation = remembered.note_version(params, version);

@@ -85,6 +85,10 @@ impl Ledger for Store {
         Box::pin(self.rules_version_now(org))
     }
 
+    fn rules_version_anew<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>> {
+        Box::pin(Self::rules_version_anew(self, org))
+    }
+
     fn list_switches<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Switch>>, Error>> {
         Box::pin(Self::list_switches(self, org))
     }

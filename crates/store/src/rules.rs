@@ -8,10 +8,16 @@ use countersign_core::{EventId, OrgId, PrincipalId, random_bytes};
 use receipt::body::{Body as _, RuleBody, RuleChange};
 use receipt::entry::Kind;
 
+const SELECT_VERSION: &str = "SELECT rules_version FROM orgs WHERE org_id = $1";
+
 impl Store {
     /// Grows with every change of any rule of the org.
     pub(crate) async fn rules_version_now(&self, org: &OrgId) -> Result<i64, Error> {
-        self.db.read_version("SELECT rules_version FROM orgs WHERE org_id = $1", &vals![org.as_str()]).await
+        self.db.read_version(SELECT_VERSION, &vals![org.as_str()]).await
+    }
+
+    pub(crate) async fn rules_version_anew(&self, org: &OrgId) -> Result<i64, Error> {
+        self.db.read_version_anew(SELECT_VERSION, &vals![org.as_str()]).await
     }
 }
 

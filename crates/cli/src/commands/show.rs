@@ -78,7 +78,7 @@ async fn foresight(
         return None;
     }
     if terminal.is_watched() {
-        terminal.redraw(&Tone::Muted.paint(ahead::meanwhile(action)));
+        terminal.redraw(&Tone::Muted.paint(ahead::meanwhile(invocation, action)));
     }
     let answer = client.get::<ForesightView>(&["invocations", &invocation.id, "foresight"], &[]).await;
     if terminal.is_watched() {

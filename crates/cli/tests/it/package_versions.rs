@@ -124,6 +124,11 @@ fn taking_back_what_is_gone_waits_for_a_person_where_the_rules_say_so() {
     assert_eq!(status_of(&pending), "succeeded");
     assert!(!server.workspace().join("approved").exists());
     let pending = asked(&denied);
+    // Whoever changes the file meanwhile keeps it, and no yes is spent on it.
+    std::fs::write(server.workspace().join("denied"), "changed").unwrap();
+    let refused = owner.run(&["approve", &pending, "--yes", "--json"]);
+    assert_eq!(refused.error()["code"], "cannot_run", "{refused:?}");
+    assert_eq!(status_of(&pending), "pending");
     owner.run(&["deny", &pending]).ok();
     assert_eq!(status_of(&pending), "denied");
     assert!(server.workspace().join("denied").exists());
@@ -141,7 +146,7 @@ fn a_card_says_that_code_was_run_for_it_and_no_other_code_than_was_asked_for() {
     assert!(card.contains("WHAT WOULD CHANGE  code of the package `kit` was run to know this, without effect\n"), "{card}");
     assert!(card.contains("+one"), "{card}");
     let seen = owner.at_terminal_of(160, &["show", &id], &[]);
-    assert!(seen.screen.contains("running the package's code, without effect, to see what it would change…"), "{seen:?}");
+    assert!(seen.screen.contains("the package's code may run now, without effect, to see what it would change…"), "{seen:?}");
     // Edited by hand, as nobody reviewed it.
     let script = server.data().join("packages/kit/actions/write/execute.js");
     std::fs::write(&script, WRITES.replace("VERSION", "two")).unwrap();

@@ -146,9 +146,13 @@ fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
     owner.run(&["mode", "unset", "files.write_text"]).ok();
     let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).ok();
     assert!(ran.stdout.starts_with("◷ would ask a person: "), "{ran:?}");
+    let ran = owner.run(&["invocation", "revert", &first, "--dry-run"]).exits(5);
+    assert!(ran.stdout.starts_with("⊘ would be denied: `a.txt` was changed after the call"), "nobody is asked about it: {ran:?}");
     owner.run(&["mode", "set", "files.write_text", "deny"]).ok();
     let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).exits(5);
     assert!(ran.stdout.starts_with("⊘ would be denied: "), "{ran:?}");
+    let ran = owner.run(&["invocation", "revert", &first, "--dry-run"]).exits(5);
+    assert!(ran.stdout.starts_with("⊘ would be denied: the mode is `deny`"), "it would not even come so far: {ran:?}");
     assert_eq!((calls(), std::fs::read_to_string(server.workspace().join("a.txt")).unwrap()), (before, "two".to_owned()));
 
     // What has no way back is refused as the taking back would be.
@@ -160,6 +164,9 @@ fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
     let ran = owner.run(&["invocation", "revert", read["invocation"]["id"].as_str().unwrap(), "--dry-run"]).exits(7);
     assert!(ran.stderr.contains("cannot be taken back: nothing was kept to do so with"), "{ran:?}");
 
+    // A page of calls that only read is no end.
+    let listed = owner.run(&["invocation", "list", "--revertible", "--limit", "1", "-o", "name"]).ok().stdout;
+    assert_eq!(listed.lines().next(), Some(other));
     let listed = owner.run(&["invocation", "list", "--revertible", "-o", "name"]).ok().stdout;
     assert_eq!(listed, format!("{other}\n{first}\n"), "they stand and can be taken back");
 }

@@ -204,11 +204,32 @@ pub(super) async fn list(
         page.items.retain(|invocation| !snoozed.contains_key(&invocation.id));
     }
     if is_for_reverting {
-        page.items = app.pipeline().with_a_way_back(page.items).await?;
+        return revertible(&app, &caller, &filter, request.limit, page).await;
     }
-    let mut items = listed(&app, page.items).await?;
-    items.retain(|invocation| !is_for_reverting || invocation.taken_back_by.is_none());
-    Ok(Json(Page { items, next: page.next }))
+    Ok(Json(Page { items: listed(&app, page.items).await?, next: page.next }))
+}
+
+/// Pages that are looked through for one effect that can be taken back, before the caller is asked to go on.
+const REVERTIBLE_PAGES_MAX: usize = 20;
+
+/// Those of a page that can be taken back, or of the next page that has any: most calls only read, and a page of them says nothing.
+async fn revertible(
+    app: &App,
+    caller: &Caller,
+    filter: &InvocationFilter,
+    limit: u32,
+    mut page: store::Page<Invocation>,
+) -> Result<Json<Page<InvocationView>>, Refusal> {
+    let mut pages = 1;
+    loop {
+        let mut items = listed(app, app.pipeline().with_a_way_back(page.items).await?).await?;
+        items.retain(|invocation| invocation.taken_back_by.is_none());
+        if !items.is_empty() || page.next.is_none() || pages == REVERTIBLE_PAGES_MAX {
+            return Ok(Json(Page { items, next: page.next }));
+        }
+        pages += 1;
+        page = app.store().list_invocations(&caller.principal.org, filter, &page_request(Some(limit), page.next)?).await?;
+    }
 }
 
 /// One invocation; `?wait=30s` holds the answer back until it is final.

@@ -162,7 +162,7 @@ impl From<pipeline::Error> for Refusal {
                 about(Self::new(conflict_code(conflict), detail), &invocation).hint(hint)
             }
             E::InvalidBatch { part: None, .. } => Self::new(Code::InvalidBatch, detail)
-                .hint(format!("a batch is a `mode` and 1 to {BATCH_PARTS_MAX} `actions`, each an `action` with its `params`")),
+                .hint(format!("a batch is a `mode` and 1 to {BATCH_PARTS_MAX} `actions`, each an `action` with its `params`; it may have a `reason` and an `idempotency_key`")),
             E::InvalidBatch { part: Some(_), .. } => {
                 Self::new(Code::InvalidBatch, detail).hint("list what there is with `countersign action list`")
             }

@@ -189,6 +189,13 @@ async fn what_a_yes_no_longer_fits_is_said_and_not_rehearsed(kind: Kind) {
         server.owner.approve(id).await.problem(409, code);
     }
     assert_eq!((server.source.calls().len(), server.source.previews().len()), (0, 1));
+    // Also where what was asked for could not even be asked for any more; in what is said.
+    let misfit = agent.pending("fake.write", json!({ "text": "x" })).await;
+    let schema = json!({ "type": "object", "required": ["other"], "properties": { "other": { "type": "string" } } });
+    server.source.redefine("write", |action| action.params_schema = schema.clone());
+    let seen = ahead(&server, &misfit).await;
+    assert_eq!(seen["blocked"]["code"], "definition_mismatch", "{seen}");
+    assert!(seen["blocked"]["message"].as_str().unwrap_or_default().contains("other"), "{seen}");
     server.verify().await;
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> R
 }
 
 fn first_line(told: &RevertForesightView) -> String {
-    match &told.blocked {
+    match told.blocked.as_ref().filter(|_| !is_refused(told)) {
         Some(blocked) => Tone::Danger.paint(format!("✗ would fail: {} ({})", clean::line(&blocked.message), clean::line(&blocked.code))),
         None => {
             let (would, tone) = explain::would(&told.would, told.approvals_needed);
@@ -51,9 +51,14 @@ fn unforeseen(told: &RevertForesightView) -> Option<String> {
 
 /// That of the call it foretells.
 fn exit_of(told: &RevertForesightView) -> Exit {
-    match (&told.blocked, told.would.as_str()) {
-        (Some(_), _) => Exit::Failed,
-        (None, "denied" | "quarantined") => Exit::Denied,
-        (None, _) => Exit::Ok,
+    match &told.blocked {
+        _ if is_refused(told) => Exit::Denied,
+        Some(_) => Exit::Failed,
+        None => Exit::Ok,
     }
+}
+
+/// Whether it would not even begin.
+fn is_refused(told: &RevertForesightView) -> bool {
+    matches!(told.would.as_str(), "denied" | "quarantined")
 }

@@ -5,9 +5,18 @@ use crate::commands::changes;
 use crate::output::Terminal;
 use crate::style::{Tone, clean, hang};
 use api::action::ActionView;
-use api::invocation::{ForesightView, LabelView};
+use api::invocation::{ForesightView, InvocationView, LabelView};
 
 const REDEFINED: &str = "definition_mismatch";
+
+/// What keeps a package's code from running by how the server is set up.
+const SET_UP: [&str; 5] = [
+    "package_code_disabled",
+    "package_command_not_allowed",
+    "package_interpreter_missing",
+    "package_network_not_allowed",
+    "sandbox_unavailable",
+];
 
 impl Card<'_> {
     /// First, and in red: whoever reads no further must have read this.
@@ -38,13 +47,11 @@ impl Card<'_> {
         let Some(blocked) = self.foresight.and_then(|foresight| foresight.blocked.as_ref()) else {
             return format!("countersign approve {id}, or {deny}");
         };
-        // Code that did not even run is kept from it by how the server is set up.
-        let is_kept_out = self.action.is_some_and(|action| action.package_sha256.is_some()) && self.how_known().is_none();
         match (blocked.code.as_str(), &self.invocation.reverses) {
             ("stopped", _) => "countersign kill-switch list".to_owned(),
             (REDEFINED, _) => format!("{deny}, then countersign action review {}", self.invocation.action),
             (_, Some(reversed)) => format!("countersign show {reversed}, or {deny}"),
-            (_, None) if is_kept_out => format!("countersign doctor, or {deny}"),
+            (code, None) if SET_UP.contains(&code) => format!("countersign doctor, or {deny}"),
             (_, None) => deny,
         }
     }
@@ -116,9 +123,10 @@ pub(super) fn is_redefined(foresight: &ForesightView) -> bool {
 }
 
 /// What is being done while nothing is shown yet; short enough to be drawn over.
-pub(super) fn meanwhile(action: Option<&ActionView>) -> &'static str {
-    match action.filter(|action| action.package_sha256.is_some() && action.dry_run_supported) {
-        Some(_) => "running the package's code, without effect, to see what it would change…",
+pub(super) fn meanwhile(invocation: &InvocationView, action: Option<&ActionView>) -> &'static str {
+    let is_rehearsed = |action: &&ActionView| action.package_sha256.is_some() && action.dry_run_supported && invocation.reverses.is_none();
+    match action.filter(is_rehearsed) {
+        Some(_) => "the package's code may run now, without effect, to see what it would change…",
         None => "working out what it would change…",
     }
 }

@@ -303,11 +303,14 @@ fn that_code_was_run_to_know_it_is_said_wherever_what_is_known_is() {
     let drawn = looking_ahead(&invocation, &action(), &fails);
     assert_eq!(drawn.lines().nth(3), Some(format!("! cannot run now: it ended (package_failed); {run}").as_str()), "{drawn}");
     let meant = ActionView { id: "kit.fix".into(), package_sha256: Some("00".into()), ..action() };
-    assert_eq!(ahead::meanwhile(Some(&meant)), "running the package's code, without effect, to see what it would change…");
+    assert_eq!(ahead::meanwhile(&invocation, Some(&meant)), "the package's code may run now, without effect, to see what it would change…");
     let silent = ActionView { dry_run_supported: false, ..meant };
     for none in [Some(&silent), Some(&action()), None] {
-        assert_eq!(ahead::meanwhile(none), "working out what it would change…");
+        assert_eq!(ahead::meanwhile(&invocation, none), "working out what it would change…");
     }
+    // Nothing is rehearsed to take something back.
+    let revert = InvocationView { reverses: Some("inv_1".into()), ..invocation.clone() };
+    assert_eq!(ahead::meanwhile(&revert, Some(&ActionView { dry_run_supported: true, ..silent })), "working out what it would change…");
 }
 
 #[test]
