@@ -220,6 +220,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_breakers: store.list_breakers(org).await.unwrap();
         list_snoozes: store.list_snoozes(org, &theirs.tenant.owner).await.unwrap();
         rules_version: store.rules_version(org).await.unwrap();
+        rules_version_anew: store.rules_version_anew(org).await.unwrap();
         list_receipts: store.list_receipts(org, &store::ReceiptFilter::default(), &all).await.unwrap();
         list_sessions: store.list_sessions(org, &all).await.unwrap();
         list_spaces: store.list_spaces(org, &all).await.unwrap();
