@@ -8,6 +8,6 @@ need_cargo
 need_web
 need_bubblewrap
 say "building for release (the first time takes about a quarter of an hour)"
-cargo build --release -p countersign-cli -p countersign-bench
+cargo build --locked --release -p countersign-cli -p countersign-bench
 say "built in $SECONDS s, measuring"
-exec scripts/with-servers.sh cargo run -q --release -p countersign-bench -- "$@"
+exec scripts/with-servers.sh cargo run -q --locked --release -p countersign-bench -- "$@"

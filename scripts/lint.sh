@@ -10,7 +10,7 @@ main() {
     say "formatting"
     cargo fmt --all --check || fail "the code is not formatted: run \`make fmt\`"
     say "clippy"
-    cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy --locked --workspace --all-targets -- -D warnings
     say "dependencies"
     one_tls_provider
     one_registry

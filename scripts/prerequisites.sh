@@ -31,6 +31,12 @@ need_bubblewrap() {
     command -v bwrap >/dev/null || install_packages bubblewrap bubblewrap
 }
 
+# What the tests' packages are written in.
+need_interpreters() {
+    command -v python3 >/dev/null || install_packages "Python" python3
+    command -v node >/dev/null || install_packages "Node.js" nodejs
+}
+
 # Installs what the web folder asks for, once per change of its lock file.
 need_web() {
     [ -f web/package.json ] || return 0

@@ -8,6 +8,6 @@ need_cargo
 need_web
 
 say "building countersign (the first time takes minutes)"
-cargo build -p countersign-cli --bin countersign
+cargo build --locked -p countersign-cli --bin countersign
 say "built in $SECONDS s, starting \`countersign serve${*:+ $*}\`"
-exec cargo run -q -p countersign-cli --bin countersign -- serve "$@"
+exec cargo run -q --locked -p countersign-cli --bin countersign -- serve "$@"

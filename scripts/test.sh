@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 need_cargo
 need_web
+need_interpreters
 
 scope=(--workspace)
 for argument in "$@"; do
@@ -15,9 +16,9 @@ done
 
 if cargo nextest --version >/dev/null 2>&1; then
     # Most tests wait for a server, a disk or a deadline: more of them than there are cores keep the cores busy.
-    runner=(cargo nextest run --test-threads "$((2 * $(getconf _NPROCESSORS_ONLN)))")
+    runner=(cargo nextest run --locked --test-threads "$((2 * $(getconf _NPROCESSORS_ONLN)))")
 else
-    runner=(cargo test)
+    runner=(cargo test --locked)
 fi
 
 say "testing with \`${runner[*]}\`"

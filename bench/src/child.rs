@@ -1,6 +1,7 @@
-//! What is measured runs in processes of its own: the real server, and the bare echo it is compared with.
+//! What is measured runs in processes of its own: the real server, and what it is compared with.
 
 use crate::http::{self, Connection};
+use crate::place::Database;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -171,6 +172,13 @@ const WARM_UP_FROM: u64 = 900_000_000_000;
 /// Starts this program again as the bare echo; it answers with `bytes` bytes.
 pub(crate) fn start_echo(bytes: usize) -> Result<Running> {
     Running::start(program(&std::env::current_exe()?).args([crate::echo::ARGUMENT, &bytes.to_string()]))
+}
+
+/// Starts this program again as the server that does a call's parts and nothing else, on a database a real one has made and left.
+pub(crate) fn start_bare(call: Call, bytes: usize, sampled: &Database, effects: &Path) -> Result<Running> {
+    let mut command = program(&std::env::current_exe()?);
+    command.args([crate::bare::ARGUMENT, call.as_str(), &bytes.to_string()]).arg(effects).arg(&sampled.data);
+    Running::start(command.args(&sampled.url))
 }
 
 /// The release binary stands beside this one.

@@ -19,11 +19,16 @@ pub(crate) async fn serve(bytes: Option<String>) -> Result<()> {
         let answer: Vec<u8> = body.iter().copied().cycle().take(bytes).collect();
         ([(header::CONTENT_TYPE, "application/json")], answer).into_response()
     };
+    listen(Router::new().route("/", post(echo))).await
+}
+
+/// Serves on a free port of this machine and says which.
+pub(crate) async fn listen(router: Router) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     crate::say(&format!("url: http://{}", listener.local_addr()?));
     let listener = listener.tap_io(|stream| {
         // As the server does; without it both would wait for the kernel.
         let _refused = stream.set_nodelay(true);
     });
-    Ok(axum::serve(listener, Router::new().route("/", post(echo))).await?)
+    Ok(axum::serve(listener, router).await?)
 }

@@ -27,11 +27,7 @@ impl Caller for EffectCaller {
 
 /// Measures the effect in a folder of its own.
 pub(crate) async fn measure(folder: &Path, call: Call, callers: usize, time: Time) -> Result<Window> {
-    let out = folder.join("out");
-    std::fs::create_dir_all(&out)?;
-    std::fs::write(folder.join(READ_FILE), content())?;
-    // The names continue over measurements: the server does not start in an empty folder either.
-    let count = Arc::new(AtomicU64::new(std::fs::read_dir(&out)?.count() as u64));
+    let count = Arc::new(AtomicU64::new(prepare(folder)?));
     let mut watched = Watched::default();
     let mut open = Vec::with_capacity(callers);
     for _ in 0..callers {
@@ -50,7 +46,16 @@ pub(crate) async fn measure(folder: &Path, call: Call, callers: usize, time: Tim
     drive(open, time, &watched).await
 }
 
-fn perform(folder: &Path, call: Call, number: u64) -> Result<()> {
+/// Makes the folder ready and answers how many files were written there before.
+/// The names continue over measurements: the server does not start in an empty folder either.
+pub(crate) fn prepare(folder: &Path) -> Result<u64> {
+    let out = folder.join("out");
+    std::fs::create_dir_all(&out)?;
+    std::fs::write(folder.join(READ_FILE), content())?;
+    Ok(std::fs::read_dir(&out)?.count() as u64)
+}
+
+pub(crate) fn perform(folder: &Path, call: Call, number: u64) -> Result<()> {
     match call {
         Call::Read => {
             let content = std::fs::read(folder.join(READ_FILE))?;

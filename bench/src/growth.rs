@@ -145,7 +145,7 @@ impl Sample {
         };
         Finish {
             receipt: EntryDraft { id: EntryId::Receipt(receipt.clone()), body: renamed(&self.receipt_body) },
-            invocation: Invocation { id, receipt: None, ..self.invocation.clone() },
+            invocation: Box::new(Invocation { id, receipt: None, ..self.invocation.clone() }),
             row: Row::Insert,
             event,
             key: KeyFate::Freed,

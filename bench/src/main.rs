@@ -1,7 +1,8 @@
 //! `make bench`: the release build measured beside its unavoidable parts, in the same run, three times.
-//! Read `measure` for what is measured, `raw`, `echo`, `effect` and `pure` for the parts, `report` for the bars.
+//! Read `measure` for what is measured, `raw`, `echo`, `effect` and `pure` for the parts, `bare` for the least server that does them all, `report` for the bars.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
+mod bare;
 mod child;
 mod cpu;
 mod echo;
@@ -43,6 +44,7 @@ async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
         Some(echo::ARGUMENT) => echo::serve(arguments.next()).await,
+        Some(bare::ARGUMENT) => bare::serve(arguments).await,
         None => run(Extent::Standard).await,
         Some("--quick") => run(Extent::Quick).await,
         Some("--jail") => jail_alone().await,

@@ -1,12 +1,12 @@
 //! One engine: the real server beside its unavoidable parts, taken in turns so that a slow moment of the machine hits all of them.
 
-use crate::child::{Call, Server, start_echo};
+use crate::child::{Call, Server, start_bare, start_echo};
 use crate::cpu::{self, Watched};
 use crate::http::{self, HttpCaller};
 use crate::load::{Time, drive};
 use crate::place::{Database, Place};
 use crate::pure::{self, Pure};
-use crate::raw::{self, Raw};
+use crate::raw::Raw;
 use crate::stats::{Spread, Window};
 use crate::{effect, progress};
 use anyhow::Result;
@@ -41,6 +41,8 @@ pub(crate) struct Turn {
     pub(crate) echo: Window,
     pub(crate) rows: Window,
     pub(crate) effect: Window,
+    /// The least server that does all parts, one after the other.
+    pub(crate) bare: Window,
 }
 
 /// How long things are measured.
@@ -51,73 +53,99 @@ pub(crate) struct Plan {
     pub(crate) repetitions: usize,
 }
 
-/// Measures one engine. The first servers are only started and sampled; the raw rows are written where the last of them ran.
+/// Measures one engine. The first servers are only started and sampled; the raw rows are written where the last of them ran, and the
+/// bare server's where one before did.
 pub(crate) async fn engine(place: &Place, folder: &Path, plan: Plan) -> Result<Measured> {
     progress(&format!("{}: starting", place.engine_name()));
-    let mut started_ms = Vec::new();
-    let mut idle_mb = Vec::new();
-    let mut left = None;
-    let mut answer_bytes = Vec::new();
+    let mut started = Vec::new();
     for number in 0..plan.repetitions {
-        let database = place.fresh(&folder.join(format!("sample-{number}"))).await?;
-        let server = Server::start(&database.data, database.url.as_deref()).await?;
-        started_ms.push(server.started_in.as_secs_f64() * 1e3);
-        answer_bytes.clear();
-        for call in Call::ALL {
-            answer_bytes.push(server.warm_up(call, 10).await?);
-        }
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        idle_mb.push(cpu::resident_mb(server.id())?);
-        server.stop()?;
-        left = Some(database);
+        started.push(sample(place, &folder.join(format!("sample-{number}"))).await?);
     }
-    let sampled = left.ok_or_else(|| anyhow::anyhow!("nothing was sampled"))?;
-    let raw = start_raw(place, &sampled).await?;
-    let pure = pure::measure(&crate::open_store_at(&sampled).await?, raw.payload.clone()).await?;
+    let for_bare = sample(place, &folder.join("sample-bare")).await?;
+    let Some(for_rows) = started.last() else { anyhow::bail!("nothing was sampled") };
+    let raw = Raw::start(&for_rows.database, place.parent()).await?;
+    let pure = pure::measure(&crate::open_store_at(&for_rows.database).await?, raw.payload.clone()).await?;
     let database = place.fresh(&folder.join("served")).await?;
     let server = Server::start(&database.data, database.url.as_deref()).await?;
     let mut cells = Vec::new();
-    for (call, bytes) in Call::ALL.into_iter().zip(answer_bytes) {
+    for (call, bytes) in Call::ALL.into_iter().zip(for_rows.answer_bytes) {
         server.warm_up(call, 50).await?;
-        cells.extend(cells_of(place, &server, &raw, call, bytes, folder, plan).await?);
+        let bench = Bench { place, server: &server, raw: &raw, for_bare: &for_bare.database, folder };
+        cells.extend(bench.cells_of(call, bytes, plan).await?);
     }
     server.stop()?;
     Ok(Measured {
         engine: place.engine_name(),
         cells,
         pure,
-        started_ms: Spread::of(started_ms),
-        idle_mb: Spread::of(idle_mb),
+        started_ms: Spread::of(started.iter().map(|sampled| sampled.started_ms)),
+        idle_mb: Spread::of(started.iter().map(|sampled| sampled.idle_mb)),
         counts_database: place.counts_database(),
     })
 }
 
-async fn cells_of(place: &Place, server: &Server, raw: &Raw, call: Call, bytes: usize, folder: &Path, plan: Plan) -> Result<Vec<Cell>> {
-    let echo = start_echo(bytes)?;
-    let echo_watched = Watched::process(echo.id());
-    let watched = Watched::process(server.id()).and_children_of(place.parent());
-    let effects = folder.join("effects");
-    let count = Arc::new(AtomicU64::new(0));
-    let body: Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync> = {
-        let request = to_root(&server.request(call, 0));
-        Arc::new(move |_| request.clone())
-    };
-    let mut cells = Vec::new();
-    for callers in CALLERS {
-        progress(&format!("{}: {} at {callers} callers", place.engine_name(), call.as_str()));
-        let mut turns = Vec::new();
-        for _ in 0..plan.repetitions {
-            let echoing = HttpCaller::open(callers, echo.address, &count, Arc::clone(&body)).await?;
-            turns.push(Turn {
-                server: self::server(server, call, callers, plan.server, &watched, &count).await?,
-                rows: raw.measure(call, callers, plan.part).await?,
-                effect: effect::measure(&effects, call, callers, plan.part).await?,
-                echo: drive(echoing, plan.part, &echo_watched).await?,
-            });
+/// A database a server has made and left, with some calls of each kind in it.
+struct Sampled {
+    database: Database,
+    started_ms: f64,
+    idle_mb: f64,
+    /// Of a read and of a write.
+    answer_bytes: [usize; 2],
+}
+
+async fn sample(place: &Place, data: &Path) -> Result<Sampled> {
+    let database = place.fresh(data).await?;
+    let server = Server::start(&database.data, database.url.as_deref()).await?;
+    let started_ms = server.started_in.as_secs_f64() * 1e3;
+    let answer_bytes = [server.warm_up(Call::Read, 10).await?, server.warm_up(Call::Write, 10).await?];
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let idle_mb = cpu::resident_mb(server.id())?;
+    server.stop()?;
+    Ok(Sampled { database, started_ms, idle_mb, answer_bytes })
+}
+
+/// What is measured in turns.
+struct Bench<'a> {
+    place: &'a Place,
+    server: &'a Server,
+    raw: &'a Raw,
+    for_bare: &'a Database,
+    folder: &'a Path,
+}
+
+impl Bench<'_> {
+    async fn cells_of(&self, call: Call, bytes: usize, plan: Plan) -> Result<Vec<Cell>> {
+        let Self { place, server, raw, for_bare, folder } = *self;
+        let echo = start_echo(bytes)?;
+        let bare = start_bare(call, bytes, for_bare, &folder.join("bare-effects"))?;
+        let bare_watched = Watched::process(bare.id()).and_children_of(place.parent());
+        let echo_watched = Watched::process(echo.id());
+        let watched = Watched::process(server.id()).and_children_of(place.parent());
+        let effects = folder.join("effects");
+        let count = Arc::new(AtomicU64::new(0));
+        let body: Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync> = {
+            let request = to_root(&server.request(call, 0));
+            Arc::new(move |_| request.clone())
+        };
+        let mut cells = Vec::new();
+        for callers in CALLERS {
+            progress(&format!("{}: {} at {callers} callers", place.engine_name(), call.as_str()));
+            let mut turns = Vec::new();
+            for _ in 0..plan.repetitions {
+                let echoing = HttpCaller::open(callers, echo.address, &count, Arc::clone(&body)).await?;
+                let bare_calling = HttpCaller::open(callers, bare.address, &count, Arc::clone(&body)).await?;
+                turns.push(Turn {
+                    server: self::server(server, call, callers, plan.server, &watched, &count).await?,
+                    rows: raw.measure(call, callers, plan.part).await?,
+                    effect: effect::measure(&effects, call, callers, plan.part).await?,
+                    echo: drive(echoing, plan.part, &echo_watched).await?,
+                    bare: drive(bare_calling, plan.server, &bare_watched).await?,
+                });
+            }
+            cells.push(Cell { call, callers, turns });
         }
-        cells.push(Cell { call, callers, turns });
+        Ok(cells)
     }
-    Ok(cells)
 }
 
 /// One window of calls to a running server.
@@ -136,14 +164,7 @@ pub(crate) async fn server(
     drive(open, time, watched).await
 }
 
-async fn start_raw(place: &Place, sampled: &Database) -> Result<Raw> {
-    match &sampled.url {
-        None => raw::Sqlite::start(&sampled.data.join("countersign.db")).await,
-        Some(url) => raw::Postgres::start(url, place.parent()).await,
-    }
-}
-
-/// The same request, to the echo's one path.
+/// The same request, to the one path of the echo and of the bare server.
 fn to_root(request: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(request);
     let rest = text.split_once(" HTTP/1.1").map_or("", |(_, rest)| rest);

@@ -4,14 +4,17 @@
 mod postgres;
 mod sqlite;
 
-pub(crate) use postgres::Postgres;
-pub(crate) use sqlite::Sqlite;
+use postgres::Postgres;
+use sqlite::Sqlite;
 
 use crate::child::Call;
 use crate::cpu::Watched;
 use crate::load::{Caller, Time, drive};
+use crate::place::Database;
 use crate::stats::Window;
 use anyhow::{Context, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 
 /// Writes taken into one commit, as many as the product takes.
@@ -20,7 +23,7 @@ const QUEUE_MAX: usize = 4_096;
 
 /// One transaction of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(crate) enum Step {
     /// A read's one transaction: the invocation, its receipt and its event.
     Ended,
     /// A write's first: the invocation, its attempt and its intent.
@@ -96,30 +99,54 @@ impl Sample {
     }
 }
 
-/// The raw store of either engine, behind its queue.
+/// The raw store of either engine.
 pub(crate) struct Raw {
-    queue: mpsc::Sender<Queued>,
+    pub(crate) rows: Rows,
     watched: Watched,
     /// A payload as it is signed.
     pub(crate) payload: String,
-    next_call: std::sync::Arc<std::sync::atomic::AtomicU64>,
+}
+
+/// The queue before the raw writer.
+#[derive(Clone)]
+pub(crate) struct Rows {
+    queue: mpsc::Sender<Queued>,
+    calls: Arc<AtomicU64>,
 }
 
 struct RawCaller {
-    queue: mpsc::Sender<Queued>,
+    rows: Rows,
     call: Call,
-    next_call: std::sync::Arc<std::sync::atomic::AtomicU64>,
 }
 
 impl Raw {
+    /// Starts the raw writer on a database a server has made and left; `parent` is PostgreSQL's first process, if it is known.
+    pub(crate) async fn start(sampled: &Database, parent: Option<u32>) -> Result<Self> {
+        match &sampled.url {
+            None => Sqlite::start(&sampled.data.join("countersign.db")).await,
+            Some(url) => Postgres::start(url, parent).await,
+        }
+    }
+
     pub(crate) async fn measure(&self, call: Call, callers: usize, time: Time) -> Result<Window> {
-        let caller = || RawCaller { queue: self.queue.clone(), call, next_call: std::sync::Arc::clone(&self.next_call) };
-        drive((0..callers).map(|_| caller()).collect(), time, &self.watched).await
+        let callers = (0..callers).map(|_| RawCaller { rows: self.rows.clone(), call }).collect();
+        drive(callers, time, &self.watched).await
     }
 }
 
-impl RawCaller {
-    async fn submit(&self, step: Step, call: u64) -> Result<()> {
+impl Rows {
+    /// `size` is the log's: rows written here before are in it, and no number of theirs is given again.
+    fn new(queue: mpsc::Sender<Queued>, size: i64) -> Self {
+        Self { queue, calls: Arc::new(AtomicU64::new(size.unsigned_abs())) }
+    }
+
+    /// A number no two calls share.
+    pub(crate) fn next_call(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Waits for the commit.
+    pub(crate) async fn submit(&self, step: Step, call: u64) -> Result<()> {
         let (done, answer) = oneshot::channel();
         self.queue.send(Queued { step, call, done }).await.ok().context("the raw writer ended")?;
         answer.await?.map_err(anyhow::Error::msg)
@@ -128,12 +155,12 @@ impl RawCaller {
 
 impl Caller for RawCaller {
     async fn call(&mut self) -> Result<()> {
-        let number = self.next_call.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = self.rows.next_call();
         match self.call {
-            Call::Read => self.submit(Step::Ended, number).await,
+            Call::Read => self.rows.submit(Step::Ended, number).await,
             Call::Write => {
-                self.submit(Step::Begun, number).await?;
-                self.submit(Step::Finished, number).await
+                self.rows.submit(Step::Begun, number).await?;
+                self.rows.submit(Step::Finished, number).await
             }
         }
     }

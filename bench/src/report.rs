@@ -28,7 +28,7 @@ const SPAWN_GROWTH_MAX: f64 = 1.25;
 pub(crate) fn text(machine: &str, measured: &[Measured], sizes: &[Size], spawned: &[Spawned], notes: &[String]) -> String {
     let mut text = format!("{machine}\n\n");
     for engine in measured {
-        let _ = write!(text, "## {}\n\n{}\n{}\n", engine.engine, calls(engine), parts(engine));
+        let _ = write!(text, "## {}\n\n{}\n{}\n{}\n", engine.engine, calls(engine), parts(engine), bare(engine));
     }
     if !sizes.is_empty() {
         let _ = write!(text, "## How cost grows (SQLite, 8 callers)\n\n{}\n", growth(sizes));
@@ -97,6 +97,34 @@ fn parts(measured: &Measured) -> String {
             cell.spread(|turn| turn.echo.per_second).to_string(),
             cell.spread(|turn| turn.echo.p50_ms).to_string(),
             cell.throughput_share().to_string(),
+        ]);
+    }
+    table(&rows)
+}
+
+/// The least server that does the parts, beside their sum and beside the real one.
+fn bare(measured: &Measured) -> String {
+    let header = [
+        "call",
+        "callers",
+        "bare server, calls/s",
+        "p50 ms",
+        "CPU µs/call",
+        "its CPU ÷ sum of parts",
+        "server's CPU ÷ its",
+        "server's calls/s ÷ its",
+    ];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for cell in &measured.cells {
+        rows.push(vec![
+            cell.call.as_str().to_owned(),
+            cell.callers.to_string(),
+            cell.spread(|turn| turn.bare.per_second).to_string(),
+            cell.spread(|turn| turn.bare.p50_ms).to_string(),
+            cell.spread(|turn| turn.bare.cpu_us).to_string(),
+            cell.spread(|turn| turn.bare.cpu_us / turn.parts_us(cell.call, measured)).to_string(),
+            cell.spread(|turn| turn.server.cpu_us / turn.bare.cpu_us).to_string(),
+            cell.spread(|turn| turn.server.per_second / turn.bare.per_second).to_string(),
         ]);
     }
     table(&rows)

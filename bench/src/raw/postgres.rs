@@ -1,8 +1,9 @@
 //! PostgreSQL, raw: one connection, prepared statements, all that wait in one transaction and one flight, then `COMMIT`.
 
 use super::{
-    AT, BATCH_MAX, Entry, Head, INSERT_ATTEMPT, INSERT_ENTRY, INSERT_EVENT, INSERT_INVOCATION, QUEUE_MAX, Queued, Raw, SELECT_ENTRIES,
-    SELECT_EVENT, SELECT_HEAD, SELECT_INVOCATION, Sample, Samples, Step, UPDATE_ATTEMPT, UPDATE_HEAD, UPDATE_INVOCATION, id,
+    AT, BATCH_MAX, Entry, Head, INSERT_ATTEMPT, INSERT_ENTRY, INSERT_EVENT, INSERT_INVOCATION, QUEUE_MAX, Queued, Raw, Rows,
+    SELECT_ENTRIES, SELECT_EVENT, SELECT_HEAD, SELECT_INVOCATION, Sample, Samples, Step, UPDATE_ATTEMPT, UPDATE_HEAD, UPDATE_INVOCATION,
+    id,
 };
 use crate::child::Call;
 use crate::cpu::{self, Watched};
@@ -50,7 +51,7 @@ impl Postgres {
             runtime.block_on(async move {
                 match Self::connect(&url).await {
                     Ok((writer, payload)) => {
-                        let _gone = told.send(cpu::this_thread().map(|thread| (thread, payload)));
+                        let _gone = told.send(cpu::this_thread().map(|thread| (thread, payload, writer.seq)));
                         writer.write_all(waiting).await;
                     }
                     Err(error) => {
@@ -59,8 +60,8 @@ impl Postgres {
                 }
             });
         })?;
-        let (thread, payload) = started.await??;
-        Ok(Raw { queue, watched: Watched::thread(thread).and_children_of(parent), payload, next_call: std::sync::Arc::default() })
+        let (thread, payload, seq) = started.await??;
+        Ok(Raw { rows: Rows::new(queue, seq), watched: Watched::thread(thread).and_children_of(parent), payload })
     }
 
     async fn connect(url: &str) -> Result<(Self, String)> {

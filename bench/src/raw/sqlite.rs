@@ -1,8 +1,9 @@
 //! SQLite, raw: one thread, prepared statements, `BEGIN IMMEDIATE`, all that wait, `COMMIT`.
 
 use super::{
-    AT, BATCH_MAX, Entry, Head, INSERT_ATTEMPT, INSERT_ENTRY, INSERT_EVENT, INSERT_INVOCATION, QUEUE_MAX, Queued, Raw, SELECT_ENTRIES,
-    SELECT_EVENT, SELECT_HEAD, SELECT_INVOCATION, Sample, Samples, Step, UPDATE_ATTEMPT, UPDATE_HEAD, UPDATE_INVOCATION, id,
+    AT, BATCH_MAX, Entry, Head, INSERT_ATTEMPT, INSERT_ENTRY, INSERT_EVENT, INSERT_INVOCATION, QUEUE_MAX, Queued, Raw, Rows,
+    SELECT_ENTRIES, SELECT_EVENT, SELECT_HEAD, SELECT_INVOCATION, Sample, Samples, Step, UPDATE_ATTEMPT, UPDATE_HEAD, UPDATE_INVOCATION,
+    id,
 };
 use crate::child::Call;
 use crate::cpu::{self, Watched};
@@ -40,7 +41,7 @@ impl Sqlite {
             let _gone = told.send(cpu::this_thread());
             writer.write_all(waiting);
         })?;
-        Ok(Raw { queue, watched: Watched::thread(thread.await??), payload, next_call: std::sync::Arc::default() })
+        Ok(Raw { rows: Rows::new(queue, seq), watched: Watched::thread(thread.await??), payload })
     }
 
     fn write_all(mut self, mut waiting: mpsc::Receiver<Queued>) {

@@ -262,7 +262,7 @@ pub(crate) enum Command {
     /// Stop everything, or a part of it, at once
     #[command(subcommand)]
     KillSwitch(KillSwitch),
-    /// Write everything that is stored to a file
+    /// Write everything in the database to a file; files of the data folder are not in it
     #[command(before_help = backup::BACKUP_EXAMPLES)]
     Backup(backup::Backup),
     /// Read a backup into an empty store

@@ -192,7 +192,7 @@ pub enum KeyFate {
 #[derive(Clone, Debug)]
 pub struct Finish {
     /// With its final status, result and times.
-    pub invocation: Invocation,
+    pub invocation: Box<Invocation>,
     pub row: Row,
     pub receipt: EntryDraft,
     pub event: EventDraft,

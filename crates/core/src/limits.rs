@@ -181,6 +181,8 @@ pub const RUNNING_SECONDS_MAX: u64 = {
 };
 /// How long a statement that writes may take before the store counts as away.
 pub const STORE_WRITE_SECONDS: u64 = 30;
+/// A store that takes no write for so long is not ready. Whoever watches servers asks more often than this.
+pub const READINESS_SECONDS: u64 = 3;
 /// How often a server tells the others on its database that it lives.
 pub const LEASE_RENEW_SECONDS: u64 = 5;
 /// A server that could not tell so for this long, several tries in a row, begins no effect until it can; callers get `store_unavailable`.

@@ -40,7 +40,7 @@ pub(crate) struct Admitted {
 }
 
 impl Pipeline {
-    pub(crate) async fn admit(&self, id: InvocationId, request: Request) -> Result<Admitted, Error> {
+    pub(crate) async fn admit(&self, id: InvocationId, request: Request) -> Result<Box<Admitted>, Error> {
         let _timed = self.timed(Stage::Admit);
         let session = self.session_for(&request.principal, &request.session, request.intention).await?;
         match self.inner.limiter.admit(&session.id).await {
@@ -52,7 +52,7 @@ impl Pipeline {
     }
 
     /// A call that is only imagined, in a session it could be made in: it is not counted.
-    pub(crate) async fn admit_unseen(&self, session: Session, request: Request) -> Result<Admitted, Error> {
+    pub(crate) async fn admit_unseen(&self, session: Session, request: Request) -> Result<Box<Admitted>, Error> {
         let place = self.place_of(session).await?;
         Ok(Admitted::first(self.draw_id(), self.now(), place, request))
     }
@@ -65,7 +65,7 @@ impl Pipeline {
     }
 
     /// The same call, to be decided by the rules as they are now. It was counted when it came in.
-    pub(crate) async fn admit_again(&self, admitted: Admitted) -> Result<Admitted, Error> {
+    pub(crate) async fn admit_again(&self, mut admitted: Box<Admitted>) -> Result<Box<Admitted>, Error> {
         // A change that another server made is heard of some milliseconds after it can be read.
         tokio::time::sleep(RULES_HEARD).await;
         let rules_version = self.ledger().rules_version(&admitted.session.org).await?;
@@ -75,8 +75,9 @@ impl Pipeline {
             Some(_) => admitted.session.clone(),
             None => self.session_for(&request.principal, &request.session, request.intention).await?,
         };
-        let space = self.space_of(&session).await?;
-        Ok(Admitted { rules_version, session, space, ..admitted })
+        admitted.space = self.space_of(&session).await?;
+        (admitted.rules_version, admitted.session) = (rules_version, session);
+        Ok(admitted)
     }
 
     /// The space of a session, as it is now: what it tolerates decides.
@@ -106,9 +107,9 @@ impl Pipeline {
 
 impl Admitted {
     /// A call that comes in for the first time.
-    pub(crate) fn first(id: InvocationId, created_at: Timestamp, place: Place, request: Request) -> Self {
+    pub(crate) fn first(id: InvocationId, created_at: Timestamp, place: Place, request: Request) -> Box<Self> {
         let Place { session, space, rules_version } = place;
-        Self {
+        Box::new(Self {
             id,
             created_at,
             session,
@@ -121,13 +122,13 @@ impl Admitted {
             is_edited: false,
             part: None,
             undoing: None,
-        }
+        })
     }
 
     /// A held invocation that enters the walk again after its answer. It was admitted and counted when it was first asked for.
-    pub(crate) fn again(held: &Invocation, live: Live, params: Value) -> Self {
+    pub(crate) fn again(held: &Invocation, live: Live, params: Value) -> Box<Self> {
         let Live { principal, session, space, rules_version } = live;
-        Self {
+        Box::new(Self {
             id: held.id.clone(),
             created_at: held.created_at,
             session,
@@ -157,7 +158,7 @@ impl Admitted {
                 provenance: labels_of(held),
                 trace_id: held.trace_id.clone(),
             },
-        }
+        })
     }
 }
 

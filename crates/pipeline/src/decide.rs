@@ -111,7 +111,7 @@ impl Cleared {
     }
 
     /// See `Gated::undecided`.
-    pub(crate) fn undecided(self) -> Admitted {
+    pub(crate) fn undecided(self) -> Box<Admitted> {
         self.gated.undecided()
     }
 }
@@ -176,7 +176,7 @@ impl Pipeline {
     /// The decision, and the digest of the rules that made it.
     pub(crate) async fn mode_of(&self, gated: &Gated) -> Result<Moded, Error> {
         let resolved = &gated.validated.resolved;
-        let Admitted { session, space, request, rules_version, .. } = &resolved.admitted;
+        let Admitted { session, space, request, rules_version, .. } = &*resolved.admitted;
         let action = &resolved.action().id;
         let modes = self.ledger().find_modes(&session.org, session.automation.as_ref(), action).await?;
         let switches = self.ledger().list_switches(&session.org).await?;

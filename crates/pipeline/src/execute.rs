@@ -48,7 +48,7 @@ pub(crate) struct Done {
     pub(crate) origin: Origin,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) definition: Arc<Definition>,
-    pub(crate) invocation: Invocation,
+    pub(crate) invocation: Box<Invocation>,
     pub(crate) row: Row,
     pub(crate) answer: Result<Output, source::Error>,
     pub(crate) policy_slice: Digest,
@@ -98,7 +98,7 @@ impl Pipeline {
                     (row, ready)
                 }
                 Started::Not(executed) => return Ok(executed),
-                Started::Undecided => return Ok(Executed::RulesChanged(Box::new(cleared.undecided()))),
+                Started::Undecided => return Ok(Executed::RulesChanged(cleared.undecided())),
             }
         } else {
             (Row::Insert, Ok(()))
@@ -107,7 +107,10 @@ impl Pipeline {
         let answer = self.attempt(&cleared, &mut invocation, &row, ready).await?;
         self.count_outcome(&cleared, target, &answer).await;
         self.fault("execute.effected");
-        let answer = self.look_again(&cleared, &mut invocation, answer).await?;
+        let answer = match answer {
+            Err(error) if leaves_doubt(&error, &invocation) => Box::pin(self.look_again(&cleared, &mut invocation, error)).await?,
+            known => known,
+        };
         invocation.ended_at = Some(self.now());
         if let Err(error) = &answer
             && leaves_doubt(error, &invocation)
@@ -125,9 +128,8 @@ impl Pipeline {
         invocation: &mut Invocation,
         failed: &[Check],
     ) -> Result<Result<(), source::Error>, Error> {
-        if let Some(reversed) = &invocation.reverses {
-            let reversed = self.ledger().find_invocation(&invocation.org, reversed).await?;
-            invocation.evidence = reversed.and_then(|reversed| reversed.evidence);
+        if invocation.reverses.is_some() {
+            invocation.evidence = self.kept_by_reversed(invocation).await?;
             return Ok(Ok(()));
         }
         Ok(match self.ask_to_prepare(cleared, invocation, failed).await {
@@ -156,7 +158,7 @@ impl Pipeline {
         };
         invocation.ended_at = Some(self.now());
         let done = Done::previewed(gated, policy_slice, invocation, answer);
-        self.record(self.verify(done).await?).await
+        self.record(self.verify(Box::new(done)).await?).await
     }
 
     /// Tries until the source answers, or an error is not transient, or the attempts are used up.
@@ -185,14 +187,14 @@ impl Pipeline {
                 ready = Ok(());
                 continue;
             }
-            let mut next = invocation.clone();
+            let mut next = Box::new(invocation.clone());
             next.attempts += 1;
-            ready = self.make_ready(cleared, &mut next, &[]).await?;
+            ready = Box::pin(self.make_ready(cleared, &mut next, &[])).await?;
             // Without its own intent there is no other try: what the last one answered is the outcome.
-            if !self.begin_again(cleared, &next, Some(rules_version(cleared))).await? {
+            if !Box::pin(self.begin_again(cleared, &next, Some(rules_version(cleared)))).await? {
                 return Ok(answer);
             }
-            *invocation = next;
+            *invocation = *next;
         }
     }
 
@@ -214,17 +216,13 @@ impl Pipeline {
         }
     }
 
-    /// When nobody knows whether it happened, the source may be able to tell.
+    /// Nobody knows whether it happened; the source may be able to tell.
     pub(crate) async fn look_again(
         &self,
         cleared: &Cleared,
         invocation: &mut Invocation,
-        answer: Result<Output, source::Error>,
+        error: source::Error,
     ) -> Result<Result<Output, source::Error>, Error> {
-        let error = match answer {
-            Err(error) if leaves_doubt(&error, invocation) => error,
-            known => return Ok(known),
-        };
         // Taking back what is taken back already changes nothing: what cannot be seen to be done is asked for once more.
         if invocation.intention == Intention::Revert {
             return Ok(self.once(cleared, invocation, &[]).await.map_err(|_| error));
@@ -268,7 +266,7 @@ impl Pipeline {
 }
 
 impl Done {
-    fn cleared(cleared: Cleared, invocation: Invocation, row: Row, answer: Result<Output, source::Error>, walking: Walking) -> Self {
+    fn cleared(cleared: Cleared, invocation: Box<Invocation>, row: Row, answer: Result<Output, source::Error>, walking: Walking) -> Self {
         let validated = &cleared.gated().validated;
         Self {
             source: Arc::clone(&validated.resolved.source),
@@ -285,7 +283,7 @@ impl Done {
         }
     }
 
-    fn previewed(gated: Gated, policy_slice: Digest, invocation: Invocation, answer: Result<Output, source::Error>) -> Self {
+    fn previewed(gated: Gated, policy_slice: Digest, invocation: Box<Invocation>, answer: Result<Output, source::Error>) -> Self {
         Self {
             source: Arc::clone(&gated.validated.resolved.source),
             definition: Arc::clone(&gated.validated.resolved.definition),
@@ -325,8 +323,8 @@ impl Origin {
     /// What goes back to be decided again, where nothing was announced.
     pub(crate) fn undecided(self) -> Option<Box<Admitted>> {
         match self {
-            Self::Cleared(cleared) => Some(Box::new(cleared.undecided())),
-            Self::Previewed(gated) => Some(Box::new(gated.undecided())),
+            Self::Cleared(cleared) => Some(cleared.undecided()),
+            Self::Previewed(gated) => Some(gated.undecided()),
             Self::LeftBehind { .. } => None,
         }
     }

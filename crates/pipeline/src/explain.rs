@@ -69,7 +69,7 @@ impl Pipeline {
     /// What would become of a call that is only imagined; with the call as the gates left it.
     pub(crate) async fn judge(&self, resolved: Resolved, errors: Vec<ParamError>) -> Result<(Explanation, Gated), Error> {
         let (action, tier, drift) = (resolved.action().id.clone(), resolved.tier(), resolved.drift);
-        let Admitted { session, request, space, .. } = &resolved.admitted;
+        let Admitted { session, request, space, .. } = &*resolved.admitted;
         let (session, principal, quorum) = (session.clone(), request.principal.clone(), space.quorum.of(tier));
         let validated = self.validated_as_it_is(resolved).await?;
         let (gated, denial, is_caught) = match self.gate_unseen(validated).await? {

@@ -126,14 +126,6 @@ impl Pipeline {
         Ok(Foresight { ran_code: may_have_run || !invocation.meter.is_unused(), ..foresight })
     }
 
-    /// What was kept before the effect that this call takes back.
-    async fn kept_by_reversed(&self, invocation: &Invocation) -> Result<Option<Value>, Error> {
-        let Some(reversed) = &invocation.reverses else {
-            return Ok(None);
-        };
-        Ok(self.ledger().find_invocation(&invocation.org, reversed).await?.and_then(|reversed| reversed.evidence))
-    }
-
     /// The same of it that an answer would tell.
     async fn tellable(&self, invocation: &Invocation, value: &Value) -> Option<Value> {
         let (handed_on, unreadable) = self.take_out_of_answer(&invocation.org, &invocation.space, value).await;

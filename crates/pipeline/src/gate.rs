@@ -39,10 +39,10 @@ pub(crate) struct Gated {
 
 impl Gated {
     /// The invocation as it is stored from here on; what comes later fills in the rest.
-    pub(crate) fn to_invocation(&self, status: Status, decision: &Decision) -> Invocation {
+    pub(crate) fn to_invocation(&self, status: Status, decision: &Decision) -> Box<Invocation> {
         let resolved = &self.validated.resolved;
-        let Admitted { id, created_at, session, request, .. } = &resolved.admitted;
-        Invocation {
+        let Admitted { id, created_at, session, request, .. } = &*resolved.admitted;
+        Box::new(Invocation {
             id: id.clone(),
             org: session.org.clone(),
             space: session.space.clone(),
@@ -105,11 +105,11 @@ impl Gated {
             ended_at: None,
             receipt: None,
             trace_id: request.trace_id.clone(),
-        }
+        })
     }
 
     /// The rules changed before it could be used: what it was made of goes back, as it came, to be decided again.
-    pub(crate) fn undecided(self) -> Admitted {
+    pub(crate) fn undecided(self) -> Box<Admitted> {
         let mut admitted = self.validated.resolved.admitted;
         if let Some(params) = self.as_sent {
             admitted.request.params = params;
@@ -198,7 +198,7 @@ impl Pipeline {
         yes: Option<&policy::Approval>,
     ) -> Result<Vec<GateVerdict>, Error> {
         let resolved = &validated.resolved;
-        let Admitted { space, request, .. } = &resolved.admitted;
+        let Admitted { space, request, .. } = &*resolved.admitted;
         let action = resolved.action();
         let standing = self.standing_of(&request.principal).await?;
         let cross_space_listed = self.is_listed_crossing(space, &request.params, &action.id).await?;
@@ -225,7 +225,7 @@ impl Pipeline {
     }
 
     async fn facts(&self, validated: &Validated) -> Result<Facts, Error> {
-        let Admitted { session, space, request, .. } = &validated.resolved.admitted;
+        let Admitted { session, space, request, .. } = &*validated.resolved.admitted;
         let org = &session.org;
         let now = self.ledger().now().await?;
         let consents = self.purposes_of(&request.principal, space).await?;
@@ -268,7 +268,7 @@ impl Pipeline {
 
     /// What is dangerous, or odd, about the content.
     pub(crate) async fn findings_in(&self, resolved: &Resolved) -> Result<Vec<Finding>, Error> {
-        let Admitted { session, request, .. } = &resolved.admitted;
+        let Admitted { session, request, .. } = &*resolved.admitted;
         let labels = self.ledger().find_labels(&session.org, &session.id).await?;
         let canaries = self.ledger().list_canary_texts(&session.org).await?;
         let provenance = Provenance {

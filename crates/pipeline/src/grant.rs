@@ -63,7 +63,7 @@ fn fits(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
 /// A grant is worth as much as the approval it spares, by the rules of now: it was given by as many people as the space asks for,
 /// each of them may still approve, and where nobody approves their own calls none of them is who asks.
 fn stands_in(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
-    let Admitted { space, request, .. } = &gated.validated.resolved.admitted;
+    let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
     let quorum = space.quorum.of(gated.validated.resolved.tier()) as usize;
     let is_own = |user: &UserId| request.principal.owner.as_ref() == Some(user);
     let may_give = |user: &UserId| approvers.contains(user) && (space.self_approval == SelfApproval::Allowed || !is_own(user));

@@ -45,14 +45,14 @@ impl Pipeline {
             }),
             event: self.event(&invocation, Status::Pending),
             pending_max: self.inner.settings.pending_per_session_max,
-            invocation: invocation.clone(),
+            invocation: Invocation::clone(&invocation),
         };
         match self.ledger().hold(hold).await? {
             Held::Pending => {
                 self.count(&invocation);
-                Ok(Walked::Outcome(Outcome::Pending(Box::new(invocation))))
+                Ok(Walked::Outcome(Outcome::Pending(invocation)))
             }
-            Held::RulesChanged => Ok(Walked::RulesChanged(Box::new(gated.undecided()))),
+            Held::RulesChanged => Ok(Walked::RulesChanged(gated.undecided())),
             Held::TooManyPending { pending } => Err(Error::TooManyPending { session: invocation.session, pending }),
             Held::KeyTaken(reservation) => self.attach(Taken::by(&invocation, reservation)).await.map(Walked::Outcome),
         }

@@ -14,7 +14,7 @@ impl Pipeline {
     /// Before the call: what its action brings in is known by its effects.
     pub(crate) async fn label_before(&self, gated: &Gated) -> Result<(), Error> {
         let resolved = &gated.validated.resolved;
-        let Admitted { id, session, .. } = &resolved.admitted;
+        let Admitted { id, session, .. } = &*resolved.admitted;
         for effect in &resolved.action().effects {
             match effect {
                 Effect::FilesystemRead => self.label(&session.org, &session.id, PRIVATE_DATA, id).await?,

@@ -95,38 +95,39 @@ impl Pipeline {
     }
 
     /// A rule may change between the decision and the intent: then the call is decided again, by the new rules.
-    async fn walk_from(&self, mut admitted: Admitted) -> Result<Outcome, Error> {
+    async fn walk_from(&self, mut admitted: Box<Admitted>) -> Result<Outcome, Error> {
         let _telling = self.inner.boards.telling(&admitted.id, (&admitted.session).into());
         for _ in 0..DECISIONS_MAX {
             match self.walk_once(admitted).await? {
                 Walked::Outcome(outcome) => return Ok(outcome),
-                Walked::RulesChanged(again) => admitted = self.admit_again(*again).await?,
+                Walked::RulesChanged(again) => admitted = self.admit_again(again).await?,
             }
         }
         Err(Error::rules_keep_changing())
     }
 
-    async fn walk_once(&self, admitted: Admitted) -> Result<Walked, Error> {
+    async fn walk_once(&self, admitted: Box<Admitted>) -> Result<Walked, Error> {
         match self.reach(admitted).await? {
             Reached::Stopped(walked) => Ok(walked),
-            Reached::Fresh(Decided::Denied(denied)) => self.record_refusal(denied, Status::Denied, None).await,
-            Reached::Fresh(Decided::Pending(pending)) => self.hold(pending).await,
-            Reached::Fresh(Decided::Preview(preview)) => self.dry_run(preview).await,
+            // On the heap: what most walks never do would make each of them many times larger.
+            Reached::Fresh(Decided::Denied(denied)) => Box::pin(self.record_refusal(denied, Status::Denied, None)).await,
+            Reached::Fresh(Decided::Pending(pending)) => Box::pin(self.hold(pending)).await,
+            Reached::Fresh(Decided::Preview(preview)) => Box::pin(self.dry_run(preview)).await,
             Reached::Fresh(Decided::Cleared(cleared)) => self.perform(cleared).await,
         }
     }
 
     /// As far as the decision: nothing is performed, and nobody is asked.
-    async fn reach(&self, admitted: Admitted) -> Result<Reached, Error> {
+    async fn reach(&self, admitted: Box<Admitted>) -> Result<Reached, Error> {
         let resolved = self.resolve(admitted).await?;
         let validated = self.validate(resolved).await?;
         let gated = match self.gate(validated, None).await? {
             Gates::Passed(gated) => gated,
             Gates::Denied(gated, failure) => {
                 let refused = self.refuse(*gated, failure).await?;
-                return self.record_refusal(refused, Status::Denied, None).await.map(Reached::Stopped);
+                return Box::pin(self.record_refusal(refused, Status::Denied, None)).await.map(Reached::Stopped);
             }
-            Gates::Quarantined(gated, caught) => return self.quarantine(*gated, caught).await.map(Reached::Stopped),
+            Gates::Quarantined(gated, caught) => return Box::pin(self.quarantine(*gated, caught)).await.map(Reached::Stopped),
         };
         let decided = self.decide(gated).await?;
         // A denied call is always fresh: an earlier success never answers for it.
@@ -146,11 +147,11 @@ impl Pipeline {
         let outcome = match self.execute(cleared).await? {
             Executed::Done(done) => {
                 span.record("attempts", done.invocation.attempts);
-                return self.record(self.verify(*done).await?).await;
+                return self.record(self.verify(done).await?).await;
             }
             Executed::InDoubt(invocation) => Ok(Outcome::InDoubt(invocation)),
-            Executed::Void(void) => self.record_void(void).await,
-            Executed::Elsewhere(taken) => self.attach(*taken).await,
+            Executed::Void(void) => Box::pin(self.record_void(void)).await,
+            Executed::Elsewhere(taken) => Box::pin(self.attach(*taken)).await,
             Executed::RulesChanged(again) => return Ok(Walked::RulesChanged(again)),
         };
         outcome.map(Walked::Outcome)

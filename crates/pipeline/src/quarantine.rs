@@ -106,7 +106,7 @@ impl Pipeline {
         for _ in 0..DECISIONS_MAX {
             match self.walk_once(admitted).await? {
                 Walked::Outcome(outcome) => return Ok(outcome),
-                Walked::RulesChanged(undecided) => admitted = self.admit_again(*undecided).await?,
+                Walked::RulesChanged(undecided) => admitted = self.admit_again(undecided).await?,
             }
         }
         Err(Error::rules_keep_changing())

@@ -58,7 +58,7 @@ impl Pipeline {
     }
 
     /// What a crash left, with everything needed to go on; `None` where something of it is gone.
-    async fn left_behind(&self, mut left: Invocation) -> Result<Option<Done>, Error> {
+    async fn left_behind(&self, mut left: Invocation) -> Result<Option<Box<Done>>, Error> {
         let found = self.inner.catalogue.find(&left.org, &left.action).await;
         // Another definition may mean something else by the same evidence.
         let then = (left.digests.structural, left.digests.textual);
@@ -80,7 +80,7 @@ impl Pipeline {
         let Some(policy_slice) = left.announced.as_ref().map(|announced| announced.policy_slice) else {
             return Ok(None);
         };
-        Ok(Some(Done {
+        Ok(Some(Box::new(Done {
             source,
             definition,
             row,
@@ -91,14 +91,14 @@ impl Pipeline {
             key,
             origin: Origin::LeftBehind { params },
             walking: Some(Walking::begin(self, &left.id)),
-            invocation: left,
-        }))
+            invocation: Box::new(left),
+        })))
     }
 
-    async fn look_for(&self, mut done: Done) -> Result<Option<Looked>, Error> {
+    async fn look_for(&self, mut done: Box<Done>) -> Result<Option<Looked>, Error> {
         let found = self.find_out(done.subject(), &done.announcement()).await?;
         if let Some(tried) = found.tried {
-            done.invocation = *tried;
+            done.invocation = tried;
         }
         match found.reconciled {
             Ok(Reconciled::Happened(output)) => {
@@ -127,14 +127,14 @@ impl Pipeline {
     }
 
     /// It was being taken back: that is done once more, which changes nothing where it was done already.
-    async fn roll_back_again(&self, mut done: Done) -> Option<Looked> {
+    async fn roll_back_again(&self, mut done: Box<Done>) -> Option<Looked> {
         self.seen_taken_back(&done).await?;
         done.invocation.aftermath.rollback = Some(Remedy::DONE);
         let failure = failure_before(&done, not_seen_taken_back);
         Some(Verified::looked(done, Some(failure)))
     }
 
-    async fn revert_again(&self, mut done: Done) -> Option<Looked> {
+    async fn revert_again(&self, mut done: Box<Done>) -> Option<Looked> {
         done.answer = Ok(self.seen_taken_back(&done).await?);
         Some(Verified::looked(done, None))
     }

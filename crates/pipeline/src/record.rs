@@ -31,7 +31,7 @@ use std::time::Duration;
 
 /// Everything a receipt is made of.
 pub(crate) struct Ending {
-    invocation: Invocation,
+    invocation: Box<Invocation>,
     row: Row,
     pub(crate) policy_slice: Digest,
     pub(crate) approval: Option<ApprovalBody>,
@@ -60,7 +60,14 @@ pub(crate) struct Ending {
 
 impl Ending {
     /// The end of something that never ran.
-    pub(crate) fn unexecuted(mut invocation: Invocation, status: Status, by: Option<DeniedBy>, failure: Failure, row: Row) -> Self {
+    pub(crate) fn unexecuted(
+        invocation: impl Into<Box<Invocation>>,
+        status: Status,
+        by: Option<DeniedBy>,
+        failure: Failure,
+        row: Row,
+    ) -> Self {
+        let mut invocation = invocation.into();
         invocation.status = status;
         invocation.denied_by = by;
         invocation.failure = Some(failure);
@@ -149,16 +156,16 @@ impl Pipeline {
         };
         Ok(match self.record_by_rules(ending).await? {
             Recorded::Ended(invocation) => Walked::Outcome(Outcome::Ended { invocation, result: None }),
-            Recorded::RulesChanged => Walked::RulesChanged(Box::new(gated.undecided())),
+            Recorded::RulesChanged => Walked::RulesChanged(gated.undecided()),
         })
     }
 
     pub(crate) async fn record(&self, looked: Looked) -> Result<Walked, Error> {
         let Verified { done, failure } = match looked {
-            Looked::Verified(verified) => *verified,
+            Looked::Verified(verified) => verified,
             Looked::InDoubt(invocation) => return Ok(Walked::Outcome(Outcome::InDoubt(invocation))),
         };
-        let Done { origin, definition, mut invocation, row, answer, policy_slice, approval, key, idempotency, walking, .. } = done;
+        let Done { origin, definition, mut invocation, row, answer, policy_slice, approval, key, idempotency, walking, .. } = *done;
         let unbegun = if row == Row::Insert { origin.undecided() } else { None };
         let mut result = None;
         let (mut outputs, mut evidence, mut quality_thousandths) = (None, None, 0);
@@ -261,7 +268,7 @@ impl Pipeline {
         invocation.receipt = Some(ReceiptRef { id, seq });
         self.count(&invocation);
         self.inner.waiters.wake(&invocation.id);
-        Ok(Recorded::Ended(Box::new(invocation)))
+        Ok(Recorded::Ended(invocation))
     }
 
     /// What ends it, with its receipt.
@@ -291,7 +298,7 @@ impl Pipeline {
         mut finish: Arc<Finish>,
         receipt: &ReceiptId,
         walking: Option<Walking>,
-    ) -> Result<Option<(Invocation, u64)>, Error> {
+    ) -> Result<Option<(Box<Invocation>, u64)>, Error> {
         let mut wait = Duration::from_millis(20);
         for _ in 0..4 {
             match self.try_ending(&finish, receipt).await {

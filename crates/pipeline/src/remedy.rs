@@ -23,7 +23,7 @@ enum RolledBack {
 }
 
 impl Pipeline {
-    pub(crate) async fn remedy(&self, mut done: Done, failure: Failure) -> Result<Looked, Error> {
+    pub(crate) async fn remedy(&self, mut done: Box<Done>, failure: Failure) -> Result<Looked, Error> {
         if !has_effect(&done) {
             return Ok(Verified::looked(done, Some(failure)));
         }
@@ -83,7 +83,7 @@ impl Pipeline {
     }
 
     /// The end of what could not be repaired.
-    pub(crate) async fn take_back(&self, mut done: Done, failure: Failure) -> Result<Looked, Error> {
+    pub(crate) async fn take_back(&self, mut done: Box<Done>, failure: Failure) -> Result<Looked, Error> {
         if !is_reversible(&done) {
             done.invocation.aftermath.rollback = Some(Remedy::NOT_TRIED);
             return Ok(Verified::looked(done, Some(failure)));
@@ -99,13 +99,13 @@ impl Pipeline {
     }
 
     /// Nobody saw whether it is still there: neither `failed` nor `reverted` would be true.
-    async fn doubt_taking_back(&self, mut done: Done, error: &source::Error) -> Result<Looked, Error> {
+    async fn doubt_taking_back(&self, mut done: Box<Done>, error: &source::Error) -> Result<Looked, Error> {
         done.invocation.failure = Some(crate::execute::failure_of(error));
         self.doubt(done.invocation, done.walking).await.map(Looked::InDoubt)
     }
 
     /// Goes on behind the caller's back: the effect should not be there, and the store has to be back before it may be taken back.
-    fn take_back_later(&self, mut done: Done, failure: Failure) -> Error {
+    fn take_back_later(&self, mut done: Box<Done>, failure: Failure) -> Error {
         let invocation = done.invocation.id.clone();
         tracing::error!(%invocation, "an effect that failed its checks could not be taken back yet; trying until the store is back");
         let (pipeline, org, id) = (self.clone(), done.invocation.org.clone(), invocation.clone());
@@ -202,7 +202,10 @@ impl Pipeline {
             Ok(()) => self.once(cleared, &next, failed).await,
             Err(error) => Err(error),
         };
-        let answer = self.look_again(cleared, &mut next, answer).await?;
+        let answer = match answer {
+            Err(error) if leaves_doubt(&error, &next) => self.look_again(cleared, &mut next, error).await?,
+            known => known,
+        };
         done.invocation = next;
         done.invocation.ended_at = Some(self.now());
         done.answer = answer;
@@ -216,7 +219,7 @@ impl Pipeline {
 }
 
 /// The end of what was not repaired: the first effect was taken back before, or stands.
-pub(crate) fn unrepaired(mut done: Done, failure: Failure) -> Looked {
+pub(crate) fn unrepaired(mut done: Box<Done>, failure: Failure) -> Looked {
     let rollback = if is_reversible(&done) { Remedy::DONE } else { Remedy::NOT_TRIED };
     done.invocation.aftermath.rollback = Some(rollback);
     Verified::looked(done, Some(failure))

@@ -62,7 +62,7 @@ impl Pipeline {
         };
         if let Some(reference) = &gated.validated.resolved.admitted.request.approval_ref {
             let org = &gated.validated.resolved.admitted.session.org;
-            let earlier = self.refer(gated, reference).await;
+            let earlier = Box::pin(self.refer(gated, reference)).await;
             return self.counted(org, earlier).await.map(Replay::Earlier);
         }
         let Some(key) = &gated.validated.idempotency_key else {
@@ -85,7 +85,7 @@ impl Pipeline {
                     scope: request.scope.clone(),
                     commands: request.commands.clone(),
                 };
-                self.attach(taken).await.map(Replay::Earlier)
+                Box::pin(self.attach(taken)).await.map(Replay::Earlier)
             }
         }
     }

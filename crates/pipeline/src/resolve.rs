@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A request whose action is known.
 pub(crate) struct Resolved {
-    pub(crate) admitted: Admitted,
+    pub(crate) admitted: Box<Admitted>,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) definition: Arc<Definition>,
     /// How the definition differs from the one a person reviewed.
@@ -39,7 +39,7 @@ struct Meant {
 }
 
 impl Pipeline {
-    pub(crate) async fn resolve(&self, mut admitted: Admitted) -> Result<Resolved, Error> {
+    pub(crate) async fn resolve(&self, mut admitted: Box<Admitted>) -> Result<Resolved, Error> {
         let _timed = self.timed(Stage::Resolve);
         let Meant { source, definition, is_past } = self.find_meant(&admitted).await?;
         if is_past {
@@ -51,7 +51,7 @@ impl Pipeline {
     }
 
     /// The same for who only wonders: nothing is kept, and a drift is seen and not noted.
-    pub(crate) async fn resolve_unseen(&self, admitted: Admitted) -> Result<Resolved, Error> {
+    pub(crate) async fn resolve_unseen(&self, admitted: Box<Admitted>) -> Result<Resolved, Error> {
         let Meant { source, definition, is_past } = self.find_meant(&admitted).await?;
         let drift = if is_past { Drift::None } else { self.drift_seen(&admitted.session.org, &definition.action).await? };
         Ok(Resolved { admitted, source, definition, drift })

@@ -9,7 +9,7 @@ use countersign_core::effect::Scope;
 use countersign_core::invocation::{Intention, revert_key};
 use countersign_core::source::Source;
 use countersign_core::{ActionId, Invocation, InvocationId, Principal, Status, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -78,6 +78,14 @@ impl Pipeline {
     async fn reversed(&self, principal: &Principal, id: &InvocationId) -> Result<Invocation, Error> {
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
         self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)
+    }
+
+    /// What was kept before the effect that this call takes back.
+    pub(crate) async fn kept_by_reversed(&self, invocation: &Invocation) -> Result<Option<Value>, Error> {
+        let Some(reversed) = &invocation.reverses else {
+            return Ok(None);
+        };
+        Ok(self.ledger().find_invocation(&invocation.org, reversed).await?.and_then(|reversed| reversed.evidence))
     }
 
     /// What the action was when the effect was made, where a call takes back the effect of what is defined otherwise by now, or is gone.

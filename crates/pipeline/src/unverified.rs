@@ -28,7 +28,7 @@ impl Unverified {
 
 impl Pipeline {
     /// The end of looking where nobody could. A read has no effect to be in doubt about: it failed, and may be made again.
-    pub(crate) async fn leave_unverified(&self, mut done: Done, failure: Failure) -> Result<Looked, Error> {
+    pub(crate) async fn leave_unverified(&self, mut done: Box<Done>, failure: Failure) -> Result<Looked, Error> {
         if !has_effect(&done) {
             return Ok(Verified::looked(done, Some(failure)));
         }
@@ -41,7 +41,7 @@ impl Pipeline {
         self.look_later(&done.invocation.org, &done.invocation.id);
         if done.row == Row::From(Status::InDoubt) {
             // It was in doubt before, and its row says so.
-            return Ok(Looked::InDoubt(Box::new(done.invocation)));
+            return Ok(Looked::InDoubt(done.invocation));
         }
         self.doubt(done.invocation, done.walking).await.map(Looked::InDoubt)
     }

@@ -13,21 +13,21 @@ use countersign_core::source;
 
 /// What looking at an executed call came to.
 pub(crate) enum Looked {
-    Verified(Box<Verified>),
+    Verified(Verified),
     /// It was repaired, and nobody knows whether that happened; or nobody could look.
     InDoubt(Box<Invocation>),
 }
 
 /// An executed call that was looked at, and what came of it.
 pub(crate) struct Verified {
-    pub(crate) done: Done,
+    pub(crate) done: Box<Done>,
     /// Why the result does not count.
     pub(crate) failure: Option<Failure>,
 }
 
 impl Verified {
-    pub(crate) fn looked(done: Done, failure: Option<Failure>) -> Looked {
-        Looked::Verified(Box::new(Self { done, failure }))
+    pub(crate) fn looked(done: Box<Done>, failure: Option<Failure>) -> Looked {
+        Looked::Verified(Self { done, failure })
     }
 }
 
@@ -35,7 +35,7 @@ pub(crate) const VERIFICATION_FAILED: &str = "verification_failed";
 const RESULT_SCHEMA: &str = "result_schema";
 
 impl Pipeline {
-    pub(crate) async fn verify(&self, mut done: Done) -> Result<Looked, Error> {
+    pub(crate) async fn verify(&self, mut done: Box<Done>) -> Result<Looked, Error> {
         let _timed = self.timed(Stage::Verify);
         let Some(checks) = self.check(&done).await else {
             return Ok(Verified::looked(done, None));
@@ -45,8 +45,8 @@ impl Pipeline {
         done.invocation.aftermath.checks = Some(checks.into_kept());
         match verdict {
             Verdict::Passed => Ok(Verified::looked(done, None)),
-            Verdict::Failed(failure) => self.remedy(done, failure).await,
-            Verdict::Unknown(failure) => self.leave_unverified(done, failure).await,
+            Verdict::Failed(failure) => Box::pin(self.remedy(done, failure)).await,
+            Verdict::Unknown(failure) => Box::pin(self.leave_unverified(done, failure)).await,
         }
     }
 

@@ -101,7 +101,8 @@ fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error>
 
 /// Builds everything. Returns the owner's token when this start created the org.
 pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<PrometheusHandle>) -> Result<(Parts, Option<String>), Error> {
-    let store = Store::open(store_config(config, Absent::Create)?).await?;
+    let absent = if data_dir::holds_data(config) { Absent::Refuse } else { Absent::Create };
+    let store = Store::open(store_config(config, absent)?).await?;
     let first = first_org(&store, data).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());

@@ -127,7 +127,7 @@ impl Config {
         let package_hosts = env.package_allowed_hosts.or(file.package_allowed_hosts).unwrap_or_default();
         let package_networks = env.package_allowed_networks.or(file.package_allowed_networks).unwrap_or_default();
         Ok(Self {
-            listen: flags.listen.or(env.listen).or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.into()),
+            listen: listen_address(flags.listen.or(env.listen).or(file.listen))?,
             database: flags.database.or(env.database).or(file.database),
             redis: flags.redis.or(env.redis).or(file.redis),
             http_allowed_hosts: parse_all("http.allowed_hosts", &hosts)?,
@@ -242,6 +242,19 @@ impl Environment {
     }
 }
 
+/// A host and a port; whether the host can be listened on is found out by listening.
+fn listen_address(named: Option<String>) -> Result<String, ConfigError> {
+    let address = named.unwrap_or_else(|| DEFAULT_LISTEN.into());
+    let is_address = address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    if is_address {
+        return Ok(address);
+    }
+    Err(ConfigError::InvalidValue {
+        name: "listen".into(),
+        message: format!("`{address}` is not a host and a port, such as {DEFAULT_LISTEN}"),
+    })
+}
+
 fn true_or_false(name: String, value: &str) -> Result<bool, ConfigError> {
     value.parse().map_err(|_| ConfigError::InvalidValue { name, message: "expected `true` or `false`".into() })
 }
@@ -253,10 +266,17 @@ fn read_file(named: Option<PathBuf>, data: &Path) -> Result<File, ConfigError> {
         None => (data.join(FILE_NAME), false),
     };
     match std::fs::read_to_string(&path) {
-        Ok(text) => toml::from_str(&text).map_err(|error| ConfigError::Invalid { path, message: error.to_string() }),
+        Ok(text) => toml::from_str(&text).map_err(|error| ConfigError::Invalid { path, message: where_and_what(&text, &error) }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(File::default()),
         Err(error) => Err(ConfigError::Unreadable { path, message: error.to_string() }),
     }
+}
+
+/// In one line; the parser draws a picture over several.
+fn where_and_what(text: &str, error: &toml::de::Error) -> String {
+    let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
+    let what = error.message().replace('\n', "; ");
+    line.map_or_else(|| what.clone(), |line| format!("line {line}: {what}"))
 }
 
 /// `info`, or `info,store=debug`. A word that is no level would be taken for a target, and silence everything else.

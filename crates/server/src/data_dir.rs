@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use store::MasterKey;
 
 const OWNER_ONLY: u32 = 0o600;
+const READ_BY_ALL: u32 = 0o644;
 
 /// An open data folder. The lock lasts as long as this value.
 pub(crate) struct DataDir {
@@ -79,7 +80,7 @@ impl DataDir {
 
     /// Where this server is to be found, for whoever works on the same folder.
     pub(crate) fn write_url(&self, url: &str) -> Result<(), Error> {
-        std::fs::write(self.path.join("server.url"), format!("{url}\n")).map_err(|error| unusable(&self.path, &error))
+        write_private(&self.path.join("server.url"), format!("{url}\n").as_bytes()).map_err(|error| unusable(&self.path, &error))
     }
 
     pub(crate) fn write_owner_token(&self, token: &Secret<String>) -> Result<(), Error> {
@@ -88,13 +89,18 @@ impl DataDir {
 
     /// Public: whoever verifies receipts pins it.
     pub(crate) fn write_public_key(&self, pem: &str) -> Result<(), Error> {
-        std::fs::write(self.public_key_file(), pem).map_err(|error| unusable(&self.path, &error))
+        write_whole(&self.public_key_file(), pem.as_bytes(), READ_BY_ALL).map_err(|error| unusable(&self.path, &error))
     }
 }
 
 /// The SQLite file inside a data folder.
 pub(crate) fn database_file(data: &Path) -> PathBuf {
     data.join("countersign.db")
+}
+
+/// Whether something is stored in the folder that a new master key would not open. Of another database nobody can say so yet.
+pub(crate) fn holds_data(config: &Config) -> bool {
+    config.database.is_none() && std::fs::metadata(database_file(&config.data)).is_ok_and(|file| file.len() > 0)
 }
 
 /// Makes the folder if it is missing; nobody else may look into it.
@@ -124,7 +130,9 @@ pub(crate) fn master_key(config: &Config, absent: Absent, random: &dyn Random) -
     let text = match File::open(&path) {
         Ok(file) => read_private(file, &path)?,
         Err(error) if error.kind() == ErrorKind::NotFound && absent == Absent::Refuse => {
-            let message = "it is missing: copy the `master.key` that belongs to the data here first".to_owned();
+            let message =
+                "it is missing, and nothing that is stored opens without it: copy the `master.key` that belongs to the data here first"
+                    .to_owned();
             return Err(Error::DataDir { path, message });
         }
         Err(error) if error.kind() == ErrorKind::NotFound && config.master_key_file.is_none() => {
@@ -151,11 +159,16 @@ fn read_private(mut file: File, path: &Path) -> Result<Secret<String>, Error> {
     Ok(Secret::new(text))
 }
 
-/// Written whole or not at all, durable, and never readable by others, not even for a moment.
+/// Never readable by others, not even for a moment.
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    write_whole(path, bytes, OWNER_ONLY)
+}
+
+/// Written whole or not at all, and durable.
+fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
     let part = path.with_extension("part");
     let _leftover = std::fs::remove_file(&part);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&part)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&part)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&part, path)?;

@@ -18,6 +18,7 @@ mod keys;
 mod links;
 mod listener;
 mod modes;
+mod named;
 mod page;
 mod packages;
 mod pages;
@@ -166,6 +167,7 @@ fn router(app: App) -> Router {
 
 /// The API's description, generated from the code above; committed as a golden file.
 pub fn openapi_json() -> String {
-    let (_, document) = routes();
+    let (_, mut document) = routes();
+    document.paths.paths.values_mut().for_each(problem::describe_failures);
     document.to_pretty_json().map(|text| text + "\n").unwrap_or_default()
 }

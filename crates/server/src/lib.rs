@@ -129,7 +129,6 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
     let asked_to_stop = ports::asked_to_stop();
     started(&told);
     http::serve(listener, app.clone(), asked_to_stop).await;
-    tracing::info!("stopping: finishing what runs");
     stop.cancel();
     background.await;
     let is_over = app.finish().await;

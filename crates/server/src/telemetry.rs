@@ -29,7 +29,8 @@ pub fn init_logs(format: LogFormat, level: &Targets) {
 /// Installs the recorder for this process; `None` where one is installed already.
 pub fn init_metrics() -> Option<PrometheusHandle> {
     let recorder = PrometheusBuilder::new()
-        .set_buckets_for_metric(Matcher::Suffix("approval_seconds".into()), &APPROVAL_SECONDS)
+        // In full: of two suffixes that both fit, which one counts is not ours to say.
+        .set_buckets_for_metric(Matcher::Full("countersign_approval_seconds".into()), &APPROVAL_SECONDS)
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("batch_writes".into()), &BATCH_WRITES))
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS));
     match recorder.map(PrometheusBuilder::install_recorder) {

@@ -152,6 +152,13 @@ impl Db {
         rows
     }
 
+    fn remembered(&self) -> &remembered::Remembered {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.remembered(),
+            Self::Postgres(postgres) => postgres.remembered(),
+        }
+    }
+
     /// Like `read`, for what every call needs and hardly ever changes: answered from memory until one of the rows does.
     /// A statement must always be read by the same `parse`.
     pub(crate) async fn read_remembered<T: Send + Sync + 'static>(
@@ -160,10 +167,7 @@ impl Db {
         params: &[Val],
         parse: impl FnOnce(Vec<Row>) -> Result<T, Error> + Send,
     ) -> Result<Arc<T>, Error> {
-        let remembered = match self {
-            Self::Sqlite(sqlite) => sqlite.remembered(),
-            Self::Postgres(postgres) => postgres.remembered(),
-        };
+        let remembered = self.remembered();
         if let Some(answer) = remembered.recall(sql, params) {
             return Ok(answer);
         }
@@ -176,11 +180,7 @@ impl Db {
     /// The version of an org's rules. Whatever is remembered afterwards was read at that version or later, so that a decision never
     /// names rules that are newer than the ones it was made by.
     pub(crate) async fn read_version(&self, sql: &'static str, params: &[Val]) -> Result<i64, Error> {
-        let remembered = match self {
-            Self::Sqlite(sqlite) => sqlite.remembered(),
-            Self::Postgres(postgres) => postgres.remembered(),
-        };
-        match remembered.recall::<i64>(sql, params) {
+        match self.remembered().recall::<i64>(sql, params) {
             Some(version) => Ok(*version),
             None => self.read_version_anew(sql, params).await,
         }
@@ -188,10 +188,7 @@ impl Db {
 
     /// The same, asked of the database itself: also what another server changed a moment ago, and nobody has told us yet.
     pub(crate) async fn read_version_anew(&self, sql: &'static str, params: &[Val]) -> Result<i64, Error> {
-        let remembered = match self {
-            Self::Sqlite(sqlite) => sqlite.remembered(),
-            Self::Postgres(postgres) => postgres.remembered(),
-        };
+        let remembered = self.remembered();
         let rows = self.read(sql, params).await?;
         let version = rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int())?;
         let generation = remembered.note_version(params, version);

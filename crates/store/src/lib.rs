@@ -55,11 +55,13 @@ pub use policies::PolicyVersion;
 pub use receipts::{InclusionProof, ReceiptFilter, StoredEntry};
 pub use servers::Server;
 pub use sessions::NewSession;
-pub use tokens::{NewToken, Refused, Token, TokenKind};
+pub use tokens::{NewToken, Refused, Revoked, Token, TokenKind};
 pub use users::{ChangedUser, Disabled, User, UserChange};
 
+use countersign_core::limits::READINESS_SECONDS;
 use countersign_core::{Future, OrgId, Random, ServerId, SpaceId, Timestamp, random_bytes};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A page of rows, and where the next one begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,9 +121,14 @@ impl Store {
     }
 
     /// Whether writes go through, as `readyz` asks: tries one, unless somebody's has just gone through and nothing failed since.
-    /// So asking often costs nothing.
+    /// So asking often costs nothing. A store that keeps who asks waiting is not ready.
     pub async fn check_readiness(&self) -> Result<(), Error> {
-        if self.db.took_a_write_just_now() { Ok(()) } else { self.check().await }
+        if self.db.took_a_write_just_now() {
+            return Ok(());
+        }
+        let patience = Duration::from_secs(READINESS_SECONDS);
+        let message = || format!("the store did not take a write within {READINESS_SECONDS} seconds");
+        tokio::time::timeout(patience, self.check()).await.unwrap_or_else(|_| Err(Error::Unavailable { message: message() }))
     }
 
     /// Whether a write goes through now. A real one, down to the disk: a full disk still answers reads.

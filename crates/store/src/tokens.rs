@@ -1,6 +1,7 @@
 //! Tokens: random, shown once, stored hashed, revocable, compared in constant time.
 
 use crate::db::{Columns, Row, Tx, vals};
+use crate::users::lock_owners;
 use crate::{Error, Page, PageRequest, Store, page};
 use base64::Engine as _;
 use countersign_core::principal::{Permission, Role};
@@ -39,6 +40,15 @@ pub struct Token {
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+}
+
+/// What became of revoking a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Revoked {
+    /// The token as it is now.
+    Done(Token),
+    /// No owner could act without it, and so nobody could make another.
+    LastOwner,
 }
 
 /// A token just made. `text` is the only copy there will ever be.
@@ -190,22 +200,40 @@ impl Store {
         Ok(page(tokens, request.limit, |token| token.id.to_string()))
     }
 
-    /// Returns the token as it is now; revoking twice changes nothing. `None` when there is no such token.
-    pub async fn revoke_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Token>, Error> {
+    /// Revoking twice changes nothing. `None` when there is no such token.
+    pub async fn revoke_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Revoked>, Error> {
         let (owned_org, owned_token) = (org.clone(), token.clone());
-        self.db
-            .write(move |tx| {
-                Box::pin(async move {
-                    tx.exec(
-                        "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3 AND revoked_at IS NULL",
-                        &vals![tx.now(), owned_org.as_str(), owned_token.as_str()],
-                    )
-                    .await
-                })
+        let is_last = self.db.write(move |tx| {
+            Box::pin(async move {
+                if owners_tokens(tx, &owned_org).await? == [owned_token.clone()] {
+                    return Ok(true);
+                }
+                let sql = "UPDATE tokens SET revoked_at = $1 WHERE org_id = $2 AND id = $3 AND revoked_at IS NULL";
+                tx.exec(sql, &vals![tx.now(), owned_org.as_str(), owned_token.as_str()]).await?;
+                Ok(false)
             })
-            .await?;
-        self.find_token(org, token).await
+        });
+        if is_last.await? {
+            return Ok(Some(Revoked::LastOwner));
+        }
+        Ok(self.find_token(org, token).await?.map(Revoked::Done))
     }
+}
+
+/// Every token an owner can act with. The owners stay locked, so that of two tokens that are revoked at once one is the last.
+async fn owners_tokens(tx: &mut Tx, org: &OrgId) -> Result<Vec<TokenId>, Error> {
+    let owners = lock_owners(tx, org).await?;
+    let sql = "SELECT id, user_id FROM tokens WHERE org_id = $1 AND kind = 'user' AND revoked_at IS NULL
+               AND (expires_at IS NULL OR expires_at > $2) ORDER BY id";
+    let mut tokens = Vec::new();
+    for row in tx.query(sql, &vals![org.as_str(), tx.now()]).await? {
+        let mut columns = Columns::of(row);
+        let token = columns.parsed(|text| TokenId::parse(text).ok())?;
+        if owners.contains(&columns.parsed(|text| UserId::parse(text).ok())?) {
+            tokens.push(token);
+        }
+    }
+    Ok(tokens)
 }
 
 fn read_bearer(row: Row) -> Result<Bearer, Error> {

@@ -181,7 +181,7 @@ pub enum Disabled {
 }
 
 /// Every owner who can act. They stay locked, so that of two who leave at once one is the last.
-async fn lock_owners(tx: &mut Tx, org: &OrgId) -> Result<Vec<UserId>, Error> {
+pub(crate) async fn lock_owners(tx: &mut Tx, org: &OrgId) -> Result<Vec<UserId>, Error> {
     let sql = "SELECT id FROM users WHERE org_id = $1 AND role = 'owner' AND disabled_at IS NULL ORDER BY id";
     let rows = tx.query_locked(sql, &vals![org.as_str()]).await?;
     rows.into_iter().map(|row| Columns::of(row).parsed(|text| UserId::parse(text).ok())).collect()

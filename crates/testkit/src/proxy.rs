@@ -85,11 +85,13 @@ impl Proxy {
         let is_cut = self.is(Line::Cut);
         // Whichever ends first drops all four halves, which closes both connections.
         tokio::select! {
-            () = self.ask(&mut from_client, &mut to_server) => {}
-            () = self.answer(&mut from_server, &mut to_client) => {}
+            // What was said of the line comes before what arrives on it in the same moment.
+            biased;
             () = is_cut => {}
             // Held open from then on, so that neither side learns anything.
             () = self.is(Line::Silent) => self.is(Line::Cut).await,
+            () = self.ask(&mut from_client, &mut to_server) => {}
+            () = self.answer(&mut from_server, &mut to_client) => {}
         }
     }
 

@@ -22,7 +22,8 @@ Examples:
   countersign restore before-moving.jsonl --database postgres://countersign@db/countersign";
 
 /// Secrets in a backup stay sealed under the master key, which is not in it.
-const KEY_NOTE: &str = "the master key is not in the file: keep master.key of the data folder in another place";
+const KEY_NOTE: &str = "the master key is not in the file: keep master.key of the data folder in another place; copy workspace, snapshots \
+    and packages beside the backup";
 
 #[derive(Debug, Args)]
 pub(crate) struct Backup {

@@ -1,6 +1,6 @@
 //! The server as a process: what it logs and never logs, what it counts, what it refuses before HTTP, how it stops.
 
-use crate::countersign::Server;
+use crate::countersign::{Server, User};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -63,6 +63,8 @@ async fn what_happens_is_counted() {
         r#"countersign_invocations_total{mode="require_approval",status="pending"} 2"#,
         r#"countersign_invocations_total{mode="require_approval",status="succeeded"} 1"#,
         "countersign_approval_seconds_count 1",
+        // People take their time.
+        r#"countersign_approval_seconds_bucket{le="3600"} 1"#,
         r#"countersign_stage_seconds_count{stage="decide"} 4"#,
         r#"countersign_action_seconds_count{action="files.list"} 1"#,
         r#"countersign_action_ended_total{action="files.write_text",status="succeeded",code=""} 1"#,
@@ -153,4 +155,35 @@ async fn told_to_stop_it_ends_what_runs_and_takes_nothing_new() {
     let listed = again.owner().run(&["invocation", "list", "--action", "http.request", "--json"]).ok().json();
     assert_eq!(listed["items"][0]["status"], "succeeded");
     assert!(listed["items"][0]["receipt"].is_object());
+}
+
+#[test]
+fn data_without_its_master_key_is_not_served_under_a_new_one() {
+    let mut server = Server::start();
+    let (data, owner) = (server.data(), server.owner());
+    server.terminate();
+    server.wait();
+    let (key, kept) = (data.join("master.key"), data.join("kept.key"));
+    std::fs::rename(&key, &kept).unwrap();
+    let refused = owner.run(&["serve", "--data", "data", "--listen", "127.0.0.1:0"]).exits(1);
+    assert!(refused.stderr.contains("master.key") && refused.stderr.contains("is missing"), "{}", refused.stderr);
+    assert!(!key.exists(), "no key was made in its place");
+    std::fs::rename(&kept, &key).unwrap();
+    server.start_again().owner().run(&["status"]).ok();
+}
+
+#[test]
+fn a_wrong_setting_is_told_in_one_line_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let somebody = User::new(folder.path(), "http://127.0.0.1:1", None);
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    std::fs::write(folder.path().join("data/countersign.toml"), "# fine\nlissen = \"127.0.0.1:0\"\n").unwrap();
+    let refused = somebody.run(&["serve", "--data", "data"]).exits(2);
+    assert!(refused.stderr.contains("line 2: unknown field `lissen`"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("\\n"), "{}", refused.stderr);
+    for wrong in ["nonsense", "127.0.0.1", ":7117", "127.0.0.1:70000"] {
+        let refused = somebody.run(&["serve", "--data", "other", "--listen", wrong]).exits(2);
+        assert!(refused.stderr.contains("is not a host and a port"), "{wrong}: {}", refused.stderr);
+    }
+    assert!(!folder.path().join("other").exists(), "nothing was made");
 }

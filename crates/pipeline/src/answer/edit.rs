@@ -31,7 +31,8 @@ impl Pipeline {
             return Ok(None);
         }
         let live = self.live(pending).await?.ok_or_else(|| conflict(Conflict::TupleMismatch))?;
-        let admitted = Admitted { is_edited: true, ..Admitted::again(pending, live, params) };
+        let mut admitted = Admitted::again(pending, live, params);
+        admitted.is_edited = true;
         let resolved = self.resolve(admitted).await?;
         let Gates::Passed(gated) = self.gate(self.validate(resolved).await?, None).await? else {
             return Err(conflict(Conflict::PolicyMismatch));
@@ -54,7 +55,7 @@ impl Pipeline {
         };
         invocation.edit = Some(Edit { by: principal.id.clone(), at: self.now(), proposed, proposed_params, changed });
         let sealed_params = seal_params(&gated)?;
-        Ok(Some(Edited { invocation: Box::new(invocation), sealed_params, shown: shown.unwrap_or(held.digest) }))
+        Ok(Some(Edited { invocation, sealed_params, shown: shown.unwrap_or(held.digest) }))
     }
 }
 

@@ -107,7 +107,7 @@ impl Pipeline {
         }
         for (index, admitted) in to_hold {
             // The walk as ever: by now it may even be allowed, and then it must not run yet.
-            let held = self.stand(*admitted, Asking::Now).await;
+            let held = self.stand(admitted, Asking::Now).await;
             if held.is_err() {
                 return settle(&mut batch.parts[index], held).map(|_| ());
             }
@@ -116,20 +116,20 @@ impl Pipeline {
     }
 
     /// Where a part stands by the rules as they are. Nothing is performed.
-    async fn stand(&self, mut admitted: Admitted, asking: Asking) -> Result<Standing, Error> {
+    async fn stand(&self, mut admitted: Box<Admitted>, asking: Asking) -> Result<Standing, Error> {
         for _ in 0..DECISIONS_MAX {
             let walked = match (self.reach(admitted).await?, asking) {
                 (Reached::Stopped(walked), _) => walked,
                 (Reached::Fresh(Decided::Denied(denied)), _) => self.record_refusal(denied, Status::Denied, None).await?,
                 (Reached::Fresh(Decided::Pending(pending)), Asking::Now) => self.hold(pending).await?,
                 (Reached::Fresh(Decided::Pending(pending)), Asking::NotYet) => {
-                    return Ok(Standing::NeedsPerson(Box::new(pending.gated.undecided())));
+                    return Ok(Standing::NeedsPerson(pending.gated.undecided()));
                 }
                 (Reached::Fresh(Decided::Cleared(_) | Decided::Preview(_)), _) => return Ok(Standing::Cleared),
             };
             match walked {
                 Walked::Outcome(_) => return Ok(Standing::Ended),
-                Walked::RulesChanged(again) => admitted = self.admit_again(*again).await?,
+                Walked::RulesChanged(again) => admitted = self.admit_again(again).await?,
             }
         }
         Err(Error::rules_keep_changing())
@@ -161,7 +161,7 @@ impl Pipeline {
             };
             match walked {
                 Walked::Outcome(outcome) => return Ok(Some(outcome)),
-                Walked::RulesChanged(again) => admitted = self.admit_again(*again).await?,
+                Walked::RulesChanged(again) => admitted = self.admit_again(again).await?,
             }
         }
         Err(Error::rules_keep_changing())
@@ -174,7 +174,7 @@ impl Pipeline {
         principal: &Principal,
         asked: &PartRequest,
         counted: Counted,
-    ) -> Result<Admitted, Error> {
+    ) -> Result<Box<Admitted>, Error> {
         let session = self.session_for(principal, &batch.session, batch.intention).await?;
         if counted == Counted::Now
             && let Admission::Refused { retry_after_ms } = self.inner.limiter.admit(&session.id).await
@@ -201,7 +201,9 @@ impl Pipeline {
             trace_id: batch.trace_id.clone(),
         };
         let (id, place) = (batch.parts[index].invocation.clone(), Place { session, space, rules_version });
-        Ok(Admitted { part: Some(part_of(batch, index)), ..Admitted::first(id, self.now(), place, request) })
+        let mut admitted = Admitted::first(id, self.now(), place, request);
+        admitted.part = Some(part_of(batch, index));
+        Ok(admitted)
     }
 
     /// How every part stands now.

@@ -78,11 +78,9 @@ impl Pipeline {
         let created_at = self.now();
         let id = InvocationId::new(created_at, self.random_bytes());
         let request = undoing(&principal, &reversed, Some("another part of its batch failed".to_owned()), batch.trace_id.clone());
-        let admitted = Admitted {
-            part: Some(part_of(batch, index)),
-            undoing: Some(Compensation::within(batch.id.clone())),
-            ..Admitted::first(id, created_at, Place { session, space, rules_version }, request)
-        };
+        let mut admitted = Admitted::first(id, created_at, Place { session, space, rules_version }, request);
+        admitted.part = Some(part_of(batch, index));
+        admitted.undoing = Some(Compensation::within(batch.id.clone()));
         match Box::pin(self.walk_from(admitted)).await {
             Ok(outcome) => {
                 let invocation = outcome.invocation();

@@ -11,13 +11,13 @@ use countersign_core::{Invocation, Status};
 use std::time::Duration;
 
 impl Pipeline {
-    pub(crate) async fn doubt(&self, mut invocation: Invocation, walking: Option<Walking>) -> Result<Box<Invocation>, Error> {
+    pub(crate) async fn doubt(&self, mut invocation: Box<Invocation>, walking: Option<Walking>) -> Result<Box<Invocation>, Error> {
         invocation.status = Status::InDoubt;
         invocation.ended_at = None;
         for _ in 0..3 {
             match self.try_doubt(&invocation).await {
                 Err(Error::Store(error)) if is_passing(&error) => tokio::time::sleep(Duration::from_millis(100)).await,
-                Ok(()) => return Ok(Box::new(invocation)),
+                Ok(()) => return Ok(invocation),
                 Err(error) => return Err(error),
             }
         }
@@ -27,7 +27,7 @@ impl Pipeline {
         Err(Error::Unrecorded { invocation: id })
     }
 
-    fn doubt_later(&self, invocation: Invocation, walking: Option<Walking>) {
+    fn doubt_later(&self, invocation: Box<Invocation>, walking: Option<Walking>) {
         let pipeline = self.clone();
         self.spawn(async move {
             let _walking = walking;

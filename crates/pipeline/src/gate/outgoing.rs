@@ -20,7 +20,7 @@ const SPACE: &str = "space.redaction";
 
 impl Pipeline {
     pub(super) async fn take_out(&self, mut gated: Gated) -> Result<Gates, Error> {
-        let Admitted { space, request, .. } = &gated.validated.resolved.admitted;
+        let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
         if space.redaction.kinds.is_empty() {
             return Ok(Gates::Passed(gated));
         }
@@ -48,7 +48,7 @@ impl Pipeline {
     /// What may be kept of a call that another gate ended: what a space does not let out of it is not stored from it either.
     /// `None` where the space asks for nothing. No exemption holds, since nothing needs the value any more.
     pub(super) async fn taken_out_for_the_record(&self, gated: &Gated) -> Result<Option<Value>, Error> {
-        let Admitted { space, request, .. } = &gated.validated.resolved.admitted;
+        let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
         if space.redaction.kinds.is_empty() {
             return Ok(None);
         }

@@ -34,11 +34,11 @@ impl Canaries {
     }
 
     fn are_in(&self, text: &str) -> bool {
-        let text = hidden::seen(text).into_bytes();
-        if self.met(&text) {
+        let seen = hidden::seen(text);
+        if self.met(seen.as_bytes()) {
             return true;
         }
-        let unescaped = unescaped(&text);
+        let unescaped = unescaped(seen.as_bytes());
         self.met(&unescaped)
             || runs(&unescaped, is_hex).any(|run| self.in_hex(run))
             || runs(&unescaped, is_base64).any(|run| self.in_base64(run))

@@ -5,6 +5,7 @@ use super::findings::{Findings, Rule, Severity};
 use super::text::{self, Part, Path};
 use super::words::{self, Sink};
 use serde_json::Value;
+use std::borrow::Cow;
 
 pub(super) const TAG_SMUGGLING: Rule = Rule {
     id: "safety.tag_smuggling",
@@ -47,7 +48,8 @@ pub(super) enum Standing {
 
 /// The rules a text breaks, each once.
 pub(super) fn look(text: &str, standing: Standing) -> Vec<&'static Rule> {
-    if !text.chars().any(is_unseen) {
+    // No character of ASCII is unseen, and that is told many bytes at a time.
+    if text.is_ascii() || !text.chars().any(is_unseen) {
         return Vec::new();
     }
     let characters: Vec<char> = text.chars().collect();
@@ -79,8 +81,11 @@ pub(crate) const fn is_unseen(character: char) -> bool {
 }
 
 /// The text as a person sees it, for those who look for words.
-pub(super) fn seen(text: &str) -> String {
-    text.chars().filter(|character| !is_unseen(*character)).collect()
+pub(super) fn seen(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().filter(|character| !is_unseen(*character)).collect())
 }
 
 fn standing(path: &Path, part: Part, text: &str) -> Standing {

@@ -1,5 +1,6 @@
 //! Request bodies: JSON, strictly read, bounded in size and in the time they may take.
 
+use super::named::Named;
 use super::problem::Refusal;
 use api::Code;
 use axum::body::{Body, Bytes};
@@ -98,7 +99,7 @@ fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
 }
 
 fn shape<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
-    serde_json::from_value(value).map_err(|error| {
+    T::deserialize(Named(value)).map_err(|error| {
         Refusal::new(Code::InvalidRequest, format!("the body does not have the expected shape: {error}"))
             .hint("the API is described at `/api/v1/openapi.json`")
     })

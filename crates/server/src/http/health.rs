@@ -12,6 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::Status;
 use countersign_core::principal::{Permission, Role};
+use store::{Server, Store};
 
 /// The process answers.
 #[utoipa::path(get, path = "/healthz", tag = "server", security(()), responses((status = 200, description = "It does.", content_type = "text/plain", body = String)))]
@@ -73,11 +74,22 @@ pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Jso
         in_doubt: app.store().count_in_status(org, Status::InDoubt).await?,
         log_size: app.store().log_size(org).await?,
         code_profiles: app.parts.profiles.as_ref().map(|profiles| profiles.iter().map(ToString::to_string).collect()),
-        servers: app.store().list_servers().await?.into_iter().map(server_view).collect(),
+        servers: at_work(app.store()).await?.into_iter().map(server_view).collect(),
     }))
 }
 
-fn server_view(server: store::Server) -> ServerView {
+/// Where nobody else can work on the database, who answers lives without a lease, and nobody else does.
+async fn at_work(store: &Store) -> Result<Vec<Server>, Refusal> {
+    let mut servers = store.list_servers().await?;
+    if !store.may_be_shared() {
+        let now = store.now().await?;
+        servers.retain(|server| server.id == *store.server_id());
+        servers.iter_mut().for_each(|server| (server.seen_at, server.is_gone) = (now, false));
+    }
+    Ok(servers)
+}
+
+fn server_view(server: Server) -> ServerView {
     ServerView {
         id: server.id.to_string(),
         started_at: server.started_at.to_string(),

@@ -75,6 +75,7 @@ pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = (
         });
     }
     drop(listener);
+    tracing::info!("stopping: finishing what runs");
     app.pipeline().stop_waiting();
     if tokio::time::timeout(Duration::from_secs(SHUTDOWN_SECONDS), graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests did not end in time and were cut off");

@@ -18,9 +18,14 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        Query::<T>::try_from_uri(&parts.uri)
-            .map(|Query(query)| Self(query))
-            .map_err(|error| Refusal::new(Code::InvalidQuery, format!("the query does not make sense: {}", error.body_text())))
+        Query::<T>::try_from_uri(&parts.uri).map(|Query(query)| Self(query)).map_err(|error| {
+            // The innermost says what is wrong with which key; the rest is the way there.
+            let mut why: &dyn std::error::Error = &error;
+            while let Some(source) = why.source() {
+                why = source;
+            }
+            Refusal::new(Code::InvalidQuery, format!("the query does not make sense: {why}"))
+        })
     }
 }
 

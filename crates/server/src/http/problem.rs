@@ -12,6 +12,18 @@ use countersign_core::limits::BATCH_PARTS_MAX;
 use countersign_core::{Invocation, Status};
 use pipeline::{Conflict, ParamError};
 use std::any::Any;
+use utoipa::openapi::{ContentBuilder, PathItem, Ref, ResponseBuilder};
+
+/// What may befall every operation, said of each in the API's description.
+pub(super) fn describe_failures(path: &mut PathItem) {
+    let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+    let failed =
+        ResponseBuilder::new().description("The store is away, or there is a bug.").content("application/problem+json", problem).build();
+    let operations = [&mut path.get, &mut path.put, &mut path.post, &mut path.patch, &mut path.delete];
+    for operation in operations.into_iter().flatten() {
+        operation.responses.responses.entry("5XX".to_owned()).or_insert_with(|| failed.clone().into());
+    }
+}
 
 /// A problem on its way to the caller.
 #[derive(Debug)]

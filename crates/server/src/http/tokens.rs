@@ -14,7 +14,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::principal::Permission;
 use countersign_core::{PrincipalId, TokenId, UserId};
-use store::{Token, TokenKind};
+use store::{Revoked, Token, TokenKind};
 
 const LIFETIME_DAYS_MAX: u64 = 3_650;
 
@@ -52,15 +52,18 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(NewTokenResponse { id: token.id.to_string(), token: token.text.expose().clone() })))
 }
 
-/// Revokes a token at once. Revoking twice changes nothing.
+/// Revokes a token at once. Revoking twice changes nothing. The last token that an owner can act with stays.
 #[utoipa::path(operation_id = "tokens_revoke", post, path = "/api/v1/tokens/{token}/revoke", tag = "identity", params(("token" = String, Path)),
     responses((status = 200, body = TokenView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(token): Path<String>) -> Result<Json<TokenView>, Refusal> {
     let unknown = || Refusal::not_found("token", &token);
     let id = TokenId::parse(&token).map_err(|_| unknown())?;
     may_revoke(&app, &caller, &app.store().find_token(&caller.principal.org, &id).await?.ok_or_else(unknown)?).await?;
-    let revoked = app.store().revoke_token(&caller.principal.org, &id).await?;
-    revoked.map(|token| Json(view(token))).ok_or_else(unknown)
+    match app.store().revoke_token(&caller.principal.org, &id).await?.ok_or_else(unknown)? {
+        Revoked::Done(token) => Ok(Json(view(token))),
+        Revoked::LastOwner => Err(Refusal::new(Code::LastOwner, "no owner could act without this token")
+            .hint("make another first, with `countersign token create`, and revoke this one with it")),
+    }
 }
 
 /// People revoke their own tokens; everyone else's takes the right to manage identity, and a role not below the bearer's.

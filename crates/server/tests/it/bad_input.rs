@@ -80,6 +80,8 @@ async fn malformed_bodies_get_their_error_and_leave_nothing(kind: Kind) {
         (call(r#"{"n":1e999}"#), 400, "malformed_json"),
         (call(r#"{"s":"\ud800"}"#), 400, "malformed_json"),
         ("[]".into(), 400, "invalid_request"),
+        (r#"["fake.read",{},null,null,false,null,null,null,null,null]"#.into(), 400, "invalid_request"),
+        (r#"{"action":"fake.read","params":{},"scope":[]}"#.into(), 400, "invalid_request"),
         ("{}".into(), 400, "invalid_request"),
         (r#"{"action":7}"#.into(), 400, "invalid_request"),
         (r#"{"action":"fake.read","parms":{}}"#.into(), 400, "invalid_request"),

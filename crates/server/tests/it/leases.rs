@@ -49,6 +49,16 @@ async fn beside(server: &TestServer) -> TestServer {
     another
 }
 
+#[tokio::test]
+async fn who_is_alone_on_its_database_is_never_called_gone() {
+    let server = TestServer::start(Kind::Sqlite).await;
+    server.clock.advance_seconds(10 * LEASE_SECONDS);
+    let servers = server.owner.get("/api/v1/status").await.ok()["servers"].clone();
+    let told: Vec<_> =
+        servers.as_array().unwrap().iter().map(|one| (one["id"].as_str().unwrap(), one["gone"].as_bool().unwrap())).collect();
+    assert_eq!(told, [(server.store.server_id().as_str(), false)]);
+}
+
 /// The lease of everybody but these runs out.
 async fn outlive(survivors: &[&TestServer]) {
     survivors[0].clock.advance_seconds(LEASE_SECONDS);

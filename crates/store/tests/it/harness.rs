@@ -315,7 +315,7 @@ impl Tenant {
         Finish {
             receipt: self.receipt(&ended),
             event: self.event(&ended, status),
-            invocation: ended,
+            invocation: Box::new(ended),
             row,
             key,
             approval: None,
@@ -478,7 +478,7 @@ impl Tenant {
         let id = receipt_id(&finish);
         let Finished::Recorded { seq } = store.finish(finish.into()).await? else { panic!("a new row is recorded") };
         ended.receipt = Some(countersign_core::invocation::ReceiptRef { id, seq });
-        Ok(ended)
+        Ok(*ended)
     }
 
     /// A call whose intent stands in the log and whose outcome does not.

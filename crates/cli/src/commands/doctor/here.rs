@@ -90,8 +90,10 @@ fn data_folder(data: &Path, master_key: Option<&Path>) -> Vec<Finding> {
         return vec![Finding::ok("data folder", format!("there is none at {}: no server was started here", data.display()))];
     }
     let mut findings = vec![match rustix::fs::access(data, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
-        Err(error) => Finding::broken("data folder", format!("{} cannot be written: {error}", data.display()))
-            .fix(format!("chown -R $USER {}", data.display())),
+        Err(error) => Finding::broken("data folder", format!("{} cannot be written: {error}", data.display())).fix(match error {
+            rustix::io::Errno::ROFS => "mount its file system for writing, or choose another folder with --data".to_owned(),
+            _ => format!("chown -R $USER {}", data.display()),
+        }),
         Ok(()) => match readable_by_others(data) {
             true => Finding::look("data folder", format!("others can look into {}", data.display()))
                 .fix(format!("chmod 700 {}", data.display())),

@@ -6,7 +6,7 @@ use countersign_core::ledger::Ledger;
 use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::session::{Attendance, Band, SelfApproval};
 use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SpaceId, TokenId, UserId};
-use store::{ChangedUser, Disabled, Error, NewSession, PageRequest, Refused, SpaceChange, Store, TokenKind, User, UserChange};
+use store::{ChangedUser, Disabled, Error, NewSession, PageRequest, Refused, Revoked, SpaceChange, Store, TokenKind, User, UserChange};
 
 on_both_engines!(
     a_store_answers_who_and_what_it_is,
@@ -17,6 +17,7 @@ on_both_engines!(
     a_session_is_created_with_its_token_and_ends_with_it,
     a_session_of_another_orgs_space_is_refused,
     a_token_says_who_its_bearer_is,
+    the_last_token_of_an_owner_stays,
     a_token_is_refused_when_unknown_expired_revoked_or_inactive,
     who_someone_is_now_is_known_without_their_token,
     a_spaces_key_opens_only_what_it_sealed,
@@ -233,7 +234,7 @@ async fn a_token_is_refused_when_unknown_expired_revoked_or_inactive(kind: Kind)
     world.clock.advance_seconds(1);
     assert_eq!(store.authenticate(short.text.expose()).await, Ok(Err(Refused::Expired)));
     let revoked = store.revoke_token(&tenant.org, &tenant.agent_token_id).await.unwrap().unwrap();
-    assert!(revoked.revoked_at.is_some());
+    assert!(matches!(&revoked, Revoked::Done(token) if token.revoked_at.is_some()), "{revoked:?}");
     assert_eq!(store.authenticate(&tenant.agent_token).await, Ok(Err(Refused::Revoked)));
     world.clock.advance_seconds(1);
     assert_eq!(store.revoke_token(&tenant.org, &tenant.agent_token_id).await, Ok(Some(revoked)), "twice changes nothing");
@@ -370,4 +371,27 @@ async fn a_database_of_another_master_key_is_noticed(kind: Kind) {
     let refused = stranger.finish(finish.into()).await.unwrap_err();
     assert!(refused.to_string().contains("another master key"), "{refused}");
     assert_eq!(world.verify(&tenant).await.entries, 1);
+}
+
+async fn the_last_token_of_an_owner_stays(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let all = PageRequest { limit: 10, after: None };
+    let tokens = store.list_tokens(&tenant.org, &all).await.unwrap().items;
+    let first = tokens.into_iter().find(|token| token.kind == TokenKind::User(tenant.owner.clone())).unwrap().id;
+    // Neither a member's token, nor one that has expired, nor one of an owner who was disabled would do.
+    let member = store.create_user(&tenant.org, "member", Role::Member).await.unwrap().unwrap().id;
+    let second = store.create_user(&tenant.org, "second", Role::Owner).await.unwrap().unwrap().id;
+    store.create_token(&tenant.org, TokenKind::User(member), "m", &[], None).await.unwrap();
+    store.create_token(&tenant.org, TokenKind::User(tenant.owner.clone()), "short", &[], Some(60)).await.unwrap();
+    let theirs = store.create_token(&tenant.org, TokenKind::User(second.clone()), "s", &[], None).await.unwrap();
+    world.clock.advance_seconds(60);
+    store.disable_user(&tenant.org, &second).await.unwrap();
+    assert_eq!(store.revoke_token(&tenant.org, &first).await, Ok(Some(Revoked::LastOwner)));
+    assert!(store.authenticate(&tenant.owner_token).await.unwrap().is_ok(), "nothing was changed");
+    assert!(matches!(store.revoke_token(&tenant.org, &theirs.id).await, Ok(Some(Revoked::Done(_)))), "what is not the last one goes");
+
+    let another = store.create_token(&tenant.org, TokenKind::User(tenant.owner.clone()), "another", &[], None).await.unwrap();
+    assert!(matches!(store.revoke_token(&tenant.org, &first).await, Ok(Some(Revoked::Done(_)))));
+    assert_eq!(store.revoke_token(&tenant.org, &another.id).await, Ok(Some(Revoked::LastOwner)));
 }

@@ -61,7 +61,7 @@ async fn a_call_is_held_approved_begun_and_finished(kind: Kind) {
     let finish = tenant.finish(&begin.invocation, Row::From(Status::Running), Status::Succeeded);
     assert_eq!(store.finish(finish.clone().into()).await, Ok(Finished::Recorded { seq: 2 }));
     let receipt = Some(ReceiptRef { id: receipt_id(&finish), seq: 2 });
-    assert_eq!(row(store, &asked).await, Invocation { receipt, ..finish.invocation.clone() });
+    assert_eq!(row(store, &asked).await, Invocation { receipt, ..Invocation::clone(&finish.invocation) });
     assert_eq!(store.find_sealed_params(&tenant.org, &asked.id).await, Ok(None), "shredded with the end");
 
     let entries = store.list_entries_of(&tenant.org, &asked.id).await.unwrap();

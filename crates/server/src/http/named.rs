@@ -1,0 +1,163 @@
+//! A JSON value read into types with names. Serde reads a struct from a list too, by position: here a list is no object, however deep
+//! it stands.
+
+use serde::de::value::StringDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::forward_to_deserialize_any;
+use serde_json::{Error, Map, Value};
+
+pub(super) struct Named(pub(super) Value);
+
+impl<'de> Deserializer<'de> for Named {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.0 {
+            Value::Array(items) => {
+                let mut items = Items(items.into_iter());
+                let read = visitor.visit_seq(&mut items)?;
+                if items.0.len() == 0 { Ok(read) } else { Err(Error::custom("the list is longer than expected")) }
+            }
+            Value::Object(members) => visitor.visit_map(Members { members: members.into_iter(), value: None }),
+            plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(self, _: &'static str, _: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
+        match &self.0 {
+            Value::Object(_) => self.deserialize_any(visitor),
+            Value::Array(_) => Err(Error::invalid_type(Unexpected::Seq, &"an object")),
+            Value::Null => Err(Error::invalid_type(Unexpected::Unit, &"an object")),
+            Value::Bool(truth) => Err(Error::invalid_type(Unexpected::Bool(*truth), &"an object")),
+            Value::Number(_) => Err(Error::invalid_type(Unexpected::Other("number"), &"an object")),
+            Value::String(text) => Err(Error::invalid_type(Unexpected::Str(text), &"an object")),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.0.deserialize_enum(name, variants, visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map
+        identifier ignored_any
+    }
+}
+
+struct Items(std::vec::IntoIter<Value>);
+
+impl<'de> SeqAccess<'de> for Items {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+        self.0.next().map(|item| seed.deserialize(Named(item))).transpose()
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.0.len())
+    }
+}
+
+struct Members {
+    members: <Map<String, Value> as IntoIterator>::IntoIter,
+    /// Of the key that was read last.
+    value: Option<Value>,
+}
+
+impl<'de> MapAccess<'de> for Members {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        let Some((key, value)) = self.members.next() else {
+            return Ok(None);
+        };
+        self.value = Some(value);
+        let key: StringDeserializer<Error> = key.into_deserializer();
+        seed.deserialize(key).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        seed.deserialize(Named(self.value.take().unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Outer {
+        name: String,
+        inner: Option<Inner>,
+        list: Vec<Inner>,
+        any: Value,
+        word: Word,
+        by_key: BTreeMap<String, u8>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Inner {
+        one: u64,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Word {
+        Yes,
+    }
+
+    fn read(value: Value) -> Result<Outer, Error> {
+        Outer::deserialize(Named(value))
+    }
+
+    fn whole() -> Value {
+        json!({ "name": "n", "inner": { "one": 1 }, "list": [{ "one": 2 }], "any": [1, { "a": null }], "word": "yes", "by_key": { "k": 3 } })
+    }
+
+    #[test]
+    fn what_has_names_is_read_as_serde_reads_it() {
+        let expected: Outer = serde_json::from_value(whole()).unwrap();
+        assert_eq!(read(whole()).unwrap(), expected);
+        let mut without = whole();
+        without["inner"] = Value::Null;
+        assert_eq!(read(without).unwrap(), Outer { inner: None, ..expected });
+    }
+
+    #[test]
+    fn a_list_is_no_object_however_deep_it_stands() {
+        for (pointer, wrong) in [
+            ("", json!(["n", null, [], 1, "yes", {}])),
+            ("/inner", json!([1])),
+            ("/list/0", json!([2])),
+            ("/list/0", json!(7)),
+            ("/inner", json!("text")),
+            ("/inner", json!(true)),
+            ("/by_key", json!([["k", 3]])),
+        ] {
+            let mut value = whole();
+            *value.pointer_mut(pointer).unwrap() = wrong;
+            let error = read(value.clone()).unwrap_err().to_string();
+            assert!(error.contains("invalid type"), "{pointer}: {error}");
+        }
+        let mut unknown = whole();
+        unknown["other"] = json!(1);
+        assert!(read(unknown).unwrap_err().to_string().contains("unknown field `other`"));
+    }
+}
