@@ -47,6 +47,17 @@ pub struct KeyView {
     pub starts_at_seq: u64,
     pub created_at: String,
     pub retired_at: Option<String>,
+    /// When it was said to be in other hands.
+    pub revoked_at: Option<String>,
+}
+
+/// Replaces the keys that sign receipts and checkpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RotateKeysRequest {
+    /// The old keys may be in other hands: the log says so, and nothing they sign counts from then on.
+    #[serde(default)]
+    pub revoke: bool,
 }
 
 /// The newest signed statement of how long the log is and what it hashes to.

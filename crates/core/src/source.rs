@@ -67,9 +67,10 @@ pub trait Source: Send + Sync {
         None
     }
     /// Whether such a call could be made here as things are set up, asked before a person is: nobody decides about what cannot run. It
-    /// runs nothing, changes nothing, and looks at nothing the call itself is about.
-    fn check<'a>(&'a self, context: &'a CallContext, action: &'a ActionId) -> Future<'a, Result<(), Error>> {
-        let _ = (context, action);
+    /// runs nothing, changes nothing, and looks at nothing the call itself is about; its params, where they can be read, are judged by
+    /// their spelling alone.
+    fn check<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: Option<&'a Value>) -> Future<'a, Result<(), Error>> {
+        let _ = (context, action, params);
         Box::pin(std::future::ready(Ok(())))
     }
     /// Makes ready what the effect needs and what undoes it, and changes nothing that anybody sees. What it answers is written

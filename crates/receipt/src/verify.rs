@@ -204,6 +204,11 @@ impl Verifier {
         }
         self.definitions.finish(&mut self.report)?;
         self.events.finish(&self.outcomes, &mut self.report)?;
+        let uncovered = counted.saturating_sub(self.checkpoints.covered().unwrap_or(0));
+        if uncovered > 0 {
+            let reason = format!("no checkpoint covers the last {uncovered} entries, and a bundle ends with one of all it holds");
+            return Err(Finding::new(Class::TruncatedTail, reason).at(counted - uncovered));
+        }
         // Last, because every other finding says more than that some byte is not the one that was written.
         if self.tally.sha256() != sha256 {
             return Err(Finding::new(Class::EditedBody, "the lines are not the ones the `end` line was made for"));
@@ -235,7 +240,7 @@ impl Verifier {
         report.open_intents = self.outcomes.open();
         report.first_bad = first_bad;
         if report.ok {
-            report.warn(self.checkpoints.covered());
+            report.warn();
         }
         report
     }

@@ -150,7 +150,11 @@ const TABLES: &[(&str, &[&str], &str)] = &[
         &["org_id", "space_id", "action", "key", "raw", "invocation_id", "state", "expires_at"],
         "org_id, space_id, action, key",
     ),
-    ("keys", &["org_id", "key_id", "purpose", "public", "sealed_secret", "starts_at_seq", "created_at", "retired_at"], "org_id, key_id"),
+    (
+        "keys",
+        &["org_id", "key_id", "purpose", "public", "sealed_secret", "starts_at_seq", "created_at", "retired_at", "revoked_at"],
+        "org_id, key_id",
+    ),
     ("logs", &["org_id", "log_id", "size", "prev", "frontier", "key_id", "checkpoint_key_id", "checkpointed", "at"], "org_id"),
     ("entries", &["org_id", "seq", "kind", "id", "invocation_id", "payload", "leaf", "key_id", "signature"], "org_id, seq"),
     ("tree_nodes", &["org_id", "level", "position", "hash"], "org_id, level, position"),

@@ -89,6 +89,8 @@ pub struct LogKey {
     pub starts_at_seq: u64,
     pub created_at: Timestamp,
     pub retired_at: Option<Timestamp>,
+    /// It may be in other hands.
+    pub revoked_at: Option<Timestamp>,
 }
 
 /// Keys in use, opened once and kept.
@@ -220,7 +222,8 @@ fn open(key: &[u8; 32], context: &str, sealed: &[u8]) -> Result<Vec<u8>, DoesNot
 pub(crate) async fn list(db: &Db, org: &OrgId) -> Result<Vec<LogKey>, Error> {
     let rows = db
         .read(
-            "SELECT key_id, purpose, public, starts_at_seq, created_at, retired_at FROM keys WHERE org_id = $1 ORDER BY starts_at_seq, purpose DESC",
+            "SELECT key_id, purpose, public, starts_at_seq, created_at, retired_at, revoked_at FROM keys WHERE org_id = $1
+             ORDER BY starts_at_seq, purpose DESC",
             &vals![org.as_str()],
         )
         .await?;
@@ -234,6 +237,7 @@ pub(crate) async fn list(db: &Db, org: &OrgId) -> Result<Vec<LogKey>, Error> {
                 starts_at_seq: columns.int()? as u64,
                 created_at: columns.time()?,
                 retired_at: columns.time_or_null()?,
+                revoked_at: columns.time_or_null()?,
             })
         })
         .collect()

@@ -52,7 +52,7 @@ pub use modes::{FiledMode, ModeChange, ModeSetting, ModeVersion};
 pub use orgs::{FirstOrg, Org, SpaceChange};
 pub use pins::Review;
 pub use policies::PolicyVersion;
-pub use receipts::{InclusionProof, ReceiptFilter, StoredEntry};
+pub use receipts::{InclusionProof, OldKeys, ReceiptFilter, StoredEntry};
 pub use servers::Server;
 pub use sessions::NewSession;
 pub use tokens::{NewToken, Refused, Revoked, Token, TokenKind};

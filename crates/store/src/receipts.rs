@@ -133,7 +133,7 @@ impl Store {
 
     /// The whole log as a bundle, line by line, all from one moment. It ends early when the reader goes away.
     pub async fn export(&self, org: &OrgId) -> Result<mpsc::Receiver<Result<String, Error>>, Error> {
-        // A checkpoint first, so that the bundle's tail is covered by one.
+        // A checkpoint first: the bundle ends with what it covers.
         self.checkpoint(org).await?;
         let snapshot = self.db.snapshot().await?;
         let (lines, reader) = mpsc::channel(64);
@@ -148,7 +148,7 @@ impl Store {
     }
 
     /// Replaces both keys. The old receipt key signs the entry that names the new ones; they sign from the next entry on.
-    pub async fn rotate_keys(&self, org: &OrgId) -> Result<(), Error> {
+    pub async fn rotate_keys(&self, org: &OrgId, old: OldKeys) -> Result<(), Error> {
         let (store, org) = (self.clone(), org.clone());
         self.db
             .write(move |tx| {
@@ -164,15 +164,19 @@ impl Store {
                         checkpoint_key: KeyText::new(&checkpoint_key),
                         replaces: Some(old_key.clone()),
                         starts_at_seq: starts_at.to_string(),
-                        revoked: Vec::new(),
+                        revoked: match old {
+                            OldKeys::Retired => Vec::new(),
+                            OldKeys::Revoked => vec![old_key.clone(), old_checkpoint_key.clone()],
+                        },
                     };
                     let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
                     let id = format!("key_{}", receipt_key.key_id());
                     seal::append(tx, &org, seal::Draft { kind: Kind::Key, id: &id, invocation: None, body: &body }).await?;
                     seal::change_keys(tx, &org, receipt_key.key_id(), checkpoint_key.key_id()).await?;
+                    let revoked_at = (old == OldKeys::Revoked).then(|| tx.now());
                     tx.exec(
-                        "UPDATE keys SET retired_at = $1 WHERE org_id = $2 AND key_id IN ($3, $4)",
-                        &vals![tx.now(), org.as_str(), old_key, old_checkpoint_key],
+                        "UPDATE keys SET retired_at = $1, revoked_at = $2 WHERE org_id = $3 AND key_id IN ($4, $5)",
+                        &vals![tx.now(), revoked_at, org.as_str(), old_key, old_checkpoint_key],
                     )
                     .await
                     .map(|_| ())
@@ -182,6 +186,15 @@ impl Store {
     }
 }
 
+/// What becomes of the keys that are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OldKeys {
+    /// They have done their work.
+    Retired,
+    /// They may be in other hands: the log itself says that nothing they sign counts any more.
+    Revoked,
+}
+
 async fn export_all(mut snapshot: Snapshot, org: &OrgId, lines: &mpsc::Sender<Result<String, Error>>) -> Result<(), Error> {
     let mut bundle = Bundle { tally: Tally::new(), lines };
     let rows = snapshot.read("SELECT log_id FROM logs WHERE org_id = $1", &vals![org.as_str()]).await?;
@@ -189,10 +202,13 @@ async fn export_all(mut snapshot: Snapshot, org: &OrgId, lines: &mpsc::Sender<Re
     let log = Columns::of(row).parsed(|text| LogId::parse(text).ok())?;
     let opening = bundle.tally.opening(&Opening::new(log));
     bundle.send(opening).await?;
+    let rows = snapshot.read("SELECT size FROM checkpoints WHERE org_id = $1 ORDER BY size DESC LIMIT 1", &vals![org.as_str()]).await?;
+    // What came since is not missed: nobody could tell, if it were cut off later.
+    let covered = rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int())?;
     let mut next = 0;
     loop {
-        let sql = format!("{SELECT_ENTRY} AND seq >= $2 ORDER BY seq LIMIT $3");
-        let rows = snapshot.read(&sql, &vals![org.as_str(), next, EXPORT_ROWS]).await?;
+        let sql = format!("{SELECT_ENTRY} AND seq >= $2 AND seq < $3 ORDER BY seq LIMIT $4");
+        let rows = snapshot.read(&sql, &vals![org.as_str(), next, covered, EXPORT_ROWS]).await?;
         if rows.is_empty() {
             break;
         }
@@ -218,8 +234,10 @@ async fn export_all(mut snapshot: Snapshot, org: &OrgId, lines: &mpsc::Sender<Re
     }
     let mut after = 0;
     loop {
-        let sql = "SELECT seq, id, name, receipt_id, key FROM events WHERE org_id = $1 AND seq > $2 AND receipt_id IS NOT NULL ORDER BY seq LIMIT $3";
-        let rows = snapshot.read(sql, &vals![org.as_str(), after, EXPORT_ROWS]).await?;
+        let sql = "SELECT seq, id, name, receipt_id, key FROM events WHERE org_id = $1 AND seq > $2 AND receipt_id IS NOT NULL
+                   AND (SELECT entries.seq FROM entries WHERE entries.org_id = events.org_id AND entries.id = events.receipt_id) < $3
+                   ORDER BY seq LIMIT $4";
+        let rows = snapshot.read(sql, &vals![org.as_str(), after, covered, EXPORT_ROWS]).await?;
         if rows.is_empty() {
             break;
         }

@@ -370,7 +370,7 @@ impl Source for FakeSource {
         })
     }
 
-    fn check<'a>(&'a self, _context: &'a CallContext, _action: &'a ActionId) -> Future<'a, Result<(), Error>> {
+    fn check<'a>(&'a self, _context: &'a CallContext, _action: &'a ActionId, _params: Option<&'a Value>) -> Future<'a, Result<(), Error>> {
         let impossible = self.shared.script.lock().impossible.clone();
         Box::pin(std::future::ready(impossible.map_or(Ok(()), Err)))
     }

@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
 use crate::style::Tone;
 use api::Page;
-use api::receipt::KeyView;
+use api::receipt::{KeyView, RotateKeysRequest};
 use clap::Subcommand;
 use serde_json::Value;
 
@@ -15,8 +15,13 @@ pub(crate) enum Key {
     /// Public keys, in the order they came into use
     List,
     /// Replace both keys; the old one signs the entry that names the new ones
-    #[command(before_help = "Examples:\n  countersign key rotate --yes")]
+    #[command(
+        before_help = "Examples:\n  countersign key rotate --yes\n  countersign key rotate --revoke      a key may be in other hands"
+    )]
     Rotate {
+        /// Say in the log that the old keys may be in other hands: nothing they sign counts from then on
+        #[arg(long)]
+        revoke: bool,
         #[command(flatten)]
         agreed: Agreed,
     },
@@ -38,9 +43,14 @@ impl Key {
                 let answer = client.get::<Page<KeyView>>(&["keys"], &[]).await?;
                 list(&answer.read.items, &answer.raw, terminal)?;
             }
-            Self::Rotate { agreed } => {
-                terminal.consent("replace the keys that sign receipts and checkpoints?", agreed.consent(client)).await?;
-                let answer = client.post_empty::<Page<KeyView>>(&["keys", "rotate"]).await?;
+            Self::Rotate { revoke, agreed } => {
+                let question = if revoke {
+                    "replace the keys that sign receipts and checkpoints, and revoke the old ones?"
+                } else {
+                    "replace the keys that sign receipts and checkpoints?"
+                };
+                terminal.consent(question, agreed.consent(client)).await?;
+                let answer = client.post::<Page<KeyView>>(&["keys", "rotate"], &RotateKeysRequest { revoke }).await?;
                 list(&answer.read.items, &answer.raw, terminal)?;
             }
         }
@@ -51,9 +61,10 @@ impl Key {
 fn list(keys: &[KeyView], raw: &Value, terminal: &mut Terminal) -> Result<(), Failure> {
     let mut table = Table::new(COLUMNS, "no keys");
     for key in keys {
-        let state = match key.retired_at {
-            Some(_) => Cell::shown("– retired", "retired").toned(Tone::Muted),
-            None => Cell::shown("✓ signing", "signing").toned(Tone::Ok),
+        let state = match (&key.revoked_at, &key.retired_at) {
+            (Some(_), _) => Cell::shown("✗ revoked", "revoked").toned(Tone::Danger),
+            (None, Some(_)) => Cell::shown("– retired", "retired").toned(Tone::Muted),
+            (None, None) => Cell::shown("✓ signing", "signing").toned(Tone::Ok),
         };
         let seq = Cell::text(key.starts_at_seq.to_string());
         table.row([Cell::text(&key.key_id), Cell::text(&key.purpose), seq, terminal.past(&key.created_at), state, Cell::text(&key.public)]);

@@ -117,7 +117,7 @@ fn a_consent_is_given_and_withdrawn() {
 
 #[test]
 fn what_is_quarantined_is_looked_at_released_or_discarded() {
-    let server = Server::start();
+    let server = Server::start_with(&[("COUNTERSIGN_HTTP_ALLOWED_HOSTS", "https://example.com")]);
     let owner = server.owner();
     let robin = colleague(&owner, "robin");
     let secret = "body=my key is AKIAQYLPMN5HHHFPZAM2";
@@ -258,7 +258,7 @@ fn an_automation_has_modes_of_its_own_and_its_sessions_follow_them() {
 
 #[test]
 fn a_canary_is_laid_out_listed_and_taken_away() {
-    let server = Server::start();
+    let server = Server::start_with(&[("COUNTERSIGN_HTTP_ALLOWED_HOSTS", "https://example.com")]);
     let owner = server.owner();
     let canary = "invoice 7731 of Quillfeather";
     let created = owner.run(&["canary", "create", canary, "--json"]).ok().json();
@@ -338,4 +338,20 @@ fn people_are_named_for_people_and_told_by_id_to_programs() {
     let drawn = owner.run(&["mode", "list", "-o", "table"]).ok().stdout;
     assert!(drawn.contains(" owner "), "{drawn}");
     assert!(owner.run(&["mode", "list"]).ok().stdout.contains("\tuser:usr_"));
+}
+
+#[test]
+fn nobody_is_asked_about_a_path_or_a_host_that_can_never_be_reached() {
+    let server = Server::start();
+    let owner = server.owner();
+    let calls: [(&[&str], &str); 3] = [
+        (&["files.write_text", "path=../evil.txt", "text=x"], "path_outside_workspace"),
+        (&["files.delete", "path=/etc/hostname"], "path_outside_workspace"),
+        (&["http.request", "url=https://nowhere.example/", "method=POST"], "host_not_allowed"),
+    ];
+    for (call, code) in calls {
+        let refused = owner.run(&[&["action", "invoke", "--json"], call].concat()).exits(5).error();
+        assert_eq!((&refused["code"], &refused["error"]), (&json!("denied_by_policy"), &json!(code)), "{call:?}: {refused:#}");
+    }
+    assert_eq!(owner.run(&["inbox", "-o", "name"]).ok().stdout, "");
 }

@@ -72,7 +72,7 @@ fn a_question_is_asked_before_somebody_loses_or_gains_something() {
 
 #[test]
 fn a_question_is_asked_before_what_was_quarantined_goes() {
-    let server = Server::start();
+    let server = Server::start_with(&[("COUNTERSIGN_HTTP_ALLOWED_HOSTS", "https://example.com")]);
     let owner = server.owner();
     let robin = colleague(&owner, "robin");
     let secret = "body=my key is AKIAQYLPMN5HHHFPZAM2";

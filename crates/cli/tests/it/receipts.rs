@@ -1,6 +1,8 @@
 //! Checking records: what holds, what does not, and what is said about where the key came from.
 
 use crate::countersign::{Server, User};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -83,6 +85,20 @@ fn keys_are_rotated_and_everything_still_verifies_under_the_first() {
     let retired = keys["items"].as_array().unwrap().iter().filter(|key| key["retired_at"].is_string()).count();
     assert_eq!((keys["items"].as_array().unwrap().len(), retired), (4, 2));
     owner.run(&["receipt", "verify", "--key", "first.pem"]).ok();
+    // A key that may be in other hands: the log says so, and what it signed before stands.
+    owner.run(&["key", "rotate", "--revoke", "--yes"]).ok();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    let states = owner.run(&["key", "list"]).ok().stdout;
+    let states: Vec<_> = states.lines().map(|line| line.split('\t').nth(4).unwrap()).collect();
+    assert_eq!(states, ["retired", "retired", "revoked", "revoked", "signing", "signing"]);
+    owner.run(&["receipt", "export", "revoked.jsonl"]).ok();
+    let bundle = std::fs::read_to_string(owner.folder().join("revoked.jsonl")).unwrap();
+    let payloads =
+        bundle.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()?["envelope"]["payload"].as_str().map(str::to_owned));
+    let entries = payloads.map(|payload| serde_json::from_slice::<Value>(&STANDARD.decode(payload).unwrap()).unwrap());
+    let named: Vec<_> = entries.filter_map(|entry| entry["body"]["revoked"].as_array().map(Vec::len)).collect();
+    assert_eq!(named, [0, 0, 2], "only the last entry of keys says of two that they count no more");
+    owner.run(&["receipt", "verify", "revoked.jsonl", "--key", "first.pem"]).ok();
     let newest = owner.run(&["receipt", "list", "--limit", "1", "-o", "name"]).ok().stdout;
     owner.run(&["receipt", "prove", newest.trim()]).ok();
     let shown = owner.run(&["receipt", "show", newest.trim()]).ok().stdout;

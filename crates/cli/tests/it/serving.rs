@@ -12,7 +12,11 @@ const SECRET: &str = "hunter2-4f1d9c77e0a94b63";
 #[tokio::test]
 async fn nothing_secret_is_ever_logged() {
     server::init_process();
-    let server = Server::start_with(&[("COUNTERSIGN_LOG_LEVEL", "trace"), ("COUNTERSIGN_LOG_FORMAT", "json")]);
+    let server = Server::start_with(&[
+        ("COUNTERSIGN_LOG_LEVEL", "trace"),
+        ("COUNTERSIGN_LOG_FORMAT", "json"),
+        ("COUNTERSIGN_HTTP_ALLOWED_HOSTS", "http://nowhere.example"),
+    ]);
     let owner = server.owner();
     let session = owner.run(&["session", "create", "--json"]).ok().json();
     let (id, token) = (session["id"].as_str().unwrap(), session["token"].as_str().unwrap());
@@ -23,6 +27,7 @@ async fn nothing_secret_is_ever_logged() {
         json!({ "action": "files.read_text", "params": { "path": SECRET } }),
         json!({ "action": "files.read_text", "params": { "password": SECRET } }),
         json!({ "action": "http.get", "params": { "url": format!("http://{SECRET}.example/?token={SECRET}") } }),
+        json!({ "action": "http.get", "params": { "url": format!("http://nowhere.example/{SECRET}?token={SECRET}") } }),
         json!({ "action": format!("files.{SECRET}"), "params": {} }),
     ] {
         http.post(&url).bearer_auth(token).json(&body).send().await.unwrap();

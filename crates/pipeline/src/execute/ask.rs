@@ -73,7 +73,9 @@ impl Pipeline {
     /// Whether such a call could be made at all.
     pub(crate) async fn ask_whether_possible(&self, subject: Subject<'_>) -> Result<(), Error> {
         let context = subject.context(self);
-        self.bounded(&subject, &context, subject.source.check(&context, &subject.definition.action.id)).await
+        // What waits has its params sealed.
+        let params = Some(subject.params).filter(|params| params.is_object());
+        self.bounded(&subject, &context, subject.source.check(&context, &subject.definition.action.id, params)).await
     }
 
     /// Makes ready what the effect needs and what undoes it.

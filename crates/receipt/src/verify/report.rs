@@ -186,8 +186,8 @@ impl Finding {
 }
 
 impl Report {
-    /// Adds the warnings; `covered` is the size of the largest checkpoint that holds.
-    pub(super) fn warn(&mut self, covered: Option<u64>) {
+    /// Adds what is worth knowing beside.
+    pub(super) fn warn(&mut self) {
         let mut warn = |count: u64, what: &str| {
             if count > 0 {
                 self.warnings.push(format!("{count} {what}"));
@@ -196,9 +196,5 @@ impl Report {
         warn(self.open_intents, "intents have no receipt yet: running, or in doubt");
         warn(self.artifacts_unchecked, "artifacts are named by digest only and were not checked");
         warn(self.trimmed, "events or definitions were taken by retention");
-        match covered {
-            Some(size) => warn(self.entries.saturating_sub(size), "entries at the end are not covered by a checkpoint"),
-            None => self.warnings.push("no checkpoint: whether entries are missing at the end cannot be told".to_owned()),
-        }
     }
 }

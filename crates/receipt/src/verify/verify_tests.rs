@@ -974,12 +974,13 @@ fn what_retention_took_is_counted_and_is_no_error() {
 }
 
 #[test]
-fn a_log_that_no_checkpoint_covers_is_said_to_prove_less() {
+fn class_8_an_end_that_no_checkpoint_covers() {
     let mut bundle = true_story();
     bundle.lines.pop();
-    assert!(holds(&bundle).warnings.contains(&"10 entries at the end are not covered by a checkpoint".to_owned()));
+    let finding = expect(report(&bundle), Class::TruncatedTail, Some(at::SIZE - 10));
+    assert!(finding.reason.contains("the last 10 entries"), "{finding:?}");
     bundle.lines.retain(|line| !matches!(line, Line::Checkpoint { .. }));
-    assert!(holds(&bundle).warnings.iter().any(|warning| warning.starts_with("no checkpoint")));
+    expect(report(&bundle), Class::TruncatedTail, Some(0));
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! The keys of the log, and the newest checkpoint.
 
+use super::body::OrEmpty;
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
-use api::receipt::{CheckpointResponse, KeyView};
+use api::receipt::{CheckpointResponse, KeyView, RotateKeysRequest};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
 use countersign_core::principal::Permission;
-use store::LogKey;
+use store::{LogKey, OldKeys};
 
 /// The newest checkpoint, signed now if the log has grown. Keep one outside: it is what shows a rewritten log.
 #[utoipa::path(operation_id = "keys_checkpoint", get, path = "/api/v1/checkpoint", tag = "receipts", responses((status = 200, body = CheckpointResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
@@ -26,10 +27,15 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 }
 
 /// Replaces both keys. The old receipt key signs the entry that names the new ones.
-#[utoipa::path(operation_id = "keys_rotate", post, path = "/api/v1/keys/rotate", tag = "receipts", responses((status = 200, body = Page<KeyView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn rotate(State(app): State<App>, caller: Caller) -> Result<Json<Page<KeyView>>, Refusal> {
+#[utoipa::path(operation_id = "keys_rotate", post, path = "/api/v1/keys/rotate", tag = "receipts", request_body = RotateKeysRequest, responses((status = 200, body = Page<KeyView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn rotate(
+    State(app): State<App>,
+    caller: Caller,
+    OrEmpty(body): OrEmpty<RotateKeysRequest>,
+) -> Result<Json<Page<KeyView>>, Refusal> {
     caller.must(Permission::ManageIdentity)?;
-    app.store().rotate_keys(&caller.principal.org).await?;
+    let old = if body.revoke { OldKeys::Revoked } else { OldKeys::Retired };
+    app.store().rotate_keys(&caller.principal.org, old).await?;
     list(State(app), caller).await
 }
 
@@ -42,5 +48,6 @@ fn view(key: LogKey) -> KeyView {
         starts_at_seq: key.starts_at_seq,
         created_at: key.created_at.to_string(),
         retired_at: key.retired_at.map(|at| at.to_string()),
+        revoked_at: key.revoked_at.map(|at| at.to_string()),
     }
 }

@@ -128,8 +128,12 @@ async fn nobody_acts_above_their_own_role(kind: Kind) {
     service.post("/api/v1/tokens", json!({ "name": "steal", "user_id": owner })).await.problem(403, "forbidden");
     service.post("/api/v1/tokens", json!({ "name": "more", "scopes": ["manage_policy"] })).await.problem(403, "forbidden");
     service.post(&revoke, json!({})).await.problem(403, "forbidden");
+    // The last token that an owner can act with stays; with another one it goes.
+    server.owner.post(&revoke, json!({})).await.problem(409, "last_owner");
+    let another = server.owner.post("/api/v1/tokens", json!({ "name": "another", "user_id": owner })).await.ok()["token"].clone();
     server.owner.post(&revoke, json!({})).await.ok();
     server.owner.get("/api/v1/whoami").await.problem(401, "token_revoked");
+    server.owner.with_token(another.as_str().unwrap()).get("/api/v1/whoami").await.ok();
 }
 
 async fn a_changed_role_acts_at_once_and_is_signed(kind: Kind) {

@@ -51,7 +51,7 @@ async fn beside(server: &TestServer) -> TestServer {
 
 #[tokio::test]
 async fn who_is_alone_on_its_database_is_never_called_gone() {
-    let server = TestServer::start(Kind::Sqlite).await;
+    let (server, _agent) = first(Kind::Sqlite).await;
     server.clock.advance_seconds(10 * LEASE_SECONDS);
     let servers = server.owner.get("/api/v1/status").await.ok()["servers"].clone();
     let told: Vec<_> =

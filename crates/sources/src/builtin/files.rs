@@ -12,6 +12,8 @@ use crate::builtin::{read_params, source_id, unknown_action};
 use crate::workspace::Place;
 use crate::workspace::commitment::blocking;
 use crate::workspace::evidence::{self, Evidence, Found};
+use crate::workspace::path::WorkspacePath;
+use crate::workspace::scope::check_spelling;
 use crate::workspace::staged;
 use crate::workspace::workers::Workers;
 use countersign_core::effect::{Check, Reconciled};
@@ -211,6 +213,13 @@ impl Source for Files {
 
     fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
         Box::pin(std::future::ready(Ok(self.actions.clone())))
+    }
+
+    fn check<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: Option<&'a Value>) -> Future<'a, Result<(), Error>> {
+        // The workspace itself, which can be listed, has no path of its own.
+        let path = params.and_then(|params| params.get("path")?.as_str()).filter(|path| !(action.as_str() == "files.list" && *path == "."));
+        let checked = path.map(WorkspacePath::parse).transpose();
+        Box::pin(std::future::ready(checked.and_then(|path| path.map_or(Ok(()), |path| check_spelling(&context.scope, &path)))))
     }
 
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {

@@ -1,7 +1,7 @@
 //! `files` against a real workspace with hostile neighbours.
 
 use super::*;
-use crate::builtin::tests::{call, preview};
+use crate::builtin::tests::{call, context, preview};
 use crate::workspace::Kept;
 use crate::workspace::id::ID_FILE;
 use crate::workspace::path::tests::{NOT_ALLOWED, OUTSIDE};
@@ -1001,4 +1001,24 @@ async fn evidence_from_before_workspaces_had_ids_is_taken_as_ours() {
         scratch.files.revert(&context, &id, &older).await.unwrap();
         assert_eq!(fs::read_to_string(scratch.root().join(path)).ok().as_deref(), before, "{action}");
     }
+}
+
+#[tokio::test]
+async fn what_a_path_can_never_reach_is_told_before_anybody_is_asked() {
+    let scratch = Scratch::new();
+    let checked_for = async |action: &str, scope: Scope, params: Option<Value>| {
+        let context = CallContext { scope, ..context() };
+        scratch.files.check(&context, &ActionId::parse(action).unwrap(), params.as_ref()).await.map_err(|error| error.code())
+    };
+    let checked = async |scope: Scope, params: Option<Value>| checked_for("files.write_text", scope, params).await;
+    for path in OUTSIDE.iter().chain(NOT_ALLOWED) {
+        assert!(checked(Scope::default(), Some(json!({ "path": path, "text": "x" }))).await.is_err(), "{path:?}");
+    }
+    let only_notes = || Scope { allowed_dirs: vec!["notes".into()], ..Scope::default() };
+    assert_eq!(checked(only_notes(), Some(json!({ "path": "other.txt" }))).await, Err("outside_scope"));
+    // What is not there yet, what needs no path, and what cannot be read any more is nobody's fault.
+    assert_eq!(checked(only_notes(), Some(json!({ "path": "notes/new.txt", "text": "x" }))).await, Ok(()));
+    assert_eq!(checked_for("files.list", Scope::default(), Some(json!({ "path": "." }))).await, Ok(()));
+    assert_eq!(checked_for("files.list", Scope::default(), Some(json!({}))).await, Ok(()));
+    assert_eq!(checked(Scope::default(), None).await, Ok(()));
 }

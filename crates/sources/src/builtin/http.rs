@@ -88,6 +88,11 @@ impl Source for Http {
         Some(url.port().map_or_else(|| host.clone(), |port| format!("{host}:{port}")))
     }
 
+    fn check<'a>(&'a self, _context: &'a CallContext, _action: &'a ActionId, params: Option<&'a Value>) -> Future<'a, Result<(), Error>> {
+        let url = params.and_then(|params| params.get("url")?.as_str());
+        Box::pin(std::future::ready(url.map_or(Ok(()), |url| self.calls.check(url))))
+    }
+
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
         Box::pin(self.perform(context, action, params))
     }

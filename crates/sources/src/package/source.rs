@@ -316,7 +316,7 @@ impl Source for PackageSource {
         Box::pin(std::future::ready(listed.map_err(|why| invalid(&self.id, &why))))
     }
 
-    fn check<'a>(&'a self, context: &'a CallContext, action: &'a ActionId) -> Future<'a, Result<(), Error>> {
+    fn check<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, _params: Option<&'a Value>) -> Future<'a, Result<(), Error>> {
         Box::pin(self.may_run(context, action))
     }
 

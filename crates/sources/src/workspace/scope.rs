@@ -12,10 +12,13 @@ use rustix::io::Errno;
 
 /// Where a call may act at most is part of every check.
 pub(crate) fn check_scope(place: &Place, scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
-    if !scope.permits(path.as_str()) {
-        return Err(outside(path));
-    }
+    check_spelling(scope, path)?;
     Forbidden::of(place, scope)?.check(path)
+}
+
+/// As far as the spelling alone tells.
+pub(crate) fn check_spelling(scope: &Scope, path: &WorkspacePath) -> Result<(), Error> {
+    if scope.permits(path.as_str()) { Ok(()) } else { Err(outside(path)) }
 }
 
 /// What a call must not touch, looked up once for all the paths that are held against it.

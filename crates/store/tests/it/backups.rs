@@ -91,7 +91,7 @@ async fn a_restored_store_has_every_row_and_goes_on(kind: Kind) {
     let sealed = key.seal("params", b"secret");
     tenant.read_once(&world.store).await;
     let pending = tenant.pending(&world.store).await;
-    world.store.rotate_keys(&tenant.org).await.unwrap();
+    world.store.rotate_keys(&tenant.org, store::OldKeys::Revoked).await.unwrap();
     world.store.checkpoint(&tenant.org).await.unwrap();
     let file = backup(&world.store).await;
     for target in [kind, other(kind)] {

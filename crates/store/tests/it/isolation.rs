@@ -460,7 +460,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let change = ModeChange { automation: None, action: action(WRITE), mode: None, lock: Lock::Open, by };
     store.change_mode(org, change).await.unwrap();
     store.replace_modes(org, Vec::new(), &ours.tenant.person()).await.unwrap();
-    store.rotate_keys(org).await.unwrap();
+    store.rotate_keys(org, store::OldKeys::Retired).await.unwrap();
     assert!(store.create_space(org, "space of theirs", &ours.tenant.person()).await.unwrap().is_some(), "names are the org's own");
     assert_eq!(snapshot(store, &theirs).await, before);
     world.verify(&ours.tenant).await;

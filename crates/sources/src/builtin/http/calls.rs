@@ -52,6 +52,11 @@ impl Calls {
         Ok(Self { exchange: Exchange::new("http", &allowed)?, allowed })
     }
 
+    /// Whether anything there may be asked at all. Where its name leads is seen when it is asked.
+    pub(super) fn check(&self, url: &str) -> Result<(), Error> {
+        Target::check(url, &self.allowed).map(|_| ())
+    }
+
     pub(super) async fn get(&self, context: &CallContext, params: &Get) -> Result<Output, Error> {
         let deadline = deadline(context);
         let target = Target::check(&params.url, &self.allowed)?;

@@ -126,7 +126,7 @@ async fn every_receipt_of_a_long_log_with_two_keys_is_proved(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     read_many(store, &tenant, 300).await;
-    store.rotate_keys(&tenant.org).await.unwrap();
+    store.rotate_keys(&tenant.org, store::OldKeys::Retired).await.unwrap();
     read_many(store, &tenant, 330).await;
     assert_eq!(store.log_size(&tenant.org).await, Ok(632));
 
