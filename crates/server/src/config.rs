@@ -276,7 +276,10 @@ fn read_file(named: Option<PathBuf>, data: &Path) -> Result<File, ConfigError> {
 fn where_and_what(text: &str, error: &toml::de::Error) -> String {
     let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
     let what = error.message().replace('\n', "; ");
-    line.map_or_else(|| what.clone(), |line| format!("line {line}: {what}"))
+    match line {
+        Some(line) => format!("line {line}: {what}"),
+        None => what,
+    }
 }
 
 /// `info`, or `info,store=debug`. A word that is no level would be taken for a target, and silence everything else.

@@ -218,8 +218,11 @@ impl Source for Files {
     fn check<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: Option<&'a Value>) -> Future<'a, Result<(), Error>> {
         // The workspace itself, which can be listed, has no path of its own.
         let path = params.and_then(|params| params.get("path")?.as_str()).filter(|path| !(action.as_str() == "files.list" && *path == "."));
-        let checked = path.map(WorkspacePath::parse).transpose();
-        Box::pin(std::future::ready(checked.and_then(|path| path.map_or(Ok(()), |path| check_spelling(&context.scope, &path)))))
+        let checked = match path.map(WorkspacePath::parse) {
+            Some(parsed) => parsed.and_then(|path| check_spelling(&context.scope, &path)),
+            None => Ok(()),
+        };
+        Box::pin(std::future::ready(checked))
     }
 
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Result<Output, Error>> {
