@@ -57,7 +57,7 @@ codes! {
     MayNotApprove = "may_not_approve", 403, "Only an admin or an owner answers invocations";
     SelfApproval = "self_approval", 403, "Whoever asked does not approve";
     NotYourSession = "not_your_session", 403, "The session belongs to someone else";
-    DeniedByPolicy = "denied_by_policy", 403, "Policy denied the call";
+    DeniedByPolicy = "denied_by_policy", 403, "The call was denied";
     Quarantined = "quarantined", 403, "It is too dangerous to run";
     DeniedByPerson = "denied_by_person", 403, "A person said no";
     InvalidPolicy = "invalid_policy", 422, "A policy does not hold up";

@@ -34,6 +34,24 @@ pub struct CallContext {
     pub trace_id: String,
 }
 
+impl CallContext {
+    /// The call itself, as it was asked about before it was made.
+    pub const fn asked<'a>(&'a self, action: &'a ActionId, params: Option<&'a Value>) -> Asked<'a> {
+        Asked { action, params, scope: &self.scope, code: self.code }
+    }
+}
+
+/// A call that is not made yet, as far as it must be known to tell whether it could be.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    pub action: &'a ActionId,
+    /// What waits has its params sealed.
+    pub params: Option<&'a Value>,
+    pub scope: &'a Scope,
+    /// As in `CallContext`.
+    pub code: Option<Digest>,
+}
+
 /// What a source answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
@@ -66,11 +84,11 @@ pub trait Source: Send + Sync {
         let _ = (action, params);
         None
     }
-    /// Whether such a call could be made here as things are set up, asked before a person is: nobody decides about what cannot run. It
-    /// runs nothing, changes nothing, and looks at nothing the call itself is about; its params, where they can be read, are judged by
-    /// their spelling alone.
-    fn check<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: Option<&'a Value>) -> Future<'a, Result<(), Error>> {
-        let _ = (context, action, params);
+    /// Whether such a call could be made here as things are set up, asked before anything is done: nobody decides about what cannot run,
+    /// and nothing is announced, counted or used up for it. It runs nothing, changes nothing, and looks at nothing the call itself is about;
+    /// its params, where they can be read, are judged by their spelling alone.
+    fn check<'a>(&'a self, asked: Asked<'a>) -> Future<'a, Result<(), Error>> {
+        let _ = asked;
         Box::pin(std::future::ready(Ok(())))
     }
     /// Makes ready what the effect needs and what undoes it, and changes nothing that anybody sees. What it answers is written
@@ -106,8 +124,7 @@ pub trait Source: Send + Sync {
         let message = format!("action `{action}` cannot be taken back");
         Box::pin(std::future::ready(Err(Error::Refused { code: "not_reversible", message })))
     }
-    /// Whether an effect could be taken back as things are, asked before a person is: it looks, and changes nothing. What cannot be seen from
-    /// here is not held against it.
+    /// Whether an effect could be taken back as things are, asked before a person is: it looks, and changes nothing.
     fn check_revert<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Result<(), Error>> {
         let _ = (context, action, evidence);
         Box::pin(std::future::ready(Ok(())))
@@ -163,9 +180,10 @@ pub enum Error {
     /// The source tried and failed, and knows that nothing was changed.
     #[error("{message}")]
     Failed { code: &'static str, message: String },
-    /// Servers that share a database have a workspace each, and see no other.
+    /// Servers that share a database have a workspace each, and see no other; a backup that is restored has a new one.
     #[error(
-        "it was done in the workspace of another server: run this at the server that has it, or settle it by hand; nothing was changed"
+        "it was done in another workspace than the one this server has: run this at the server that has it, or settle it by hand; \
+         nothing was changed"
     )]
     WorkspaceElsewhere,
     #[error("action `{action}` cannot say what it would change")]

@@ -66,6 +66,19 @@ pub(crate) struct PreviewOnly {
     pub(crate) policy_slice: Digest,
 }
 
+impl Decided {
+    /// The same call, which cannot be made.
+    pub(crate) fn refused(self, failure: Failure) -> Self {
+        let (gated, decision, policy_slice) = match self {
+            Self::Cleared(Cleared { gated, decision, policy_slice, by: _ }) => (gated, decision, policy_slice),
+            Self::Pending(pending) => (pending.gated, pending.decision, pending.policy_slice),
+            Self::Preview(preview) => (preview.gated, preview.decision, preview.policy_slice),
+            Self::Denied(denied) => return Self::Denied(denied),
+        };
+        Self::Denied(Box::new(Denied { gated, decision, policy_slice, failure }))
+    }
+}
+
 impl Cleared {
     fn by_policy(gated: Gated, decision: Decision, policy_slice: Digest) -> Self {
         Self { gated, decision, policy_slice, by: Clearance::Policy }
@@ -101,6 +114,10 @@ impl Cleared {
             Clearance::Person(redeemed) => Some(redeemed),
             Clearance::Policy | Clearance::Grant(_) | Clearance::Batch => None,
         }
+    }
+
+    pub(crate) const fn is_by_batch(&self) -> bool {
+        matches!(self.by, Clearance::Batch)
     }
 
     pub(crate) const fn grant(&self) -> Option<&GrantId> {

@@ -2,7 +2,6 @@
 
 use crate::admit::Admitted;
 use crate::decide::Moded;
-use crate::execute::Subject;
 use crate::gate::{Gated, Gates};
 use crate::resolve::Resolved;
 use crate::validate::errors_of;
@@ -10,7 +9,7 @@ use crate::{Error, ParamError, Pipeline, Request};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};
 use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
-use countersign_core::{ActionId, Decision, GrantId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Status, Tier};
+use countersign_core::{ActionId, Decision, GrantId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
 use policy::scan::Label;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -80,12 +79,10 @@ impl Pipeline {
         let Moded { decision, is_grantable, .. } = self.mode_of(&gated).await?;
         let asks = decision.mode == Mode::RequireApproval && denial.is_none();
         let grant = if asks { self.fitting_grant(&gated, is_grantable).await?.map(|grant| grant.id().clone()) } else { None };
-        // Nobody would be asked about what cannot run.
-        let impossible = match (asks, &grant) {
-            (true, None) => self.impossible(Subject::of(&gated, &gated.to_invocation(Status::Pending, &decision))).await,
-            (true, Some(_)) | (false, _) => None,
+        let denial = match denial {
+            None if decision.mode != Mode::Deny => self.would_be_impossible(&gated, &decision).await.map(|failure| failure.message),
+            known => known,
         };
-        let denial = denial.or_else(|| impossible.map(|failure| failure.message));
         let would = match (&denial, decision.mode) {
             _ if !errors.is_empty() => Would::Refuse,
             (Some(_), _) if is_caught => Would::Quarantine,
@@ -96,6 +93,7 @@ impl Pipeline {
         let because = match (&denial, would) {
             (_, Would::Refuse) => "the params do not fit the action's schema".to_owned(),
             (Some(message), _) => message.clone(),
+            (None, Would::Ask) => because(&decision, &gated.gates, None) + &self.by_what_is_held(&gated.gates, &session).await?,
             (None, _) => because(&decision, &gated.gates, grant.as_ref()),
         };
         let approvals_needed = (would == Would::Ask).then_some(quorum);
@@ -103,6 +101,23 @@ impl Pipeline {
         let explanation =
             Explanation { principal, session, action, tier, drift, would, because, decision, gates, grant, approvals_needed, errors };
         Ok((explanation, gated))
+    }
+
+    /// What was read is what asks: which calls brought it in, and the way out of it.
+    async fn by_what_is_held(&self, gates: &[GateVerdict], session: &Session) -> Result<String, Error> {
+        let asks = |gate: &GateVerdict| {
+            gate.verdict == Verdict::NeedsApproval && gate.determining.iter().any(|rule| rule == policy::scan::TRIFECTA_ID)
+        };
+        if !gates.iter().any(asks) {
+            return Ok(String::new());
+        }
+        let held = self.held_by_session(&session.org, &session.id).await?;
+        let since = held.iter().map(|held| {
+            let by = held.label.invocation.as_ref().map_or_else(String::new, |by| format!(" by `{by}`"));
+            let action = held.action.as_ref().map_or_else(String::new, |action| format!(" (`{action}`)"));
+            format!("`{}`{by}{action}", held.label.label)
+        });
+        Ok(format!("; the session holds {}, and a new one would hold neither", since.collect::<Vec<_>>().join(" and ")))
     }
 
     /// The call, as far as it would be resolved.

@@ -2,7 +2,7 @@
 //! about what cannot run, and whoever is asked sees what they would let happen. Nothing here is performed, recorded or counted.
 
 use crate::admit::Admitted;
-use crate::decide::{Decided, Denied, Pending};
+use crate::decide::Decided;
 use crate::execute::{Subject, failure_of};
 use crate::gate::{Gated, Gates, caught};
 use crate::hold::{is_redefined, void_by};
@@ -12,8 +12,8 @@ use countersign_core::action::{Class, Preview};
 use countersign_core::changed_file::{ChangedFile, FileChange, changed_files};
 use countersign_core::invocation::{Failure, Intention};
 use countersign_core::session::SessionLabel;
-use countersign_core::source::{self, AfterError};
-use countersign_core::{ActionId, Invocation, Mode, Status};
+use countersign_core::source::{self, AfterError, Asked};
+use countersign_core::{ActionId, Decision, Invocation, Mode, OrgId, SessionId, Status};
 use policy::Finding;
 use policy::scan::Severity;
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ impl Pipeline {
         };
         let findings = self.findings_in(&gated.validated.resolved).await?;
         foresight.concerns = findings.into_iter().filter(|finding| finding.severity == Severity::Asks).collect();
-        foresight.labels = self.held_by_session(held).await?;
+        foresight.labels = self.held_by_session(&held.org, &held.session).await?;
         Ok(foresight)
     }
 
@@ -133,11 +133,11 @@ impl Pipeline {
         is_safe.then(|| policy::redact(&handed_on).value)
     }
 
-    async fn held_by_session(&self, held: &Invocation) -> Result<Vec<Held>, Error> {
+    pub(crate) async fn held_by_session(&self, org: &OrgId, session: &SessionId) -> Result<Vec<Held>, Error> {
         let mut labels = Vec::new();
-        for label in self.ledger().list_labels(&held.org, &held.session).await? {
+        for label in self.ledger().list_labels(org, session).await? {
             let by = match &label.invocation {
-                Some(by) => self.ledger().find_invocation(&held.org, by).await?,
+                Some(by) => self.ledger().find_invocation(org, by).await?,
                 None => None,
             };
             labels.push(Held { label, action: by.map(|by| by.action) });
@@ -145,19 +145,34 @@ impl Pipeline {
         Ok(labels)
     }
 
-    /// Nobody is asked about a call that could not be made whatever they answered: it is refused, and says why.
+    /// A call that could not be made whatever anybody says is refused before anybody is asked and before anything is announced, counted or
+    /// used up for it: the same call ends the same way, whoever would have had to be asked.
     pub(crate) async fn unless_impossible(&self, decided: Decided) -> Decided {
-        let Decided::Pending(pending) = decided else {
-            return decided;
+        let (gated, decision) = match &decided {
+            // What a batch takes back is done as far as it can be.
+            Decided::Cleared(cleared) if cleared.is_by_batch() => return decided,
+            Decided::Cleared(cleared) => (cleared.gated(), cleared.decision()),
+            Decided::Pending(pending) => (&pending.gated, &pending.decision),
+            Decided::Preview(preview) => (&preview.gated, &preview.decision),
+            Decided::Denied(_) => return decided,
         };
-        let invocation = pending.gated.to_invocation(Status::Pending, &pending.decision);
-        match self.impossible(Subject::of(&pending.gated, &invocation)).await {
-            None => Decided::Pending(pending),
-            Some(failure) => {
-                let Pending { gated, decision, policy_slice } = *pending;
-                Decided::Denied(Box::new(Denied { gated, decision, policy_slice, failure }))
-            }
+        match self.would_be_impossible(gated, decision).await {
+            None => decided,
+            Some(failure) => decided.refused(failure),
         }
+    }
+
+    /// Why a call that is only decided about could not be made.
+    pub(crate) async fn would_be_impossible(&self, gated: &Gated, decision: &Decision) -> Option<Failure> {
+        let resolved = &gated.validated.resolved;
+        let request = &resolved.admitted.request;
+        if request.intention == Intention::Revert {
+            let invocation = gated.to_invocation(Status::Pending, decision);
+            return Box::pin(self.impossible(Subject::of(gated, &invocation))).await;
+        }
+        let action = resolved.action();
+        let asked = Asked { action: &action.id, params: Some(&request.params), scope: &request.scope, code: action.package_sha256 };
+        certainly(self.ask_whether_possible(&*resolved.source, asked).await)
     }
 
     /// The same of a call that waits already. What its action is now is for `resume` to compare.
@@ -178,16 +193,21 @@ impl Pipeline {
 
     pub(crate) async fn impossible(&self, subject: Subject<'_>) -> Option<Failure> {
         let asked = match subject.invocation.intention {
-            Intention::Effect | Intention::DryRun => self.ask_whether_possible(subject).await,
+            Intention::Effect | Intention::DryRun => self.ask_whether_possible(subject.source, subject.asked()).await,
             // It is put back from what was kept, whatever became of its source: only what it would overwrite is in its way.
             Intention::Revert => {
                 let evidence = self.kept_by_reversed(subject.invocation).await.ok()??;
                 self.ask_whether_revertible(subject, &evidence).await
             }
         };
-        let refusal = asked.err()?;
-        is_certain(&refusal).then(|| failure_of(&refusal))
+        certainly(asked)
     }
+}
+
+/// Why not, where asking again would be answered the same.
+fn certainly(answer: Result<(), source::Error>) -> Option<Failure> {
+    let refusal = answer.err()?;
+    is_certain(&refusal).then(|| failure_of(&refusal))
 }
 
 /// The files that would be as they were again, in the words of a preview; `None` where it is not about files.

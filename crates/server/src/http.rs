@@ -9,6 +9,7 @@ mod compat;
 mod canaries;
 mod consents;
 mod crossings;
+mod docs;
 mod explain;
 mod foresight;
 mod grants;
@@ -19,6 +20,7 @@ mod links;
 mod listener;
 mod modes;
 mod named;
+mod next_step;
 mod page;
 mod packages;
 mod pages;
@@ -154,6 +156,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(health::metrics))
         .routes(routes!(pages::welcome))
         .routes(routes!(pages::error))
+        .routes(routes!(pages::errors))
+        .routes(routes!(pages::page))
         .routes(routes!(links::show, links::answer))
         .split_for_parts()
 }

@@ -1,10 +1,12 @@
 //! Logs and metrics. Params, results and tokens are in neither.
 
 mod json_line;
+mod text_line;
 
 use crate::config::LogFormat;
 use json_line::JsonLine;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use text_line::TextLine;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::SubscriberExt;
@@ -22,7 +24,7 @@ pub fn init_logs(format: LogFormat, level: &Targets) {
     let registry = tracing_subscriber::registry().with(level.clone());
     let _already = match format {
         LogFormat::Json => registry.with(lines.fmt_fields(JsonFields::new()).event_format(JsonLine)).try_init(),
-        LogFormat::Text => registry.with(lines.with_target(false)).try_init(),
+        LogFormat::Text => registry.with(lines.event_format(TextLine)).try_init(),
     };
 }
 
@@ -38,6 +40,43 @@ pub fn init_metrics() -> Option<PrometheusHandle> {
         Ok(Err(error)) | Err(error) => {
             tracing::warn!(%error, "metrics are not recorded by this server");
             None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+    use std::io;
+    use std::sync::Arc;
+    use tracing_subscriber::fmt::MakeWriter;
+
+    /// What was logged.
+    #[derive(Clone, Default)]
+    pub(super) struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl<'a> MakeWriter<'a> for Kept {
+        type Writer = Self;
+
+        fn make_writer(&'a self) -> Self {
+            self.clone()
+        }
+    }
+
+    impl Kept {
+        pub(super) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().clone()).unwrap()
         }
     }
 }

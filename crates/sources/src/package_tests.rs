@@ -557,7 +557,7 @@ async fn what_a_package_did_in_another_workspace_is_neither_found_out_nor_touche
         assert_eq!(source.call(&context, &act(), &json!({})).await, Err(Error::WorkspaceElsewhere), "{a}, {b:?}");
         let checks = source.verify(&context, &act(), &json!({}), &output).await.unwrap();
         assert!(checks.len() == 1 && !checks[0].ok, "{checks:?}");
-        assert!(checks[0].detail.as_ref().unwrap().contains("the workspace of another server"), "{checks:?}");
+        assert!(checks[0].detail.as_ref().unwrap().contains("another workspace than the one this server has"), "{checks:?}");
         assert!(ours.puppet.asked.lock().is_empty(), "code ran that could only have looked at the wrong files");
         assert_eq!(escapes::held(ours.folder.path()), seen, "something was changed");
     }

@@ -3,7 +3,7 @@
 
 use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::effect::{Check, Reconciled, Scope};
-use countersign_core::source::{AfterError, CallContext, Error, Output, Source};
+use countersign_core::source::{AfterError, Asked, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Tier};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -370,7 +370,7 @@ impl Source for FakeSource {
         })
     }
 
-    fn check<'a>(&'a self, _context: &'a CallContext, _action: &'a ActionId, _params: Option<&'a Value>) -> Future<'a, Result<(), Error>> {
+    fn check<'a>(&'a self, _asked: Asked<'a>) -> Future<'a, Result<(), Error>> {
         let impossible = self.shared.script.lock().impossible.clone();
         Box::pin(std::future::ready(impossible.map_or(Ok(()), Err)))
     }

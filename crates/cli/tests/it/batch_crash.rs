@@ -47,8 +47,12 @@ async fn crash_at(point: &str, succeeds: bool, database: Option<String>) {
     let (_, session) = owner.send(&process.url, reqwest::Method::POST, "sessions", json!({})).await.unwrap();
     let path = format!("sessions/{}/actions/batch", session["id"].as_str().unwrap());
     let write = |path: &str| json!({ "action": "files.write_text", "params": { "path": path, "text": "new" } });
-    let last = if succeeds { "c.txt" } else { "../outside" };
-    let body = json!({ "mode": "all_or_nothing", "actions": [write("a.txt"), write("deep/b.txt"), write(last)] });
+    let mut last = write("c.txt");
+    if !succeeds {
+        // It is found out only when it is tried: there is no such file.
+        last["params"]["expected_sha256"] = json!("0".repeat(64));
+    }
+    let body = json!({ "mode": "all_or_nothing", "actions": [write("a.txt"), write("deep/b.txt"), last] });
     let gone = owner.send(&process.url, reqwest::Method::POST, &path, body).await;
     assert!(gone.is_err(), "{point}: the server lived on: {gone:?}");
     drop(process);

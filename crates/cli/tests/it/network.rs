@@ -96,7 +96,7 @@ fn a_host_the_operator_has_not_allowed_is_refused_before_anything_runs() {
         owner.run(&["package", "install", "kit"]).ok();
         owner.run(&["action", "invoke", "kit.ask"]);
         let ended = newest(&owner);
-        assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("failed"), &json!("package_network_not_allowed")), "{ended:#}");
+        assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("denied"), &json!("package_network_not_allowed")), "{ended:#}");
         let message = ended["error"]["message"].as_str().unwrap();
         assert!(message.contains(&outside.url("")) && message.contains("`package_allowed_hosts`"), "{message}");
         assert!(egress_of(&owner).is_empty());

@@ -340,7 +340,7 @@ console.log(JSON.stringify({ output: {} }));
         ("node --check out.js", "let fine = 1;", "succeeded"),
         ("node --check out.js", "let not fine", "reverted"),
         // Before anything is made, not after.
-        ("node --check other.js", "let fine = 1;", "failed"),
+        ("node --check other.js", "let fine = 1;", "denied"),
     ] {
         let server = Server::start_with(&[CODE, ("COUNTERSIGN_COMMAND_ALLOWLIST", allowed)]);
         let owner = server.owner();
@@ -351,7 +351,7 @@ console.log(JSON.stringify({ output: {} }));
         let listed = owner.run(&["invocation", "list", "--json"]).ok().json();
         assert_eq!(listed["items"][0]["status"], ends, "{allowed}: {listed:#}");
         assert_eq!(server.workspace().join("out.js").exists(), ends == "succeeded", "{allowed}");
-        if ends == "failed" {
+        if ends == "denied" {
             let (code, repair) = (&listed["items"][0]["error"]["code"], &listed["items"][0]["repair"]);
             assert_eq!((code, repair), (&json!("package_command_not_allowed"), &Value::Null), "{listed:#}");
         }

@@ -131,7 +131,7 @@ fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
     assert_eq!(ran.stdout, told, "{ran:?}");
     assert!(ran.stderr.contains("never overwritten") && ran.stderr.contains("dry run: nothing was changed"), "{ran:?}");
     // What somebody has changed since is not lost.
-    let ran = owner.run(&["invocation", "revert", &first, "--dry-run", "--json"]).exits(1).json();
+    let ran = owner.run(&["invocation", "revert", &first, "--dry-run", "--json"]).exits(5).json();
     assert_eq!((&ran["blocked"]["code"], &ran["invocation_id"]), (&json!("content_changed"), &json!(first)), "{ran:#}");
     assert!(ran["changes"].is_null(), "{ran:#}");
     assert_eq!(calls(), before);

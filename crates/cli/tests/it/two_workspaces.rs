@@ -169,7 +169,7 @@ async fn what_a_server_did_is_taken_back_by_that_server_only() {
     let path = format!("invocations/{}/revert", answer["invocation"]["id"].as_str().unwrap());
     let (_, refused) = ground.owner.send(&second.url, Method::POST, &path, json!({})).await.unwrap();
     let refusal = &refused["invocation"];
-    assert_eq!((&refusal["status"], &refusal["error"]["code"]), (&json!("failed"), &json!("workspace_elsewhere")), "{refused:#}");
+    assert_eq!((&refusal["status"], &refusal["error"]["code"]), (&json!("denied"), &json!("workspace_elsewhere")), "{refused:#}");
     let held = |at| std::fs::read_to_string(ground.note(at)).ok();
     assert_eq!((held(0).as_deref(), held(1).as_deref()), (Some("new"), Some("new")));
     // Nothing was done, so it may be asked for again, of the right one.

@@ -9,7 +9,7 @@ use crate::stage::Stage;
 use countersign_core::Invocation;
 use countersign_core::effect::{Check, Reconciled};
 use countersign_core::limits::CALL_TIMEOUT_MS;
-use countersign_core::source::{CallContext, Error, Output, Source};
+use countersign_core::source::{Asked, CallContext, Error, Output, Source};
 use futures_util::FutureExt;
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
@@ -38,6 +38,13 @@ impl<'a> Subject<'a> {
     pub(crate) fn of(gated: &'a Gated, invocation: &'a Invocation) -> Self {
         let resolved = &gated.validated.resolved;
         Self { source: &*resolved.source, definition: &resolved.definition, params: &resolved.admitted.request.params, invocation }
+    }
+
+    pub(crate) fn asked(&self) -> Asked<'a> {
+        let action = &self.definition.action;
+        // What waits has its params sealed.
+        let params = Some(self.params).filter(|params| params.is_object());
+        Asked { action: &action.id, params, scope: &self.invocation.scope, code: action.package_sha256 }
     }
 
     /// What an effect is asked for with: for as long as its caller wants to wait, and no longer than the action may take.
@@ -71,11 +78,10 @@ impl<'a> Subject<'a> {
 
 impl Pipeline {
     /// Whether such a call could be made at all.
-    pub(crate) async fn ask_whether_possible(&self, subject: Subject<'_>) -> Result<(), Error> {
-        let context = subject.context(self);
-        // What waits has its params sealed.
-        let params = Some(subject.params).filter(|params| params.is_object());
-        self.bounded(&subject, &context, subject.source.check(&context, &subject.definition.action.id, params)).await
+    ///
+    /// Every call is asked about, so this waits for no turn and knows no more of the call than it needs.
+    pub(crate) async fn ask_whether_possible(&self, source: &dyn Source, asked: Asked<'_>) -> Result<(), Error> {
+        answered(source.id().as_str(), CALL_TIMEOUT_MS, source.check(asked)).await
     }
 
     /// Makes ready what the effect needs and what undoes it.
@@ -182,12 +188,16 @@ impl Pipeline {
                 slot
             }
         };
-        match tokio::time::timeout(Duration::from_millis(timeout_ms), AssertUnwindSafe(asked).catch_unwind()).await {
-            Ok(Ok(answer)) => answer,
-            // What it said is in the server's log; it may quote params.
-            Ok(Err(_panic)) => Err(Error::Broken { source_id: source_id(), message: "it stopped working, by a bug".to_owned() }),
-            Err(_) => Err(Error::TimedOut { source_id: source_id(), timeout_ms }),
-        }
+        answered(subject.definition.action.id.source(), timeout_ms, asked).await
+    }
+}
+
+async fn answered<T>(source_id: &str, timeout_ms: u64, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    match tokio::time::timeout(Duration::from_millis(timeout_ms), AssertUnwindSafe(asked).catch_unwind()).await {
+        Ok(Ok(answer)) => answer,
+        // What it said is in the server's log; it may quote params.
+        Ok(Err(_panic)) => Err(Error::Broken { source_id: source_id.to_owned(), message: "it stopped working, by a bug".to_owned() }),
+        Err(_) => Err(Error::TimedOut { source_id: source_id.to_owned(), timeout_ms }),
     }
 }
 

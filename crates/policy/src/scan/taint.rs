@@ -22,8 +22,10 @@ const TAINTED_COMMAND: Rule = Rule {
     severity: Severity::Asks,
     message: "the command comes from content that was read, not from a person",
 };
+/// The rule that what a session holds can break.
+pub const TRIFECTA_ID: &str = "safety.trifecta";
 const TRIFECTA: Rule = Rule {
-    id: "safety.trifecta",
+    id: TRIFECTA_ID,
     severity: Severity::Asks,
     message: "the session has read private data and untrusted content, and this action sends something away",
 };

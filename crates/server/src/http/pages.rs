@@ -1,10 +1,11 @@
 //! What a person finds who follows a link: the address that was printed, or the `type` of a problem.
 
+use super::docs;
 use super::problem::Refusal;
 use api::Code;
 use axum::extract::Path;
 use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
@@ -14,7 +15,7 @@ pub(super) async fn welcome() -> Response {
     let text = concat!(
         "Countersign ",
         env!("CARGO_PKG_VERSION"),
-        "\n\nThe API is described at /api/v1/openapi.json, every error at /docs/errors/<code>.\n",
+        "\n\nThe API is described at /api/v1/openapi.json, every error at /docs/errors.\n",
         "From a terminal: countersign help\n"
     );
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
@@ -23,8 +24,37 @@ pub(super) async fn welcome() -> Response {
 /// The page of an error code: where `type` of a problem leads.
 #[utoipa::path(operation_id = "error_page", get, path = "/docs/errors/{code}", tag = "server", security(()), params(("code" = String, Path)),
     responses((status = 200, description = "Markdown.", content_type = "text/markdown", body = String),
+        (status = 303, description = "What goes wrong inside an invocation has one page for all of it."),
         (status = 404, description = "There is no such code.", body = api::Problem, content_type = "application/problem+json")))]
 pub(super) async fn error(Path(code): Path<String>) -> Result<Response, Refusal> {
-    let code = Code::parse(code.trim_end_matches(".md")).ok_or_else(|| Refusal::not_found("error code", &code))?;
-    Ok(([(header::CONTENT_TYPE, MARKDOWN)], code.page()).into_response())
+    let name = code.trim_end_matches(".md");
+    if let Some(page) = Code::parse(name).map(Code::page).or_else(|| docs::find(&format!("errors/{name}"))) {
+        return Ok(markdown(page));
+    }
+    if docs::is_invocation_error(name) {
+        return Ok(Redirect::to("/docs/errors/invocation-errors").into_response());
+    }
+    Err(Refusal::not_found("error code", &code).hint("all of them are listed at `/docs/errors`"))
+}
+
+/// Every error there is.
+#[utoipa::path(operation_id = "error_pages", get, path = "/docs/errors", tag = "server", security(()),
+    responses((status = 303, description = "To the page that lists them.")))]
+pub(super) async fn errors() -> Response {
+    // Its links are to its neighbours, so it is read where they are.
+    Redirect::to("/docs/errors/README").into_response()
+}
+
+/// A page that another links to.
+#[utoipa::path(operation_id = "docs_page", get, path = "/docs/{folder}/{page}", tag = "server", security(()),
+    params(("folder" = String, Path), ("page" = String, Path)),
+    responses((status = 200, description = "Markdown.", content_type = "text/markdown", body = String),
+        (status = 404, description = "There is no such page.", body = api::Problem, content_type = "application/problem+json")))]
+pub(super) async fn page(Path((folder, page)): Path<(String, String)>) -> Result<Response, Refusal> {
+    let path = format!("{folder}/{}", page.trim_end_matches(".md"));
+    docs::find(&path).map(markdown).ok_or_else(|| Refusal::not_found("page", &path))
+}
+
+fn markdown(page: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, MARKDOWN)], page).into_response()
 }

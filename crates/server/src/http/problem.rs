@@ -1,5 +1,6 @@
 //! The one place that turns errors into status codes and RFC 9457 bodies. Internals go to the log, never to the caller.
 
+use super::next_step::next_step;
 use api::invocation::InvocationView;
 use api::problem::FieldError;
 use api::{Code, Problem};
@@ -71,7 +72,7 @@ impl Refusal {
         let mut refusal = Self::new(code, detail);
         refusal.0.invocation_id = Some(invocation.id.clone());
         refusal.0.error = invocation.error.as_ref().map(|error| error.code.clone());
-        let hint = format!("see why with `countersign explain {}`", invocation.id);
+        let hint = next_step(&invocation);
         refusal.0.invocation = Some(Box::new(invocation));
         refusal.hint(hint)
     }

@@ -103,42 +103,16 @@ impl Visit for Line {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::Kept;
     use super::*;
-    use parking_lot::Mutex;
-    use std::io;
-    use std::sync::Arc;
-    use tracing_subscriber::fmt::MakeWriter;
     use tracing_subscriber::fmt::format::JsonFields;
     use tracing_subscriber::layer::SubscriberExt;
-
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Kept {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl<'a> MakeWriter<'a> for Kept {
-        type Writer = Self;
-
-        fn make_writer(&'a self) -> Self {
-            self.clone()
-        }
-    }
 
     fn logged(log: impl FnOnce()) -> Vec<serde_json::Value> {
         let kept = Kept::default();
         let layer = tracing_subscriber::fmt::layer().with_writer(kept.clone()).fmt_fields(JsonFields::new()).event_format(JsonLine);
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), log);
-        let text = String::from_utf8(kept.0.lock().clone()).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        kept.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     #[test]

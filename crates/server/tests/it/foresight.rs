@@ -11,6 +11,7 @@ on_both_engines!(
     what_is_seen_ahead_is_bounded_like_a_dry_run,
     only_who_may_answer_looks_ahead_and_only_at_what_waits,
     nobody_is_asked_about_what_cannot_run,
+    what_cannot_run_ends_the_same_whoever_would_be_asked,
     what_becomes_impossible_while_it_waits_says_so_and_takes_no_yes,
     what_was_waited_for_people_is_counted_apart,
     a_batch_with_a_part_that_cannot_run_is_refused_whole,
@@ -103,6 +104,45 @@ async fn nobody_is_asked_about_what_cannot_run(kind: Kind) {
     server.verify().await;
 }
 
+async fn what_cannot_run_ends_the_same_whoever_would_be_asked(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("read", |action| action.effects = vec![Effect::FilesystemRead]);
+    server.source.redefine("send", |action| action.effects = vec![Effect::NetworkCall]);
+    server.owner.review("fake.read").await;
+    server.owner.review("fake.send").await;
+    server.owner.set_mode("fake.send", "allow").await;
+    let agent = server.agent().await;
+    server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "calls_max": 1 })).await;
+    let calls = server.source.calls().len();
+    server.source.becomes_impossible(Some(disabled()));
+    let dry_run = json!({ "action": "fake.write", "params": { "text": "x" }, "dry_run": true });
+    for (whoever, refused) in [
+        ("nobody: a read", agent.invoke("fake.read", json!({})).await),
+        ("nobody: it is allowed", agent.invoke("fake.send", json!({ "text": "x" })).await),
+        ("nobody: a grant stands in", agent.invoke("fake.write", json!({ "text": "x" })).await),
+        ("nobody: a dry run", agent.client.post(&format!("/api/v1/sessions/{}/actions/invoke", agent.session), dry_run).await),
+    ] {
+        refused.problem(403, "denied_by_policy");
+        let ended = &refused.body["invocation"];
+        assert_eq!((&refused.body["error"], &ended["status"]), (&json!("package_code_disabled"), &json!("denied")), "{whoever}");
+        assert_eq!((&ended["attempts"], &ended["grant_id"]), (&json!(0), &Value::Null), "{whoever}");
+    }
+    assert_eq!((server.source.calls().len(), server.source.previews().len()), (calls, 0));
+    server.source.becomes_impossible(None);
+    // The grant was not used up, and the session has come to hold nothing.
+    assert_eq!(agent.invoke("fake.write", json!({ "text": "x" })).await.ok()["invocation"]["status"], "succeeded");
+    agent.invoke("fake.send", json!({ "text": "x" })).await.ok();
+    agent.invoke("fake.send", json!({ "text": "y" })).await.ok();
+    // It does by these, and whoever asks why is told by which, and the way out.
+    agent.invoke("fake.read", json!({})).await.ok();
+    let question = json!({ "session_id": agent.session, "action": "fake.send", "params": { "text": "x" } });
+    let because = server.owner.post("/api/v1/explain", question).await.ok()["because"].to_string();
+    for part in ["safety.trifecta", "`private_data` by `inv_", "(`fake.read`)", "(`fake.send`)", "a new one would hold neither"] {
+        assert!(because.contains(part), "{part}: {because}");
+    }
+    server.verify().await;
+}
+
 async fn what_becomes_impossible_while_it_waits_says_so_and_takes_no_yes(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
@@ -145,7 +185,7 @@ async fn a_batch_with_a_part_that_cannot_run_is_refused_whole(kind: Kind) {
     let actions = json!([{ "action": "fake.read", "params": {} }, { "action": "fake.write", "params": { "text": "x" } }]);
     let path = format!("/api/v1/sessions/{}/actions/batch", agent.session);
     let batch = agent.client.post(&path, json!({ "mode": "all_or_nothing", "actions": actions })).await.ok();
-    assert_eq!((&batch["status"], &batch["parts"][1]["error"]["code"]), (&json!("denied"), &json!("package_code_disabled")), "{batch}");
+    assert_eq!((&batch["status"], &batch["parts"][0]["error"]["code"]), (&json!("denied"), &json!("package_code_disabled")), "{batch}");
     assert!(server.source.calls().is_empty());
     server.verify().await;
 }

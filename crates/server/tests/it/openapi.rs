@@ -66,4 +66,11 @@ async fn the_address_and_the_type_of_a_problem_lead_somewhere() {
         assert!(text.contains(code.title()), "{code:?}");
     }
     nobody.get("/docs/errors/nonsense").await.problem(404, "not_found");
+    // What an invocation failed with is told on one page, and what a page links to is there, too.
+    let (_, inside) = page("/docs/errors/host_not_allowed").await;
+    assert!(inside.starts_with("# Invocation errors"), "{inside}");
+    assert!(page("/docs/errors").await.1.starts_with("# Errors"));
+    assert!(page("/docs/errors/README").await.1.contains("../concepts/idempotency.md"));
+    assert!(page("/docs/concepts/idempotency.md").await.1.starts_with("# "));
+    nobody.get("/docs/concepts/nonsense").await.problem(404, "not_found");
 }

@@ -17,7 +17,7 @@ use crate::workspace::scope::check_spelling;
 use crate::workspace::staged;
 use crate::workspace::workers::Workers;
 use countersign_core::effect::{Check, Reconciled};
-use countersign_core::source::{CallContext, Error, Output, Source};
+use countersign_core::source::{Asked, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, Random, SourceId};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -215,11 +215,12 @@ impl Source for Files {
         Box::pin(std::future::ready(Ok(self.actions.clone())))
     }
 
-    fn check<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: Option<&'a Value>) -> Future<'a, Result<(), Error>> {
+    fn check<'a>(&'a self, asked: Asked<'a>) -> Future<'a, Result<(), Error>> {
+        let path = asked.params.and_then(|params| params.get("path")?.as_str());
         // The workspace itself, which can be listed, has no path of its own.
-        let path = params.and_then(|params| params.get("path")?.as_str()).filter(|path| !(action.as_str() == "files.list" && *path == "."));
+        let path = path.filter(|path| !(asked.action.as_str() == "files.list" && *path == "."));
         let checked = match path.map(WorkspacePath::parse) {
-            Some(parsed) => parsed.and_then(|path| check_spelling(&context.scope, &path)),
+            Some(parsed) => parsed.and_then(|path| check_spelling(asked.scope, &path)),
             None => Ok(()),
         };
         Box::pin(std::future::ready(checked))

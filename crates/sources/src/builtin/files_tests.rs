@@ -8,6 +8,7 @@ use crate::workspace::path::tests::{NOT_ALLOWED, OUTSIDE};
 use countersign_core::Timestamp;
 use countersign_core::effect::Scope;
 use countersign_core::limits::{FILE_LIST_ENTRIES_MAX, FILE_READ_BYTES_MAX, FILE_SNAPSHOT_BYTES_MAX, FILE_WRITE_BYTES_MAX};
+use countersign_core::source::Asked;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -980,7 +981,7 @@ async fn what_was_done_in_another_workspace_is_neither_found_out_nor_touched_in_
             assert_eq!(ours.files.call(&context, &id, &params).await, Err(Error::WorkspaceElsewhere), "{action} on {content:?}");
             let checks = ours.files.verify(&context, &id, &params, &output).await.unwrap();
             assert!(checks.len() == 1 && !checks[0].ok, "{checks:?}");
-            assert!(checks[0].detail.as_ref().unwrap().contains("the workspace of another server"), "{checks:?}");
+            assert!(checks[0].detail.as_ref().unwrap().contains("another workspace than the one this server has"), "{checks:?}");
             assert_eq!(picture(ours.folder.path()), seen, "something was changed");
         }
     }
@@ -1007,8 +1008,9 @@ async fn evidence_from_before_workspaces_had_ids_is_taken_as_ours() {
 async fn what_a_path_can_never_reach_is_told_before_anybody_is_asked() {
     let scratch = Scratch::new();
     let checked_for = async |action: &str, scope: Scope, params: Option<Value>| {
-        let context = CallContext { scope, ..context() };
-        scratch.files.check(&context, &ActionId::parse(action).unwrap(), params.as_ref()).await.map_err(|error| error.code())
+        let action = ActionId::parse(action).unwrap();
+        let asked = Asked { action: &action, params: params.as_ref(), scope: &scope, code: None };
+        scratch.files.check(asked).await.map_err(|error| error.code())
     };
     let checked = async |scope: Scope, params: Option<Value>| checked_for("files.write_text", scope, params).await;
     for path in OUTSIDE.iter().chain(NOT_ALLOWED) {

@@ -7,7 +7,7 @@ use crate::builtin::{read_params, source_id, unknown_action};
 use crate::web::HostRule;
 use calls::Calls;
 use countersign_core::effect::Reconciled;
-use countersign_core::source::{CallContext, Error, Output, Source};
+use countersign_core::source::{Asked, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
 use ipnet::IpNet;
 use serde_json::Value;
@@ -88,8 +88,8 @@ impl Source for Http {
         Some(url.port().map_or_else(|| host.clone(), |port| format!("{host}:{port}")))
     }
 
-    fn check<'a>(&'a self, _context: &'a CallContext, _action: &'a ActionId, params: Option<&'a Value>) -> Future<'a, Result<(), Error>> {
-        let url = params.and_then(|params| params.get("url")?.as_str());
+    fn check<'a>(&'a self, asked: Asked<'a>) -> Future<'a, Result<(), Error>> {
+        let url = asked.params.and_then(|params| params.get("url")?.as_str());
         Box::pin(std::future::ready(url.map_or(Ok(()), |url| self.calls.check(url))))
     }
 

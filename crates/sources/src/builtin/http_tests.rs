@@ -131,7 +131,7 @@ async fn without_allowed_hosts_everything_is_refused() {
             assert_eq!(error.code(), "host_not_allowed");
             assert!(error.to_string().contains("`http.allowed_hosts`"), "{error}");
             // And nobody is asked about it before.
-            let checked = http.check(&context(), &ActionId::parse(action).unwrap(), Some(&json!({ "url": url }))).await;
+            let checked = http.check(context().asked(&ActionId::parse(action).unwrap(), Some(&json!({ "url": url })))).await;
             assert_eq!(checked.unwrap_err().code(), "host_not_allowed");
         }
     }

@@ -122,7 +122,8 @@ impl Journal {
 
     /// Whether nobody changed any of it since. Another workspace tells nothing.
     pub(super) fn check_revert(&self, place: &Place) -> Result<(), Error> {
-        if place.is(self.workspace.as_ref()) { self.to_put_back(place).map(drop) } else { Ok(()) }
+        self.check_is_of(place)?;
+        self.to_put_back(place).map(drop)
     }
 
     /// What is not as it was before, the last first.

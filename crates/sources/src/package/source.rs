@@ -16,7 +16,7 @@ use crate::workspace::staged::temporary_name;
 use countersign_core::effect::{Check, Reconciled};
 use countersign_core::json::in_plain_words;
 use countersign_core::limits::{PACKAGE_CHECK_NAME_CHARS_MAX, PACKAGE_CHECKS_MAX};
-use countersign_core::source::{CallContext, Error, Output, Source};
+use countersign_core::source::{Asked, CallContext, Error, Output, Source};
 use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
 use parking_lot::RwLock;
 use serde::Deserialize;
@@ -61,24 +61,25 @@ impl PackageSource {
     }
 
     /// The action whose code was decided about, and no other.
-    fn action(&self, context: &CallContext, id: &ActionId) -> Result<Arc<LoadedAction>, Error> {
+    fn action(&self, Asked { action: id, code, .. }: Asked<'_>) -> Result<Arc<LoadedAction>, Error> {
         let loaded = self.loaded.read().clone().map_err(|why| invalid(&self.id, &why))?;
         let action = loaded.actions.iter().find(|action| action.action.id == *id).map(Arc::clone);
         let action = action.ok_or_else(|| refused("unknown_action", format!("there is no action `{id}`")))?;
-        if context.code != Some(action.digest) {
+        if code != Some(action.digest) {
             return Err(refused("package_changed", format!("the code of `{id}` is not the one that was decided about; nothing ran")));
         }
         Ok(action)
     }
 
     /// The same where code is to run.
-    fn runnable(&self, context: &CallContext, id: &ActionId) -> Result<Arc<LoadedAction>, Error> {
+    fn runnable(&self, asked: Asked<'_>) -> Result<Arc<LoadedAction>, Error> {
+        let id = asked.action;
         if !self.shared.may_run_code {
             let message =
                 format!("`{id}` runs code of a package, and this server does not: set `allow_plugin_code_execution = true` to let it");
             return Err(refused("package_code_disabled", message));
         }
-        let action = self.action(context, id)?;
+        let action = self.action(asked)?;
         match self.shared.network.first_missing(&action.manifest.hosts) {
             None => Ok(action),
             Some(host) => {
@@ -89,10 +90,10 @@ impl PackageSource {
     }
 
     /// The same where an effect may follow: what is to verify it must be allowed before it is made, not after.
-    fn verifiable(&self, context: &CallContext, id: &ActionId) -> Result<Arc<LoadedAction>, Error> {
-        let action = self.runnable(context, id)?;
+    fn verifiable(&self, asked: Asked<'_>) -> Result<Arc<LoadedAction>, Error> {
+        let (id, action) = (asked.action, self.runnable(asked)?);
         for command in &action.manifest.verification.commands {
-            if let Some(why) = self.shared.commands.refusal(command, &context.scope) {
+            if let Some(why) = self.shared.commands.refusal(command, asked.scope) {
                 let message = format!("`{id}` is verified with `{}`, which is refused: {why}; nothing ran", shown(command));
                 return Err(refused("package_command_not_allowed", message));
             }
@@ -101,8 +102,8 @@ impl PackageSource {
     }
 
     /// Whether its code would be let run, and what it is written for is here.
-    async fn may_run(&self, context: &CallContext, id: &ActionId) -> Result<(), Error> {
-        let action = self.verifiable(context, id)?;
+    async fn may_run(&self, asked: Asked<'_>) -> Result<(), Error> {
+        let action = self.verifiable(asked)?;
         self.runner().check(&action, Script::Execute).await
     }
 
@@ -138,7 +139,7 @@ impl PackageSource {
     }
 
     async fn keep(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Option<Value>, Error> {
-        let action = self.verifiable(context, id)?;
+        let action = self.verifiable(context.asked(id, None))?;
         if action.manifest.acts_elsewhere() {
             // Nothing of it happens before the intent, so there is nothing to prepare.
             return Ok(None);
@@ -151,7 +152,7 @@ impl PackageSource {
     }
 
     async fn perform(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Output, Error> {
-        let action = self.runnable(context, id)?;
+        let action = self.runnable(context.asked(id, None))?;
         if action.manifest.acts_elsewhere() {
             return self.act_elsewhere(context, &action, params).await;
         }
@@ -195,7 +196,7 @@ impl PackageSource {
     }
 
     async fn foresee(&self, context: &CallContext, id: &ActionId, params: &Value) -> Result<Output, Error> {
-        let action = self.verifiable(context, id)?;
+        let action = self.verifiable(context.asked(id, None))?;
         if action.manifest.acts_elsewhere() {
             return Err(Error::PreviewUnsupported { action: id.clone() });
         }
@@ -205,7 +206,7 @@ impl PackageSource {
     }
 
     async fn look_back(&self, context: &CallContext, id: &ActionId, params: &Value, output: &Output) -> Result<Vec<Check>, Error> {
-        let action = self.runnable(context, id)?;
+        let action = self.runnable(context.asked(id, None))?;
         let mut checks = Vec::new();
         if action.manifest.is_write()
             && let Some(evidence) = output.evidence.as_ref().or(context.prepared.as_ref())
@@ -270,7 +271,7 @@ impl PackageSource {
     }
 
     async fn say_rollback(&self, context: &CallContext, id: &ActionId, journal: &Journal) -> Option<bool> {
-        let action = self.runnable(context, id).ok()?;
+        let action = self.runnable(context.asked(id, None)).ok()?;
         action.script(Script::Rollback)?;
         let changes = journal
             .files
@@ -316,8 +317,8 @@ impl Source for PackageSource {
         Box::pin(std::future::ready(listed.map_err(|why| invalid(&self.id, &why))))
     }
 
-    fn check<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, _params: Option<&'a Value>) -> Future<'a, Result<(), Error>> {
-        Box::pin(self.may_run(context, action))
+    fn check<'a>(&'a self, asked: Asked<'a>) -> Future<'a, Result<(), Error>> {
+        Box::pin(self.may_run(asked))
     }
 
     fn prepare<'a>(

@@ -128,11 +128,9 @@ pub(crate) fn verify(place: &Place, evidence: &Evidence) -> Result<Vec<Check>, E
     }])
 }
 
-/// Whether nobody has changed it since, so that `revert` could put back what was there. Another workspace tells nothing.
+/// Whether nobody has changed it since, so that `revert` could put back what was there.
 pub(crate) fn check_revert(place: &Place, evidence: &Evidence) -> Result<(), Error> {
-    if !place.is(evidence.workspace.as_ref()) {
-        return Ok(());
-    }
+    place.check_is(evidence.workspace.as_ref())?;
     match look(place, evidence)? {
         Found::Previous => Ok(()),
         Found::New if evidence.new_sha256.is_some() || is_folder_there(place, evidence)? => Ok(()),

@@ -1,0 +1,96 @@
+//! The pages of `docs/` that are no error code's own, as they were when this was built: what a page of an error links to is there too.
+
+/// By the path below `docs/`, without `.md`.
+pub(super) fn find(path: &str) -> Option<&'static str> {
+    PAGES.iter().find(|(name, _)| *name == path).map(|(_, text)| *text)
+}
+
+/// Whether the page on what goes wrong inside an invocation tells of this code.
+pub(super) fn is_invocation_error(code: &str) -> bool {
+    let quoted = format!("`{code}`");
+    find("errors/invocation-errors").is_some_and(|page| {
+        // The first cell of a row names the codes the row is about.
+        page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).any(|cell| cell.split(", ").any(|name| name == quoted))
+    })
+}
+
+macro_rules! pages {
+    ($($name:literal),+ $(,)?) => {
+        const PAGES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../../../docs/", $name, ".md")))),+];
+    };
+}
+
+pages![
+    "benchmarks",
+    "concepts/approvals",
+    "concepts/batches",
+    "concepts/decision-table",
+    "concepts/drift",
+    "concepts/effects",
+    "concepts/files-and-http",
+    "concepts/grants",
+    "concepts/idempotency",
+    "concepts/identity",
+    "concepts/invocation",
+    "concepts/kill-switch",
+    "concepts/modes-and-decisions",
+    "concepts/packages",
+    "concepts/policies",
+    "concepts/receipts",
+    "concepts/redaction",
+    "concepts/safety-checks",
+    "concepts/sandbox",
+    "concepts/storage",
+    "decisions/0001-record-decisions",
+    "decisions/0002-one-writer-group-commit",
+    "decisions/0003-receipt-crate",
+    "decisions/0004-own-limiter",
+    "decisions/0005-canonical-json",
+    "decisions/0006-remembered-reads",
+    "decisions/0007-one-version-of-the-rules",
+    "decisions/0008-cedar-for-policies",
+    "decisions/0009-a-jail-of-our-own",
+    "decisions/0010-batches",
+    "decisions/0011-leases",
+    "guides/command-line",
+    "guides/configuration",
+    "guides/first-call",
+    "guides/packages",
+    "guides/permission",
+    "errors/README",
+    "errors/invocation-errors",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn every_page_is_served() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let mut unserved = Vec::new();
+        for folder in ["", "concepts", "decisions", "guides", "errors"] {
+            for entry in std::fs::read_dir(docs.join(folder)).unwrap() {
+                let name = entry.unwrap().file_name().into_string().unwrap();
+                let Some(name) = name.strip_suffix(".md") else { continue };
+                let path = Path::new(folder).join(name);
+                let is_code = folder == "errors" && api::Code::parse(name).is_some();
+                if !is_code && find(path.to_str().unwrap()).is_none() {
+                    unserved.push(path);
+                }
+            }
+        }
+        assert!(unserved.is_empty(), "add to `PAGES`: {unserved:?}");
+    }
+
+    #[test]
+    fn what_goes_wrong_inside_an_invocation_is_found_by_its_code() {
+        for code in ["host_not_allowed", "path_outside_workspace", "package_killed", "evidence_unreadable", "denied_by_mode"] {
+            assert!(is_invocation_error(code), "{code}");
+        }
+        for none in ["", "code", "nonsense", "denied", "host_not_allowed`", "title"] {
+            assert!(!is_invocation_error(none), "{none}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! One log event as one short line for whoever watches a terminal. What it leaves out is in the JSON lines, and in `countersign show`.
+
+use crate::ports::SystemClock;
+use countersign_core::Clock;
+use std::fmt::{self, Write as _};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::FmtContext;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::registry::LookupSpan;
+
+/// The time of day, the level, what is said, and the event's own fields. An invocation's ids besides its own lead nobody anywhere who sees
+/// one server; where something went wrong, the trace id finds the rest.
+pub(super) struct TextLine;
+
+impl<S, N> FormatEvent<S, N> for TextLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'w> FormatFields<'w> + 'static,
+{
+    fn format_event(&self, _context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let level = *event.metadata().level();
+        let mut said = Said { went_wrong: level <= Level::WARN, message: String::new(), fields: String::new() };
+        event.record(&mut said);
+        let moment = SystemClock.now().to_string();
+        let time = moment.get(11..19).unwrap_or(&moment);
+        let Said { message, fields, .. } = said;
+        if writer.has_ansi_escapes() {
+            let colour = match level {
+                Level::ERROR => "31",
+                Level::WARN => "33",
+                _ => "32",
+            };
+            writeln!(writer, "\x1b[2m{time}Z\x1b[0m \x1b[{colour}m{level:>5}\x1b[0m {message}\x1b[2m{fields}\x1b[0m")
+        } else {
+            writeln!(writer, "{time}Z {level:>5} {message}{fields}")
+        }
+    }
+}
+
+struct Said {
+    went_wrong: bool,
+    message: String,
+    fields: String,
+}
+
+impl Said {
+    fn field(&mut self, field: &Field, value: &dyn fmt::Display) {
+        let is_told = match field.name() {
+            "org" | "session" | "mode_source" => false,
+            "trace_id" => self.went_wrong,
+            _ => true,
+        };
+        if is_told {
+            // A text takes whatever is written to it.
+            let _ = write!(self.fields, " {}={value}", field.name());
+        }
+    }
+}
+
+impl Visit for Said {
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        // What is not so goes without saying.
+        if value {
+            self.field(field, &value);
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.field(field, &on_one_line(value));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.message = on_one_line(&format!("{value:?}"));
+        } else {
+            self.field(field, &on_one_line(&format!("{value:?}")));
+        }
+    }
+}
+
+/// Nothing in it that a terminal would obey.
+fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Kept;
+    use super::*;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    fn logged(colours: bool, log: impl FnOnce()) -> String {
+        let kept = Kept::default();
+        let layer = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(kept.clone()).event_format(TextLine);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), log);
+        kept.text()
+    }
+
+    #[test]
+    fn an_invocation_is_one_short_line() {
+        let told = logged(false, || {
+            let _around = tracing::info_span!("request", trace_id = "abc").entered();
+            tracing::info!(
+                invocation = "inv_1",
+                org = "org_1",
+                action = "files.list",
+                status = "succeeded",
+                dry_run = false,
+                trace_id = "abc",
+                "invocation"
+            );
+        });
+        let (time, rest) = told.split_once(' ').unwrap();
+        assert_eq!((time.len(), rest), (9, " INFO invocation invocation=inv_1 action=files.list status=succeeded\n"));
+    }
+
+    #[test]
+    fn what_went_wrong_can_be_found_and_breaks_no_line() {
+        let told = logged(true, || tracing::warn!(trace_id = "abc", error = %"two\nlines", said = "\x1b[2J", "odd"));
+        assert!(told.contains("trace_id=abc") && told.contains("\x1b[33m WARN"), "{told:?}");
+        assert!(!told.contains("\x1b[2J") && told.contains("two\\nlines") && told.lines().count() == 1, "{told:?}");
+    }
+}
