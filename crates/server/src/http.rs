@@ -1,6 +1,7 @@
 //! The HTTP door. Handlers convert and call; `problem` turns every error into RFC 9457; nothing here reaches a source.
 
 mod actions;
+mod answers;
 mod body;
 mod batches;
 mod breakers;
@@ -80,20 +81,20 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(invocations::invoke))
         .routes(routes!(invocations::list_of_session))
         .routes(routes!(invocations::show_in_session))
-        .routes(routes!(invocations::approve_in_session))
-        .routes(routes!(invocations::deny_in_session))
+        .routes(routes!(answers::approve_in_session))
+        .routes(routes!(answers::deny_in_session))
         .routes(routes!(actions::list))
         .routes(routes!(actions::show))
         .routes(routes!(actions::guide))
         .routes(routes!(invocations::list))
         .routes(routes!(invocations::show))
         .routes(routes!(progress::follow))
-        .routes(routes!(invocations::approve))
-        .routes(routes!(invocations::deny))
-        .routes(routes!(invocations::approve_many))
-        .routes(routes!(invocations::snooze))
+        .routes(routes!(answers::approve))
+        .routes(routes!(answers::deny))
+        .routes(routes!(answers::approve_many))
+        .routes(routes!(answers::snooze))
         .routes(routes!(invocations::revert, foresight::foresee_revert))
-        .routes(routes!(invocations::settle))
+        .routes(routes!(answers::settle))
         .routes(routes!(foresight::foresight))
         .routes(routes!(batches::create))
         .routes(routes!(batches::list))

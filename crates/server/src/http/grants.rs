@@ -1,8 +1,8 @@
 //! Grants: given by people, asked for by agents.
 
+use super::answers::calls_of;
 use super::body::Strict;
 use super::caller::Caller;
-use super::invocations::calls_of;
 use super::page::{Asked, page_request, seconds_of};
 use super::problem::Refusal;
 use crate::App;

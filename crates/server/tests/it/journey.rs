@@ -276,7 +276,17 @@ async fn pages_follow_each_other_without_gap_or_repeat(kind: Kind) {
             }
         }
         assert_eq!(seen, made, "{path}");
+        // An agent sees what of its own waits as well as an admin does.
+        let waits = agent.pending("fake.write", json!({ "text": "x" })).await;
+        let reader = if path.contains("sessions") { &agent.client } else { &server.owner };
+        let page = reader.get(&format!("{path}?status=pending&action=fake.write")).await.ok();
+        assert_eq!((page["items"].as_array().unwrap().len(), &page["items"][0]["id"]), (1, &json!(waits)), "{page}");
+        for wrong in ["status=nonsense", "action=%20", "colour=red"] {
+            reader.get(&format!("{path}?{wrong}")).await.problem(400, "invalid_query");
+        }
+        server.owner.deny(&waits, "no").await.ok();
+        made.insert(0, waits);
     }
     let receipts = server.owner.get("/api/v1/receipts?limit=100").await.ok();
-    assert_eq!(receipts["items"].as_array().unwrap().len(), 7);
+    assert_eq!(receipts["items"].as_array().unwrap().len(), 9);
 }

@@ -1,0 +1,246 @@
+//! What a person says to a call that waits: yes, no, later; and their word on what is in doubt.
+
+use super::body::{OrEmpty, Strict};
+use super::caller::Caller;
+use super::invocations::{answer, of_session, parse_id, readable, shown, written};
+use super::page::seconds_of;
+use super::problem::Refusal;
+use crate::App;
+use api::invocation::{
+    ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApprovedOne, DenyRequest, DenyResponse, GrantOfferRequest,
+    GrantScopeName, InvocationView, InvokeResponse, OneOfMany, SettleDoubtRequest, SettlementName, SnoozeRequest, SnoozeResponse,
+};
+use api::{Code, Problem};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use countersign_core::action::Class;
+use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX, REASON_CHARS_MAX};
+use countersign_core::principal::Permission;
+use countersign_core::{Digest, InvocationId, PrincipalId, Status};
+use pipeline::{BeyondAsked, GrantFor, Outcome, Settlement, Yes};
+
+/// Approves a pending invocation of a session and runs it.
+#[utoipa::path(operation_id = "invocations_approve_in_session", post, path = "/api/v1/sessions/{session}/actions/invocations/{invocation}/approve", tag = "invocations",
+    params(("session" = String, Path), ("invocation" = String, Path)), request_body = ApproveRequest,
+    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn approve_in_session(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, invocation)): Path<(String, String)>,
+    OrEmpty(body): OrEmpty<ApproveRequest>,
+) -> Result<Response, Refusal> {
+    must_approve(&caller)?;
+    let session = caller.readable_session(&app, &session).await?;
+    let id = to_answer(&app, &session, &invocation).await?;
+    approve_one(&app, &caller, &id, body).await
+}
+
+/// Denies a pending invocation of a session.
+#[utoipa::path(operation_id = "invocations_deny_in_session", post, path = "/api/v1/sessions/{session}/actions/invocations/{invocation}/deny", tag = "invocations",
+    params(("session" = String, Path), ("invocation" = String, Path)), request_body = DenyRequest,
+    responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn deny_in_session(
+    State(app): State<App>,
+    caller: Caller,
+    Path((session, invocation)): Path<(String, String)>,
+    OrEmpty(body): OrEmpty<DenyRequest>,
+) -> Result<Json<DenyResponse>, Refusal> {
+    must_approve(&caller)?;
+    let session = caller.readable_session(&app, &session).await?;
+    let id = to_answer(&app, &session, &invocation).await?;
+    deny_one(&app, &caller, &id, body).await
+}
+
+/// Approves a pending invocation and runs it.
+#[utoipa::path(operation_id = "invocations_approve", post, path = "/api/v1/invocations/{invocation}/approve", tag = "invocations", params(("invocation" = String, Path)),
+    request_body = ApproveRequest,
+    responses((status = 200, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn approve(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    OrEmpty(body): OrEmpty<ApproveRequest>,
+) -> Result<Response, Refusal> {
+    must_approve(&caller)?;
+    approve_one(&app, &caller, &parse_id(&invocation)?, body).await
+}
+
+/// Denies a pending invocation.
+#[utoipa::path(operation_id = "invocations_deny", post, path = "/api/v1/invocations/{invocation}/deny", tag = "invocations", params(("invocation" = String, Path)),
+    request_body = DenyRequest,
+    responses((status = 200, body = DenyResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn deny(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    OrEmpty(body): OrEmpty<DenyRequest>,
+) -> Result<Json<DenyResponse>, Refusal> {
+    must_approve(&caller)?;
+    deny_one(&app, &caller, &parse_id(&invocation)?, body).await
+}
+
+/// Says how an effect in doubt ended, or has the call made again.
+#[utoipa::path(operation_id = "invocations_settle", post, path = "/api/v1/invocations/{invocation}/settle", tag = "invocations", params(("invocation" = String, Path)),
+    request_body = SettleDoubtRequest,
+    responses((status = 200, body = InvokeResponse), (status = 202, body = InvokeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json"), (status = 502, body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn settle(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    Strict(body): Strict<SettleDoubtRequest>,
+) -> Result<Response, Refusal> {
+    must_approve(&caller)?;
+    let id = parse_id(&invocation)?;
+    let reason = body.reason.trim();
+    if reason.is_empty() || reason.chars().count() > REASON_CHARS_MAX {
+        return Err(Refusal::new(Code::InvalidRequest, format!("`reason` must have 1 to {REASON_CHARS_MAX} characters")));
+    }
+    let settlement = match body.settlement {
+        SettlementName::Succeeded => Settlement::Succeeded,
+        SettlementName::Failed => Settlement::Failed,
+        SettlementName::Retry => Settlement::Retry,
+    };
+    let outcome = app.pipeline().settle_doubt(&caller.principal, &id, settlement, reason.to_owned()).await?;
+    match (settlement, outcome) {
+        // That it failed is what was said, not what went wrong.
+        (Settlement::Failed, Outcome::Ended { invocation, .. }) => written(StatusCode::OK, &shown(&app, *invocation).await?),
+        (_, outcome) => answer(outcome),
+    }
+}
+
+/// Approves several pending invocations, each once and by itself: one that cannot be does not keep the others from it.
+#[utoipa::path(operation_id = "invocations_approve_many", post, path = "/api/v1/invocations/approve", tag = "invocations", request_body = ApproveManyRequest,
+    responses((status = 200, body = ApproveManyResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn approve_many(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(body): Strict<ApproveManyRequest>,
+) -> Result<Json<ApproveManyResponse>, Refusal> {
+    must_approve(&caller)?;
+    if !(1..=BULK_ANSWERS_MAX).contains(&body.invocations.len()) {
+        return Err(Refusal::new(Code::InvalidRequest, format!("`invocations` must name 1 to {BULK_ANSWERS_MAX}")));
+    }
+    let mut results = Vec::with_capacity(body.invocations.len());
+    for one in body.invocations {
+        let id = one.id().to_owned();
+        results.push(match approve_with_others(&app, &caller, &one, body.reason.clone()).await {
+            Ok(outcome) => ApprovedOne { id, invocation: Some(Box::new(outcome.invocation().clone().into())), problem: None },
+            Err(refusal) => ApprovedOne { id, invocation: None, problem: Some(refusal.0) },
+        });
+    }
+    Ok(Json(ApproveManyResponse { results }))
+}
+
+/// What destroys takes neither a single click nor company.
+async fn approve_with_others(app: &App, caller: &Caller, one: &OneOfMany, reason: Option<String>) -> Result<Outcome, Refusal> {
+    let id = &parse_id(one.id())?;
+    let yes = Yes { shown: one.binding().map(digest_of).transpose()?, reason, ..Yes::default() };
+    let found = app.store().find_invocation(&caller.principal.org, id).await?;
+    if let Some(found) = found.filter(|found| found.tier.class() == Class::Danger) {
+        let message = format!("`{id}` was not approved: `{}` destroys, and is approved alone", found.action);
+        return Err(Refusal::new(Code::NotGrantable, message).hint(format!("countersign approve {id} --confirm {}", found.action)));
+    }
+    Ok(app.pipeline().approve(&caller.principal, id, yes).await?)
+}
+
+/// Hides a pending invocation from one's own inbox for a while. It decides nothing, and the clock goes on.
+#[utoipa::path(operation_id = "invocations_snooze", post, path = "/api/v1/invocations/{invocation}/snooze", tag = "invocations", params(("invocation" = String, Path)),
+    request_body = SnoozeRequest,
+    responses((status = 200, body = SnoozeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn snooze(
+    State(app): State<App>,
+    caller: Caller,
+    Path(invocation): Path<String>,
+    Strict(body): Strict<SnoozeRequest>,
+) -> Result<Json<SnoozeResponse>, Refusal> {
+    let PrincipalId::User(user) = &caller.principal.id else {
+        return Err(Refusal::new(Code::Forbidden, "only people have an inbox"));
+    };
+    let found = readable(&app, &caller, &invocation).await?;
+    if found.status != Status::Pending {
+        return Err(pipeline::Error::Conflict { invocation: found.id, conflict: pipeline::Conflict::Ended }.into());
+    }
+    let seconds = seconds_of("for", &body.time, APPROVAL_UNATTENDED_SECONDS)?;
+    let until = app.store().now().await?.plus_seconds(seconds);
+    app.store().snooze(&found.org, &found.id, user, until).await?;
+    Ok(Json(SnoozeResponse { id: found.id.to_string(), until: until.to_string() }))
+}
+
+async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: ApproveRequest) -> Result<Response, Refusal> {
+    let shown = body.binding.as_deref().map(digest_of).transpose()?;
+    let beyond = match (body.mode, body.grant) {
+        (ApproveMode::Once, None) => BeyondAsked::Once,
+        (ApproveMode::Always, None) => {
+            caller.must(Permission::ManagePolicy)?;
+            BeyondAsked::Always
+        }
+        (ApproveMode::Grant, grant) => grant_asked(grant.unwrap_or_default())?,
+        (ApproveMode::Once | ApproveMode::Always, Some(_)) => {
+            return Err(Refusal::new(Code::InvalidRequest, "`grant` is for mode `grant` only"));
+        }
+    };
+    let yes = Yes { shown, reason: body.reason, beyond, params: body.params };
+    answer(app.pipeline().approve(&caller.principal, id, yes).await?)
+}
+
+fn grant_asked(grant: GrantOfferRequest) -> Result<BeyondAsked, Refusal> {
+    let wrong = |message| Err(Refusal::new(Code::InvalidRequest, message));
+    let lifetime_seconds = match &grant.expires_in {
+        Some(text) => seconds_of("expires_in", text, GRANT_SECONDS_MAX)?,
+        None => GRANT_SECONDS_DEFAULT,
+    };
+    if lifetime_seconds == 0 {
+        return wrong("`expires_in` must be longer than nothing");
+    }
+    let calls_max = calls_of(grant.calls_max, grant.max_calls)?;
+    let to = match grant.scope {
+        GrantScopeName::Session => GrantFor::Session,
+        GrantScopeName::Automation => GrantFor::Automation,
+        GrantScopeName::Org => GrantFor::Org,
+    };
+    Ok(BeyondAsked::Grant { to, calls_max, lifetime_seconds })
+}
+
+/// How many calls a grant is good for, by whichever name.
+pub(super) fn calls_of(calls_max: Option<u32>, max_calls: Option<u32>) -> Result<Option<u32>, Refusal> {
+    let wrong = |message| Err(Refusal::new(Code::InvalidRequest, message));
+    match (calls_max, max_calls) {
+        (Some(_), Some(_)) => wrong("`maxCalls` is an older name of `calls_max`: send one of them"),
+        (Some(0), None) => wrong("`calls_max` must be at least 1"),
+        (None, Some(0)) => wrong("`maxCalls` must be at least 1"),
+        (calls_max, max_calls) => Ok(calls_max.or(max_calls)),
+    }
+}
+
+async fn deny_one(app: &App, caller: &Caller, id: &InvocationId, body: DenyRequest) -> Result<Json<DenyResponse>, Refusal> {
+    let denied = app.pipeline().deny(&caller.principal, id, body.reason).await?;
+    Ok(Json(DenyResponse { invocation: InvocationView::from(denied) }))
+}
+
+/// Asked before anything is looked up, so that who may not answer learns nothing about what there is.
+fn must_approve(caller: &Caller) -> Result<(), Refusal> {
+    if caller.principal.may(Permission::Approve) {
+        return Ok(());
+    }
+    pipeline::count_conflict("may_not_approve");
+    Err(pipeline::Error::MayNotApprove.into())
+}
+
+/// The same for who answers it: that there is none to answer is counted.
+async fn to_answer(app: &App, session: &countersign_core::Session, text: &str) -> Result<InvocationId, Refusal> {
+    let found = of_session(app, session, text).await;
+    if let (Err(refusal), Ok(id)) = (&found, parse_id(text))
+        && refusal.0.status == StatusCode::NOT_FOUND.as_u16()
+    {
+        app.pipeline().count_unknown(&session.org, &id).await;
+    }
+    found
+}
+
+/// The binding that was shown.
+fn digest_of(text: &str) -> Result<Digest, Refusal> {
+    let bad = || Refusal::new(Code::InvalidRequest, "`binding` is not 64 hex characters").hint("send the `binding.digest` that was shown");
+    Digest::parse(text).ok_or_else(bad)
+}
