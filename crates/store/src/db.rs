@@ -401,6 +401,12 @@ where
     }
 }
 
+fn answer_all(batch: Vec<Box<dyn Write>>, told: &Result<(), Error>) {
+    for write in batch {
+        write.answer(told.clone());
+    }
+}
+
 /// What each write of a batch is told. Of several, one had a row that could not be kept, and nobody knows which: all may try again,
 /// and the one that tries alone is told.
 fn told(committed: &Result<(), Error>, writes: usize) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! `files` against a real workspace with hostile neighbours.
 
 use super::*;
-use crate::builtin::tests::{call, context, preview};
+use crate::builtin::tests::{call, preview};
 use crate::workspace::Kept;
 use crate::workspace::id::ID_FILE;
 use crate::workspace::path::tests::{NOT_ALLOWED, OUTSIDE};

@@ -1,6 +1,7 @@
 //! Threads that may wait for the disk. They are the files' own and few: a disk that hangs holds up file actions and nothing else,
 //! and many calls at once queue up instead of waking a thread each, which costs more than most of them take.
 
+use bell::Bell;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,6 +14,7 @@ type Job = Box<dyn FnOnce() + Send>;
 /// A fixed number of threads over one queue. They end when it is dropped, once the queue is empty.
 pub(crate) struct Workers {
     queue: Arc<Queue>,
+    bell: Arc<Bell>,
     /// Whose work it is, as errors name it.
     pub(crate) source: &'static str,
 }
@@ -31,7 +33,7 @@ struct Jobs {
 
 impl Workers {
     pub(crate) fn start(source: &'static str, name: &str, threads: usize) -> Result<Self, crate::Error> {
-        let workers = Self { queue: Arc::default(), source };
+        let workers = Self { queue: Arc::default(), bell: Arc::new(Bell::hang()), source };
         for _ in 0..threads {
             let queue = Arc::clone(&workers.queue);
             let started = thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -48,8 +50,12 @@ impl Workers {
     /// Queues the work. The answer is an error when the work panicked.
     pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
         let (answer, answered) = oneshot::channel();
+        let bell = Arc::clone(&self.bell);
         let job: Job = Box::new(move || {
-            let _nobody_waits = answer.send(work());
+            let worked = work();
+            bell.tell(move || {
+                let _nobody_waits = answer.send(worked);
+            });
         });
         self.queue.jobs.lock().waiting.push_back(job);
         self.queue.changed.notify_one();

@@ -14,6 +14,7 @@ use super::{Connection, END_ALL_LEASES, QUEUE_MAX, Row, Savepoint, TimeSource, T
 use crate::Error;
 use crate::seal::Sealing;
 use crate::servers::gone_before;
+use bell::Bell;
 use countersign_core::Timestamp;
 use countersign_core::limits::STORE_WRITE_SECONDS;
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
@@ -94,6 +95,7 @@ impl Postgres {
             remembered: Arc::clone(&remembered),
             pulse: Arc::clone(&pulse),
             lease: Arc::clone(&lease),
+            bell: Bell::hang(),
         };
         life.start(queue, sealing)?;
         tokio::spawn(listen::listen(config, Arc::downgrade(&remembered)));
@@ -230,6 +232,7 @@ struct Life {
     remembered: Arc<Remembered>,
     pulse: Arc<Pulse>,
     lease: Arc<Lease>,
+    bell: Bell,
 }
 
 impl Life {
@@ -244,9 +247,8 @@ impl Life {
     /// Wait for a write, run it and all that queued up meanwhile, commit once, answer all.
     async fn write_all(self, mut queue: mpsc::Receiver<Box<dyn Write>>, mut sealing: Sealing) {
         let mut kept = None;
-        let mut batch = Vec::with_capacity(BATCH_MAX);
         while let Some(first) = queue.recv().await {
-            batch.push(first);
+            let mut batch = vec![first];
             let committed = match self.take(kept.take()).await {
                 // Whoever came meanwhile would only wait as long for the same answer.
                 Err(error) => {
@@ -280,9 +282,7 @@ impl Life {
             self.pulse.committed(&committed);
             metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
             let told = super::told(&committed, batch.len());
-            for write in batch.drain(..) {
-                write.answer(told.clone());
-            }
+            self.bell.tell(move || super::answer_all(batch, &told));
         }
     }
 

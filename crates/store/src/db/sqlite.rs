@@ -6,6 +6,7 @@ use super::remembered::{Remembered, Trust};
 use super::{Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
 use crate::Error;
 use crate::seal::Sealing;
+use bell::Bell;
 use countersign_core::{Clock, Timestamp};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,9 +41,10 @@ impl Sqlite {
         let remembered = Arc::new(Remembered::new(Trust::Informed));
         let pulse = Arc::new(Pulse::default());
         let (writer_remembered, writer_pulse) = (Arc::clone(&remembered), Arc::clone(&pulse));
+        let bell = Bell::hang();
         std::thread::Builder::new()
             .name("sqlite-writer".into())
-            .spawn(move || write_all(tx, queue, &*writer_clock, &writer_remembered, &writer_pulse))
+            .spawn(move || write_all(tx, queue, &bell, &*writer_clock, &writer_remembered, &writer_pulse))
             .map_err(|error| Error::Unavailable { message: format!("the writer thread could not start: {error}") })?;
         Ok(Self { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()), clock, remembered, pulse, lease })
     }
@@ -142,9 +144,16 @@ fn value(row: &rusqlite::Row<'_>, index: usize) -> Result<Val, Error> {
 }
 
 /// The writer's life: wait for a write, run it and all that queued up meanwhile, commit once, answer all.
-fn write_all(mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>, clock: &dyn Clock, remembered: &Remembered, pulse: &Pulse) {
-    let mut batch = Vec::with_capacity(BATCH_MAX);
+fn write_all(
+    mut tx: Tx,
+    mut queue: mpsc::Receiver<Box<dyn Write>>,
+    bell: &Bell,
+    clock: &dyn Clock,
+    remembered: &Remembered,
+    pulse: &Pulse,
+) {
     while let Some(first) = queue.blocking_recv() {
+        let mut batch = Vec::new();
         tx.now = clock.now();
         let committed = catch_unwind(AssertUnwindSafe(|| commit_batch(&mut tx, first, &mut queue, &mut batch)));
         // A bug in one write: nothing of its batch is kept, everybody in it may try again, and the next begins anew.
@@ -162,9 +171,7 @@ fn write_all(mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>, clock: &dyn 
         pulse.committed(&committed);
         metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
         let told = super::told(&committed, batch.len());
-        for write in batch.drain(..) {
-            write.answer(told.clone());
-        }
+        bell.tell(move || super::answer_all(batch, &told));
     }
 }
 
