@@ -1,7 +1,7 @@
 //! How a command ends: an exit code that scripts can rest on, and an error in three lines that a person can act on.
 //! Every code of the API and every status of an invocation is mapped here and nowhere else.
 
-use crate::style::clean;
+use crate::style::{clean, counted};
 use api::problem::FieldError;
 use api::{Code, Problem};
 use countersign_core::Status;
@@ -230,8 +230,13 @@ impl Failure {
         };
         let exit = Exit::of_code(problem.code);
         let subject = problem.invocation.as_ref().map(|invocation| &invocation.id).or(problem.invocation_id.as_ref());
-        let default_hint = || match (exit, subject) {
-            (Exit::NotAuthenticated, _) => Some("countersign login".to_owned()),
+        let default_hint = || match (problem.code, subject) {
+            (Code::RateLimited, _) => {
+                let seconds = problem.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
+                Some(format!("wait {} and do it again: nothing was done", counted(seconds, "second", "seconds")))
+            }
+            (Code::NameTaken, _) => Some("choose another name".to_owned()),
+            (Code::Forbidden, None) => Some("countersign whoami says what this token may do; an admin may more".to_owned()),
             (_, Some(invocation)) => Some(format!("countersign explain {invocation}")),
             (_, None) => None,
         };
@@ -347,6 +352,20 @@ mod tests {
         ] {
             let failure = Failure::of_problem(&Problem::new(code, detail), Value::Null);
             assert_eq!(failure.cause.as_deref(), cause, "{detail}");
+        }
+    }
+
+    #[test]
+    fn what_the_server_gives_no_hint_for_has_one_all_the_same() {
+        let mut limited = Problem::new(Code::RateLimited, "too often");
+        limited.retry_after_ms = Some(58_470);
+        for (problem, hint) in [
+            (limited, "wait 59 seconds and do it again: nothing was done"),
+            (Problem::new(Code::NameTaken, "there is a space named `x` already"), "choose another name"),
+            (Problem::new(Code::Forbidden, "no"), "countersign whoami says what this token may do; an admin may more"),
+            (Problem::new(Code::Forbidden, "no").hint("ask an owner"), "ask an owner"),
+        ] {
+            assert_eq!(Failure::of_problem(&problem, Value::Null).hint.as_deref(), Some(hint));
         }
     }
 

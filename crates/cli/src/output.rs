@@ -76,6 +76,11 @@ impl Terminal {
         matches!(self.settings.format, Format::Document(..))
     }
 
+    /// Whether only some fields of the document are asked for.
+    pub(crate) fn selects_fields(&self) -> bool {
+        matches!(self.settings.format, Format::Document(_, Fields::Some(_)))
+    }
+
     /// Whether more than ids is to be written, and not one document either.
     pub(crate) fn is_for_words(&self) -> bool {
         matches!(self.settings.format, Format::Auto | Format::Table)

@@ -64,6 +64,14 @@ pub(crate) fn hang(text: &str, indent: usize, columns: Option<u16>) -> String {
     wrapped
 }
 
+/// `1 entry`, `2 entries`: a count with its noun.
+pub(crate) fn counted(count: impl Into<u64>, one: &str, many: &str) -> String {
+    match count.into() {
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
+    }
+}
+
 /// The one look of a status.
 pub(crate) const fn status(status: Status) -> (&'static str, Tone) {
     match status {
@@ -130,6 +138,12 @@ mod tests {
             assert_ne!(tone, Tone::Plain);
         }
         assert_eq!(status_word("levitating"), ("levitating".to_owned(), Tone::Plain));
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        let told = [0_u64, 1, 2].map(|count| counted(count, "entry", "entries"));
+        assert_eq!(told, ["0 entries", "1 entry", "2 entries"]);
     }
 
     #[test]

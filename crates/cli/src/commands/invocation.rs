@@ -4,7 +4,7 @@ mod foresight;
 
 use super::lines::Lines;
 use super::wait::{Patience, Wait, Waiting, settled};
-use super::{more, outcome, people::People, show::Show};
+use super::{more, named, outcome, people::People, show::Show};
 use crate::args::{Agreed, Paging, action_id};
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
@@ -97,7 +97,7 @@ pub(crate) struct List {
     #[arg(long, value_name = "ID", value_parser = action_id)]
     action: Option<String>,
     /// Only those of this session
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "TITLE|ID")]
     session: Option<String>,
     /// Only those whose effect stands and could be taken back
     #[arg(long)]
@@ -189,7 +189,8 @@ fn told(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<(), 
 impl List {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let names_an_action = self.action.is_some();
-        let filters = [("status", self.status), ("action", self.action), ("session", self.session)];
+        let session = named::maybe_session(self.session.as_deref(), client).await?;
+        let filters = [("status", self.status), ("action", self.action), ("session", session)];
         let filters: Vec<_> = filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         let empty = match (names_an_action, filters.is_empty() && !self.revertible) {
             (true, _) => "no invocation fits: countersign action list shows what actions there are",

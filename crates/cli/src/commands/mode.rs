@@ -8,7 +8,7 @@ use crate::args::{Agreed, Paging, Unasked};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal, read_stdin};
-use crate::style::{Tone, clean};
+use crate::style::{Tone, clean, counted};
 use api::Page;
 use api::action::ActionView;
 use api::rules::{ModeChangeResponse, ModeLine, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
@@ -215,7 +215,7 @@ async fn export(file: &Path, client: &Client, terminal: &mut Terminal) -> Result
     let part = Part::create(file)?;
     writeln!(part.file(), "{text}").map_err(|error| Failure::file(file, &error))?;
     part.keep()?;
-    terminal.note(format!("{} modes to {} ({count})", Tone::Ok.paint("✓ wrote"), file.display()));
+    terminal.note(format!("{} {} to {}", Tone::Ok.paint("✓ wrote"), counted(count as u64, "mode", "modes"), file.display()));
     Ok(())
 }
 
