@@ -211,8 +211,23 @@ impl Failure {
 
     /// A file that could not be read or written.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
-        let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
-        Self::new(exit, format!("`{}` cannot be used: {error}", path.display()))
+        let shown = path.display();
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+                let missing = match path.parent().filter(is_missing) {
+                    Some(folder) => format!("there is no folder `{}`", folder.display()),
+                    None => format!("there is no file `{shown}`"),
+                };
+                Self::new(Exit::NotFound, missing)
+            }
+            io::ErrorKind::IsADirectory => Self::failed(format!("`{shown}` is a folder, and a file is needed")),
+            io::ErrorKind::PermissionDenied => Self::failed(format!("`{shown}` cannot be used: you are not allowed to")),
+            _ => {
+                let text = error.to_string();
+                Self::failed(format!("`{shown}` cannot be used: {}", text.split(" (os error").next().unwrap_or(&text)))
+            }
+        }
     }
 
     /// What the server answered; `raw` is its body, kept whole.
@@ -367,6 +382,18 @@ mod tests {
         ] {
             assert_eq!(Failure::of_problem(&problem, Value::Null).hint.as_deref(), Some(hint));
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_told_in_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = |path: &Path| Failure::file(path, &std::fs::read_to_string(path).unwrap_err());
+        let (missing, lost) = (folder.path().join("a"), folder.path().join("b/a"));
+        assert_eq!(told(&missing).message, format!("there is no file `{}`", missing.display()));
+        assert_eq!(told(&lost).message, format!("there is no folder `{}`", folder.path().join("b").display()));
+        assert_eq!((told(&lost).exit, told(folder.path()).exit), (Exit::NotFound, Exit::Failed));
+        assert_eq!(told(folder.path()).message, format!("`{}` is a folder, and a file is needed", folder.path().display()));
+        assert_eq!(Failure::file(Path::new("x"), &io::Error::from_raw_os_error(28)).message, "`x` cannot be used: No space left on device");
     }
 
     #[test]
