@@ -21,6 +21,7 @@ mod identity;
 mod journey;
 mod marks;
 mod names;
+mod narrow;
 mod net_egress_proxy;
 mod network;
 mod output;

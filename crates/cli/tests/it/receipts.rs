@@ -79,14 +79,16 @@ fn keys_are_rotated_and_everything_still_verifies_under_the_first() {
     let owner = server.owner();
     owner.run(&["receipt", "key", "--out", "first.pem"]).ok();
     owner.run(&["action", "invoke", "files.list"]).ok();
-    owner.run(&["key", "rotate", "--yes"]).ok();
+    let told = owner.run(&["key", "rotate", "--yes"]).ok().stderr;
+    assert!(told.contains("a pinned key (receipt.pub) stays the one to check with") && told.contains("are retired"), "{told}");
     owner.run(&["action", "invoke", "files.list"]).ok();
     let keys = owner.run(&["key", "list", "--json=purpose,retired_at"]).ok().json();
     let retired = keys["items"].as_array().unwrap().iter().filter(|key| key["retired_at"].is_string()).count();
     assert_eq!((keys["items"].as_array().unwrap().len(), retired), (4, 2));
     owner.run(&["receipt", "verify", "--key", "first.pem"]).ok();
     // A key that may be in other hands: the log says so, and what it signed before stands.
-    owner.run(&["key", "rotate", "--revoke", "--yes"]).ok();
+    let told = owner.run(&["key", "rotate", "--revoke", "--yes"]).ok().stderr;
+    assert!(told.contains("are revoked: nothing they sign after that entry counts any more"), "{told}");
     owner.run(&["action", "invoke", "files.list"]).ok();
     let states = owner.run(&["key", "list"]).ok().stdout;
     let states: Vec<_> = states.lines().map(|line| line.split('\t').nth(4).unwrap()).collect();
