@@ -211,23 +211,25 @@ impl Failure {
 
     /// A file that could not be read or written.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
-        let shown = path.display();
-        match error.kind() {
-            io::ErrorKind::NotFound => {
-                let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
-                let missing = match path.parent().filter(is_missing) {
-                    Some(folder) => format!("there is no folder `{}`", folder.display()),
-                    None => format!("there is no file `{shown}`"),
-                };
-                Self::new(Exit::NotFound, missing)
-            }
-            io::ErrorKind::IsADirectory => Self::failed(format!("`{shown}` is a folder, and a file is needed")),
-            io::ErrorKind::PermissionDenied => Self::failed(format!("`{shown}` cannot be used: you are not allowed to")),
-            _ => {
-                let text = error.to_string();
-                Self::failed(format!("`{shown}` cannot be used: {}", text.split(" (os error").next().unwrap_or(&text)))
-            }
+        let (shown, kind) = (path.display(), error.kind());
+        if kind == io::ErrorKind::NotFound {
+            let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+            let missing = match path.parent().filter(is_missing) {
+                Some(folder) => format!("there is no folder `{}`", folder.display()),
+                None => format!("there is no file `{shown}`"),
+            };
+            return Self::new(Exit::NotFound, missing);
         }
+        if kind == io::ErrorKind::IsADirectory {
+            return Self::failed(format!("`{shown}` is a folder, and a file is needed"));
+        }
+        let text = error.to_string();
+        let why = if kind == io::ErrorKind::PermissionDenied {
+            "you are not allowed to"
+        } else {
+            text.split(" (os error").next().unwrap_or(&text)
+        };
+        Self::failed(format!("`{shown}` cannot be used: {why}"))
     }
 
     /// What the server answered; `raw` is its body, kept whole.

@@ -174,9 +174,12 @@ fn read_checkpoint(path: &Path) -> Result<String, Failure> {
 }
 
 fn read_text(path: &Path, what: &str, hint: &str) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => Failure::usage(format!("`{}` is not {what}", path.display())).cause("it is not text").hint(hint),
-        _ => Failure::file(path, &error).hint(hint),
+    let is_not_text = |error: &io::Error| error.kind() == io::ErrorKind::InvalidData;
+    std::fs::read_to_string(path).map_err(|error| {
+        if is_not_text(&error) {
+            return Failure::usage(format!("`{}` is not {what}", path.display())).cause("it is not text").hint(hint);
+        }
+        Failure::file(path, &error).hint(hint)
     })
 }
 
