@@ -57,9 +57,10 @@ impl Checkpoints {
         let left = left(chain.size());
         match chain.root_at(size) {
             None => Err(forked(format!("the retained checkpoint is of {}, and {left}", entries(size)))),
-            Some(found) if found != root => {
-                Err(forked(format!("what is left is not what the retained checkpoint of {} was made for", entries(size))))
-            }
+            Some(found) if found != root => Err(forked(match size {
+                1 => "the first entry is not that of the retained checkpoint".to_owned(),
+                _ => format!("the first {size} entries are not those of the retained checkpoint"),
+            })),
             Some(_) => {
                 signed_by_log(&signed, keys)?;
                 self.sizes.insert(size);
