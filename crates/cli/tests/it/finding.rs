@@ -56,6 +56,8 @@ fn a_token_that_is_missing_or_refused_is_told_by_where_it_was_looked_for() {
     ] {
         assert!(refused.contains(told), "`{told}` is missing in {refused}");
     }
+    let looked = stranger.run(&["doctor"]).exits(1).stdout;
+    assert!(looked.contains("run it in the folder the server was started in"), "{looked}");
     let refused = stranger.with_token("wrong").run(&["inbox"]).exits(4).stderr;
     assert!(refused.contains("cause: the token in COUNTERSIGN_TOKEN was sent"), "{refused}");
 

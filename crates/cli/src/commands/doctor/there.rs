@@ -36,7 +36,7 @@ pub(super) async fn check(client: &Client, listen: Option<&str>, now: Timestamp)
         )),
         Err(failure) => {
             let found = if client.has_token() { failure.message } else { "there is none for this server".to_owned() };
-            findings.push(Finding::broken("token", found).fix("countersign login"));
+            findings.push(Finding::broken("token", found).fix(failure.hint.unwrap_or_else(|| "countersign login".to_owned())));
             return findings;
         }
     }
