@@ -324,6 +324,10 @@ impl Command {
 }
 
 #[cfg(test)]
+#[path = "args/told_tests.rs"]
+mod told_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -2,10 +2,11 @@
 //! It follows no redirect, uses no proxy and sends the token to one address only. It never repeats a request by itself.
 
 mod events;
+mod refused;
 
 pub(crate) use events::{Event, Events};
 
-use crate::context::Server;
+use crate::context::{Origin, Place, Server};
 use crate::exit::{Exit, Failure};
 use api::{Page, Problem};
 use countersign_core::Secret;
@@ -21,6 +22,8 @@ use url::Url;
 const CONNECT_SECONDS: u64 = 5;
 /// How long an answer may take; an action may run for half a minute, three times over.
 const ANSWER_SECONDS: u64 = 180;
+/// What the tokens of agents begin with.
+const AGENT_TOKEN: &str = "cs_agent_";
 /// How long a stream may be silent.
 const SILENCE_SECONDS: u64 = 60;
 
@@ -34,7 +37,9 @@ pub(crate) struct Answer<T> {
 pub(crate) struct Client {
     http: reqwest::Client,
     base: Url,
+    place: Place,
     token: Option<Secret<String>>,
+    origin: Origin,
     mode: Rehearsal,
 }
 
@@ -59,7 +64,7 @@ impl Client {
         let http = builder.build().map_err(|error| {
             Failure::failed(format!("the HTTP client cannot start: {}", reasons(&error))).hint("install your system's CA certificates")
         })?;
-        Ok(Self { http, base: server.url, token: server.token, mode })
+        Ok(Self { http, base: server.url, place: server.place, token: server.token, origin: server.origin, mode })
     }
 
     pub(crate) const fn url(&self) -> &Url {
@@ -77,7 +82,7 @@ impl Client {
     /// `path` is what follows `/api/v1`, part by part; each part is escaped.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str], query: &[(&str, String)]) -> Result<Answer<T>, Failure> {
         let request = self.request(Method::GET, path)?.query(query).timeout(Duration::from_secs(ANSWER_SECONDS));
-        read(self.send(request, Effect::None).await?).await
+        self.read(self.send(request, Effect::None).await?).await
     }
 
     /// Every page of a list, one after the other.
@@ -89,7 +94,7 @@ impl Client {
     /// A question that is too large for an address: nothing changes, so a rehearsal asks it, too.
     pub(crate) async fn question<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
         let request = self.request(Method::POST, path)?.timeout(Duration::from_secs(ANSWER_SECONDS)).json(body);
-        read(self.send(request, Effect::None).await?).await
+        self.read(self.send(request, Effect::None).await?).await
     }
 
     pub(crate) async fn post<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Answer<T>, Failure> {
@@ -109,7 +114,7 @@ impl Client {
         if events::is_stream(&response) {
             return Ok(Asked::Told(Events::new(response)));
         }
-        read(response).await.map(Asked::Answered)
+        self.read(response).await.map(Asked::Answered)
     }
 
     /// What is told of something as it happens. Whoever asks otherwise is told less, and as much as they need.
@@ -119,7 +124,7 @@ impl Client {
         match (response.status().is_success(), events::is_stream(&response)) {
             (true, true) => Ok(Events::new(response)),
             (true, false) => Err(Failure::failed("the server does not tell what happens while it happens").hint("countersign status")),
-            (false, _) => Err(problem(response).await),
+            (false, _) => Err(self.refused(problem(response).await)),
         }
     }
 
@@ -150,7 +155,7 @@ impl Client {
         let request = self.request(Method::GET, path)?;
         let response = self.send(request, Effect::None).await?;
         if !response.status().is_success() {
-            return Err(problem(response).await);
+            return Err(self.refused(problem(response).await));
         }
         Ok(Pieces { response })
     }
@@ -181,7 +186,7 @@ impl Client {
             Some(body) => request.json(body),
             None => request,
         };
-        read(self.send(request, Effect::Possible).await?).await
+        self.read(self.send(request, Effect::Possible).await?).await
     }
 
     fn request(&self, method: Method, path: &[&str]) -> Result<reqwest::RequestBuilder, Failure> {
@@ -202,12 +207,22 @@ impl Client {
         request.send().await.map_err(|error| self.unreachable(&error, effect))
     }
 
+    async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<Answer<T>, Failure> {
+        read(response).await.map_err(|failure| self.refused(failure))
+    }
+
+    /// What the server cannot know about a token that it refused: where it came from, or where one was looked for.
+    fn refused(&self, failure: Failure) -> Failure {
+        let is_agents = self.token.as_ref().is_some_and(|token| token.expose().starts_with(AGENT_TOKEN));
+        if is_agents { refused::to_agent(failure, &self.base, &self.origin) } else { refused::told(failure, &self.base, &self.origin) }
+    }
+
     fn unreachable(&self, error: &reqwest::Error, effect: Effect) -> Failure {
         let url = &self.base;
         let unreachable = |message: String| Failure::new(Exit::Unreachable, message).cause(reasons(error));
         if error.is_connect() {
-            return unreachable(format!("the server at `{url}` cannot be reached; nothing was sent, retrying is safe"))
-                .hint("countersign serve");
+            let failure = unreachable(format!("the server at `{url}` cannot be reached; nothing was sent, retrying is safe"));
+            return refused::nobody_there(failure, &self.place);
         }
         match effect {
             Effect::None => unreachable(format!("the server at `{url}` did not answer; retrying is safe")).hint("countersign doctor"),

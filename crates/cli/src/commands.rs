@@ -24,6 +24,7 @@ pub(crate) mod link;
 pub(crate) mod login;
 pub(crate) mod man;
 pub(crate) mod mode;
+mod named;
 pub(crate) mod notification;
 mod outcome;
 pub(crate) mod package;
@@ -201,7 +202,7 @@ fn not_parsed(error: &clap::Error, arguments: &[OsString]) -> Exit {
     let is_json = |argument: &OsString| argument == "--json" || argument.to_str().is_some_and(|text| text.starts_with("--json="));
     let format = if arguments.iter().any(is_json) { Format::Document(Syntax::Json, Fields::All) } else { Format::Auto };
     let settings = Settings { format, times: Times::Relative, input: Input::Never, color: anstream::ColorChoice::Auto };
-    let failure = args::usage_failure(error);
+    let failure = args::usage_failure(error, arguments);
     Terminal::new(settings, Arc::new(server::SystemClock)).failure(&failure);
     failure.exit
 }

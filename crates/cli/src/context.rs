@@ -14,6 +14,8 @@ use url::Url;
 /// Where `countersign serve` listens unless it is told otherwise.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:7117";
 const DEFAULT_DATA: &str = "./countersign-data";
+/// What a context is called that was given no name.
+const DEFAULT_NAME: &str = "default";
 const OWNER_ONLY: u32 = 0o600;
 
 /// The variables that speak to the command line. Empty ones count as absent.
@@ -57,14 +59,18 @@ impl Environment {
     }
 
     /// Where the server on the data folder listens, as it says itself; else where one does by default.
-    fn local_url(&self) -> Result<Url, Failure> {
-        let said = std::fs::read_to_string(self.data_folder().join("server.url")).ok();
+    fn local_url(&self) -> Result<(Url, Place), Failure> {
+        let folder = self.data_folder();
+        let said = std::fs::read_to_string(folder.join("server.url")).ok();
         // SECURITY: what lies in a folder somebody happens to stand in does not send them elsewhere.
-        let said = said.and_then(|text| parse_url(text.trim()).ok()).filter(is_local);
-        said.map_or_else(|| parse_url(DEFAULT_URL), Ok)
+        match said.and_then(|text| parse_url(text.trim()).ok()).filter(is_local) {
+            Some(url) => Ok((url, Place::DataFolder)),
+            None => Ok((parse_url(DEFAULT_URL)?, Place::Guessed(folder))),
+        }
     }
 
-    fn data_folder(&self) -> PathBuf {
+    /// Where a server's data is looked for: what COUNTERSIGN_DATA says, else below the folder somebody stands in.
+    pub(crate) fn data_folder(&self) -> PathBuf {
         self.data.clone().unwrap_or_else(|| DEFAULT_DATA.into())
     }
 }
@@ -112,6 +118,14 @@ impl Contexts {
         write_private(path, text.as_bytes()).map_err(|error| Failure::file(path, &error))
     }
 
+    /// The one that is meant where none is named: the current one, or another that is of this address.
+    fn fitting(&self, url: Option<&Url>) -> Option<(&String, &Context)> {
+        let fits = |context: &Context| url.is_none_or(|url| parse_url(&context.url).is_ok_and(|own| own == *url));
+        let current = self.current.as_ref().and_then(|name| self.contexts.get_key_value(name));
+        let any = || self.contexts.iter().find(|(_, context)| url.is_some() && fits(context));
+        current.filter(|(_, context)| fits(context)).or_else(any)
+    }
+
     pub(crate) fn get(&self, name: &str) -> Result<&Context, Failure> {
         self.contexts.get(name).ok_or_else(|| {
             let known: Vec<_> = self.contexts.keys().map(String::as_str).collect();
@@ -123,18 +137,33 @@ impl Contexts {
     }
 }
 
+/// Where the address came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A flag, a variable or a context.
+    Said,
+    /// The server on the data folder says so itself.
+    DataFolder,
+    /// Nobody said one, and no server was started on this data folder.
+    Guessed(PathBuf),
+}
+
 /// Where the token came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Environment,
     Context(String),
     OwnerFile(PathBuf),
-    Nowhere,
+    /// Just typed, or read from stdin.
+    Login,
+    /// There is none; this is the data folder that was looked into.
+    Nowhere(PathBuf),
 }
 
 /// A server to speak to.
 pub(crate) struct Server {
     pub(crate) url: Url,
+    pub(crate) place: Place,
     pub(crate) token: Option<Secret<String>>,
     pub(crate) origin: Origin,
 }
@@ -145,25 +174,47 @@ impl Server {
         let given = url.or(environment.url.as_deref()).map(parse_url).transpose()?;
         let named = named_context(context, environment, given.as_ref())?;
         let context_url = named.as_ref().map(|(_, context)| parse_url(&context.url)).transpose()?;
-        let url = match given.or_else(|| context_url.clone()) {
-            Some(url) => url,
-            None => environment.local_url()?,
-        };
+        let (url, place) = address(given, context_url.clone(), environment)?;
         if let Some(token) = &environment.token {
-            return Ok(Self { url, token: Some(token.clone()), origin: Origin::Environment });
+            return Ok(Self { url, place, token: Some(token.clone()), origin: Origin::Environment });
         }
         // SECURITY: a token goes to the address it was given for and to no other.
         if let Some((name, context)) = named.filter(|_| context_url.as_ref() == Some(&url)) {
-            return Ok(Self { url, token: Some(Secret::new(context.token)), origin: Origin::Context(name) });
+            return Ok(Self { url, place, token: Some(Secret::new(context.token)), origin: Origin::Context(name) });
         }
         let file = environment.owner_token_file();
         match std::fs::read_to_string(&file) {
-            Ok(text) if environment.local_url()? == url => {
-                Ok(Self { url, token: Some(Secret::new(text.trim().to_owned())), origin: Origin::OwnerFile(file) })
+            Ok(text) if environment.local_url()?.0 == url => {
+                Ok(Self { url, place, token: Some(Secret::new(text.trim().to_owned())), origin: Origin::OwnerFile(file) })
             }
-            Ok(_) | Err(_) => Ok(Self { url, token: None, origin: Origin::Nowhere }),
+            Ok(_) | Err(_) => Ok(Self { url, place, token: None, origin: Origin::Nowhere(environment.data_folder()) }),
         }
     }
+
+    /// Where to log in: at the server every other command would speak to, under the name that it has or is to have.
+    pub(crate) fn to_log_in(
+        url: Option<&str>,
+        context: Option<&str>,
+        environment: &Environment,
+        contexts: &Contexts,
+    ) -> Result<(Url, Place, String), Failure> {
+        let given = url.or(environment.url.as_deref()).map(parse_url).transpose()?;
+        let asked = context.or(environment.context.as_deref());
+        let known = match asked {
+            // A new name is not an error here: that is how it comes to be.
+            Some(name) => contexts.contexts.get_key_value(name),
+            None => contexts.fitting(given.as_ref()),
+        };
+        let context_url = known.map(|(_, context)| parse_url(&context.url)).transpose()?;
+        let name = asked.or(known.map(|(name, _)| name.as_str())).unwrap_or(DEFAULT_NAME).to_owned();
+        let (url, place) = address(given, context_url, environment)?;
+        Ok((url, place, name))
+    }
+}
+
+/// What was given before what a context says before what lies in the data folder.
+fn address(given: Option<Url>, of_context: Option<Url>, environment: &Environment) -> Result<(Url, Place), Failure> {
+    given.or(of_context).map_or_else(|| environment.local_url(), |url| Ok((url, Place::Said)))
 }
 
 /// The address of a server, without anything after its path.
@@ -201,12 +252,7 @@ fn named_context(flag: Option<&str>, environment: &Environment, url: Option<&Url
     if let Some(name) = asked {
         return contexts.get(name).map(|context| Some((name.to_owned(), context.clone())));
     }
-    let fits = |context: &Context| url.is_none_or(|url| parse_url(&context.url).is_ok_and(|own| own == *url));
-    let current = contexts.current.as_ref().and_then(|name| contexts.contexts.get_key_value(name));
-    let chosen = current
-        .filter(|(_, context)| fits(context))
-        .or_else(|| contexts.contexts.iter().find(|(_, context)| url.is_some() && fits(context)));
-    Ok(chosen.map(|(name, context)| (name.clone(), context.clone())))
+    Ok(contexts.fitting(url).map(|(name, context)| (name.clone(), context.clone())))
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {

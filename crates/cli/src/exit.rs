@@ -1,7 +1,7 @@
 //! How a command ends: an exit code that scripts can rest on, and an error in three lines that a person can act on.
 //! Every code of the API and every status of an invocation is mapped here and nowhere else.
 
-use crate::style::clean;
+use crate::style::{clean, counted};
 use api::problem::FieldError;
 use api::{Code, Problem};
 use countersign_core::Status;
@@ -211,8 +211,25 @@ impl Failure {
 
     /// A file that could not be read or written.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
-        let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
-        Self::new(exit, format!("`{}` cannot be used: {error}", path.display()))
+        let (shown, kind) = (path.display(), error.kind());
+        if kind == io::ErrorKind::NotFound {
+            let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+            let missing = match path.parent().filter(is_missing) {
+                Some(folder) => format!("there is no folder `{}`", folder.display()),
+                None => format!("there is no file `{shown}`"),
+            };
+            return Self::new(Exit::NotFound, missing);
+        }
+        if kind == io::ErrorKind::IsADirectory {
+            return Self::failed(format!("`{shown}` is a folder, and a file is needed"));
+        }
+        let text = error.to_string();
+        let why = if kind == io::ErrorKind::PermissionDenied {
+            "you are not allowed to"
+        } else {
+            text.split(" (os error").next().unwrap_or(&text)
+        };
+        Self::failed(format!("`{shown}` cannot be used: {why}"))
     }
 
     /// What the server answered; `raw` is its body, kept whole.
@@ -230,8 +247,13 @@ impl Failure {
         };
         let exit = Exit::of_code(problem.code);
         let subject = problem.invocation.as_ref().map(|invocation| &invocation.id).or(problem.invocation_id.as_ref());
-        let default_hint = || match (exit, subject) {
-            (Exit::NotAuthenticated, _) => Some("countersign login".to_owned()),
+        let default_hint = || match (problem.code, subject) {
+            (Code::RateLimited, _) => {
+                let seconds = problem.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
+                Some(format!("wait {} and do it again: nothing was done", counted(seconds, "second", "seconds")))
+            }
+            (Code::NameTaken, _) => Some("choose another name".to_owned()),
+            (Code::Forbidden, None) => Some("countersign whoami says what this token may do; an admin may more".to_owned()),
             (_, Some(invocation)) => Some(format!("countersign explain {invocation}")),
             (_, None) => None,
         };
@@ -348,6 +370,32 @@ mod tests {
             let failure = Failure::of_problem(&Problem::new(code, detail), Value::Null);
             assert_eq!(failure.cause.as_deref(), cause, "{detail}");
         }
+    }
+
+    #[test]
+    fn what_the_server_gives_no_hint_for_has_one_all_the_same() {
+        let mut limited = Problem::new(Code::RateLimited, "too often");
+        limited.retry_after_ms = Some(58_470);
+        for (problem, hint) in [
+            (limited, "wait 59 seconds and do it again: nothing was done"),
+            (Problem::new(Code::NameTaken, "there is a space named `x` already"), "choose another name"),
+            (Problem::new(Code::Forbidden, "no"), "countersign whoami says what this token may do; an admin may more"),
+            (Problem::new(Code::Forbidden, "no").hint("ask an owner"), "ask an owner"),
+        ] {
+            assert_eq!(Failure::of_problem(&problem, Value::Null).hint.as_deref(), Some(hint));
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_told_in_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = |path: &Path| Failure::file(path, &std::fs::read_to_string(path).unwrap_err());
+        let (missing, lost) = (folder.path().join("a"), folder.path().join("b/a"));
+        assert_eq!(told(&missing).message, format!("there is no file `{}`", missing.display()));
+        assert_eq!(told(&lost).message, format!("there is no folder `{}`", folder.path().join("b").display()));
+        assert_eq!((told(&lost).exit, told(folder.path()).exit), (Exit::NotFound, Exit::Failed));
+        assert_eq!(told(folder.path()).message, format!("`{}` is a folder, and a file is needed", folder.path().display()));
+        assert_eq!(Failure::file(Path::new("x"), &io::Error::from_raw_os_error(28)).message, "`x` cannot be used: No space left on device");
     }
 
     #[test]

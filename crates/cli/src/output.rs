@@ -6,11 +6,11 @@ mod prompt;
 mod table;
 
 pub(crate) use document::{Fields, Syntax};
-pub(crate) use prompt::{Consent, read_stdin};
+pub(crate) use prompt::{Consent, read_stdin, width};
 pub(crate) use table::{Cell, Column, Record, Table};
 
 use crate::exit::{Exit, Failure};
-use crate::style::{Tone, clean, time};
+use crate::style::{self, Tone, clean, time};
 use anstream::{AutoStream, ColorChoice};
 use countersign_core::{Clock, Timestamp};
 use serde_json::Value;
@@ -76,6 +76,11 @@ impl Terminal {
         matches!(self.settings.format, Format::Document(..))
     }
 
+    /// Whether only some fields of the document are asked for.
+    pub(crate) fn selects_fields(&self) -> bool {
+        matches!(self.settings.format, Format::Document(_, Fields::Some(_)))
+    }
+
     /// Whether more than ids is to be written, and not one document either.
     pub(crate) fn is_for_words(&self) -> bool {
         matches!(self.settings.format, Format::Auto | Format::Table)
@@ -126,7 +131,10 @@ impl Terminal {
     /// The command somebody probably wants next.
     pub(crate) fn next(&mut self, command: impl Display) {
         match self.settings.format {
-            Format::Auto | Format::Table => self.note(Tone::Muted.paint(format!("next: {command}"))),
+            Format::Auto | Format::Table => {
+                let line = alternatives(&format!("next: {command}"), self.note_columns());
+                self.note(Tone::Muted.paint(line));
+            }
             Format::Name | Format::Document(..) => {}
         }
     }
@@ -203,12 +211,16 @@ impl Terminal {
             // The cursor stands behind `^C`.
             self.note("");
         }
-        self.note(format!("{} {}", Tone::Danger.paint("error:"), clean::line(&failure.message)));
+        let columns = self.note_columns();
+        let told = |text: &str, indent: usize| style::hang(&clean::line(text), indent, columns);
+        self.note(format!("{} {}", Tone::Danger.paint("error:"), told(&failure.message, 7)));
         if let Some(cause) = &failure.cause {
-            self.note(format!("  {} {}", Tone::Muted.paint("cause:"), clean::line(cause)));
+            self.note(format!("  {} {}", Tone::Muted.paint("cause:"), told(cause, 9)));
         }
         if let Some(hint) = &failure.hint {
-            self.note(format!("{} {}", Tone::Primary.paint("hint:"), clean::line(hint)));
+            // A command is copied: it stays on one line, however the terminal folds that.
+            let hint = if hint.starts_with("countersign ") { clean::line(hint) } else { told(hint, 6) };
+            self.note(format!("{} {hint}", Tone::Primary.paint("hint:")));
         }
     }
 
@@ -236,6 +248,29 @@ impl Terminal {
     }
 }
 
+/// Several commands of which there is no room on one line stand below each other, each to be copied whole.
+fn alternatives(line: &str, columns: Option<u16>) -> String {
+    let fits = columns.is_none_or(|columns| line.chars().count() <= usize::from(columns));
+    if fits {
+        line.to_owned()
+    } else {
+        line.replace(", or countersign ", "\n  or: countersign ").replace(", then countersign ", "\nthen: countersign ")
+    }
+}
+
 fn layout() -> document::Layout {
     if io::stdout().is_terminal() { document::Layout::Indented } else { document::Layout::OneLine }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::alternatives;
+
+    #[test]
+    fn commands_are_never_broken_only_set_below_each_other() {
+        let line = "next: countersign approve inv_1, or countersign deny inv_1 --reason …";
+        assert_eq!(alternatives(line, None), line);
+        assert_eq!(alternatives(line, Some(80)), line);
+        assert_eq!(alternatives(line, Some(60)), "next: countersign approve inv_1\n  or: countersign deny inv_1 --reason …");
+    }
 }

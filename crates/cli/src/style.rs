@@ -6,6 +6,7 @@ pub(crate) mod time;
 
 use anstyle::{AnsiColor, Style};
 use countersign_core::{Status, Tier};
+use std::borrow::Cow;
 
 /// What a colour means here. Nothing names a colour but `style` below and the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +43,18 @@ impl Tone {
 /// Below this nothing is wrapped: it would be a column of single words.
 const HANG_COLUMNS_MIN: u16 = 60;
 
-/// Several words on as many lines as they need, all but the first indented; without a width, one line. Words stay whole.
+/// A SHA-256 in hex.
+const DIGEST_CHARS: usize = 64;
+
+/// Several words on as many lines as they need, all but the first indented; without a width, one line. Words stay whole, but for
+/// digests that no line has room for: who compares one whole reads it from a pipe.
 pub(crate) fn hang(text: &str, indent: usize, columns: Option<u16>) -> String {
     let Some(columns) = columns.filter(|columns| *columns >= HANG_COLUMNS_MIN) else { return text.to_owned() };
     let width = |word: &str| anstream::adapter::strip_str(word).to_string().chars().count();
     let mut wrapped = String::with_capacity(text.len());
     let mut at = indent;
     for (index, word) in text.split(' ').enumerate() {
+        let word = &shortened(word, usize::from(columns).saturating_sub(indent));
         let wide = width(word);
         if index > 0 && at + 1 + wide > usize::from(columns) {
             wrapped.push('\n');
@@ -62,6 +68,25 @@ pub(crate) fn hang(text: &str, indent: usize, columns: Option<u16>) -> String {
         at += wide;
     }
     wrapped
+}
+
+/// A digest, also one with a comma behind it, cut to the room there is; everything else as it is.
+fn shortened(word: &str, room: usize) -> Cow<'_, str> {
+    match word.split_at_checked(DIGEST_CHARS) {
+        Some((digest, mark)) if word.len() > room && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            let left = room.saturating_sub(mark.chars().count() + 1).min(DIGEST_CHARS);
+            Cow::Owned(format!("{}…{mark}", &digest[..left]))
+        }
+        _ => Cow::Borrowed(word),
+    }
+}
+
+/// `1 entry`, `2 entries`: a count with its noun.
+pub(crate) fn counted(count: impl Into<u64>, one: &str, many: &str) -> String {
+    match count.into() {
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
+    }
 }
 
 /// The one look of a status.
@@ -130,6 +155,23 @@ mod tests {
             assert_ne!(tone, Tone::Plain);
         }
         assert_eq!(status_word("levitating"), ("levitating".to_owned(), Tone::Plain));
+    }
+
+    #[test]
+    fn a_digest_is_whole_where_a_line_has_room_for_it() {
+        let digest = "0123456789abcdef".repeat(4);
+        assert_eq!(hang(&digest, 16, None), digest);
+        assert_eq!(hang(&digest, 16, Some(80)), digest);
+        let told = hang(&format!("sha256 {digest}; yes"), 16, Some(60));
+        assert_eq!(told, format!("sha256\n{0}{1}…;\n{0}yes", " ".repeat(16), &digest[..42]));
+        let word = "x".repeat(70);
+        assert_eq!(hang(&word, 16, Some(60)), word);
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        let told = [0_u64, 1, 2].map(|count| counted(count, "entry", "entries"));
+        assert_eq!(told, ["0 entries", "1 entry", "2 entries"]);
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub enum Error {
     SessionEnded { session: SessionId },
     #[error("session `{session}` is not yours to invoke in")]
     NotYourSession { session: SessionId },
-    #[error("session `{session}` has invoked too often; retrying is safe after {retry_after_ms} ms")]
+    #[error("session `{session}` has invoked too often; retrying is safe after {} s", .retry_after_ms.div_ceil(1_000))]
     RateLimited { session: SessionId, retry_after_ms: u64 },
     #[error("session `{session}` already has {pending} invocations waiting for a person; retrying is safe once one is answered")]
     TooManyPending { session: SessionId, pending: u32 },

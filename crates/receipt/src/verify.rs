@@ -43,6 +43,7 @@ use serde_json::Value;
 use standing::Standing;
 use std::fmt::Display;
 
+use report::entries;
 pub use report::{Class, Finding, Head, Report};
 
 /// Checks a bundle, given as its lines without their newlines. `pinned` is the receipt key of seq 0, learnt elsewhere;
@@ -189,14 +190,14 @@ impl Verifier {
     }
 
     /// What can only be said once everything has been read.
-    fn end(&mut self, entries: &str, sha256: Digest, retained: Option<&str>) -> Result<(), Finding> {
-        let claimed = parse_seq(entries)?;
+    fn end(&mut self, written: &str, sha256: Digest, retained: Option<&str>) -> Result<(), Finding> {
+        let claimed = parse_seq(written)?;
         let counted = self.chain.size();
         if counted < claimed {
-            return Err(Finding::new(Class::TruncatedTail, format!("{counted} of {claimed} entries are left")));
+            return Err(Finding::new(Class::TruncatedTail, format!("{counted} of {} are left", entries(claimed))));
         }
         if counted > claimed {
-            return Err(Finding::new(Class::InsertedOrReordered, format!("{counted} entries where {claimed} were written")));
+            return Err(Finding::new(Class::InsertedOrReordered, format!("{} where {claimed} were written", entries(counted))));
         }
         self.checkpoints.finish(&self.chain, &self.keys)?;
         if let Some(note) = retained {
@@ -206,7 +207,8 @@ impl Verifier {
         self.events.finish(&self.outcomes, &mut self.report)?;
         let uncovered = counted.saturating_sub(self.checkpoints.covered().unwrap_or(0));
         if uncovered > 0 {
-            let reason = format!("no checkpoint covers the last {uncovered} entries, and a bundle ends with one of all it holds");
+            let last = if uncovered == 1 { "entry".to_owned() } else { format!("{uncovered} entries") };
+            let reason = format!("no checkpoint covers the last {last}, and a bundle ends with one of all it holds");
             return Err(Finding::new(Class::TruncatedTail, reason).at(counted - uncovered));
         }
         // Last, because every other finding says more than that some byte is not the one that was written.

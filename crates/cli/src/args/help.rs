@@ -1,6 +1,7 @@
 //! The shape of help: what it is, examples, usage, arguments; for the whole, its commands in groups.
 
 use super::Cli;
+use crate::style::hang;
 use clap::{Command, CommandFactory as _};
 
 /// Every command in exactly one group, in the order they are shown.
@@ -25,11 +26,22 @@ Examples:
 const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 const WHOLE_TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}{after-help}\n\nEverywhere:\n{options}";
 
-/// The whole tree, with its help.
+/// As wide as help is at most: longer lines are hard to read.
+const COLUMNS_MAX: u16 = 100;
+/// Before what explains an example that has no room beside it.
+const REMARK_INDENT: &str = "      ";
+/// The width of a command's name in the list of all.
+const NAME_CHARS: usize = 16;
+
+/// The whole tree, with its help as wide as the terminal behind stdout.
 pub(crate) fn command() -> Command {
-    let command = shaped(Cli::command().bin_name("countersign").max_term_width(100));
-    let groups = groups(&command);
-    command.help_template(WHOLE_TEMPLATE).before_help(EXAMPLES).after_help(groups)
+    command_of(crate::output::width().unwrap_or(COLUMNS_MAX).min(COLUMNS_MAX))
+}
+
+fn command_of(columns: u16) -> Command {
+    let command = shaped(Cli::command().bin_name("countersign").term_width(columns.into()), columns);
+    let groups = groups(&command, columns);
+    command.help_template(WHOLE_TEMPLATE).before_help(narrowed(EXAMPLES, columns)).after_help(groups)
 }
 
 /// The help of the command that these words lead to; absent when there is none.
@@ -43,14 +55,33 @@ pub(crate) fn topic(words: &[String]) -> Option<clap::builder::StyledStr> {
     Some(at.render_help())
 }
 
-fn shaped(command: Command) -> Command {
-    command.help_template(TEMPLATE).disable_help_subcommand(true).mut_subcommands(shaped)
+fn shaped(command: Command, columns: u16) -> Command {
+    let examples = command.get_before_help().map(|examples| narrowed(&examples.to_string(), columns));
+    let command = match examples {
+        Some(examples) => command.before_help(examples),
+        None => command,
+    };
+    command.help_template(TEMPLATE).disable_help_subcommand(true).mut_subcommands(|below| shaped(below, columns))
 }
 
-fn groups(command: &Command) -> String {
+/// Where a remark has no room beside its example, all of them stand below theirs.
+fn narrowed(examples: &str, columns: u16) -> String {
+    let has_remark = |line: &str| line.starts_with("  ") && line.trim_start().contains("  ");
+    let is_wide = |line: &str| line.chars().count() > usize::from(columns) && has_remark(line);
+    if !examples.lines().any(is_wide) {
+        return examples.to_owned();
+    }
+    let below = |line: &str| match line.trim_start().split_once("  ").filter(|_| line.starts_with("  ")) {
+        Some((example, remark)) => format!("  {example}\n{REMARK_INDENT}{}", remark.trim_start()),
+        None => line.to_owned(),
+    };
+    examples.lines().map(below).collect::<Vec<_>>().join("\n")
+}
+
+fn groups(command: &Command, columns: u16) -> String {
     let about = |name: &str| command.find_subcommand(name).and_then(|found| found.get_about()).map(ToString::to_string).unwrap_or_default();
     let group = |(title, names): &(&str, &[&str])| {
-        let lines: Vec<_> = names.iter().map(|name| format!("  {name:14}{}", about(name))).collect();
+        let lines: Vec<_> = names.iter().map(|name| format!("  {name:14}{}", hang(&about(name), NAME_CHARS, Some(columns)))).collect();
         format!("{title}:\n{}", lines.join("\n"))
     };
     GROUPS.iter().map(group).collect::<Vec<_>>().join("\n\n")
@@ -74,6 +105,29 @@ mod tests {
     fn examples_stand_before_usage() {
         let help = topic(&["action".to_owned(), "invoke".to_owned()]).unwrap().to_string();
         assert!(help.find("Examples:").unwrap() < help.find("Usage:").unwrap(), "{help}");
+    }
+
+    #[test]
+    fn help_is_no_wider_than_the_terminal() {
+        fn pages(command: &mut Command) -> Vec<String> {
+            let own = command.render_help().to_string();
+            let below = command.get_subcommands_mut().flat_map(pages);
+            std::iter::once(own).chain(below).collect()
+        }
+        for columns in [60, 80, 100] {
+            let mut command = command_of(columns);
+            command.build();
+            let wide: Vec<_> = pages(&mut command)
+                .iter()
+                .flat_map(|page| page.lines().map(str::to_owned).collect::<Vec<_>>())
+                // A command that is copied stays whole.
+                .filter(|line| line.chars().count() > usize::from(columns) && !line.contains("countersign ") && !line.contains('{'))
+                .collect();
+            assert!(wide.is_empty(), "{columns}: {wide:#?}");
+        }
+        let examples = "Examples:\n  countersign inbox            what waits\n  countersign status";
+        assert_eq!(narrowed(examples, 30), "Examples:\n  countersign inbox\n      what waits\n  countersign status");
+        assert_eq!(narrowed(examples, 60), examples);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(super) mod session;
 
 use crate::args::Paging;
 use crate::client::{Answer, Client};
+use crate::commands::named;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
 use crate::style::{Tone, clean};
@@ -51,7 +52,7 @@ pub(crate) struct List {
     #[arg(long, value_name = "SOURCE")]
     source: Option<String>,
     /// As this session may use them
-    #[arg(long, value_name = "ID", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
+    #[arg(long, value_name = "TITLE|ID", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
     session: Option<String>,
 }
 
@@ -74,7 +75,8 @@ impl Action {
 
 impl List {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let answer = available(self.session.as_deref().filter(|session| !session.is_empty()), client).await?;
+        let session = named::maybe_session(self.session.as_deref(), client).await?;
+        let answer = available(session.as_deref(), client).await?;
         let mut table = Table::new(COLUMNS, "no actions");
         let mut items = Vec::new();
         let raw_sources = answer.raw.get("sources").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -190,6 +192,7 @@ fn needed(schema: &Value) -> Vec<&str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-fn example(schema: &Value) -> String {
+/// What a call of it is written with: ` path=… text=…`.
+pub(super) fn example(schema: &Value) -> String {
     needed(schema).into_iter().map(|name| format!(" {name}=…")).collect()
 }

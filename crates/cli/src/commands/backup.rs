@@ -3,11 +3,12 @@
 use super::serve::ServerFlags;
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
+use crate::style::{Tone, counted};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
-use std::path::PathBuf;
+use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _};
+use std::path::{Path, PathBuf};
 
 pub(crate) const BACKUP_EXAMPLES: &str = "\
 Examples:
@@ -22,8 +23,15 @@ Examples:
   countersign restore before-moving.jsonl --database postgres://countersign@db/countersign";
 
 /// Secrets in a backup stay sealed under the master key, which is not in it.
-const KEY_NOTE: &str = "the master key is not in the file: keep master.key of the data folder in another place; copy workspace, snapshots \
-    and packages beside the backup";
+const KEY_NOTE: &str = "the master key and the owner's token are not in the file: keep master.key and owner.token of the data folder in \
+    another place; copy workspace, snapshots and packages beside the backup";
+
+/// Tokens are in a backup as what recognises them, not as what can be sent.
+const RESTORED_NOTE: &str = "owner.token, workspace, snapshots and packages are not in a backup: copy them from the old data folder. Every \
+    token works as before: without owner.token, log in with another one of yours (`countersign login`)";
+
+/// Where SQLite keeps everything.
+const DATABASE: &str = "countersign.db";
 
 #[derive(Debug, Args)]
 pub(crate) struct Backup {
@@ -49,7 +57,8 @@ impl Backup {
                 .hint("choose one with --data"));
         }
         if self.file.exists() {
-            return Err(Failure::usage(format!("`{}` exists already, and a backup is never overwritten", self.file.display())));
+            return Err(Failure::usage(format!("`{}` exists already, and a backup is never overwritten", self.file.display()))
+                .hint("choose another name for it"));
         }
         let store = server::open_store_unchanged(&config).await.map_err(|error| Failure::failed(error.to_string()))?;
         let part = super::part::Part::create(&self.file)?;
@@ -57,35 +66,144 @@ impl Backup {
         let moved = store.backup(&mut writer).await.map_err(|error| Failure::failed(error.to_string()))?;
         drop(writer);
         part.keep()?;
-        terminal.note(KEY_NOTE);
-        done(terminal, "backed up", moved.rows, &self.file)
+        done(terminal, "backed up", moved.rows, &self.file)?;
+        if !terminal.is_document() {
+            terminal.note(KEY_NOTE);
+        }
+        Ok(Exit::Ok)
     }
 }
 
 impl Restore {
     pub(crate) async fn run(self, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let file = File::open(&self.file).map_err(|error| Failure::file(&self.file, &error))?;
+        let file = open_backup(&self.file)?;
+        let given = self.server.data.clone();
         let config = self.server.load(None, None)?;
-        let store = server::open_store(&config).await.map_err(|error| Failure::failed(error.to_string()))?;
-        let moved = store.restore(BufReader::new(file)).await.map_err(|error| refused(&error))?;
-        done(terminal, "restored", moved.rows, &self.file)
+        must_have_key(&config)?;
+        let untouched = Untouched::look(&config);
+        let restored = match server::open_store(&config).await {
+            Ok(store) => store.restore(file).await.map_err(|error| refused(&error, &self.file)),
+            Err(error) => Err(unusable(&error, &config)),
+        };
+        let moved = restored.inspect_err(|_| untouched.leave())?;
+        done(terminal, "restored", moved.rows, &self.file)?;
+        if !terminal.is_document() {
+            terminal.note(RESTORED_NOTE);
+        }
+        let data = given.map(|data| format!(" --data {}", data.display())).unwrap_or_default();
+        terminal.next(format!("countersign serve{data}"));
+        Ok(Exit::Ok)
     }
 }
 
-fn refused(error: &store::RestoreError) -> Failure {
-    let failure = |exit| Failure::new(exit, format!("nothing was restored: {error}"));
+/// A file whose first line says that it is a backup; whether it is whole shows only at its end.
+fn open_backup(path: &Path) -> Result<BufReader<File>, Failure> {
+    let hint = "countersign backup FILE writes one";
+    let unusable = |error: &io::Error| Failure::file(path, error).hint(hint);
+    let is_not = |cause: &str| Failure::new(Exit::Invalid, format!("`{}` is not a backup", path.display())).cause(cause).hint(hint);
+    let mut reader = BufReader::new(File::open(path).map_err(|error| unusable(&error))?);
+    let mut first = Vec::new();
+    reader.read_until(b'\n', &mut first).map_err(|error| unusable(&error))?;
+    if first.is_empty() {
+        return Err(is_not("it is empty"));
+    }
+    let opening = serde_json::from_slice::<Value>(&first).ok();
+    if opening.is_none_or(|opening| opening.get("countersign_backup").is_none()) {
+        return Err(is_not("its first line is not that of one"));
+    }
+    reader.rewind().map_err(|error| unusable(&error))?;
+    Ok(reader)
+}
+
+/// Looked for before anything is made: nothing that is in a backup opens without it.
+fn must_have_key(config: &server::Config) -> Result<(), Failure> {
+    let key = master_key(config);
+    if key.exists() {
+        return Ok(());
+    }
+    Err(Failure::failed(format!("nothing was restored: there is no master key `{}`", key.display()))
+        .cause("what is in a backup is sealed under the master key of the data folder it was made of")
+        .hint(format!("copy that master.key to `{}` first, readable by you alone", key.display())))
+}
+
+fn master_key(config: &server::Config) -> PathBuf {
+    config.master_key_file.clone().unwrap_or_else(|| config.data_dir().join("master.key"))
+}
+
+/// What there was before, so that a restore that fails leaves nothing behind.
+struct Untouched {
+    folder: PathBuf,
+    had_folder: bool,
+    had_database: bool,
+}
+
+impl Untouched {
+    fn look(config: &server::Config) -> Self {
+        let folder = config.data_dir().to_owned();
+        Self { had_folder: folder.exists(), had_database: folder.join(DATABASE).exists(), folder }
+    }
+
+    /// Only what was not there before goes.
+    fn leave(&self) {
+        if !self.had_database {
+            for ending in ["", "-wal", "-shm"] {
+                let _none = std::fs::remove_file(self.folder.join(format!("{DATABASE}{ending}")));
+            }
+        }
+        if !self.had_folder {
+            let _not_empty = std::fs::remove_dir(&self.folder);
+        }
+    }
+}
+
+/// The folder is one thing, the key in it another.
+fn unusable(error: &server::Error, config: &server::Config) -> Failure {
     match error {
-        store::RestoreError::NotEmpty => failure(Exit::Conflict).hint("choose an empty folder with --data"),
-        store::RestoreError::Malformed { .. } | store::RestoreError::Damaged { .. } => failure(Exit::Invalid),
-        store::RestoreError::OtherVersion { .. } | store::RestoreError::Store(_) => failure(Exit::Failed),
+        server::Error::DataDir { path, message } if *path == master_key(config) => {
+            Failure::failed(format!("nothing was restored: the master key `{}` cannot be used: {message}", path.display()))
+                .hint("copy the master.key of the backed-up data folder there, with `chmod 600`")
+        }
+        server::Error::Listen { .. }
+        | server::Error::DataDir { .. }
+        | server::Error::InUse { .. }
+        | server::Error::Store(_)
+        | server::Error::Recover(_)
+        | server::Error::Source(_)
+        | server::Error::Limiter(_) => Failure::failed(format!("nothing was restored: {error}")).hint("countersign doctor"),
     }
 }
 
-fn done(terminal: &mut Terminal, verb: &str, rows: u64, file: &std::path::Path) -> Result<Exit, Failure> {
-    if terminal.is_document() {
-        terminal.document(&json!({ "rows": rows, "file": file.display().to_string() }))?;
-    } else {
-        terminal.note(format!("{} {rows} rows, {}", crate::style::Tone::Ok.paint(format!("✓ {verb}")), file.display()));
+fn refused(error: &store::RestoreError, file: &Path) -> Failure {
+    let failure = |exit, why: String| Failure::new(exit, format!("nothing was restored: {why}"));
+    let file = file.display();
+    let again = "use another copy of the backup, or take it again with `countersign backup FILE`";
+    match error {
+        store::RestoreError::NotEmpty => {
+            failure(Exit::Conflict, "there is an org already, and a backup is read into an empty store only".to_owned())
+                .hint("choose an empty folder with --data, and copy master.key there first")
+        }
+        // Each line is read by itself: the parser's own line is always the first.
+        store::RestoreError::Malformed { line, message } if message.starts_with("EOF while parsing") => {
+            failure(Exit::Invalid, format!("`{file}` is cut off in the middle of line {line}")).hint(again)
+        }
+        store::RestoreError::Malformed { line, message } => {
+            let message = message.replace(" at line 1 column ", " at column ");
+            failure(Exit::Invalid, format!("line {line} of `{file}` does not read")).cause(message).hint(again)
+        }
+        store::RestoreError::Damaged { message } => {
+            failure(Exit::Invalid, format!("`{file}` is cut off, or was changed")).cause(message).hint(again)
+        }
+        store::RestoreError::OtherVersion { .. } => failure(Exit::Failed, error.to_string())
+            .hint("restore it with the binary that wrote it; a newer one brings the schema up to date when it serves"),
+        store::RestoreError::Store(_) => failure(Exit::Failed, error.to_string())
+            .hint("is the master.key that of the backed-up data folder? countersign doctor looks at the rest"),
     }
-    Ok(Exit::Ok)
+}
+
+fn done(terminal: &mut Terminal, verb: &str, rows: u64, file: &Path) -> Result<(), Failure> {
+    if terminal.is_document() {
+        return terminal.document(&json!({ "rows": rows, "file": file.display().to_string() }));
+    }
+    terminal.note(format!("{} {}, {}", Tone::Ok.paint(format!("✓ {verb}")), counted(rows, "row", "rows"), file.display()));
+    Ok(())
 }

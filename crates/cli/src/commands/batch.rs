@@ -50,7 +50,7 @@ pub(crate) struct Run {
     #[arg(long, value_enum)]
     mode: Option<Mode>,
     /// The session it is asked in; else the agent's own, else your session `cli`
-    #[arg(long, value_name = "ID", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
+    #[arg(long, value_name = "TITLE|ID", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
     session: Option<String>,
     /// The same key with the same parts has one effect
     #[arg(long, value_name = "KEY")]

@@ -73,7 +73,16 @@ impl<'a> FileChange<'a> {
         let mut lines = vec![format!("{}  {}{}", tone.paint(word), Tone::Strong.paint(path), self.counts())];
         match (self.fate, self.told.get("diff")) {
             (Fate::Moved | Fate::Kept, _) | (_, None) => {}
-            (_, Some(Value::String(diff))) => lines.extend(diff.lines().map(diff_line)),
+            (fate, Some(Value::String(diff))) => {
+                let mut diff = diff.lines().peekable();
+                // Of a file that is not there before or after, the number of its first line on that side says nothing.
+                if let Some(whole) = fate.whole_file()
+                    && diff.next_if(|line| line.starts_with("@@")).is_some()
+                {
+                    lines.push(format!("  {}", Tone::Primary.paint(whole)));
+                }
+                lines.extend(diff.map(diff_line));
+            }
             (_, Some(_)) => lines.push(format!("  {}", Tone::Muted.paint("not text, or too large to be compared line by line"))),
         }
         if self.told.get("diff_truncated") == Some(&Value::Bool(true)) {
@@ -95,6 +104,15 @@ impl<'a> FileChange<'a> {
 }
 
 impl Fate {
+    /// What stands above its lines, where they are all of it.
+    const fn whole_file(self) -> Option<&'static str> {
+        match self {
+            Self::Created => Some("new file"),
+            Self::Removed => Some("the whole file"),
+            Self::Changed | Self::Moved | Self::Kept => None,
+        }
+    }
+
     const fn look(self) -> (&'static str, Tone) {
         match self {
             Self::Created => ("+ would create", Tone::Ok),
@@ -161,6 +179,14 @@ mod tests {
         assert_eq!(plain(&changed).unwrap(), expected);
         let coloured = foreseen(&changed).unwrap();
         assert!(coloured[3].contains("\u{1b}[31m-two") && coloured[4].contains("\u{1b}[32m+2"), "{coloured:?}");
+    }
+
+    #[test]
+    fn a_file_that_comes_or_goes_is_said_to_instead_of_where_its_lines_begin() {
+        let change = |change: &str, diff: &str| plain(&json!({ "path": "a", "change": change, "diff": diff })).unwrap();
+        assert_eq!(change("would_create", "@@ -1 +1 @@\n+@@\n"), ["+ would create  a", "  new file", "  +@@"]);
+        assert_eq!(change("would_delete", "@@ -1 +1 @@\n-x\n"), ["− would remove  a", "  the whole file", "  -x"]);
+        assert_eq!(change("would_create", ""), ["+ would create  a"]);
     }
 
     #[test]

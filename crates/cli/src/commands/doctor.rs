@@ -7,7 +7,7 @@ use super::Setting;
 use super::serve::ServerFlags;
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
-use crate::style::{Tone, clean};
+use crate::style::{Tone, clean, hang};
 use clap::Args;
 use serde_json::json;
 
@@ -25,6 +25,9 @@ pub(crate) struct Doctor {
     #[arg(short, long)]
     verbose: bool,
 }
+
+/// Where what was found begins, behind the verdict and the subject.
+const INDENT: usize = 24;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,9 +137,11 @@ fn tell(findings: &[Finding], verbose: bool, terminal: &mut Terminal) -> Result<
     for finding in &short {
         let (symbol, tone) = finding.verdict.look();
         let word = tone.paint(format!("{symbol} {:6}", finding.verdict.word()));
-        terminal.line(format!("{word}  {:13} {}", finding.subject, clean::line(&finding.found)))?;
+        let columns = terminal.columns();
+        let found = hang(&clean::line(&finding.found), INDENT, columns);
+        terminal.line(format!("{word}  {:13} {found}", finding.subject))?;
         if let Some(fix) = &finding.fix {
-            terminal.line(format!("{:24}{}", "", Tone::Primary.paint(clean::line(fix))))?;
+            terminal.line(format!("{:INDENT$}{}", "", Tone::Primary.paint(hang(&clean::line(fix), INDENT, columns))))?;
         }
     }
     if !verbose {

@@ -11,7 +11,7 @@ use super::{invocation, outcome};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Record, Terminal};
-use crate::style::Tone;
+use crate::style::{Tone, clean};
 use api::Page;
 use api::invocation::{AnswerView, InvocationView};
 use api::receipt::EntryView;
@@ -22,7 +22,8 @@ use serde_json::{Value, json};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   countersign explain inv_…                                        what happened, and why
-  countersign explain files.write_text --as ses_…                  what would happen now
+  countersign explain files.write_text --as cli                    what would happen now
+  countersign explain files.write_text --as ses_… path=a text=b    to this very call
   countersign explain files.write_text --as ses_… --params @call.json";
 
 /// What ids of invocations begin with; no action does.
@@ -33,10 +34,13 @@ pub(crate) struct Explain {
     /// The id of an invocation, or an action such as files.write_text
     #[arg(value_name = "INVOCATION|ACTION")]
     what: String,
-    /// For an action: as the agent of this session; your own when you are one
+    /// For an action: its params, key=value is a string, key:=json is typed; without any, params nobody objects to
+    #[arg(value_name = "KEY=VALUE")]
+    words: Vec<String>,
+    /// For an action: as the agent of this session, by its title or its id; your own when you are one
     #[arg(long = "as", value_name = "SESSION", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
     session: Option<String>,
-    /// For an action: its params; without them, params nobody objects to. @file reads a file, - reads stdin
+    /// For an action: its params as a JSON object; @file reads a file, - reads stdin
     #[arg(long, value_name = "JSON")]
     params: Option<String>,
 }
@@ -44,11 +48,12 @@ pub(crate) struct Explain {
 impl Explain {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         if !self.what.starts_with(INVOCATION) {
-            let session = self.session.filter(|session| !session.is_empty());
-            return foresight::run(self.what, session, self.params.as_deref(), client, terminal).await;
+            let asked = foresight::Asked { action: self.what, session: self.session, params: self.params, words: self.words };
+            return foresight::run(asked, client, terminal).await;
         }
-        if self.params.is_some() {
-            return Err(Failure::usage("--params is for an action: an invocation has its own"));
+        if self.params.is_some() || !self.words.is_empty() {
+            return Err(Failure::usage("params are for an action: an invocation has its own")
+                .hint(format!("countersign explain {}", clean::line(&self.what))));
         }
         let (invocation, raw) = invocation::get(&self.what, client).await?;
         let entries = client.get::<Page<EntryView>>(&["invocations", &self.what, "entries"], &[]).await?;

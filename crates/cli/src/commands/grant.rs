@@ -2,12 +2,12 @@
 
 use super::action::{meant, params};
 use super::people::People;
-use super::{more, space};
+use super::{more, named, space};
 use crate::args::{Agreed, Paging, Span};
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::{Tone, clean};
+use crate::style::{Tone, clean, counted};
 use api::Page;
 use api::invocation::GrantScopeName;
 use api::rules::{GrantView, NewGrantRequest};
@@ -22,7 +22,7 @@ pub(crate) enum Grant {
         #[arg(long, value_enum)]
         state: Option<State>,
         /// Only what this session can use or has asked for
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "TITLE|ID")]
         session: Option<String>,
         #[command(flatten)]
         paging: Paging,
@@ -95,7 +95,7 @@ pub(crate) struct Give {
 #[group(required = true, multiple = false)]
 pub(crate) struct Whose {
     /// For the calls of this session
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "TITLE|ID")]
     session: Option<String>,
     /// For the calls of this automation
     #[arg(long, value_name = "ID")]
@@ -127,7 +127,10 @@ const COLUMNS: &[Column] = &[
 impl Grant {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::List { state, session, paging } => list(state, session, &paging, client, terminal).await?,
+            Self::List { state, session, paging } => {
+                let session = named::maybe_session(session.as_deref(), client).await?;
+                list(state, session, &paging, client, terminal).await?;
+            }
             Self::Show { id } => {
                 let answer = client.get::<GrantView>(&["grants", &id], &[]).await?;
                 tell(&answer, client, terminal).await?;
@@ -143,8 +146,8 @@ impl Grant {
                     (None, Some(_)) => GrantScopeName::Automation,
                     (None, None) => GrantScopeName::Org,
                 };
-                let request =
-                    NewGrantRequest { session_id: whose.session, automation_id: whose.automation, scope, ..bounds.read(client).await? };
+                let session_id = named::maybe_session(whose.session.as_deref(), client).await?;
+                let request = NewGrantRequest { session_id, automation_id: whose.automation, scope, ..bounds.read(client).await? };
                 if request.covers.ends_with('*') {
                     let question =
                         format!("give a grant for every action that `{}` covers, also later ones?", clean::line(&request.covers));
@@ -287,8 +290,7 @@ async fn tell(answer: &Answer<GrantView>, client: &Client, terminal: &mut Termin
 /// One line that says everything a yes gives away.
 fn summary(grant: &GrantView, terminal: &Terminal) -> String {
     let calls = match grant.calls_max {
-        Some(1) => "1 call".to_owned(),
-        Some(calls) => format!("{calls} calls"),
+        Some(calls) => counted(calls, "call", "calls"),
         None => "any number of calls".to_owned(),
     };
     let space = grant.space_id.as_ref().map(|space| format!(" in space {space}")).unwrap_or_default();

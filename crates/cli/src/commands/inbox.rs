@@ -26,7 +26,7 @@ pub(crate) struct Inbox {
 const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
     Column::Whole("ACTION"),
-    Column::Whole("TIER"),
+    Column::Extra("TIER"),
     Column::Cut("WHAT"),
     Column::Extra("WHO"),
     Column::Whole("EXPIRES"),

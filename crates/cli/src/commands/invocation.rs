@@ -4,7 +4,7 @@ mod foresight;
 
 use super::lines::Lines;
 use super::wait::{Patience, Wait, Waiting, settled};
-use super::{more, outcome, people::People, show::Show};
+use super::{more, named, outcome, people::People, show::Show};
 use crate::args::{Agreed, Paging, action_id};
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
@@ -12,6 +12,7 @@ use crate::output::{Cell, Column, Table, Terminal};
 use crate::style::clean;
 use api::Page;
 use api::invocation::{InvocationView, InvokeResponse, RevertRequest, SettleDoubtRequest, SettlementName};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use countersign_core::Status;
 use serde_json::Value;
@@ -39,8 +40,11 @@ pub(crate) enum Invocation {
         lines: Lines,
     },
     /// Take back what an invocation did, as a call of its own
-    #[command(before_help = "Examples:
-  countersign invocation list --revertible
+    #[command(before_help = "\
+It is decided as any other call: where that takes a person, it waits for one.
+
+Examples:
+  countersign invocation list --revertible                   what can be taken back
   countersign invocation revert inv_… --dry-run              what would be undone
   countersign invocation revert inv_… --reason 'wrong folder'
   countersign invocation revert inv_… --yes --wait 10m")]
@@ -65,7 +69,7 @@ pub(crate) enum Invocation {
 
 #[derive(Debug, Args)]
 pub(crate) struct Revert {
-    /// The invocation whose effect is to be taken back
+    /// The invocation whose effect is to be taken back, such as `countersign invocation list --revertible` shows
     id: String,
     /// Why; shown to whoever approves it
     #[arg(long, value_name = "TEXT")]
@@ -91,13 +95,13 @@ pub(crate) enum How {
 #[derive(Debug, Args)]
 pub(crate) struct List {
     /// Only those in this status, such as pending, succeeded or in_doubt
-    #[arg(long, value_parser = known_status)]
+    #[arg(long, value_parser = PossibleValuesParser::new(Status::ALL.map(Status::as_str)), hide_possible_values = true)]
     status: Option<String>,
     /// Only those of this action, by its whole id
     #[arg(long, value_name = "ID", value_parser = action_id)]
     action: Option<String>,
     /// Only those of this session
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "TITLE|ID")]
     session: Option<String>,
     /// Only those whose effect stands and could be taken back
     #[arg(long)]
@@ -189,7 +193,8 @@ fn told(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<(), 
 impl List {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let names_an_action = self.action.is_some();
-        let filters = [("status", self.status), ("action", self.action), ("session", self.session)];
+        let session = named::maybe_session(self.session.as_deref(), client).await?;
+        let filters = [("status", self.status), ("action", self.action), ("session", session)];
         let filters: Vec<_> = filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         let empty = match (names_an_action, filters.is_empty() && !self.revertible) {
             (true, _) => "no invocation fits: countersign action list shows what actions there are",
@@ -228,9 +233,4 @@ impl List {
 pub(super) async fn get(id: &str, client: &Client) -> Result<(InvocationView, Value), Failure> {
     let Answer { read, mut raw } = client.get::<InvokeResponse>(&["invocations", id], &[]).await?;
     Ok((read.invocation, raw["invocation"].take()))
-}
-
-fn known_status(text: &str) -> Result<String, String> {
-    let known = || Status::ALL.map(Status::as_str).join(", ");
-    Status::parse(text).map(|status| status.to_string()).ok_or_else(|| format!("the statuses are {}", known()))
 }

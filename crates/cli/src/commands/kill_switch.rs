@@ -2,12 +2,12 @@
 
 use super::action::meant;
 use super::people::People;
-use super::space;
+use super::{named, space};
 use crate::args::{Agreed, Unasked};
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::{Tone, clean};
+use crate::style::{Tone, clean, counted};
 use api::rules::{StopName, SwitchChangedResponse, SwitchOffRequest, SwitchOnRequest, SwitchView};
 use api::{Code, Page};
 use clap::Subcommand;
@@ -20,7 +20,7 @@ pub(crate) enum KillSwitch {
   countersign kill-switch on source:http --reason 'their API misbehaves' --except-dry-runs
   countersign kill-switch on space:production --reason freeze --yes")]
     On {
-        /// org, space:NAME, session:ID, source:NAME or action:ID
+        /// org, space:NAME, session:TITLE, source:NAME or action:ID; the id of a space or a session does as well
         scope: String,
         /// Why; recorded, and told to whoever is stopped
         #[arg(long, value_name = "TEXT")]
@@ -34,7 +34,7 @@ pub(crate) enum KillSwitch {
     /// Let it run again
     #[command(before_help = "Examples:\n  countersign kill-switch off org --reason 'keys rotated'")]
     Off {
-        /// org, space:NAME, session:ID, source:NAME or action:ID
+        /// org, space:NAME, session:TITLE, source:NAME or action:ID; the id of a space or a session does as well
         scope: String,
         /// Why; recorded
         #[arg(long, value_name = "TEXT")]
@@ -107,14 +107,15 @@ pub(super) fn line(switch: &SwitchView) -> String {
     clean::line(&format!("{}{except} (“{}”)", switch.scope, switch.reason))
 }
 
-/// A space may be named; everything else is as the server reads it.
+/// A space and a session may be named; everything else is as the server reads it.
 async fn scope_of(text: &str, client: &Client) -> Result<String, Failure> {
     match text.split_once(':') {
         Some(("space", space)) => Ok(format!("space:{}", space::id_of(space, client).await?)),
-        Some(("session" | "source" | "action", _)) => Ok(text.to_owned()),
+        Some(("session", session)) => Ok(format!("session:{}", named::session(session, client).await?)),
+        Some(("source" | "action", _)) => Ok(text.to_owned()),
         None if text == "org" => Ok(text.to_owned()),
         Some(_) | None => Err(Failure::usage(format!("`{}` is not what a kill switch covers", clean::line(text)))
-            .hint("use org, space:NAME, session:ID, source:NAME or action:ID")),
+            .hint("use org, space:NAME, session:TITLE, source:NAME or action:ID")),
     }
 }
 
@@ -128,7 +129,7 @@ async fn guessed(failure: Failure, named: &str, client: &Client) -> Failure {
 fn changed(answer: &Answer<SwitchChangedResponse>, terminal: &mut Terminal) -> Result<(), Failure> {
     let SwitchChangedResponse { scope, on, clocks } = &answer.read;
     let state = if *on { Cell::shown("■ on", "on").toned(Tone::Danger) } else { Cell::shown("✓ off", "off").toned(Tone::Ok) };
-    let calls = if *clocks == 1 { "1 pending call" } else { &format!("{clocks} pending calls") };
+    let calls = counted(*clocks, "pending call", "pending calls");
     let (wait, go) = if *clocks == 1 { ("waits with its", "goes on with its") } else { ("wait with their", "go on with their") };
     let waiting = match (*on, *clocks) {
         (true, 0) => "nothing waits for a person there".to_owned(),

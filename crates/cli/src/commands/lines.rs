@@ -3,7 +3,7 @@
 use crate::client::{Answer, Asked, Client, Event};
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
-use crate::style::{Tone, clean};
+use crate::style::{Tone, clean, counted};
 use api::invocation::{InvokeResponse, MissedEvent, ProgressEvent};
 use clap::Args;
 use serde::Deserialize as _;
@@ -59,7 +59,9 @@ pub(super) async fn post(
 pub(super) fn show(event: &Event, terminal: &mut Terminal) -> Option<u64> {
     let (text, seq) = match event.name.as_str() {
         "progress" => ProgressEvent::deserialize(&event.data).ok().map(|line| (clean::line(&line.text), Some(line.seq)))?,
-        "missed" => MissedEvent::deserialize(&event.data).ok().map(|missed| (format!("… {} lines were missed", missed.count), None))?,
+        "missed" => MissedEvent::deserialize(&event.data)
+            .ok()
+            .map(|missed| (format!("… {} missed", counted(missed.count, "line was", "lines were")), None))?,
         _ => return None,
     };
     if terminal.is_watched() {

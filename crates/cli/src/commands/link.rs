@@ -1,5 +1,6 @@
 //! A link that answers one invocation in one's own name, for a message on a phone. It is a secret for as long as it lasts.
 
+use super::invocation;
 use crate::args::Span;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
@@ -7,6 +8,7 @@ use crate::output::Terminal;
 use crate::style::{Tone, clean};
 use api::invocation::{LinkResponse, NewLinkRequest};
 use clap::Args;
+use countersign_core::Timestamp;
 use serde_json::json;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -35,8 +37,32 @@ impl Link {
             return Ok(Exit::Ok);
         }
         terminal.line(clean::line(&url))?;
-        let left = terminal.future(&answer.read.expires_at);
+        // A call that ends before its link does takes the link with it.
+        let call = invocation::get(&self.id, client).await.ok().and_then(|(call, _)| call.expires_at);
+        let until = sooner(&answer.read.expires_at, call.as_deref());
+        let left = terminal.future(until);
         terminal.note(Tone::Warn.paint(format!("! whoever holds it answers as you, once, within {}", left.as_shown())));
         Ok(Exit::Ok)
+    }
+}
+
+/// Of two moments the one that comes first; one that does not read counts as none.
+fn sooner<'a>(link: &'a str, call: Option<&'a str>) -> &'a str {
+    match (Timestamp::parse(link), call.and_then(|call| Some((Timestamp::parse(call)?, call)))) {
+        (Some(own), Some((theirs, call))) if theirs < own => call,
+        _ => link,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sooner;
+
+    #[test]
+    fn a_link_lasts_no_longer_than_its_call() {
+        let (early, late) = ("2026-11-15T08:05:00.000000Z", "2026-11-15T08:15:00.000000Z");
+        assert_eq!(sooner(late, Some(early)), early);
+        assert_eq!(sooner(early, Some(late)), early);
+        assert_eq!((sooner(late, None), sooner(late, Some("soon"))), (late, late));
     }
 }

@@ -3,10 +3,10 @@
 
 use super::{Setting, status};
 use crate::client::{Client, Rehearsal};
-use crate::context::{Context, Contexts, DEFAULT_URL, Origin, Server, is_local, parse_url};
+use crate::context::{Context, Contexts, Origin, Server, is_local};
 use crate::exit::{Exit, Failure};
 use crate::output::read_stdin;
-use crate::style::Tone;
+use crate::style::{Tone, clean};
 use api::identity::WhoamiResponse;
 use clap::Args;
 use countersign_core::Secret;
@@ -17,7 +17,6 @@ Examples:
   countersign login --url https://countersign.example --context work
   countersign login --token-stdin < ./countersign-data/owner.token";
 
-const DEFAULT_NAME: &str = "default";
 const TOKEN_BYTES_MAX: u64 = 4_096;
 
 #[derive(Debug, Args)]
@@ -38,9 +37,7 @@ impl Login {
         let Setting { global, environment, terminal } = setting;
         let path = environment.contexts_file()?;
         let mut contexts = Contexts::load(&path)?;
-        let name = global.context.clone().or_else(|| environment.context.clone()).unwrap_or_else(|| DEFAULT_NAME.to_owned());
-        let known = contexts.contexts.get(&name).map(|context| context.url.as_str());
-        let url = parse_url(global.url.as_deref().or(environment.url.as_deref()).or(known).unwrap_or(DEFAULT_URL))?;
+        let (url, place, name) = Server::to_log_in(global.url.as_deref(), global.context.as_deref(), environment, &contexts)?;
         if url.scheme() == "http" && !is_local(&url) {
             terminal.note(Tone::Warn.paint(format!("! careful: `{url}` is not encrypted, others on the way can read the token")));
         }
@@ -55,13 +52,16 @@ impl Login {
             return Err(Failure::usage("the token is empty"));
         }
         let context = Context::new(&url, &token);
-        let client = Client::new(Server { url, token: Some(token), origin: Origin::Environment }, Rehearsal::Off)?;
+        let client = Client::new(Server { url, place, token: Some(token), origin: Origin::Login }, Rehearsal::Off)?;
         let answer = client.get::<WhoamiResponse>(&["whoami"], &[]).await?;
         contexts.contexts.insert(name.clone(), context);
         contexts.current = Some(name.clone());
         contexts.save(&path)?;
         terminal.record(&answer.raw, &status::identity(&answer.read, &client))?;
-        terminal.note(format!("{} as `{name}`", Tone::Ok.paint("✓ logged in")));
+        let whoami = &answer.read;
+        let (who, name) = (clean::line(&whoami.name), clean::line(&name));
+        let what = clean::line(whoami.role.as_deref().unwrap_or(&whoami.principal));
+        terminal.note(format!("{} as `{who}` ({what}); the token is kept as the context `{name}`", Tone::Ok.paint("✓ logged in")));
         Ok(Exit::Ok)
     }
 }

@@ -8,10 +8,12 @@ use crate::args::{Agreed, Paging, Unasked};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal, read_stdin};
-use crate::style::{Tone, clean};
+use crate::style::{Tone, clean, counted};
 use api::Page;
 use api::action::ActionView;
-use api::rules::{ModeChangeResponse, ModeLine, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
+use api::rules::{
+    ModeChangeResponse, ModeLine, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, ReviewView, SetModeRequest,
+};
 use clap::{Subcommand, ValueEnum};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -137,6 +139,7 @@ impl Mode {
                     Choice::RequireApproval => ModeName::RequireApproval,
                     Choice::Deny => ModeName::Deny,
                 };
+                let is_first = mode == ModeName::Allow && terminal.is_for_words() && is_unreviewed(&action, client).await;
                 let answer =
                     match client.put::<ModeChangeResponse>(&path(automation.as_deref(), &action), &SetModeRequest { mode, locked }).await {
                         Ok(answer) => answer,
@@ -144,6 +147,12 @@ impl Mode {
                     };
                 changed(&answer.read, automation.as_deref(), &answer.raw, terminal)?;
                 if mode == ModeName::Allow {
+                    if is_first {
+                        terminal.remark(
+                            Tone::Muted
+                                .paint("this stands for the action as it is defined now: what changes in it later asks a person again"),
+                        );
+                    }
                     still_asks(&action, client, terminal).await;
                 }
             }
@@ -159,6 +168,12 @@ impl Mode {
     }
 }
 
+/// Whether letting it run is also the first time that anybody stands for its definition.
+async fn is_unreviewed(action: &str, client: &Client) -> bool {
+    let review = client.get::<ReviewView>(&["reviews", action], &[]).await;
+    review.is_ok_and(|answer| answer.read.reviewed_by.is_none())
+}
+
 /// What asks about the action also once it is allowed. Where it may not be read it is not told.
 async fn still_asks(action: &str, client: &Client, terminal: &mut Terminal) {
     let Ok(answer) = client.get::<ActionView>(&["actions", action], &[]).await else { return };
@@ -166,6 +181,11 @@ async fn still_asks(action: &str, client: &Client, terminal: &mut Terminal) {
     let others = answer.read.tightened.iter().filter(|why| never.as_ref() != Some(*why));
     for why in never.iter().chain(others) {
         terminal.remark(format!("{} {}", Tone::Warn.paint("! will still ask:"), clean::line(why)));
+    }
+    if answer.read.drift != "none" {
+        // A mode is not a review: whoever sets one has not looked at what changed.
+        terminal.remark(Tone::Warn.paint("! its definition changed since somebody stood for it, and setting a mode is no review of that"));
+        terminal.next(format!("countersign action review {}", clean::line(action)));
     }
 }
 
@@ -215,7 +235,7 @@ async fn export(file: &Path, client: &Client, terminal: &mut Terminal) -> Result
     let part = Part::create(file)?;
     writeln!(part.file(), "{text}").map_err(|error| Failure::file(file, &error))?;
     part.keep()?;
-    terminal.note(format!("{} modes to {} ({count})", Tone::Ok.paint("✓ wrote"), file.display()));
+    terminal.note(format!("{} {} to {}", Tone::Ok.paint("✓ wrote"), counted(count as u64, "mode", "modes"), file.display()));
     Ok(())
 }
 

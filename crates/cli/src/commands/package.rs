@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::commands::Setting;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::{Tone, clean};
+use crate::style::{Tone, clean, counted};
 use api::package::{InstallPackageRequest, PackageFileBody, PackageView};
 use api::{Page, Problem};
 use base64::Engine;
@@ -203,7 +203,8 @@ async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure>
     if let Some(package) = answer.read.items.first() {
         let at_once = package.runs_at_once;
         terminal.remark(if package.code_allowed {
-            Tone::Muted.paint(format!("the code of {at_once} calls of one package runs at once; the next wait for a turn"))
+            Tone::Muted
+                .paint(format!("the code of {} of one package runs at once; the next wait for a turn", counted(at_once, "call", "calls")))
         } else {
             Tone::Warn.paint(format!("! none of them can run: this server runs no code of packages; {ALLOW_CODE}"))
         });

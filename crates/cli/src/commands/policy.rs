@@ -10,7 +10,7 @@ use crate::args::{Agreed, Paging, Span};
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::{Tone, clean};
+use crate::style::{self, Tone, clean};
 use api::Page;
 use api::gates::{PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfRequest, WhatIfResponse};
 use clap::{Args, Subcommand, ValueEnum};
@@ -152,7 +152,7 @@ impl Try {
 }
 
 fn summary(tried: &WhatIfResponse) -> String {
-    let calls = |count: u64| if count == 1 { "1 recorded call".to_owned() } else { format!("{count} recorded calls") };
+    let calls = |count: u64| style::counted(count, "recorded call", "recorded calls");
     let changes = match tried.changes.len() {
         0 => Tone::Ok.paint("✓ nothing would change"),
         count => Tone::Warn.paint(format!("! {count} would be decided otherwise")),

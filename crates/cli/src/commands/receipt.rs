@@ -6,7 +6,7 @@ mod show;
 mod verify;
 
 use super::explain::key_id;
-use super::{Setting, batch, invocation, more, user};
+use super::{Setting, batch, invocation, more, named};
 use crate::args::{Paging, action_id};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
@@ -66,7 +66,8 @@ Examples:
   countersign receipt list                                    of calls and of batches
   countersign receipt list --action files.write_text          of one action
   countersign receipt list --session ses_…                    of one agent
-  countersign receipt list --user ada                         of a person, and of all that act for them";
+  countersign receipt list --user ada                         of a person, and of all that act for them
+  countersign receipt list --json=id,status,action,at         some fields of each";
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
@@ -74,7 +75,7 @@ pub(crate) struct List {
     #[arg(long, value_name = "ACTION", value_parser = action_id)]
     action: Option<String>,
     /// Only of this session
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "TITLE|ID")]
     session: Option<String>,
     /// Only of what this person did, and what was done for them
     #[arg(long, value_name = "NAME|ID")]
@@ -127,15 +128,16 @@ impl List {
         let said = said.iter().filter_map(|(flag, value)| value.as_ref().map(|value| format!(" {flag} {value}")));
         let again = format!("countersign receipt list{}", said.collect::<String>());
         let user = match &self.user {
-            Some(user) => Some(user::id_of(user, client).await?),
+            Some(user) => Some(named::user(user, client).await?),
             None => None,
         };
-        let empty = match (&self.action, &self.session, &user) {
+        let session = named::maybe_session(self.session.as_deref(), client).await?;
+        let empty = match (&self.action, &session, &user) {
             (None, None, None) => "no receipts yet",
             (Some(_), _, _) => "no receipt fits: countersign action list shows what actions there are",
             (None, _, _) => "no receipt fits",
         };
-        let only = [("action", self.action), ("session", self.session), ("user", user)];
+        let only = [("action", self.action), ("session", session), ("user", user)];
         let only = only.into_iter().filter_map(|(name, value)| value.map(|value| (name, value)));
         let query: Vec<_> = self.paging.query().into_iter().chain(only).collect();
         let answer = client.get::<Page<EntryView>>(&["receipts"], &query).await?;
@@ -150,7 +152,7 @@ impl List {
                 terminal.past(at(entry)),
             ]);
         }
-        terminal.list(&answer.raw, &table)?;
+        terminal.list(&selectable(answer.raw, terminal), &table)?;
         match &answer.read.next {
             Some(next) => more(terminal, &self.paging, Some(next), &again),
             None if table.is_empty() => {}
@@ -223,6 +225,35 @@ async fn receipt_id(id: &str, client: &Client) -> Result<String, Failure> {
 
 fn is_of_batch(entry: &EntryView) -> bool {
     entry.kind == "batch"
+}
+
+/// What is asked for most of a receipt lies deep in what was signed: whoever chooses fields may name it as everywhere else.
+/// Without a choice the document stays as the server wrote it.
+fn selectable(mut raw: Value, terminal: &Terminal) -> Value {
+    if !terminal.selects_fields() {
+        return raw;
+    }
+    let short = [
+        ("status", "/payload/body/status"),
+        ("action", "/payload/body/action"),
+        ("principal", "/payload/body/principal"),
+        ("session", "/payload/body/session"),
+        ("dry_run", "/payload/body/dry_run"),
+        ("at", "/payload/entry/at"),
+    ];
+    let add = |receipt: &mut Value| {
+        for (name, pointer) in short {
+            let found = receipt.pointer(pointer).cloned().unwrap_or_default();
+            if let Some(members) = receipt.as_object_mut() {
+                members.entry(name).or_insert(found);
+            }
+        }
+    };
+    match raw.get_mut("items").and_then(Value::as_array_mut) {
+        Some(items) => items.iter_mut().for_each(add),
+        None => add(&mut raw),
+    }
+    raw
 }
 
 /// How it ended, as was signed.

@@ -1,10 +1,10 @@
 //! Starts the server and says where it is.
 
-use crate::context::DEFAULT_URL;
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
 use crate::style::Tone;
 use clap::Args;
+use serde_json::json;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -53,14 +53,15 @@ impl Serve {
     pub(crate) async fn run(self, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let config = self.server.load(self.listen, self.redis)?;
         let watched = if std::io::stderr().is_terminal() { server::LogFormat::Text } else { server::LogFormat::Json };
-        server::init_logs(config.log_format.unwrap_or(watched), &config.log_level);
-        server::serve(config, |started| tell(started, terminal)).await.map_err(|error| refused(&error))?;
+        let log_format = config.log_format.unwrap_or(watched);
+        server::init_logs(log_format, &config.log_level);
+        server::serve(config, |started| tell(started, log_format, terminal)).await.map_err(|error| refused(&error))?;
         Ok(Exit::Ok)
     }
 }
 
 /// The lines on stdout are read by scripts: they stay as they are.
-fn tell(started: &server::Started, terminal: &mut Terminal) {
+fn tell(started: &server::Started, log_format: server::LogFormat, terminal: &mut Terminal) {
     let owner_token = started.owner_token.as_ref().map(|token| format!("owner token: {token}"));
     let lines = [Some(format!("url: {}", started.url)), owner_token, Some(format!("data: {}", started.data.display()))];
     // Serving goes on without anybody reading.
@@ -71,12 +72,30 @@ fn tell(started: &server::Started, terminal: &mut Terminal) {
         for line in [kept, files, format!("everything is recorded in {}; stop with Ctrl-C", started.store)] {
             terminal.note(Tone::Muted.paint(line));
         }
-        if started.url != DEFAULT_URL {
-            let token = started.owner_token_file.display();
-            terminal.next(format!("export COUNTERSIGN_URL={} COUNTERSIGN_TOKEN=$(cat {token})", started.url));
-        }
+    }
+    reach(started, log_format, terminal);
+    if terminal.is_watched() {
         terminal.next("countersign action invoke files.write_text path=hello.txt text=hello (in a second terminal)");
     }
+}
+
+/// How to reach it from another folder: said also where stderr goes to a file, in the form of what else is written there.
+fn reach(started: &server::Started, log_format: server::LogFormat, terminal: &mut Terminal) {
+    let token = std::path::absolute(&started.owner_token_file).unwrap_or_else(|_| started.owner_token_file.clone());
+    let export = format!("export COUNTERSIGN_URL={} COUNTERSIGN_TOKEN=$(cat {})", started.url, quoted(&token.display().to_string()));
+    match log_format {
+        server::LogFormat::Text => terminal.note(Tone::Muted.paint(format!("from another folder: {export}"))),
+        server::LogFormat::Json => {
+            let at = terminal.now().to_string();
+            terminal.note(json!({ "timestamp": at, "level": "INFO", "message": "reach it from another folder", "command": export }));
+        }
+    }
+}
+
+/// As a shell reads it back.
+fn quoted(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+@%:,=".contains(letter);
+    if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 fn refused(error: &server::Error) -> Failure {
@@ -86,5 +105,17 @@ fn refused(error: &server::Error) -> Failure {
         server::Error::InUse { .. } => failure.hint("choose another folder with --data"),
         server::Error::DataDir { .. } | server::Error::Store(_) | server::Error::Recover(_) => failure.hint("countersign doctor"),
         server::Error::Source(_) | server::Error::Limiter(_) => failure.hint("look at the settings"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_path_is_quoted_where_a_shell_would_split_it() {
+        for (path, expected) in [("/a/b-c/owner.token", "/a/b-c/owner.token"), ("/my data/x", "'/my data/x'"), ("/it's", r"'/it'\''s'")] {
+            assert_eq!(quoted(path), expected);
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! Sessions: one agent's working context, with the token it acts under.
 
-use super::more;
 use super::people::People;
+use super::{more, named};
 use crate::args::{Agreed, Paging};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::Tone;
+use crate::style::{Tone, clean};
 use api::Page;
 use api::identity::{NewSessionRequest, NewSessionResponse, SessionView};
 use clap::Subcommand;
@@ -21,7 +21,7 @@ pub(crate) enum Session {
         /// Nobody sits at the other end: answers may take 24 hours instead of 5 minutes
         #[arg(long)]
         unattended: bool,
-        /// What it is for
+        /// What it is for, and the name it can be called by; cli@ and this machine's name when absent
         #[arg(long, value_name = "TEXT")]
         title: Option<String>,
         /// The name or the id of its space
@@ -34,10 +34,17 @@ pub(crate) enum Session {
     /// Sessions, newest first
     List(Paging),
     /// One session
-    Show { id: String },
+    #[command(before_help = "Examples:\n  countersign session show ses_…\n  countersign session show 'nightly triage'")]
+    Show {
+        /// Its title or its id
+        #[arg(value_name = "SESSION")]
+        id: String,
+    },
     /// End a session: its token stops working at once
     #[command(before_help = "Examples:\n  countersign session end ses_… --yes")]
     End {
+        /// Its title or its id
+        #[arg(value_name = "SESSION")]
         id: String,
         #[command(flatten)]
         agreed: Agreed,
@@ -57,6 +64,7 @@ impl Session {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
             Self::Create { unattended, title, space, automation } => {
+                let title = title.or_else(default_title);
                 let request = NewSessionRequest { space, title, unattended, automation_id: automation };
                 let answer = client.post::<NewSessionResponse>(&["sessions"], &request).await?;
                 let created = &answer.read;
@@ -89,14 +97,16 @@ impl Session {
                 more(terminal, &paging, answer.read.next.as_deref(), "countersign session list");
             }
             Self::Show { id } => {
+                let id = named::session(&id, client).await?;
                 let answer = client.get::<SessionView>(&["sessions", &id], &[]).await?;
                 let people = People::load(client, terminal).await;
                 let record = record(&answer.read, &people, terminal);
                 terminal.record(&answer.raw, &record)?;
                 terminal.next(format!("countersign invocation list --session {id}"));
             }
-            Self::End { id, agreed } => {
-                terminal.consent(&format!("end `{id}`?"), agreed.consent(client)).await?;
+            Self::End { id: session, agreed } => {
+                let id = named::session(&session, client).await?;
+                terminal.consent(&format!("end `{}`?", clean::line(&session)), agreed.consent(client)).await?;
                 let answer = client.post_empty::<SessionView>(&["sessions", &id, "end"]).await?;
                 if terminal.is_document() {
                     terminal.document(&answer.raw)?;
@@ -106,6 +116,13 @@ impl Session {
         }
         Ok(Exit::Ok)
     }
+}
+
+/// Where it was made: better than no name, where nobody says what it is for.
+fn default_title() -> Option<String> {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_str().ok().filter(|host| !host.is_empty())?;
+    Some(format!("cli@{host}"))
 }
 
 fn record(session: &SessionView, people: &People, terminal: &Terminal) -> Record {

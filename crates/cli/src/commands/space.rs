@@ -2,11 +2,12 @@
 
 mod crossing;
 
-use super::more;
+use super::{more, named};
 use crate::args::Paging;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
+use crate::style::counted;
 use api::Page;
 use api::identity::{BandName, ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SelfApprovalRule, SpaceView};
 use clap::{Args, Subcommand, ValueEnum};
@@ -142,7 +143,8 @@ impl Space {
                 more(terminal, &paging, answer.read.next.as_deref(), "countersign space list");
             }
             Self::Create { name } => {
-                let answer = client.post::<SpaceView>(&["spaces"], &NewSpaceRequest { name }).await?;
+                let answer = client.post::<SpaceView>(&["spaces"], &NewSpaceRequest { name }).await;
+                let answer = answer.map_err(|failure| named::taken(failure, "space"))?;
                 terminal.record(&answer.raw, &record(&answer.read))?;
             }
             Self::Show { space } => {
@@ -211,7 +213,7 @@ fn quorum(by_tier: &BTreeMap<String, u32>) -> String {
     if by_tier.is_empty() {
         return "one person".to_owned();
     }
-    by_tier.iter().map(|(tier, people)| format!("{tier}: {people} people")).collect::<Vec<_>>().join(", ")
+    by_tier.iter().map(|(tier, people)| format!("{tier}: {}", counted(*people, "person", "people"))).collect::<Vec<_>>().join(", ")
 }
 
 fn redaction(rule: &RedactionRule) -> String {

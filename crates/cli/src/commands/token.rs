@@ -1,7 +1,7 @@
 //! Tokens of people and services. Their text is shown once, when they are made; agents get theirs with their session.
 
-use super::more;
 use super::people::People;
+use super::{more, named};
 use crate::args::{Agreed, Paging};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
@@ -10,22 +10,23 @@ use crate::style::Tone;
 use api::Page;
 use api::identity::{NewTokenRequest, NewTokenResponse, TokenView, WhoamiResponse};
 use clap::Subcommand;
+use clap::builder::PossibleValuesParser;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
     /// Make a token: for yourself, for a person, or for a service with scopes
     #[command(before_help = "Examples:
   countersign token create laptop                                  for yourself
-  countersign token create phone --user usr_…
+  countersign token create phone --user robin
   countersign token create ci --scope create_session --scope invoke --expires-in-days 30")]
     Create {
         /// What it is for, so that it can be recognised in the list
         name: String,
         /// Whose token it is; yourself when neither this nor a scope is given
-        #[arg(long, value_name = "ID", conflicts_with = "scopes")]
+        #[arg(long, value_name = "NAME|ID", conflicts_with = "scopes")]
         user: Option<String>,
         /// What a service may do: invoke, read_session, read, create_session, manage_policy, manage_identity
-        #[arg(long = "scope", value_name = "SCOPE")]
+        #[arg(long = "scope", value_name = "SCOPE", value_parser = PossibleValuesParser::new(SCOPES), hide_possible_values = true)]
         scopes: Vec<String>,
         /// Days until it stops working; it does not expire when absent
         #[arg(long, value_name = "N")]
@@ -41,6 +42,9 @@ pub(crate) enum Token {
         agreed: Agreed,
     },
 }
+
+/// All that there are but answering, which takes a person.
+const SCOPES: [&str; 6] = ["invoke", "read_session", "read", "create_session", "manage_policy", "manage_identity"];
 
 const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
@@ -58,7 +62,8 @@ impl Token {
             Self::Create { name, user, scopes, expires_in_days } => {
                 let user_id = match user {
                     None if scopes.is_empty() => Some(own_user(client).await?),
-                    given => given,
+                    None => None,
+                    Some(user) => Some(named::user(&user, client).await?),
                 };
                 create(NewTokenRequest { name, user_id, scopes, expires_in_days }, client, terminal).await?;
             }
@@ -124,4 +129,16 @@ fn row(token: &TokenView, people: &People, terminal: &Terminal) -> [Cell; 7] {
 
 fn is_past(at: &str, terminal: &Terminal) -> bool {
     countersign_core::Timestamp::parse(at).is_some_and(|at| at <= terminal.now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SCOPES;
+    use countersign_core::principal::Permission;
+
+    #[test]
+    fn every_permission_but_answering_is_a_scope() {
+        let known = Permission::ALL.into_iter().filter(|permission| *permission != Permission::Approve);
+        assert_eq!(known.map(Permission::as_str).collect::<Vec<_>>(), SCOPES);
+    }
 }

@@ -1,7 +1,7 @@
 //! People.
 
-use super::more;
 use super::space::Band;
+use super::{more, named};
 use crate::args::{Agreed, Paging};
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
@@ -16,7 +16,7 @@ pub(crate) enum User {
     /// People there are
     List(Paging),
     /// Add a person
-    #[command(before_help = "Examples:\n  countersign user create robin --role admin\n  countersign token create laptop --user usr_…")]
+    #[command(before_help = "Examples:\n  countersign user create robin --role admin\n  countersign token create laptop --user robin")]
     Create {
         name: String,
         /// What they may do: only admins and owners answer
@@ -44,8 +44,10 @@ pub(crate) enum User {
         band: Band,
     },
     /// Disable a person: none of their tokens works any more
-    #[command(before_help = "Examples:\n  countersign user disable usr_… --yes")]
+    #[command(before_help = "Examples:\n  countersign user disable robin --yes")]
     Disable {
+        /// Their name or their id
+        #[arg(value_name = "USER")]
         id: String,
         #[command(flatten)]
         agreed: Agreed,
@@ -106,12 +108,13 @@ impl User {
                 more(terminal, &paging, answer.read.next.as_deref(), "countersign user list");
             }
             Self::Create { name, role } => {
-                let answer = client.post::<UserView>(&["users"], &NewUserRequest { name, role: role.name() }).await?;
+                let answer = client.post::<UserView>(&["users"], &NewUserRequest { name, role: role.name() }).await;
+                let answer = answer.map_err(|failure| named::taken(failure, "user"))?;
                 terminal.record(&answer.raw, &record(&answer.read))?;
                 terminal.next(format!("countersign token create laptop --user {}", answer.read.id));
             }
             Self::Role { user, role, agreed } => {
-                let id = id_of(&user, client).await?;
+                let id = named::user(&user, client).await?;
                 let question = format!("make `{}` {}?", clean::line(&user), role.with_article());
                 terminal.consent(&question, agreed.consent(client)).await?;
                 let change = ChangeUserRequest { role: Some(role.name()), max_band: None };
@@ -119,29 +122,20 @@ impl User {
                 terminal.record(&answer.raw, &record(&answer.read))?;
             }
             Self::Limit { user, band } => {
-                let id = id_of(&user, client).await?;
+                let id = named::user(&user, client).await?;
                 let change = ChangeUserRequest { role: None, max_band: Some(band.name()) };
                 let answer = client.patch::<UserView>(&["users", &id], &change).await?;
                 terminal.record(&answer.raw, &record(&answer.read))?;
             }
-            Self::Disable { id, agreed } => {
-                terminal.consent(&format!("disable `{id}`?"), agreed.consent(client)).await?;
+            Self::Disable { id: user, agreed } => {
+                let id = named::user(&user, client).await?;
+                terminal.consent(&format!("disable `{}`?", clean::line(&user)), agreed.consent(client)).await?;
                 let answer = client.post_empty::<UserView>(&["users", &id, "disable"]).await?;
                 terminal.record(&answer.raw, &record(&answer.read))?;
             }
         }
         Ok(Exit::Ok)
     }
-}
-
-/// The id of a person who is named or given by their id.
-pub(super) async fn id_of(user: &str, client: &Client) -> Result<String, Failure> {
-    if countersign_core::UserId::parse(user).is_ok() {
-        return Ok(user.to_owned());
-    }
-    let found = client.pages::<UserView>(&["users"], &[]).find(|found| found.name == user).await?;
-    let unknown = || Failure::new(Exit::NotFound, format!("there is no user `{user}`")).hint("countersign user list");
-    found.map(|found| found.id).ok_or_else(unknown)
 }
 
 fn record(user: &UserView) -> Record {

@@ -3,6 +3,7 @@
 use crate::exit::Failure;
 use crate::style::clean;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
@@ -35,12 +36,11 @@ impl Fields {
         let Self::Some(names) = self else { return Ok(value.clone()) };
         match (value.get("items"), value.as_object()) {
             (Some(Value::Array(items)), Some(page)) => {
-                let items = items.iter().map(|item| pick(item, names)).collect::<Result<Vec<_>, _>>()?;
                 let mut page = page.clone();
-                page.insert("items".to_owned(), Value::Array(items));
+                page.insert("items".to_owned(), Value::Array(pick(items, names)?));
                 Ok(Value::Object(page))
             }
-            _ => pick(value, names),
+            _ => pick(std::slice::from_ref(value), names).map(|mut picked| picked.pop().unwrap_or_default()),
         }
     }
 }
@@ -59,17 +59,39 @@ pub(super) fn text(value: &Value, syntax: Syntax, layout: Layout) -> Result<Stri
     .map_err(|error| unwritable(error.to_string()))
 }
 
-fn pick(item: &Value, names: &[String]) -> Result<Value, Failure> {
-    let mut picked = Map::new();
-    for name in names {
-        let found = name.split('.').try_fold(item, |at, part| at.get(part));
-        let found = found.ok_or_else(|| {
-            let known: Vec<_> = item.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
-            Failure::usage(format!("there is no field `{name}`")).cause(format!("the fields are {}", known.join(", ")))
-        })?;
-        picked.insert(name.clone(), found.clone());
+/// What one of several has, the others may do without: there it is null.
+fn pick(items: &[Value], names: &[String]) -> Result<Vec<Value>, Failure> {
+    if let Some(unknown) = names.iter().find(|name| !items.is_empty() && items.iter().all(|item| find(item, name).is_none())) {
+        return Err(no_field(unknown, items));
     }
-    Ok(Value::Object(picked))
+    let one = |item| names.iter().map(|name| (name.clone(), find(item, name).cloned().unwrap_or_default())).collect();
+    Ok(items.iter().map(|item| Value::Object(one(item))).collect())
+}
+
+fn find<'a>(item: &'a Value, name: &str) -> Option<&'a Value> {
+    name.split('.').try_fold(item, |at, part| at.get(part))
+}
+
+/// Names the fields there are where the name stops being one.
+fn no_field(name: &str, items: &[Value]) -> Failure {
+    let mut inwards = name.split('.');
+    let (mut at, mut before): (Vec<_>, _) = (items.iter().collect(), String::new());
+    for part in inwards.by_ref() {
+        let below: Vec<_> = at.iter().filter_map(|value| value.get(part)).filter(|value| value.is_object()).collect();
+        if below.is_empty() {
+            break;
+        }
+        (at, before) = (below, format!("{before}{part}."));
+    }
+    let known: BTreeSet<_> = at.iter().filter_map(|value| value.as_object()).flat_map(Map::keys).map(String::as_str).collect();
+    let known: Vec<_> = known.into_iter().collect();
+    let place = before.strip_suffix('.').map(|place| format!(" of `{place}`")).unwrap_or_default();
+    let failure = Failure::usage(format!("there is no field `{name}`")).cause(format!("the fields{place} are {}", known.join(", ")));
+    let object = at.iter().filter_map(|value| value.as_object()).flatten().find(|(_, value)| value.is_object());
+    match object {
+        Some((inner, _)) => failure.hint(format!("dots lead inwards, such as {before}{inner}.…")),
+        None => failure,
+    }
 }
 
 #[cfg(test)]
@@ -113,5 +135,19 @@ mod tests {
         assert_eq!(failure.exit, Exit::Usage);
         assert_eq!(failure.message, "there is no field `nope`");
         assert_eq!(failure.cause.as_deref(), Some("the fields are id, title"));
+        let nested = json!({ "items": [{ "id": 1, "body": { "a": 1 } }, { "id": 2, "body": { "b": 1 } }] });
+        let told = |fields: &str| {
+            let failure = Fields::parse(Some(fields)).select(&nested).unwrap_err();
+            (failure.cause.unwrap_or_default(), failure.hint)
+        };
+        assert_eq!(told("status"), ("the fields are body, id".to_owned(), Some("dots lead inwards, such as body.…".to_owned())));
+        assert_eq!(told("id,body.c"), ("the fields of `body` are a, b".to_owned(), None));
+    }
+
+    #[test]
+    fn what_only_some_items_have_is_null_in_the_others() {
+        let page = json!({ "items": [{ "id": 1, "ended": "now" }, { "id": 2 }], "next": null });
+        check("id,ended", page, json!({ "items": [{ "id": 1, "ended": "now" }, { "id": 2, "ended": null }], "next": null }));
+        check("id", json!({ "items": [], "next": null }), json!({ "items": [], "next": null }));
     }
 }

@@ -68,7 +68,7 @@ pub(crate) async fn read_stdin(bytes_max: u64) -> Result<String, Failure> {
 }
 
 /// The width of the terminal behind stdout.
-pub(super) fn width() -> Option<u16> {
+pub(crate) fn width() -> Option<u16> {
     width_of(rustix::stdio::stdout())
 }
 

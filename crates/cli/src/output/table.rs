@@ -107,7 +107,7 @@ impl Cell {
 pub(crate) enum Column {
     /// Never cut: ids, and whatever is copied or decided by.
     Whole(&'static str),
-    /// Cut at the end, with `…`.
+    /// Cut at the end, with `…`; left out where there is no room for a few letters of it.
     Cut(&'static str),
     /// Never cut, and right-aligned.
     Number(&'static str),
@@ -207,12 +207,15 @@ impl Table {
         lines.join("\n")
     }
 
-    /// The extra columns there is no room for, the last one first.
+    /// The columns there is no room for: extra ones, then such as may be cut, the last one first.
     fn hidden(&self, contents: &[u16], width: u16) -> Vec<usize> {
         let needs = |index: usize| u32::from(self.columns[index].least(contents[index]) + GAP);
         let mut needed = (0..self.columns.len()).map(needs).sum::<u32>().saturating_sub(u32::from(GAP));
         let mut hidden = Vec::new();
-        for index in (0..self.columns.len()).rev().filter(|index| matches!(self.columns[*index], Column::Extra(_))) {
+        let of = |is: fn(&Column) -> bool| (0..self.columns.len()).rev().filter(move |index| is(&self.columns[*index]));
+        let extra = of(|column| matches!(column, Column::Extra(_)));
+        // A text of which there is room for nothing is left out, too, before what is never cut would break a line.
+        for index in extra.chain(of(|column| matches!(column, Column::Cut(_)))).filter(|index| *index > 0) {
             if needed <= u32::from(width) {
                 break;
             }
@@ -369,6 +372,29 @@ mod tests {
             assert_eq!(header.join(" "), expected, "{width}");
             assert_eq!(drawn.lines().count(), 2, "{drawn}");
             assert!(drawn.lines().all(|line| line.chars().count() <= usize::from(width.max(WIDTH_MIN))), "{drawn}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_room_gives_way_to_what_is_never_cut() {
+        let mut table = Table::new(
+            &[Column::Whole("ID"), Column::Whole("ACTION"), Column::Extra("TIER"), Column::Cut("WHAT"), Column::Whole("LEFT")],
+            "",
+        );
+        table.row([
+            Cell::text("i".repeat(30)),
+            Cell::text("a".repeat(16)),
+            Cell::text("t".repeat(8)),
+            Cell::text("w".repeat(30)),
+            Cell::text("4:29"),
+        ]);
+        for (width, expected) in
+            [(100, "ID ACTION TIER WHAT LEFT"), (80, "ID ACTION TIER WHAT LEFT"), (70, "ID ACTION WHAT LEFT"), (60, "ID ACTION LEFT")]
+        {
+            let drawn = anstream::adapter::strip_str(&table.draw(Some(width))).to_string();
+            let header: Vec<_> = drawn.lines().next().unwrap().split_whitespace().collect();
+            assert_eq!(header.join(" "), expected, "{width}");
+            assert!(drawn.lines().all(|line| line.chars().count() <= usize::from(width)), "{drawn}");
         }
     }
 

@@ -24,8 +24,13 @@ fn a_backup_restores_into_an_empty_folder_with_its_receipts_intact() {
         std::fs::copy(owner.folder().join(name), restored.path().join(name)).unwrap();
     }
     let user = User::new(restored.path(), &crate::fake::nobody(), None);
-    user.run(&["restore", "all.backup", "--data", "data"]).ok();
-    user.run(&["restore", "all.backup", "--data", "data"]).exits(7);
+    let told = user.run(&["restore", "all.backup", "--data", "data"]).ok().stderr;
+    for part in ["✓ restored ", "owner.token", "`countersign login`", "next: countersign serve --data data"] {
+        assert!(told.contains(part), "{told}");
+    }
+    let refused = user.run(&["restore", "all.backup", "--data", "data"]).exits(7);
+    assert!(refused.stderr.contains("hint: choose an empty folder with --data"), "{refused:?}");
+    assert!(data.join("countersign.db").exists(), "what was there before stays");
 
     let again = Server::start_in(restored);
     assert_eq!(again.owner_token, None);
@@ -52,16 +57,32 @@ fn a_damaged_backup_restores_nothing() {
         User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", name, "--data", name_of(name)])
     };
     let cut = &whole[..whole.trim_end().rfind('\n').unwrap() + 1];
-    restore("cut.backup", cut).exits(8);
-    restore("changed.backup", &whole.replacen("default", "defaulT", 1)).exits(8);
-    restore("nonsense.backup", "nonsense\n").exits(8);
+    let middle = &whole[..whole.len() - 40];
+    for (name, text, why) in [
+        ("cut.backup", cut, "`cut.backup` is cut off, or was changed\n  cause: its closing line is missing"),
+        ("middle.backup", middle, "`middle.backup` is cut off in the middle of line "),
+        ("changed.backup", &whole.replacen("default", "defaulT", 1), "its content does not match its closing line"),
+        ("nonsense.backup", "nonsense\n", "`nonsense.backup` is not a backup\n  cause: its first line is not that of one"),
+        ("empty.backup", "", "`empty.backup` is not a backup\n  cause: it is empty"),
+    ] {
+        let refused = restore(name, text).exits(8).stderr;
+        assert!(refused.contains(why) && refused.contains("hint: ") && !refused.contains("at line 1"), "{refused}");
+        let left: Vec<_> = std::fs::read_dir(folder.path().join(name_of(name))).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["master.key"], "nothing is left of a restore that failed");
+    }
     restore("whole.backup", &whole).ok();
     let without_key = User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", "whole.backup", "--data", "keyless"]);
-    assert!(without_key.exits(1).stderr.contains("master.key"), "a restore without its key says what is missing");
+    let without_key = without_key.exits(1).stderr;
+    assert!(without_key.contains("there is no master key `keyless/master.key`") && without_key.contains("hint: copy"), "{without_key}");
+    assert!(!folder.path().join("keyless").exists(), "no folder is left behind");
     let other_key = folder.path().join("other");
     std::fs::create_dir(&other_key).unwrap();
     std::fs::copy(Server::start().data().join("master.key"), other_key.join("master.key")).unwrap();
-    User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", "whole.backup", "--data", "other"]).exits(1);
+    let refused = User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", "whole.backup", "--data", "other"]).exits(1);
+    assert!(refused.stderr.contains("hint: is the master.key that of the backed-up data folder?"), "{refused:?}");
+    std::fs::write(other_key.join("master.key"), "nonsense").unwrap();
+    let refused = User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", "whole.backup", "--data", "other"]).exits(1);
+    assert!(refused.stderr.contains("the master key `other/master.key` cannot be used"), "{refused:?}");
     User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", "missing.backup", "--data", "x"]).exits(3);
 }
 

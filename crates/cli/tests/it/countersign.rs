@@ -70,6 +70,11 @@ impl User {
         user
     }
 
+    /// Stands in another folder.
+    pub(crate) fn standing_in(&self, folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), ..self.clone() }
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

@@ -61,7 +61,6 @@ fn every_code_of_the_api_becomes_an_exit_code() {
         (Code::Expired, 6),
         (Code::Consumed, 7),
         (Code::DeniedByPolicy, 5),
-        (Code::TokenRevoked, 4),
         (Code::RateLimited, 1),
         (Code::StoreUnavailable, 1),
         (Code::BodyTooLarge, 8),

@@ -227,4 +227,8 @@ fn modes_are_set_listed_and_unset() {
     owner.run(&["mode", "unset", "files.write_text", "--yes"]).ok();
     assert_eq!(mode(&owner), json!({ "mode": "require_approval", "mode_source": "inferred_default" }));
     owner.run(&["mode", "set", "files.write_text", "perhaps"]).exits(2);
+    // Letting it run is the first time that somebody stands for its definition, which is said once.
+    let allow = || owner.run(&["mode", "set", "files.write_text", "allow"]).ok().stderr;
+    assert!(allow().contains("this stands for the action as it is defined now"));
+    assert!(!allow().contains("this stands for the action"));
 }

@@ -172,7 +172,7 @@ fn a_test_may_do_what_the_settings_of_the_server_allow_and_no_more() {
     std::fs::write(author.folder().join("kit/tests/writes.json"), case.to_string()).unwrap();
     let refused = author.run(&["package", "test", "kit"]).exits(1);
     assert!(refused.stdout.contains("an operator puts it there with `command_allowlist`"), "{refused:?}");
-    assert!(refused.stderr.contains("1 of 1 tests failed"), "{refused:?}");
+    assert!(refused.stderr.contains("1 of 1 test failed"), "{refused:?}");
     // As the server takes it: from a variable, from a named file, from its data folder.
     let settings = "command_allowlist = [\"node --check {file}\"]\n";
     author.with_variable("COUNTERSIGN_COMMAND_ALLOWLIST", "node --check {file}").run(&["package", "test", "kit"]).ok();

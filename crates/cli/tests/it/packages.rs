@@ -453,9 +453,13 @@ fn an_edited_script_is_drift_and_waits_for_a_person() {
     three(&server);
     write_package(owner.folder(), "kit", "three", "R2", &[("execute.js", THREE), ("verify.js", FINE)], &json!({}));
     owner.run(&["package", "install", "kit"]).ok();
-    owner.run(&["mode", "set", "kit.three", "allow"]).ok();
+    let set = || owner.run(&["mode", "set", "kit.three", "allow"]).ok().stderr;
+    let told = set();
+    assert!(!told.contains("no review"), "{told}");
     let script = server.data().join("packages/kit/actions/three/execute.js");
     std::fs::write(&script, format!("{THREE}\n// edited\n")).unwrap();
+    let told = set();
+    assert!(told.contains("setting a mode is no review of that") && told.contains("next: countersign action review kit.three"), "{told}");
     let waiting = owner.start_waiting(&["action", "invoke", "kit.three"]);
     let shown = owner.run(&["show", &waiting.id, "--json"]).ok().json();
     assert_eq!(shown["decision"]["tightened"], json!(["the definition changed since it was reviewed (structural)"]), "{shown:#}");

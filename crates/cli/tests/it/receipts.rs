@@ -79,14 +79,16 @@ fn keys_are_rotated_and_everything_still_verifies_under_the_first() {
     let owner = server.owner();
     owner.run(&["receipt", "key", "--out", "first.pem"]).ok();
     owner.run(&["action", "invoke", "files.list"]).ok();
-    owner.run(&["key", "rotate", "--yes"]).ok();
+    let told = owner.run(&["key", "rotate", "--yes"]).ok().stderr;
+    assert!(told.contains("a pinned key (receipt.pub) stays the one to check with") && told.contains("are retired"), "{told}");
     owner.run(&["action", "invoke", "files.list"]).ok();
     let keys = owner.run(&["key", "list", "--json=purpose,retired_at"]).ok().json();
     let retired = keys["items"].as_array().unwrap().iter().filter(|key| key["retired_at"].is_string()).count();
     assert_eq!((keys["items"].as_array().unwrap().len(), retired), (4, 2));
     owner.run(&["receipt", "verify", "--key", "first.pem"]).ok();
     // A key that may be in other hands: the log says so, and what it signed before stands.
-    owner.run(&["key", "rotate", "--revoke", "--yes"]).ok();
+    let told = owner.run(&["key", "rotate", "--revoke", "--yes"]).ok().stderr;
+    assert!(told.contains("are revoked: nothing they sign after that entry counts any more"), "{told}");
     owner.run(&["action", "invoke", "files.list"]).ok();
     let states = owner.run(&["key", "list"]).ok().stdout;
     let states: Vec<_> = states.lines().map(|line| line.split('\t').nth(4).unwrap()).collect();
@@ -198,4 +200,69 @@ fn a_list_that_a_filter_left_empty_does_not_say_that_there_is_nothing() {
     }
     let ran = owner.run(&["invocation", "list", "--status", "failed"]).ok();
     assert!(ran.stderr.contains("no invocation fits"), "{ran:?}");
+}
+
+#[test]
+fn what_is_no_export_no_key_and_no_checkpoint_is_said_to_be_none() {
+    let server = Server::start();
+    let owner = server.owner();
+    let folder = owner.folder();
+    owner.run(&["action", "invoke", "files.list"]).ok();
+    owner.run(&["receipt", "export", "all.jsonl"]).ok();
+    owner.run(&["receipt", "key", "--out", "own.pem"]).ok();
+    std::fs::write(folder.join("README.md"), "# Notes\n\nnothing of a log\n").unwrap();
+    std::fs::write(folder.join("none"), "").unwrap();
+    std::fs::write(folder.join("bytes"), b"\xff\xfe\x00").unwrap();
+    let check = |arguments: &[&str], code: i32, told: &[&str]| {
+        let ran = offline(folder).run(&[&["receipt", "verify"], arguments].concat()).exits(code);
+        for part in told {
+            assert!(ran.stderr.contains(part), "`{part}` is missing: {ran:#?}");
+        }
+    };
+    let export = "hint: countersign receipt export FILE writes one";
+    for key in [&[][..], &["--key", "own.pem"]] {
+        check(
+            &[&["README.md"], key].concat(),
+            1,
+            &["`README.md` is not an export of receipts", "its first line is not that of one", export],
+        );
+        check(&[&["none"], key].concat(), 1, &["`none` is not an export of receipts", "it is empty", export]);
+        check(&[&["bytes"], key].concat(), 1, &["`bytes` is not an export of receipts", "it is not text", export]);
+        check(&[&["missing.jsonl"], key].concat(), 3, &["there is no file `missing.jsonl`", export]);
+        check(&[&["data"], key].concat(), 1, &["`data` is a folder", export]);
+    }
+    let key = "hint: countersign receipt key --out FILE writes it";
+    check(
+        &["all.jsonl", "--key", "README.md"],
+        2,
+        &["`README.md` is not a public key", "it does not begin with `-----BEGIN PUBLIC KEY-----`", key],
+    );
+    check(&["all.jsonl", "--key", "bytes"], 2, &["`bytes` is not a public key", key]);
+    check(&["all.jsonl", "--key", "missing.pem"], 3, &["there is no file `missing.pem`", key]);
+    let kept = "hint: countersign receipt checkpoint --out FILE writes one";
+    check(&["all.jsonl", "--key", "own.pem", "--checkpoint", "README.md"], 2, &["`README.md` is not a checkpoint", kept]);
+    check(&["all.jsonl", "--key", "own.pem", "--checkpoint", "missing"], 3, &["there is no file `missing`", kept]);
+
+    // What is wrong within an export is told with its place in the file or in the log, and with what it means.
+    let whole = std::fs::read_to_string(folder.join("all.jsonl")).unwrap();
+    let lines: Vec<_> = whole.lines().collect();
+    let write = |name: &str, lines: &[&str]| std::fs::write(folder.join(name), lines.join("\n") + "\n").unwrap();
+    write("broken.jsonl", &[&lines[..2], &["{not json"], &lines[2..]].concat());
+    check(
+        &["broken.jsonl", "--key", "own.pem"],
+        1,
+        &[
+            "line 3 does not hold: key must be a string at column 2",
+            "(`not_canonical`, class 17 of what can be wrong); the one entry before it holds",
+        ],
+    );
+    write("cut.jsonl", &lines[..lines.len() - 1]);
+    check(
+        &["cut.jsonl", "--key", "own.pem"],
+        1,
+        &["the end is missing (`truncated_tail`", "the 2 entries before it hold", "receipt export FILE"],
+    );
+    let edited = lines[2].replacen("\"sig\":\"", "\"sig\":\"AAAA", 1);
+    write("edited.jsonl", &[&lines[..2], &[edited.as_str()], &lines[3..]].concat());
+    check(&["edited.jsonl", "--key", "own.pem"], 1, &["(entry #1) does not hold", "hint: "]);
 }

@@ -70,7 +70,7 @@ fn an_action_is_rehearsed_by_the_server() {
     owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
     let write = ["action", "invoke", "files.write_text", "path=a.txt", "text=b\n", "--dry-run"];
     let ran = owner.run(&write).ok();
-    assert_eq!(ran.stdout, "+ would create  a.txt  +1\n  @@ -1 +1 @@\n  +b\n");
+    assert_eq!(ran.stdout, "+ would create  a.txt  +1\n  new file\n  +b\n");
     assert!(ran.stderr.contains("dry run: nothing was changed"), "{}", ran.stderr);
     assert!(!server.workspace().join("a.txt").exists());
     // A program gets the server's own words.
@@ -82,7 +82,7 @@ fn an_action_is_rehearsed_by_the_server() {
     std::fs::write(server.workspace().join("old.txt"), "one\ntwo\n").unwrap();
     owner.run(&["mode", "set", "files.delete", "allow"]).ok();
     let gone = owner.run(&["action", "invoke", "files.delete", "path=old.txt", "--dry-run"]).ok();
-    assert_eq!(gone.stdout, "− would remove  old.txt  −2\n  @@ -1 +1 @@\n  -one\n  -two\n");
+    assert_eq!(gone.stdout, "− would remove  old.txt  −2\n  the whole file\n  -one\n  -two\n");
     let read = owner.run(&["action", "invoke", "files.read_text", "path=old.txt", "--dry-run"]).ok();
     assert_eq!(read.stdout, "nothing would change\n");
 }

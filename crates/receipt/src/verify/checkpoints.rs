@@ -2,6 +2,7 @@
 
 use super::chain::Chain;
 use super::keys::Keys;
+use super::report::entries;
 use super::{Class, Finding, shape};
 use crate::Error;
 use crate::checkpoint::{Checkpoint, SignedCheckpoint, origin};
@@ -53,10 +54,13 @@ impl Checkpoints {
         let signed = Checkpoint::parse(note).map_err(unreadable)?;
         let Checkpoint { size, root, .. } = signed.checkpoint;
         self.is_ours(&signed.checkpoint)?;
-        let entries = chain.size();
+        let left = left(chain.size());
         match chain.root_at(size) {
-            None => Err(forked(format!("the retained checkpoint is of {size} entries, and {entries} are left"))),
-            Some(found) if found != root => Err(forked(format!("the first {size} entries are not those of the retained checkpoint"))),
+            None => Err(forked(format!("the retained checkpoint is of {}, and {left}", entries(size)))),
+            Some(found) if found != root => Err(forked(match size {
+                1 => "the first entry is not that of the retained checkpoint".to_owned(),
+                _ => format!("the first {size} entries are not those of the retained checkpoint"),
+            })),
             Some(_) => {
                 signed_by_log(&signed, keys)?;
                 self.sizes.insert(size);
@@ -75,19 +79,18 @@ impl Checkpoints {
     fn holds(&mut self, signed: &SignedCheckpoint, chain: &Chain, keys: &Keys) -> Result<(), Finding> {
         let Checkpoint { size, root, .. } = signed.checkpoint;
         let by_log = signed_by_log(signed, keys);
-        let entries = chain.size();
         let Some(found) = chain.root_at(size) else {
             // The key it names may have been announced among the entries that are gone; a broken signature is one anyway.
             by_log.or_else(|finding| if finding.is(Class::WrongKey) { Ok(()) } else { Err(finding) })?;
-            let reason = format!("a checkpoint is of {size} entries, and {entries} are left");
-            return Err(Finding::new(Class::TruncatedTail, reason).at(entries));
+            let reason = format!("a checkpoint is of {}, and {}", entries(size), left(chain.size()));
+            return Err(Finding::new(Class::TruncatedTail, reason).at(chain.size()));
         };
         by_log?;
         if found != root {
             return Err(if self.sizes.contains(&size) {
-                forked(format!("two checkpoints of {size} entries have different roots"))
+                forked(format!("two checkpoints of {} have different roots", entries(size)))
             } else {
-                Finding::new(Class::ForgedRoot, format!("the checkpoint of {size} entries has another root than they"))
+                Finding::new(Class::ForgedRoot, format!("the checkpoint of {} has another root than what it covers", entries(size)))
             });
         }
         self.sizes.insert(size);
@@ -103,10 +106,14 @@ fn signed_by_log(signed: &SignedCheckpoint, keys: &Keys) -> Result<(), Finding> 
         let finding = shape(error);
         // An edited note is not an edited entry: what it forges is the root.
         if finding.is(Class::EditedBody) {
-            return Finding::new(Class::ForgedRoot, format!("the checkpoint of {size} entries was changed after it was signed"));
+            return Finding::new(Class::ForgedRoot, format!("the checkpoint of {} was changed after it was signed", entries(size)));
         }
         finding
     })
+}
+
+fn left(count: u64) -> String {
+    if count == 1 { "1 is left".to_owned() } else { format!("{count} are left") }
 }
 
 fn forked(reason: String) -> Finding {

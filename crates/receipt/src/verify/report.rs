@@ -161,6 +161,11 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
+/// `1 entry`, `2 entries`.
+pub(super) fn entries(count: u64) -> String {
+    if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") }
+}
+
 impl Finding {
     pub(super) fn new(class: Class, reason: impl Into<String>) -> Self {
         Self { class: class.number(), name: class.name(), seq: None, receipt_id: None, invocation_id: None, reason: reason.into() }
@@ -188,13 +193,16 @@ impl Finding {
 impl Report {
     /// Adds what is worth knowing beside.
     pub(super) fn warn(&mut self) {
-        let mut warn = |count: u64, what: &str| {
-            if count > 0 {
-                self.warnings.push(format!("{count} {what}"));
-            }
+        let mut warn = |count: u64, one: &str, many: &str| match count {
+            0 => {}
+            1 => self.warnings.push(format!("1 {one}")),
+            count => self.warnings.push(format!("{count} {many}")),
         };
-        warn(self.open_intents, "intents have no receipt yet: running, or in doubt");
-        warn(self.artifacts_unchecked, "artifacts are named by digest only and were not checked");
-        warn(self.trimmed, "events or definitions were taken by retention");
+        let open = "no receipt yet: running, or in doubt";
+        warn(self.open_intents, &format!("intent has {open}"), &format!("intents have {open}"));
+        let unchecked = "named by digest only and";
+        let (one, many) = (format!("artifact is {unchecked} was not checked"), format!("artifacts are {unchecked} were not checked"));
+        warn(self.artifacts_unchecked, &one, &many);
+        warn(self.trimmed, "event or definition was taken by retention", "events or definitions were taken by retention");
     }
 }

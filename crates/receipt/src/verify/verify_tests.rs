@@ -63,7 +63,7 @@ fn a_true_story_holds() {
     let report = holds(&bundle);
     assert_eq!((report.entries, report.receipts, report.intents, report.checkpoints), (at::SIZE, 10, 6, 2));
     assert_eq!((report.open_intents, report.trimmed, report.artifacts_unchecked), (1, 0, 0));
-    assert_eq!(report.warnings, ["1 intents have no receipt yet: running, or in doubt"]);
+    assert_eq!(report.warnings, ["1 intent has no receipt yet: running, or in doubt"]);
     let head = report.head.unwrap();
     assert_eq!((head.seq, head.root), (at::SIZE - 1, bundle.roots[at::SIZE as usize]));
     let text = serde_json::to_value(Report { head: None, ..holds(&bundle) }).unwrap();

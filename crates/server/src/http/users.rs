@@ -34,7 +34,7 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<UserView>), Refusal> {
     caller.must(Permission::ManageIdentity)?;
     let role = role_of(body.role);
-    must_reach(&caller, role)?;
+    must_give(&caller, role)?;
     match app.store().create_user(&caller.principal.org, named(&body.name)?, role).await? {
         Some(user) => Ok((StatusCode::CREATED, Json(view(user)))),
         None => Err(Refusal::new(Code::NameTaken, format!("there is a user named `{}` already", body.name))),
@@ -78,7 +78,7 @@ pub(super) async fn change(
         return Err(Refusal::new(Code::InvalidRequest, "nothing is to be changed").hint("give `role` or `max_band`"));
     }
     if let Some(role) = change.role {
-        must_reach(&caller, role)?;
+        must_give(&caller, role)?;
         // To rise is for others to give, and a slip downwards could not be taken back.
         if caller.principal.id == PrincipalId::User(id.clone()) {
             return Err(Refusal::new(Code::Forbidden, "nobody changes their own role").hint("ask another admin or owner"));
@@ -94,11 +94,28 @@ pub(super) async fn change(
 
 /// A service acts with what its scopes say; a person never above their own role.
 pub(super) fn must_reach(caller: &Caller, role: Role) -> Result<(), Refusal> {
+    reaches(caller, role, |own| format!("{} cannot act on {}", with_article(own), with_article(role)))
+}
+
+/// The same of a role that somebody is to have.
+fn must_give(caller: &Caller, role: Role) -> Result<(), Refusal> {
+    reaches(caller, role, |own| format!("{} cannot make anybody {}", with_article(own), with_article(role)))
+}
+
+fn reaches(caller: &Caller, role: Role, refused: impl Fn(Role) -> String) -> Result<(), Refusal> {
     match caller.principal.role {
-        Some(own) if own < role => Err(Refusal::new(Code::Forbidden, format!("an {} cannot act on an {}", own.as_str(), role.as_str()))),
+        Some(own) if own < role => Err(Refusal::new(Code::Forbidden, refused(own)).hint(format!("ask {}", with_article(role)))),
         Some(_) => Ok(()),
         None if role == Role::Member => Ok(()),
         None => Err(Refusal::new(Code::Forbidden, "a service cannot make or act for admins and owners: they could approve")),
+    }
+}
+
+const fn with_article(role: Role) -> &'static str {
+    match role {
+        Role::Member => "a member",
+        Role::Admin => "an admin",
+        Role::Owner => "an owner",
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Invoke {
     #[arg(long, value_name = "JSON")]
     params: Option<String>,
     /// The session it is asked in; else the agent's own, else your session `cli`
-    #[arg(long, value_name = "ID", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
+    #[arg(long, value_name = "TITLE|ID", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
     session: Option<String>,
     /// The same key with the same params has one effect; `auto` derives it
     #[arg(long, value_name = "KEY")]

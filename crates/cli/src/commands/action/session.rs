@@ -1,6 +1,7 @@
 //! Which session a call is made in: the one that was named, the agent's own, or a person's own session `cli`.
 
 use crate::client::Client;
+use crate::commands::named;
 use crate::exit::Failure;
 use api::identity::{NewSessionRequest, NewSessionResponse, SessionView, WhoamiResponse};
 
@@ -10,7 +11,7 @@ const PAGES_MAX: usize = 5;
 
 pub(in crate::commands) async fn choose(named: Option<&str>, client: &Client) -> Result<String, Failure> {
     if let Some(named) = named.filter(|named| !named.is_empty()) {
-        return Ok(named.to_owned());
+        return named::session(named, client).await;
     }
     let whoami = client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read;
     if let Some(own) = whoami.session_id {

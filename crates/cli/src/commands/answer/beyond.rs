@@ -6,7 +6,7 @@ use crate::args::Span;
 use crate::client::Client;
 use crate::exit::Failure;
 use crate::output::{Consent, Terminal};
-use crate::style::{Tone, clean, time};
+use crate::style::{Tone, clean, counted, time};
 use api::invocation::{ApproveMode, GrantOfferRequest, GrantScopeName, InvocationView};
 use clap::{Args, ValueEnum};
 use countersign_core::limits::GRANT_SECONDS_DEFAULT;
@@ -93,8 +93,7 @@ impl Beyond {
             Some(Scope::Org) => "by anybody in the org".to_owned(),
         };
         let calls = match self.calls {
-            Some(1) => "1 call".to_owned(),
-            Some(calls) => format!("{calls} calls"),
+            Some(calls) => counted(calls, "call", "calls"),
             None => "any number of calls".to_owned(),
         };
         let now = terminal.now();

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::client::Client;
 use crate::exit::Exit;
-use crate::style::time;
+use crate::style::{counted, time};
 use api::Page;
 use api::action::AvailableResponse;
 use api::identity::{ServerView, StatusResponse, WhoamiResponse};
@@ -36,7 +36,7 @@ pub(super) async fn check(client: &Client, listen: Option<&str>, now: Timestamp)
         )),
         Err(failure) => {
             let found = if client.has_token() { failure.message } else { "there is none for this server".to_owned() };
-            findings.push(Finding::broken("token", found).fix("countersign login"));
+            findings.push(Finding::broken("token", found).fix(failure.hint.unwrap_or_else(|| "countersign login".to_owned())));
             return findings;
         }
     }
@@ -84,7 +84,7 @@ async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
             .push(Finding::look("versions", format!("the server is {}, this is {own}", status.version)).fix("install the same version"));
     }
     findings.push(match status.problem {
-        None => Finding::ok("store", format!("{} takes writes, {} entries in the log", status.store, status.log_size)),
+        None => Finding::ok("store", format!("{} takes writes, {} in the log", status.store, counted(status.log_size, "entry", "entries"))),
         Some(problem) => Finding::broken("store", problem).fix("look at the server's log"),
     });
     findings.push(code(status.code_profiles.as_deref()));
@@ -97,6 +97,7 @@ async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
     });
     findings.push(match status.pending {
         0 => Finding::ok("inbox", "nothing waits"),
+        1 => Finding::ok("inbox", "1 waits for a person").fix("countersign inbox"),
         count => Finding::ok("inbox", format!("{count} wait for a person")).fix("countersign inbox"),
     });
     findings
@@ -124,9 +125,10 @@ async fn checkpoint(client: &Client) -> Finding {
     let Some(note) = note else { return Finding::look("receipts", "there is no checkpoint yet") };
     let keys = keys.iter().filter(|key| key.purpose == "checkpoint").filter_map(|key| PublicKey::from_base64(&key.public).ok());
     match Checkpoint::parse(&note) {
-        Ok(signed) if keys.into_iter().any(|key| signed.verify(&key).is_ok()) => {
-            Finding::ok("receipts", format!("the newest checkpoint covers {} entries and is signed", signed.checkpoint.size))
-        }
+        Ok(signed) if keys.into_iter().any(|key| signed.verify(&key).is_ok()) => Finding::ok(
+            "receipts",
+            format!("the newest checkpoint covers {} and is signed", counted(signed.checkpoint.size, "entry", "entries")),
+        ),
         Ok(_) => Finding::broken("receipts", "none of the log's keys signed the newest checkpoint").fix("countersign receipt verify"),
         Err(error) => Finding::broken("receipts", error.to_string()).fix("countersign receipt verify"),
     }
@@ -136,7 +138,7 @@ async fn sources(client: &Client) -> Vec<Finding> {
     let Ok(answer) = client.get::<AvailableResponse>(&["actions"], &[]).await else { return Vec::new() };
     let source = |source: api::action::SourceView| match source.error {
         Some(error) => Finding::look("source", format!("`{}` could not be listed: {error}", source.id)),
-        None => Finding::ok("source", format!("`{}` offers {} actions", source.id, source.actions.len())),
+        None => Finding::ok("source", format!("`{}` offers {}", source.id, counted(source.actions.len() as u64, "action", "actions"))),
     };
     answer.read.sources.into_iter().map(source).collect()
 }

@@ -2,31 +2,43 @@
 
 use super::gates;
 use crate::client::Client;
-use crate::commands::action::{meant, params};
+use crate::commands::action::{example, meant, params};
+use crate::commands::named;
 use crate::commands::show::cascade;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Record, Terminal};
 use crate::style::{Tone, clean};
+use api::Code;
+use api::action::ActionView;
 use api::gates::{ExplainRequest, ExplainResponse};
 use api::identity::WhoamiResponse;
 use std::collections::BTreeMap;
 
-pub(super) async fn run(
-    action: String,
-    session: Option<String>,
-    given: Option<&str>,
-    client: &Client,
-    terminal: &mut Terminal,
-) -> Result<Exit, Failure> {
-    let params = match given {
-        Some(_) => Some(params::read(given, &[]).await?),
-        None => None,
+/// The call that is asked about.
+pub(super) struct Asked {
+    pub(super) action: String,
+    pub(super) session: Option<String>,
+    pub(super) params: Option<String>,
+    pub(super) words: Vec<String>,
+}
+
+pub(super) async fn run(asked: Asked, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    // Before anything else is found wanting: of an action that does not exist nothing else matters.
+    let view = match client.get::<ActionView>(&["actions", &asked.action], &[]).await {
+        Ok(answer) => Some(answer.read),
+        Err(failure) if failure.is(Code::UnknownAction) => return Err(meant::guess(failure, &asked.action, client).await),
+        // Whoever may not look at actions may still ask about one.
+        Err(_) => None,
     };
-    let session_id = match session {
+    let params = match (&asked.params, asked.words.is_empty()) {
+        (None, true) => None,
+        (given, _) => Some(params::read(given.as_deref(), &asked.words).await?),
+    };
+    let session_id = match named::maybe_session(asked.session.as_deref(), client).await? {
         Some(session) => session,
-        None => own_session(&action, client).await?,
+        None => own_session(&asked.action, client).await?,
     };
-    let request = ExplainRequest { action, session_id, params, context: None, provenance: BTreeMap::new() };
+    let request = ExplainRequest { action: asked.action, session_id, params, context: None, provenance: BTreeMap::new() };
     let answer = match client.question::<ExplainResponse>(&["explain"], &request).await {
         Ok(answer) => answer,
         Err(failure) => return Err(meant::with_guess(failure, &request.action, client).await),
@@ -39,7 +51,9 @@ pub(super) async fn run(
     terminal.record(&answer.raw, &record(told))?;
     gates::tell(&told.gates, terminal)?;
     if request.params.is_none() {
-        terminal.next(format!("countersign explain {} --as {} --params JSON", clean::line(&told.action), clean::line(&told.session_id)));
+        let params = view.map(|view| example(&view.params_schema)).filter(|params| !params.is_empty());
+        let (action, session) = (clean::line(&told.action), clean::line(&told.session_id));
+        terminal.next(format!("countersign explain {action} --as {session}{}", params.as_deref().unwrap_or(" --params JSON")));
     }
     Ok(Exit::Ok)
 }

@@ -3,7 +3,7 @@
 
 use crate::exit::Failure;
 use crate::output::Terminal;
-use crate::style::{Tone, clean, hang};
+use crate::style::{Tone, clean, counted, hang};
 use api::Code;
 use api::package::PackageFindingView;
 use api::problem::FieldError;
@@ -25,7 +25,7 @@ pub(super) fn tell(mut failure: Failure, terminal: &mut Terminal) -> Failure {
     } else if !errors.is_empty() {
         let count = errors.len();
         let about = failure.message.split(" is refused: ").next().unwrap_or_default();
-        failure.message = format!("{about} is refused: {count} {} wrong with it", if count == 1 { "thing is" } else { "things are" });
+        failure.message = format!("{about} is refused: {} wrong with it", counted(count as u64, "thing is", "things are"));
         failure.cause = None;
     }
     failure

@@ -3,7 +3,7 @@
 use super::{Allowed, checked, request};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
-use crate::style::Tone;
+use crate::style::{Tone, counted};
 use countersign_core::limits::INVOCATIONS_PER_MINUTE_MAX;
 use serde_json::{Value, json};
 use server::packages::Case;
@@ -42,7 +42,7 @@ pub(super) async fn run(dir: &Path, name: &str, allowed: Allowed, terminal: &mut
         terminal.next(format!("countersign package install {}", dir.display()));
         return Ok(Exit::Ok);
     }
-    Err(Failure::failed(format!("{failed} of {} tests failed", results.len())))
+    Err(Failure::failed(format!("{failed} of {} failed", counted(results.len() as u64, "test", "tests"))))
 }
 
 impl Allowed {

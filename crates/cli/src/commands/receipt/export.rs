@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::commands::part::Part;
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
-use crate::style::Tone;
+use crate::style::{Tone, counted};
 use clap::Args;
 use serde_json::json;
 use std::io::Write;
@@ -36,7 +36,7 @@ impl Export {
         if terminal.is_document() {
             terminal.document(&json!({ "file": self.file.display().to_string(), "bytes": bytes }))?;
         } else {
-            terminal.note(format!("{} {bytes} bytes to {}", Tone::Ok.paint("✓ exported"), self.file.display()));
+            terminal.note(format!("{} {} to {}", Tone::Ok.paint("✓ exported"), counted(bytes, "byte", "bytes"), self.file.display()));
             terminal.note(
                 Tone::Muted.paint(
                     "the key to check it with: countersign receipt key --out receipt.pem, or receipt.pub in the server's data folder",

@@ -4,7 +4,7 @@
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
-use crate::style::{Tone, clean};
+use crate::style::{Tone, clean, counted};
 use api::Page;
 use api::receipt::{KeyView, ProofView};
 use countersign_core::Digest;
@@ -74,10 +74,16 @@ fn check(id: &str, proof: &ProofView, keys: &[KeyView], steps: &mut Vec<Step>) -
     let path = path.ok_or_else(|| broken("path", "a hash does not read".to_owned()))?;
     tree::verify_inclusion(&leaf, proof.index, checkpoint.size, &path, &checkpoint.root)
         .map_err(|error| broken("path", error.to_string()))?;
-    steps.push(("path", format!("{} hashes lead to root {}", path.len(), checkpoint.root)));
+    steps.push((
+        "path",
+        match path.len() {
+            1 => format!("1 hash leads to root {}", checkpoint.root),
+            hashes => format!("{hashes} hashes lead to root {}", checkpoint.root),
+        },
+    ));
 
     let signer = of("checkpoint").into_iter().find(|key| signed.verify(key).is_ok());
     let signer = signer.ok_or_else(|| broken("checkpoint", "none of the log's checkpoint keys signed it".to_owned()))?;
-    steps.push(("checkpoint", format!("{} entries, signed by key {}", checkpoint.size, signer.key_id())));
+    steps.push(("checkpoint", format!("{}, signed by key {}", counted(checkpoint.size, "entry", "entries"), signer.key_id())));
     Ok(())
 }

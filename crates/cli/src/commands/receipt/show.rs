@@ -1,6 +1,6 @@
 //! One receipt: what was signed, and beside it what is known of its call or its batch today.
 
-use super::{at, body, is_of_batch, key_id, parts, receipt_id, status_cell};
+use super::{at, body, is_of_batch, key_id, parts, receipt_id, selectable, status_cell};
 use crate::client::Client;
 use crate::commands::{batch, explain, invocation, outcome};
 use crate::exit::{Exit, Failure};
@@ -15,7 +15,7 @@ pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> R
     let id = receipt_id(id, client).await?;
     let answer = client.get::<EntryView>(&["receipts", &id], &[]).await?;
     if terminal.is_document() {
-        terminal.document(&answer.raw)?;
+        terminal.document(&selectable(answer.raw, terminal))?;
         return Ok(Exit::Ok);
     }
     let entry = &answer.read;

@@ -1,6 +1,8 @@
 //! Checks every record, offline: a file with a pinned key, or an export that is fetched first.
 //! A key from the same place as the records shows that they are whole, not who wrote them; that is always said.
 
+mod found;
+
 use super::export::stream;
 use super::first_receipt_key;
 use crate::client::Client;
@@ -13,9 +15,10 @@ use api::receipt::KeyView;
 use clap::Args;
 use receipt::body::{Body as _, KeyBody};
 use receipt::bundle::Line;
+use receipt::checkpoint::Checkpoint;
 use receipt::entry::Entry;
 use receipt::key::PublicKey;
-use receipt::verify::{Finding, Report};
+use receipt::verify::Report;
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek as _};
@@ -26,6 +29,11 @@ Examples:
   countersign receipt verify                                      what the server has now
   countersign receipt verify receipts.jsonl --key receipt.pem     offline, with a key you kept
   countersign receipt verify receipts.jsonl --key receipt.pem --checkpoint last-week.txt";
+
+/// What makes a file that can be checked.
+const EXPORT: &str = "countersign receipt export FILE writes one";
+/// What a public key begins with.
+const PEM_BEGIN: &str = "-----BEGIN PUBLIC KEY-----";
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
@@ -50,15 +58,11 @@ enum KeyOrigin {
 impl Verify {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         let pinned = self.key.as_deref().map(read_key).transpose()?;
-        let retained = self
-            .checkpoint
-            .as_deref()
-            .map(|path| std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error)))
-            .transpose()?;
+        let retained = self.checkpoint.as_deref().map(read_checkpoint).transpose()?;
         let (bundle, other) = match &self.file {
             Some(path) => {
-                let bundle = File::open(path).map_err(|error| Failure::file(path, &error))?;
-                let key = if pinned.is_none() { Some(announced_key(&bundle)?) } else { None };
+                let bundle = open_bundle(path)?;
+                let key = if pinned.is_none() { Some(announced_key(&bundle, path)?) } else { None };
                 (bundle, key.map(|key| (key, KeyOrigin::SameFile)))
             }
             None => {
@@ -71,14 +75,28 @@ impl Verify {
         let (key, origin) = trusted.ok_or_else(|| Failure::usage("there is no key to check with").hint("give one with --key"))?;
         let key_id = key.key_id().to_owned();
         // On a thread of its own: a long log must not make Ctrl-C wait.
-        let checked =
-            tokio::task::spawn_blocking(move || receipt::verify::verify(lines(BufReader::new(bundle)), &key, retained.as_deref()));
-        let report = checked.await.map_err(|error| Failure::failed(format!("the check stopped: {error}")))?;
-        tell(&report, &key_id, origin, self.file.as_deref(), setting.terminal)
+        let checked = tokio::task::spawn_blocking(move || {
+            let mut line = 0;
+            let counted = lines(BufReader::new(bundle)).inspect(|_| line += 1);
+            let report = receipt::verify::verify(counted, &key, retained.as_deref());
+            (report, line)
+        });
+        let (report, line) = checked.await.map_err(|error| Failure::failed(format!("the check stopped: {error}")))?;
+        tell(&report, &Checked { key_id: &key_id, origin, file: self.file.as_deref(), line }, setting.terminal)
     }
 }
 
-fn tell(report: &Report, key_id: &str, origin: KeyOrigin, file: Option<&Path>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+/// What was checked with what, and how far it was read.
+struct Checked<'a> {
+    key_id: &'a str,
+    origin: KeyOrigin,
+    file: Option<&'a Path>,
+    /// The last line that was read, counted from 1.
+    line: u64,
+}
+
+fn tell(report: &Report, checked: &Checked<'_>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let Checked { key_id, origin, file, line } = checked;
     if terminal.is_document() {
         let mut document = json!(report);
         document["key_id"] = json!(key_id);
@@ -87,7 +105,7 @@ fn tell(report: &Report, key_id: &str, origin: KeyOrigin, file: Option<&Path>, t
         return Ok(if report.ok { Exit::Ok } else { Exit::Failed });
     }
     if let Some(finding) = &report.first_bad {
-        return Err(bad(finding, report));
+        return Err(found::failure(finding, report.entries, *line));
     }
     let head = report.head.as_ref().map(|head| format!("#{} {}", head.seq, head.digest));
     let record = Record::new(key_id)
@@ -100,28 +118,10 @@ fn tell(report: &Report, key_id: &str, origin: KeyOrigin, file: Option<&Path>, t
         .with("head", Cell::maybe(head))
         .with("key", Cell::text(format!("{key_id}, {}", origin.words())));
     terminal.record(&serde_json::Value::Null, &record)?;
-    for warning in report.warnings.iter().map(String::as_str).chain(origin.warning(file)) {
+    for warning in report.warnings.iter().map(String::as_str).chain(origin.warning(*file)) {
         terminal.note(Tone::Warn.paint(format!("! note: {}", clean::line(warning))));
     }
     Ok(Exit::Ok)
-}
-
-/// The first thing that does not hold, by name.
-fn bad(finding: &Finding, report: &Report) -> Failure {
-    let place = finding.seq.map(|seq| format!(" (entry #{seq})")).unwrap_or_default();
-    let subject = match (&finding.receipt_id, &finding.invocation_id) {
-        (Some(receipt), _) => format!("receipt `{receipt}`{place}"),
-        (None, Some(invocation)) => format!("the record of `{invocation}`{place}"),
-        (None, None) => finding.seq.map_or_else(|| "the log".to_owned(), |seq| format!("entry #{seq}")),
-    };
-    let holds = match report.entries {
-        0 => "nothing before it could be checked".to_owned(),
-        1 => "one entry was read before it, and holds".to_owned(),
-        entries => format!("{entries} entries were read before it, and hold but for this"),
-    };
-    Failure::failed(format!("{subject} does not hold: {}", finding.reason))
-        .cause(format!("{} (class {}); {holds}", finding.name, finding.class))
-        .hint("compare with another copy of the log")
 }
 
 impl KeyOrigin {
@@ -155,8 +155,50 @@ impl KeyOrigin {
 }
 
 fn read_key(path: &Path) -> Result<PublicKey, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
-    PublicKey::from_pem(&text).map_err(|error| Failure::usage(format!("`{}` is not a public key", path.display())).cause(error.to_string()))
+    let hint = "countersign receipt key --out FILE writes it; receipt.pub in the server's data folder is the same key";
+    let text = read_text(path, "a public key", hint)?;
+    PublicKey::from_pem(&text).map_err(|error| {
+        let cause =
+            if text.trim_start().starts_with(PEM_BEGIN) { error.to_string() } else { format!("it does not begin with `{PEM_BEGIN}`") };
+        Failure::usage(format!("`{}` is not a public key", path.display())).cause(cause).hint(hint)
+    })
+}
+
+fn read_checkpoint(path: &Path) -> Result<String, Failure> {
+    let hint = "countersign receipt checkpoint --out FILE writes one";
+    let text = read_text(path, "a checkpoint", hint)?;
+    let is_not =
+        |error: receipt::Error| Failure::usage(format!("`{}` is not a checkpoint", path.display())).cause(error.to_string()).hint(hint);
+    Checkpoint::parse(&text).map_err(is_not)?;
+    Ok(text)
+}
+
+fn read_text(path: &Path, what: &str, hint: &str) -> Result<String, Failure> {
+    let is_not_text = |error: &io::Error| error.kind() == io::ErrorKind::InvalidData;
+    std::fs::read_to_string(path).map_err(|error| {
+        if is_not_text(&error) {
+            return Failure::usage(format!("`{}` is not {what}", path.display())).cause("it is not text").hint(hint);
+        }
+        Failure::file(path, &error).hint(hint)
+    })
+}
+
+/// A file whose first line says that it is an export; whether it holds is another question.
+fn open_bundle(path: &Path) -> Result<File, Failure> {
+    let unusable = |error: &io::Error| Failure::file(path, error).hint(EXPORT);
+    let is_not = |cause: &str| Failure::failed(format!("`{}` is not an export of receipts", path.display())).cause(cause).hint(EXPORT);
+    let mut bundle = File::open(path).map_err(|error| unusable(&error))?;
+    let first = match lines(BufReader::new(&bundle)).next() {
+        None => return Err(is_not("it is empty")),
+        Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => return Err(is_not("it is not text")),
+        Some(first) => first.map_err(|error| unusable(&error))?,
+    };
+    let opening = serde_json::from_str::<serde_json::Value>(&first).ok();
+    if opening.is_none_or(|opening| opening.get("countersign_bundle").is_none()) {
+        return Err(is_not("its first line is not that of one"));
+    }
+    bundle.rewind().map_err(|error| unusable(&error))?;
+    Ok(bundle)
 }
 
 async fn served_key(client: &Client) -> Result<PublicKey, Failure> {
@@ -166,13 +208,13 @@ async fn served_key(client: &Client) -> Result<PublicKey, Failure> {
 }
 
 /// The key that the file's own first entry announces.
-fn announced_key(mut bundle: &File) -> Result<PublicKey, Failure> {
+fn announced_key(mut bundle: &File, path: &Path) -> Result<PublicKey, Failure> {
     let unclear = || {
-        Failure::failed("the file does not begin with a log's keys")
-            .cause("not an export of receipts, or damaged")
-            .hint("give the key with --key")
+        Failure::failed(format!("`{}` does not begin with the keys of a log", path.display()))
+            .cause("its second line is not the entry that names them: it was cut off or changed")
+            .hint(EXPORT)
     };
-    let unreadable = |error: io::Error| Failure::failed(format!("the file cannot be read: {error}"));
+    let unreadable = |error: io::Error| Failure::file(path, &error);
     let first = lines(BufReader::new(bundle)).take(2).last().ok_or_else(unclear)?.map_err(unreadable)?;
     bundle.rewind().map_err(unreadable)?;
     let Ok(Line::Entry { envelope, .. }) = serde_json::from_str(&first) else { return Err(unclear()) };
@@ -223,7 +265,7 @@ mod tests {
     fn the_published_vector_announces_its_own_key() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../receipt/vectors");
         let bundle = File::open(folder.join("bundle.jsonl")).unwrap();
-        let announced = announced_key(&bundle).unwrap();
+        let announced = announced_key(&bundle, Path::new("bundle.jsonl")).unwrap();
         assert_eq!(announced, read_key(&folder.join("receipt-key.pem")).unwrap());
         let report = receipt::verify::verify(lines(BufReader::new(bundle)), &announced, None);
         assert!(report.ok, "{report:?}");

@@ -4,7 +4,7 @@ use super::ahead;
 use crate::commands::outcome;
 use crate::commands::people::People;
 use crate::output::Terminal;
-use crate::style::{self, Tone, clean, time};
+use crate::style::{self, Tone, clean, counted, time};
 use api::action::ActionView;
 use api::invocation::{
     AnswerView, ChangedFileView, CheckView, ClaimedView, DecisionView, EditView, ForesightView, InvocationView, RemedyView, ScopeView,
@@ -369,7 +369,7 @@ fn span(seconds: u64) -> String {
     let (length, unit) =
         units.into_iter().find(|(length, _)| seconds >= *length && seconds.is_multiple_of(*length)).unwrap_or((1, "second"));
     let count = seconds / length;
-    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+    counted(count, unit, &format!("{unit}s"))
 }
 
 pub(super) fn fact(label: &str, text: &str, columns: Option<u16>) -> String {
@@ -381,7 +381,7 @@ fn member(name: &str, value: &Value, width: usize) -> Vec<String> {
     let name = format!("{:width$}", clean::line(name));
     match value {
         Value::String(text) if text.contains('\n') => {
-            let mut lines = vec![format!("  {name}  {}", Tone::Muted.paint(format!("{} lines", text.lines().count())))];
+            let mut lines = vec![format!("  {name}  {}", Tone::Muted.paint(counted(text.lines().count() as u64, "line", "lines")))];
             lines.extend(block(text));
             lines
         }

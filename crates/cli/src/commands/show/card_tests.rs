@@ -260,7 +260,7 @@ fn a_card_shows_the_change_whose_code_runs_and_what_will_be_checked() {
     let changes = json!({ "changes": [{ "path": "a", "change": "would_create", "added_lines": 1, "diff": "@@ -1 +1 @@\n+x\n" }] });
     let drawn = looking_ahead(&invocation, &action, &ForesightView { changes: Some(changes), ..ForesightView::default() });
     for expected in [
-        "WHAT WOULD CHANGE\n  + would create  a  +1\n    @@ -1 +1 @@\n    +x\n\nWHO ASKS",
+        "WHAT WOULD CHANGE\n  + would create  a  +1\n    new file\n    +x\n\nWHO ASKS",
         "RUNS CODE          of the package `kit` (0123456789ab…), in the sandbox under profile `high_isolation`, with no network",
         "WILL BE CHECKED    read_back, node --check {file}",
         "REVERSIBLE         yes: what was there before is kept",

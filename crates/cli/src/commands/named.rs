@@ -1,0 +1,105 @@
+//! People and sessions by their names, where ids are asked for. A name that several have is no name: their ids are told instead.
+
+use crate::client::Client;
+use crate::exit::{Exit, Failure};
+use crate::style::clean;
+use api::Code;
+use api::identity::{SessionView, UserView};
+use countersign_core::{SessionId, UserId};
+
+/// Pages of sessions that are looked through, the newest first: an org may have had very many.
+const SESSION_PAGES_MAX: usize = 10;
+
+/// Something that was found by its name.
+struct Found {
+    id: String,
+    /// What still works is meant before what does not.
+    works: bool,
+}
+
+/// The id of a person who is named or given by their id.
+pub(super) async fn user(named: &str, client: &Client) -> Result<String, Failure> {
+    if UserId::parse(named).is_ok() {
+        return Ok(named.to_owned());
+    }
+    let all = client.pages::<UserView>(&["users"], &[]).all().await?;
+    let found = all.into_iter().filter(|(user, _)| user.name == named);
+    only("user", named, found.map(|(user, _)| Found { id: user.id, works: user.disabled_at.is_none() }).collect())
+}
+
+/// The id of a session that is named by its title or given by its id.
+pub(super) async fn session(named: &str, client: &Client) -> Result<String, Failure> {
+    if SessionId::parse(named).is_ok() {
+        return Ok(named.to_owned());
+    }
+    let mut found = Vec::new();
+    let mut pages = client.pages::<SessionView>(&["sessions"], &[]);
+    for _ in 0..SESSION_PAGES_MAX {
+        let page = match pages.next().await {
+            Ok(Some(page)) => page,
+            Ok(None) => break,
+            // Who may not list sessions can only give an id: the server says what is wrong with this one.
+            Err(failure) if failure.exit == Exit::Denied => return Ok(named.to_owned()),
+            Err(failure) => return Err(failure),
+        };
+        let of_name = page.into_iter().filter(|(session, _)| session.title == named);
+        found.extend(of_name.map(|(session, _)| Found { id: session.id, works: session.ended_at.is_none() }));
+    }
+    only("session", named, found)
+}
+
+/// The same, where none may be named.
+pub(super) async fn maybe_session(named: Option<&str>, client: &Client) -> Result<Option<String>, Failure> {
+    match named.filter(|named| !named.is_empty()) {
+        Some(named) => session(named, client).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A name that is somebody else's already, told with where those there are can be seen.
+pub(super) fn taken(failure: Failure, what: &str) -> Failure {
+    if failure.is(Code::NameTaken) {
+        failure.hint(format!("choose another name; countersign {what} list shows those there are"))
+    } else {
+        failure
+    }
+}
+
+/// The one of that name: of several, the only one that still works.
+fn only(what: &str, named: &str, found: Vec<Found>) -> Result<String, Failure> {
+    let works: Vec<_> = found.iter().filter(|one| one.works).collect();
+    let meant: Vec<_> = if works.is_empty() { found.iter().collect() } else { works };
+    let named = clean::line(named);
+    match meant.as_slice() {
+        [one] => Ok(one.id.clone()),
+        [] => Err(Failure::new(Exit::NotFound, format!("there is no {what} `{named}`")).hint(format!("countersign {what} list"))),
+        several => {
+            let ids: Vec<_> = several.iter().map(|one| one.id.as_str()).collect();
+            Err(Failure::usage(format!("{} {what}s are named `{named}`", several.len()))
+                .cause(format!("they are {}", ids.join(", ")))
+                .hint(format!("give one of these ids; countersign {what} list tells them apart")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(found: &[(&str, bool)], expected: Result<&str, &str>) {
+        let found = found.iter().map(|(id, works)| Found { id: (*id).to_owned(), works: *works }).collect();
+        let told = only("session", "cli", found)
+            .map_err(|failure| [Some(failure.message), failure.cause].into_iter().flatten().collect::<Vec<_>>().join(": "));
+        assert_eq!(told.as_ref().map(String::as_str).map_err(String::as_str), expected);
+    }
+
+    #[test]
+    fn a_name_means_the_only_one_that_has_it() {
+        check(&[("a", true)], Ok("a"));
+        check(&[("a", false)], Ok("a"));
+        check(&[("a", false), ("b", true), ("c", false)], Ok("b"));
+        check(&[], Err("there is no session `cli`"));
+        check(&[("a", true), ("b", true), ("c", false)], Err("2 sessions are named `cli`: they are a, b"));
+        check(&[("a", false), ("b", false)], Err("2 sessions are named `cli`: they are a, b"));
+    }
+}

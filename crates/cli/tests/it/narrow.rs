@@ -1,0 +1,46 @@
+//! Narrow terminals: nothing is wider than they are but what somebody copies.
+
+use crate::answers::asked;
+use crate::countersign::{Server, User};
+
+#[track_caller]
+fn fits(user: &User, columns: u16, arguments: &[&str]) -> String {
+    let screen = user.at_terminal_of(columns, arguments, &[]).screen;
+    let plain = anstream::adapter::strip_str(&screen).to_string();
+    let wide: Vec<_> = plain
+        .lines()
+        // What was drawn over is no longer there.
+        .map(|line| line.rsplit('\r').next().unwrap_or_default())
+        .filter(|line| line.chars().count() > usize::from(columns) && !line.contains("countersign "))
+        .collect();
+    assert!(wide.is_empty(), "{arguments:?} at {columns}: {wide:#?}");
+    plain
+}
+
+#[test]
+fn nothing_is_wider_than_the_terminal() {
+    let server = Server::start();
+    let owner = server.owner();
+    let id = asked(&owner, "a");
+    for columns in [60, 80, 100] {
+        for arguments in [
+            &["doctor", "--verbose"][..],
+            &["doctor"],
+            &["inbox"],
+            &["explain", &id],
+            &["show", &id],
+            &["approve", "--help"],
+            &["--help"],
+            &["key", "rotate", "--no-input"],
+        ] {
+            fits(&owner, columns, arguments);
+        }
+        fits(&owner.without_token(), columns, &["status"]);
+    }
+    let next = fits(&owner, 60, &["show", &id]);
+    assert!(next.contains(&format!("next: countersign approve {id}\n  or: countersign deny {id} --reason …")), "{next}");
+    // Where there is room, everything is there.
+    assert!(fits(&owner, 100, &["inbox"]).contains("WHAT") && !fits(&owner, 60, &["inbox"]).contains("WHAT"));
+    let digest = owner.run(&["explain", &id, "--json=invocation.digests.raw"]).ok().json();
+    assert!(fits(&owner, 80, &["explain", &id]).contains(digest["invocation.digests.raw"].as_str().unwrap()));
+}
