@@ -124,7 +124,8 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
     let stop = CancellationToken::new();
     let background = loops::start(&parts, &stop);
     let app = App::new(parts);
-    tracing::info!(url = told.url, store = told.store, "serving");
+    let folder = std::path::absolute(&told.data).unwrap_or_else(|_| told.data.clone());
+    tracing::info!(url = told.url, store = told.store, data = %folder.display(), "serving");
     // Heard before anybody is told that there is a server to stop: what came earlier would end it without a goodbye.
     let asked_to_stop = ports::asked_to_stop();
     started(&told);

@@ -4,7 +4,6 @@ use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
 use crate::style::Tone;
 use clap::Args;
-use serde_json::json;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -79,16 +78,14 @@ fn tell(started: &server::Started, log_format: server::LogFormat, terminal: &mut
     }
 }
 
-/// How to reach it from another folder: said also where stderr goes to a file, in the form of what else is written there.
+/// How to reach it from another folder: said also where stderr goes to a file, unless every line there is one of a log.
 fn reach(started: &server::Started, log_format: server::LogFormat, terminal: &mut Terminal) {
     let token = std::path::absolute(&started.owner_token_file).unwrap_or_else(|_| started.owner_token_file.clone());
     let export = format!("export COUNTERSIGN_URL={} COUNTERSIGN_TOKEN=$(cat {})", started.url, quoted(&token.display().to_string()));
     match log_format {
         server::LogFormat::Text => terminal.note(Tone::Muted.paint(format!("from another folder: {export}"))),
-        server::LogFormat::Json => {
-            let at = terminal.now().to_string();
-            terminal.note(json!({ "timestamp": at, "level": "INFO", "message": "reach it from another folder", "command": export }));
-        }
+        // Its line about serving has the folder.
+        server::LogFormat::Json => {}
     }
 }
 

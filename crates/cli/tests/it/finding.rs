@@ -1,7 +1,7 @@
 //! Where the command line looks for a server and for a token, and what it says where it finds neither.
 
 use crate::countersign::{Server, User};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Somebody with nothing set; an empty variable counts as none.
 fn newcomer(server: &Server) -> User {
@@ -86,21 +86,22 @@ fn an_address_that_nobody_said_is_told_as_a_guess() {
 
 #[test]
 fn a_server_says_how_to_reach_it_also_where_nobody_watches() {
-    for format in ["json", "text"] {
-        let server = Server::start_with(&[("COUNTERSIGN_LOG_FORMAT", format), ("COUNTERSIGN_LOG_LEVEL", "error")]);
-        let token = server.data().join("owner.token").canonicalize().unwrap();
-        let export = format!("export COUNTERSIGN_URL={} COUNTERSIGN_TOKEN=$(cat {})", server.url, token.display());
-        // Written after the lines that the test waited for.
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        let told = loop {
-            let logged = server.logged();
-            match logged.lines().find(|line| line.contains("COUNTERSIGN_URL=")) {
-                Some(line) => break line.to_owned(),
-                None => assert!(std::time::Instant::now() < deadline, "{logged}"),
-            }
-        };
-        let told =
-            if format == "json" { serde_json::from_str::<Value>(&told).unwrap()["command"].as_str().unwrap().to_owned() } else { told };
-        assert!(told.ends_with(&export), "{told}");
-    }
+    // Written after the lines that the test waited for.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let told_by = |server: &Server, word: &str| loop {
+        let logged = server.logged();
+        match logged.lines().find(|line| line.contains(word)) {
+            Some(line) => break line.to_owned(),
+            None => assert!(std::time::Instant::now() < deadline, "{logged}"),
+        }
+    };
+    let server = Server::start_with(&[("COUNTERSIGN_LOG_FORMAT", "text"), ("COUNTERSIGN_LOG_LEVEL", "error")]);
+    let token = server.data().join("owner.token").canonicalize().unwrap();
+    let export = format!("export COUNTERSIGN_URL={} COUNTERSIGN_TOKEN=$(cat {})", server.url, token.display());
+    let told = told_by(&server, "COUNTERSIGN_URL=");
+    assert!(told.ends_with(&export), "{told}");
+    // A log in JSON is read by programs: they are told the folder.
+    let server = Server::start_with(&[("COUNTERSIGN_LOG_FORMAT", "json"), ("COUNTERSIGN_LOG_LEVEL", "info")]);
+    let serving: Value = serde_json::from_str(&told_by(&server, "\"serving\"")).unwrap();
+    assert_eq!((&serving["url"], &serving["data"]), (&json!(server.url), &json!(server.data().canonicalize().unwrap())), "{serving}");
 }

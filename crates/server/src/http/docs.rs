@@ -52,6 +52,7 @@ pages![
     "decisions/0009-a-jail-of-our-own",
     "decisions/0010-batches",
     "decisions/0011-leases",
+    "decisions/0012-one-bell",
     "guides/command-line",
     "guides/configuration",
     "guides/first-call",
