@@ -105,7 +105,7 @@ impl Contexts {
             Ok(text) => toml::from_str(&text).map_err(|error| {
                 Failure::failed(format!("the contexts in `{}` cannot be read", path.display()))
                     .cause(error.message().to_owned())
-                    .hint("countersign login")
+                    .hint("move that file away, and log in again with `countersign login`")
             }),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(Failure::file(path, &error)),
@@ -124,6 +124,16 @@ impl Contexts {
         let current = self.current.as_ref().and_then(|name| self.contexts.get_key_value(name));
         let any = || self.contexts.iter().find(|(_, context)| url.is_some() && fits(context));
         current.filter(|(_, context)| fits(context)).or_else(any)
+    }
+
+    /// What a context is called that nobody named: after its server, where `default` is another's. A token is never lost to another.
+    fn new_name(&self, url: &Url) -> String {
+        let is_another = self.contexts.get(DEFAULT_NAME).is_some_and(|context| parse_url(&context.url).is_ok_and(|own| own != *url));
+        if !is_another {
+            return DEFAULT_NAME.to_owned();
+        }
+        let host = url.host_str().unwrap_or_default();
+        url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Context, Failure> {
@@ -206,8 +216,9 @@ impl Server {
             None => contexts.fitting(given.as_ref()),
         };
         let context_url = known.map(|(_, context)| parse_url(&context.url)).transpose()?;
-        let name = asked.or(known.map(|(name, _)| name.as_str())).unwrap_or(DEFAULT_NAME).to_owned();
+        let name = asked.or(known.map(|(name, _)| name.as_str())).map(ToOwned::to_owned);
         let (url, place) = address(given, context_url, environment)?;
+        let name = name.unwrap_or_else(|| contexts.new_name(&url));
         Ok((url, place, name))
     }
 }

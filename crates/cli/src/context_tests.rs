@@ -107,3 +107,20 @@ fn what_is_not_the_address_of_a_server_is_refused() {
         assert_eq!(is_local(&parse_url(url).unwrap()), local, "{url}");
     }
 }
+
+#[test]
+fn a_login_elsewhere_takes_no_name_from_another_server() {
+    let named = |contexts: &Contexts, url: &str| {
+        let folder = Folder::new();
+        Server::to_log_in(Some(url), None, &folder.environment(&[]), contexts).map(|(_, _, name)| name).ok().unwrap()
+    };
+    let mut contexts = Contexts::default();
+    assert_eq!(named(&contexts, "https://one.example"), "default");
+    let url = parse_url("https://one.example").ok().unwrap();
+    contexts.contexts.insert("default".to_owned(), Context::new(&url, &Secret::new("one".to_owned())));
+    for (url, name) in
+        [("https://one.example", "default"), ("https://two.example", "two.example"), ("http://127.0.0.1:7118", "127.0.0.1:7118")]
+    {
+        assert_eq!(named(&contexts, url), name, "{url}");
+    }
+}

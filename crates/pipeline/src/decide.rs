@@ -144,22 +144,22 @@ impl Pipeline {
             return Ok(Decided::Denied(Box::new(Denied { gated, decision, policy_slice, failure })));
         }
         let leave = gated.validated.resolved.admitted.undoing.clone();
-        Ok(match (decision.mode, intention) {
-            (Mode::Deny, _) => {
+        Ok(match (decision.mode, intention, leave) {
+            (Mode::Deny, _, _) => {
                 let failure = denial_of(&gated, &decision);
                 Decided::Denied(Box::new(Denied { gated, decision, policy_slice, failure }))
             }
-            (Mode::Allow | Mode::RequireApproval, Intention::DryRun) => {
+            (Mode::Allow | Mode::RequireApproval, Intention::DryRun, _) => {
                 Decided::Preview(Box::new(PreviewOnly { gated, decision, policy_slice }))
             }
-            (Mode::RequireApproval, Intention::Revert) if let Some(leave) = leave => {
+            (Mode::RequireApproval, Intention::Revert, Some(leave)) => {
                 Decided::Cleared(Cleared::by_batch(gated, decision, policy_slice, &leave))
             }
-            (Mode::RequireApproval, Intention::Effect | Intention::Revert) => match self.fitting_grant(&gated, is_grantable).await? {
+            (Mode::RequireApproval, Intention::Effect | Intention::Revert, _) => match self.fitting_grant(&gated, is_grantable).await? {
                 Some(grant) => Decided::Cleared(Cleared::by_grant(gated, decision, policy_slice, grant)),
                 None => Decided::Pending(Box::new(Pending { gated, decision, policy_slice })),
             },
-            (Mode::Allow, Intention::Effect | Intention::Revert) => Decided::Cleared(Cleared::by_policy(gated, decision, policy_slice)),
+            (Mode::Allow, Intention::Effect | Intention::Revert, _) => Decided::Cleared(Cleared::by_policy(gated, decision, policy_slice)),
         })
     }
 

@@ -22,6 +22,15 @@ pub(crate) fn workspace_below(data: &Path) -> PathBuf {
     data.join("workspace")
 }
 
+/// A data folder that no server is started on for as long as this is held.
+pub struct HeldData {
+    _folder: DataDir,
+}
+
+pub fn hold_data(config: &Config) -> Result<HeldData, Error> {
+    DataDir::open(config).map(|folder| HeldData { _folder: folder })
+}
+
 impl DataDir {
     pub(crate) fn open(config: &Config) -> Result<Self, Error> {
         let path = config.data.clone();

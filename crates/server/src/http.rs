@@ -159,6 +159,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(pages::error))
         .routes(routes!(pages::errors))
         .routes(routes!(pages::page))
+        .routes(routes!(pages::top_page))
         .routes(routes!(links::show, links::answer))
         .split_for_parts()
 }

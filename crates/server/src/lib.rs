@@ -16,6 +16,7 @@ mod telemetry;
 
 pub use compose::{App, Parts, open_store, open_store_unchanged};
 pub use config::{Config, ConfigError, Flags, LogFormat};
+pub use data_dir::{HeldData, hold_data};
 pub use http::openapi_json;
 pub use jail::{HostProbe, look_at_host};
 pub use look::{Interpreter, Spelling, interpreters, spelling_below};

@@ -24,7 +24,7 @@ pub fn init_logs(format: LogFormat, level: &Targets) {
     let registry = tracing_subscriber::registry().with(level.clone());
     let _already = match format {
         LogFormat::Json => registry.with(lines.fmt_fields(JsonFields::new()).event_format(JsonLine)).try_init(),
-        LogFormat::Text => registry.with(lines.event_format(TextLine)).try_init(),
+        LogFormat::Text => registry.with(lines.fmt_fields(JsonFields::new()).event_format(TextLine)).try_init(),
     };
 }
 

@@ -553,7 +553,7 @@ async fn what_a_package_did_in_another_workspace_is_neither_found_out_nor_touche
         let source = ours.source();
         assert_eq!(source.reconcile(&context, &act(), &json!({})).await, Ok(Reconciled::Unknown), "{a}, {b:?}");
         assert_eq!(source.revert(&context, &act(), &evidence).await, Err(Error::WorkspaceElsewhere), "{a}, {b:?}");
-        assert_eq!(source.check_revert(&context, &act(), &evidence).await, Ok(()), "{a}, {b:?}: here it cannot be seen");
+        assert_eq!(source.check_revert(&context, &act(), &evidence).await, Err(Error::WorkspaceElsewhere), "{a}, {b:?}");
         assert_eq!(source.call(&context, &act(), &json!({})).await, Err(Error::WorkspaceElsewhere), "{a}, {b:?}");
         let checks = source.verify(&context, &act(), &json!({}), &output).await.unwrap();
         assert!(checks.len() == 1 && !checks[0].ok, "{checks:?}");

@@ -80,6 +80,8 @@ impl Restore {
         let given = self.server.data.clone();
         let config = self.server.load(None, None)?;
         must_have_key(&config)?;
+        // From here on nobody else makes anything in this folder: what was not there before is ours to remove.
+        let _held = server::hold_data(&config).map_err(|error| unusable(&error, &config))?;
         let untouched = Untouched::look(&config);
         let restored = match server::open_store(&config).await {
             Ok(store) => store.restore(file).await.map_err(|error| refused(&error, &self.file)),
@@ -130,28 +132,24 @@ fn master_key(config: &server::Config) -> PathBuf {
     config.master_key_file.clone().unwrap_or_else(|| config.data_dir().join("master.key"))
 }
 
-/// What there was before, so that a restore that fails leaves nothing behind.
+/// What there was before, so that of a restore that fails nothing is left but the lock: who removes that may let two in.
 struct Untouched {
-    folder: PathBuf,
-    had_folder: bool,
+    database: PathBuf,
     had_database: bool,
 }
 
 impl Untouched {
     fn look(config: &server::Config) -> Self {
-        let folder = config.data_dir().to_owned();
-        Self { had_folder: folder.exists(), had_database: folder.join(DATABASE).exists(), folder }
+        let database = config.data_dir().join(DATABASE);
+        Self { had_database: database.exists(), database }
     }
 
     /// Only what was not there before goes.
     fn leave(&self) {
         if !self.had_database {
             for ending in ["", "-wal", "-shm"] {
-                let _none = std::fs::remove_file(self.folder.join(format!("{DATABASE}{ending}")));
+                let _none = std::fs::remove_file(format!("{}{ending}", self.database.display()));
             }
-        }
-        if !self.had_folder {
-            let _not_empty = std::fs::remove_dir(&self.folder);
         }
     }
 }
@@ -163,9 +161,10 @@ fn unusable(error: &server::Error, config: &server::Config) -> Failure {
             Failure::failed(format!("nothing was restored: the master key `{}` cannot be used: {message}", path.display()))
                 .hint("copy the master.key of the backed-up data folder there, with `chmod 600`")
         }
+        server::Error::InUse { .. } => Failure::new(Exit::Conflict, format!("nothing was restored: {error}"))
+            .hint("stop the server there first, or choose another folder with --data"),
         server::Error::Listen { .. }
         | server::Error::DataDir { .. }
-        | server::Error::InUse { .. }
         | server::Error::Store(_)
         | server::Error::Recover(_)
         | server::Error::Source(_)

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::style::clean;
 use api::Code;
-use api::identity::{SessionView, UserView};
+use api::identity::{SessionView, UserView, WhoamiResponse};
 use countersign_core::{SessionId, UserId};
 
 /// Pages of sessions that are looked through, the newest first: an org may have had very many.
@@ -13,6 +13,8 @@ const SESSION_PAGES_MAX: usize = 10;
 /// Something that was found by its name.
 struct Found {
     id: String,
+    /// What the caller made is meant before what others made.
+    is_own: bool,
     /// What still works is meant before what does not.
     works: bool,
 }
@@ -24,7 +26,7 @@ pub(super) async fn user(named: &str, client: &Client) -> Result<String, Failure
     }
     let all = client.pages::<UserView>(&["users"], &[]).all().await?;
     let found = all.into_iter().filter(|(user, _)| user.name == named);
-    only("user", named, found.map(|(user, _)| Found { id: user.id, works: user.disabled_at.is_none() }).collect())
+    only("user", named, found.map(|(user, _)| Found { id: user.id, is_own: false, works: user.disabled_at.is_none() }).collect())
 }
 
 /// The id of a session that is named by its title or given by its id.
@@ -32,20 +34,32 @@ pub(super) async fn session(named: &str, client: &Client) -> Result<String, Fail
     if SessionId::parse(named).is_ok() {
         return Ok(named.to_owned());
     }
+    let caller = client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read.principal;
     let mut found = Vec::new();
+    let mut is_all = false;
     let mut pages = client.pages::<SessionView>(&["sessions"], &[]);
     for _ in 0..SESSION_PAGES_MAX {
         let page = match pages.next().await {
             Ok(Some(page)) => page,
-            Ok(None) => break,
+            Ok(None) => {
+                is_all = true;
+                break;
+            }
             // Who may not list sessions can only give an id: the server says what is wrong with this one.
             Err(failure) if failure.exit == Exit::Denied => return Ok(named.to_owned()),
             Err(failure) => return Err(failure),
         };
         let of_name = page.into_iter().filter(|(session, _)| session.title == named);
-        found.extend(of_name.map(|(session, _)| Found { id: session.id, works: session.ended_at.is_none() }));
+        found.extend(of_name.map(|(session, _)| Found {
+            is_own: session.created_by == caller,
+            works: session.ended_at.is_none(),
+            id: session.id,
+        }));
     }
-    only("session", named, found)
+    only("session", named, found).map_err(|failure| match is_all {
+        true => failure,
+        false => failure.cause("only the newest sessions were looked through: an older one is given by its id"),
+    })
 }
 
 /// The same, where none may be named.
@@ -65,8 +79,11 @@ pub(super) fn taken(failure: Failure, what: &str) -> Failure {
     }
 }
 
-/// The one of that name: of several, the only one that still works.
-fn only(what: &str, named: &str, found: Vec<Found>) -> Result<String, Failure> {
+/// The one of that name: the caller's own before others', and of several the only one that still works.
+fn only(what: &str, named: &str, mut found: Vec<Found>) -> Result<String, Failure> {
+    if found.iter().any(|one| one.is_own) {
+        found.retain(|one| one.is_own);
+    }
     let works: Vec<_> = found.iter().filter(|one| one.works).collect();
     let meant: Vec<_> = if works.is_empty() { found.iter().collect() } else { works };
     let named = clean::line(named);
@@ -86,8 +103,10 @@ fn only(what: &str, named: &str, found: Vec<Found>) -> Result<String, Failure> {
 mod tests {
     use super::*;
 
+    /// Ids in capitals are the caller's own.
     fn check(found: &[(&str, bool)], expected: Result<&str, &str>) {
-        let found = found.iter().map(|(id, works)| Found { id: (*id).to_owned(), works: *works }).collect();
+        let is_own = |id: &str| id.chars().all(char::is_uppercase);
+        let found = found.iter().map(|(id, works)| Found { id: (*id).to_owned(), is_own: is_own(id), works: *works }).collect();
         let told = only("session", "cli", found)
             .map_err(|failure| [Some(failure.message), failure.cause].into_iter().flatten().collect::<Vec<_>>().join(": "));
         assert_eq!(told.as_ref().map(String::as_str).map_err(String::as_str), expected);
@@ -100,6 +119,9 @@ mod tests {
         check(&[("a", false), ("b", true), ("c", false)], Ok("b"));
         check(&[], Err("there is no session `cli`"));
         check(&[("a", true), ("b", true), ("c", false)], Err("2 sessions are named `cli`: they are a, b"));
+        check(&[("a", true), ("B", true), ("c", true)], Ok("B"));
+        // Never somebody else's because one's own has ended.
+        check(&[("a", true), ("B", false)], Ok("B"));
         check(&[("a", false), ("b", false)], Err("2 sessions are named `cli`: they are a, b"));
     }
 }

@@ -67,10 +67,16 @@ fn a_damaged_backup_restores_nothing() {
     ] {
         let refused = restore(name, text).exits(8).stderr;
         assert!(refused.contains(why) && refused.contains("hint: ") && !refused.contains("at line 1"), "{refused}");
-        let left: Vec<_> = std::fs::read_dir(folder.path().join(name_of(name))).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let left = std::fs::read_dir(folder.path().join(name_of(name))).unwrap().map(|entry| entry.unwrap().file_name());
+        let left: Vec<_> = left.filter(|name| name != "lock").collect();
         assert_eq!(left, ["master.key"], "nothing is left of a restore that failed");
     }
     restore("whole.backup", &whole).ok();
+    // Nor is anything read into, or removed from, a folder that is served.
+    let data = server.data().display().to_string();
+    let served = User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", "whole.backup", "--data", &data]).exits(7).stderr;
+    assert!(served.contains("nothing was restored") && served.contains("hint: stop the server there first"), "{served}");
+    owner.run(&["whoami"]).ok();
     let without_key = User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", "whole.backup", "--data", "keyless"]);
     let without_key = without_key.exits(1).stderr;
     assert!(without_key.contains("there is no master key `keyless/master.key`") && without_key.contains("hint: copy"), "{without_key}");

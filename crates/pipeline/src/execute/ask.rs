@@ -81,7 +81,8 @@ impl Pipeline {
     ///
     /// Every call is asked about, so this waits for no turn and knows no more of the call than it needs.
     pub(crate) async fn ask_whether_possible(&self, source: &dyn Source, asked: Asked<'_>) -> Result<(), Error> {
-        answered(source.id().as_str(), CALL_TIMEOUT_MS, source.check(asked)).await
+        // Asked within what is watched: a bug in a source must not end the walk, wherever in the answer it lies.
+        answered(source.id().as_str(), CALL_TIMEOUT_MS, async { source.check(asked).await }).await
     }
 
     /// Makes ready what the effect needs and what undoes it.

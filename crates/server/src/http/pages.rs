@@ -45,6 +45,15 @@ pub(super) async fn errors() -> Response {
     Redirect::to("/docs/errors/README").into_response()
 }
 
+/// A page that stands in no folder.
+#[utoipa::path(operation_id = "docs_top_page", get, path = "/docs/{page}", tag = "server", security(()), params(("page" = String, Path)),
+    responses((status = 200, description = "Markdown.", content_type = "text/markdown", body = String),
+        (status = 404, description = "There is no such page.", body = api::Problem, content_type = "application/problem+json")))]
+pub(super) async fn top_page(Path(page): Path<String>) -> Result<Response, Refusal> {
+    let name = page.trim_end_matches(".md");
+    docs::find(name).map(markdown).ok_or_else(|| Refusal::not_found("page", name))
+}
+
 /// A page that another links to.
 #[utoipa::path(operation_id = "docs_page", get, path = "/docs/{folder}/{page}", tag = "server", security(()),
     params(("folder" = String, Path), ("page" = String, Path)),

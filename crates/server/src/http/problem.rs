@@ -62,6 +62,7 @@ impl Refusal {
 
     /// An invocation that ended otherwise than asked for, with its receipt.
     pub(super) fn ended(code: Code, invocation: Invocation) -> Self {
+        let hint = next_step(&invocation);
         let invocation = InvocationView::from(invocation);
         let detail = match (&invocation.error, invocation.rollback) {
             (None, _) => code.title().to_owned(),
@@ -72,7 +73,6 @@ impl Refusal {
         let mut refusal = Self::new(code, detail);
         refusal.0.invocation_id = Some(invocation.id.clone());
         refusal.0.error = invocation.error.as_ref().map(|error| error.code.clone());
-        let hint = next_step(&invocation);
         refusal.0.invocation = Some(Box::new(invocation));
         refusal.hint(hint)
     }

@@ -5,8 +5,8 @@ use countersign_core::Clock;
 use std::fmt::{self, Write as _};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
 /// The time of day, the level, what is said, and the event's own fields. An invocation's ids besides its own lead nobody anywhere who sees
@@ -18,10 +18,16 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'w> FormatFields<'w> + 'static,
 {
-    fn format_event(&self, _context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let level = *event.metadata().level();
-        let mut said = Said { went_wrong: level <= Level::WARN, message: String::new(), fields: String::new() };
+        let mut said = Said { went_wrong: level <= Level::WARN, has_trace: false, message: String::new(), fields: String::new() };
         event.record(&mut said);
+        if said.went_wrong
+            && !said.has_trace
+            && let Some(trace_id) = trace_around(context)
+        {
+            let _ = write!(said.fields, " trace_id={trace_id}");
+        }
         let moment = SystemClock.now().to_string();
         let time = moment.get(11..19).unwrap_or(&moment);
         let Said { message, fields, .. } = said;
@@ -38,20 +44,31 @@ where
     }
 }
 
+/// What the caller was told to look for, from the innermost span that knows it. Written by `JsonFields` when the span began: an object.
+fn trace_around<S, N>(context: &FmtContext<'_, S, N>) -> Option<String>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'w> FormatFields<'w> + 'static,
+{
+    context.event_scope()?.find_map(|span| {
+        let extensions = span.extensions();
+        let fields = extensions.get::<FormattedFields<N>>()?;
+        let around: serde_json::Value = serde_json::from_str(&fields.fields).ok()?;
+        around.get("trace_id")?.as_str().map(on_one_line)
+    })
+}
+
 struct Said {
     went_wrong: bool,
+    has_trace: bool,
     message: String,
     fields: String,
 }
 
 impl Said {
     fn field(&mut self, field: &Field, value: &dyn fmt::Display) {
-        let is_told = match field.name() {
-            "org" | "session" | "mode_source" => false,
-            "trace_id" => self.went_wrong,
-            _ => true,
-        };
-        if is_told {
+        self.has_trace |= field.name() == "trace_id";
+        if self.went_wrong || !["org", "session", "mode_source", "trace_id"].contains(&field.name()) {
             // A text takes whatever is written to it.
             let _ = write!(self.fields, " {}={value}", field.name());
         }
@@ -61,7 +78,7 @@ impl Said {
 impl Visit for Said {
     fn record_bool(&mut self, field: &Field, value: bool) {
         // What is not so goes without saying.
-        if value {
+        if value || self.went_wrong {
             self.field(field, &value);
         }
     }
@@ -79,11 +96,12 @@ impl Visit for Said {
     }
 }
 
-/// Nothing in it that a terminal would obey.
+/// Nothing in it that a terminal would obey, or that would show it otherwise than it is.
 fn on_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
-        if character.is_control() {
+        let is_unseen = matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+        if character.is_control() || is_unseen {
             line.extend(character.escape_default());
         } else {
             line.push(character);
@@ -96,11 +114,16 @@ fn on_one_line(text: &str) -> String {
 mod tests {
     use super::super::tests::Kept;
     use super::*;
+    use tracing_subscriber::fmt::format::JsonFields;
     use tracing_subscriber::layer::SubscriberExt;
 
     fn logged(colours: bool, log: impl FnOnce()) -> String {
         let kept = Kept::default();
-        let layer = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(kept.clone()).event_format(TextLine);
+        let layer = tracing_subscriber::fmt::layer()
+            .with_ansi(colours)
+            .with_writer(kept.clone())
+            .fmt_fields(JsonFields::new())
+            .event_format(TextLine);
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), log);
         kept.text()
     }
@@ -124,9 +147,22 @@ mod tests {
     }
 
     #[test]
+    fn what_went_wrong_in_a_request_is_found_by_what_its_caller_was_told() {
+        let told = logged(false, || {
+            let _around = tracing::info_span!("request", trace_id = "abc").entered();
+            let _within = tracing::info_span!("action.exec", attempts = 1).entered();
+            tracing::error!(session = "ses_1", "internal error");
+        });
+        assert!(told.ends_with("ERROR internal error session=ses_1 trace_id=abc\n"), "{told:?}");
+    }
+
+    #[test]
     fn what_went_wrong_can_be_found_and_breaks_no_line() {
-        let told = logged(true, || tracing::warn!(trace_id = "abc", error = %"two\nlines", said = "\x1b[2J", "odd"));
+        let told = logged(true, || tracing::warn!(trace_id = "abc", error = %"two\nlines", said = "\x1b[2J\u{202e}", "odd"));
         assert!(told.contains("trace_id=abc") && told.contains("\x1b[33m WARN"), "{told:?}");
-        assert!(!told.contains("\x1b[2J") && told.contains("two\\nlines") && told.lines().count() == 1, "{told:?}");
+        assert!(
+            !told.contains("\x1b[2J") && told.contains("two\\nlines") && !told.contains('\u{202e}') && told.lines().count() == 1,
+            "{told:?}"
+        );
     }
 }

@@ -4,6 +4,7 @@
 use crate::harness::{Kind, TestServer, on_both_engines};
 use countersign_core::action::{Effect, Reversibility};
 use countersign_core::source::{Error, Output};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 on_both_engines!(
@@ -12,6 +13,7 @@ on_both_engines!(
     only_who_may_answer_looks_ahead_and_only_at_what_waits,
     nobody_is_asked_about_what_cannot_run,
     what_cannot_run_ends_the_same_whoever_would_be_asked,
+    a_denial_says_what_would_make_the_call_possible,
     what_becomes_impossible_while_it_waits_says_so_and_takes_no_yes,
     what_was_waited_for_people_is_counted_apart,
     a_batch_with_a_part_that_cannot_run_is_refused_whole,
@@ -141,6 +143,39 @@ async fn what_cannot_run_ends_the_same_whoever_would_be_asked(kind: Kind) {
         assert!(because.contains(part), "{part}: {because}");
     }
     server.verify().await;
+}
+
+async fn a_denial_says_what_would_make_the_call_possible(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let hint_of = async |action: &str, params: Value| {
+        let denied = agent.invoke(action, params).await;
+        denied.problem(403, "denied_by_policy");
+        denied.body["hint"].as_str().unwrap().to_owned()
+    };
+    let inferred = hint_of("fake.destroy", json!({ "text": "x" })).await;
+    assert!(inferred.contains("`countersign mode set fake.destroy require_approval`"), "{inferred}");
+    server.owner.set_mode("fake.read", "deny").await;
+    let by_org = hint_of("fake.read", json!({})).await;
+    assert!(by_org.contains("`countersign mode unset fake.read`"), "{by_org}");
+    // A dry run that amounts to a read is held to the read's mode, and that is the one to change.
+    server.source.redefine("write", |action| action.preview_reads = Some(countersign_core::ActionId::parse("fake.read").unwrap()));
+    server.owner.review("fake.write").await;
+    let dry_run = json!({ "action": "fake.write", "params": { "text": "x" }, "dry_run": true });
+    let denied = agent.client.post(&format!("/api/v1/sessions/{}/actions/invoke", agent.session), dry_run).await;
+    denied.problem(403, "denied_by_policy");
+    let by_read = denied.body["hint"].as_str().unwrap();
+    assert!(by_read.contains("the action it names") && denied.body["detail"].as_str().unwrap().contains("`fake.read`"), "{denied:?}");
+    let space = server.owner.get(&format!("/api/v1/sessions/{}", agent.session)).await.ok()["space_id"].as_str().unwrap().to_owned();
+    let set_band =
+        async |band: &str| server.owner.send(Method::PATCH, &format!("/api/v1/spaces/{space}"), Some(json!({ "band": band }))).await.ok();
+    set_band("black").await;
+    let by_band = hint_of("fake.send", json!({ "text": "x" })).await;
+    assert!(by_band.contains("`countersign space band`"), "{by_band}");
+    set_band("green").await;
+    server.owner.switch("on", "org").await.ok();
+    let stopped = hint_of("fake.send", json!({ "text": "x" })).await;
+    assert!(stopped.contains("`countersign kill-switch list`"), "{stopped}");
 }
 
 async fn what_becomes_impossible_while_it_waits_says_so_and_takes_no_yes(kind: Kind) {

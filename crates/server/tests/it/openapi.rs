@@ -73,4 +73,18 @@ async fn the_address_and_the_type_of_a_problem_lead_somewhere() {
     assert!(page("/docs/errors/README").await.1.contains("../concepts/idempotency.md"));
     assert!(page("/docs/concepts/idempotency.md").await.1.starts_with("# "));
     nobody.get("/docs/concepts/nonsense").await.problem(404, "not_found");
+    nobody.get("/docs/nonsense").await.problem(404, "not_found");
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut count = 0;
+    for folder in ["", "concepts/", "decisions/", "errors/", "guides/"] {
+        for entry in std::fs::read_dir(docs.join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name.ends_with(".md") {
+                let (status, text) = page(&format!("/docs/{folder}{name}")).await;
+                assert!(status == 200 && text.starts_with("# "), "{folder}{name}: {status}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 90, "{count}");
 }

@@ -798,10 +798,10 @@ async fn what_somebody_else_has_changed_since_is_neither_called_ours_nor_overwri
         assert_eq!((refused.code(), &refused), ("content_changed", &foreseen));
         assert!(refused.to_string().starts_with(&format!("`{path}` was changed after the call")), "{refused}");
         assert_eq!(scratch.content(path), "somebody else's");
-        // What was done elsewhere is not looked at here.
+        // What was done elsewhere cannot be taken back here, whatever lies here.
         let mut elsewhere = evidence.clone();
         elsewhere["workspace"] = json!("0".repeat(32));
-        assert_eq!(scratch.files.check_revert(&context, &id, &elsewhere).await, Ok(()));
+        assert_eq!(scratch.files.check_revert(&context, &id, &elsewhere).await, Err(Error::WorkspaceElsewhere));
     }
 }
 

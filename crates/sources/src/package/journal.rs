@@ -120,7 +120,7 @@ impl Journal {
         Ok(Output { value: json!({ "restored": restored }), quality_thousandths: 1_000, evidence: None })
     }
 
-    /// Whether nobody changed any of it since. Another workspace tells nothing.
+    /// Whether nobody changed any of it since.
     pub(super) fn check_revert(&self, place: &Place) -> Result<(), Error> {
         self.check_is_of(place)?;
         self.to_put_back(place).map(drop)

@@ -9,7 +9,7 @@ pub(super) fn failure(finding: &Finding, entries: u64, line: u64) -> Failure {
     let class = Class::ALL.into_iter().find(|class| class.number() == finding.class);
     let meaning = class.map_or("it is not what was signed", meaning);
     let message = format!("{} does not hold: {}", subject(finding, class, line), reason(&finding.reason));
-    let cause = format!("{meaning} (`{}`, class {} of what can be wrong); {}", finding.name, finding.class, holds(finding, entries));
+    let cause = format!("{meaning} (`{}`, class {} of what can be wrong); {}", finding.name, finding.class, holds(finding, class, entries));
     Failure::failed(message).cause(cause).hint(class.map_or(COMPARE, hint))
 }
 
@@ -22,11 +22,13 @@ fn subject(finding: &Finding, class: Option<Class>, line: u64) -> String {
         (None, Some(invocation), _) => format!("the record of `{invocation}`{place}"),
         (None, None, Some(seq)) => format!("entry #{seq}"),
         // What does not read has no position in the log yet, only one in the file.
-        (None, None, None) if matches!(class, Some(Class::NotCanonical | Class::UnknownShape | Class::Unreadable)) => {
-            format!("line {line}")
-        }
+        (None, None, None) if is_of_line(class) => format!("line {line}"),
         (None, None, None) => "the log".to_owned(),
     }
+}
+
+const fn is_of_line(class: Option<Class>) -> bool {
+    matches!(class, Some(Class::NotCanonical | Class::UnknownShape | Class::Unreadable))
 }
 
 /// Each line is read by itself, so that its parser knows no line but the first: where it stands is said before.
@@ -35,7 +37,11 @@ fn reason(text: &str) -> String {
     text.replace(" at line 1 column ", " at column ")
 }
 
-fn holds(finding: &Finding, entries: u64) -> String {
+fn holds(finding: &Finding, class: Option<Class>, entries: u64) -> String {
+    if finding.seq.is_none() && !is_of_line(class) {
+        // It is about the log as a whole: nothing is said of what comes before.
+        return format!("{} read", counted(entries, "entry was", "entries were"));
+    }
     match (entries, finding.seq.is_some_and(|seq| seq < entries)) {
         (0, _) => "nothing stands before it".to_owned(),
         // Found once everything was read: the entries themselves are as they were signed.
