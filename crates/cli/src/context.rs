@@ -18,11 +18,14 @@ const DEFAULT_DATA: &str = "./countersign-data";
 const DEFAULT_NAME: &str = "default";
 const OWNER_ONLY: u32 = 0o600;
 
-/// The variables that speak to the command line. Empty ones count as absent.
+/// The variables that speak to the command line. Empty ones count as absent, but for the token: who meant to give one must not act with
+/// another by accident.
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) url: Option<String>,
     pub(crate) token: Option<Secret<String>>,
+    /// It was set, to nothing.
+    pub(crate) token_is_empty: bool,
     pub(crate) context: Option<String>,
     /// The folder of a server's data, where its first owner's token lies.
     pub(crate) data: Option<PathBuf>,
@@ -38,6 +41,7 @@ impl Environment {
         Self {
             url: filled("COUNTERSIGN_URL"),
             token: filled("COUNTERSIGN_TOKEN").map(Secret::new),
+            token_is_empty: variable("COUNTERSIGN_TOKEN").is_some_and(|token| token.is_empty()),
             context: filled("COUNTERSIGN_CONTEXT"),
             data: filled("COUNTERSIGN_DATA").map(PathBuf::from),
             config: filled("COUNTERSIGN_CONFIG_HOME").map(PathBuf::from).or_else(xdg).or_else(home),
@@ -181,6 +185,11 @@ pub(crate) struct Server {
 impl Server {
     /// `url` and `context` are flags and win over the environment.
     pub(crate) fn find(url: Option<&str>, context: Option<&str>, environment: &Environment) -> Result<Self, Failure> {
+        if environment.token_is_empty {
+            return Err(Failure::new(Exit::NotAuthenticated, "COUNTERSIGN_TOKEN is set, and empty")
+                .cause("whatever was to put a token there has failed; no other is used in its place")
+                .hint("put a token there, or unset it"));
+        }
         let given = url.or(environment.url.as_deref()).map(parse_url).transpose()?;
         let named = named_context(context, environment, given.as_ref())?;
         let context_url = named.as_ref().map(|(_, context)| parse_url(&context.url)).transpose()?;
@@ -194,7 +203,7 @@ impl Server {
         }
         let file = environment.owner_token_file();
         match std::fs::read_to_string(&file) {
-            Ok(text) if environment.local_url()?.0 == url => {
+            Ok(text) if is_same_server(&environment.local_url()?.0, &url) => {
                 Ok(Self { url, place, token: Some(Secret::new(text.trim().to_owned())), origin: Origin::OwnerFile(file) })
             }
             Ok(_) | Err(_) => Ok(Self { url, place, token: None, origin: Origin::Nowhere(environment.data_folder()) }),
@@ -241,6 +250,14 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, Failure> {
         return Err(invalid("expected no user, query or fragment"));
     }
     Ok(url)
+}
+
+/// `localhost` and `127.0.0.1` are one machine, and on it a port is one server's.
+fn is_same_server(one: &Url, other: &Url) -> bool {
+    let both_here = is_local(one) && is_local(other);
+    one == other
+        || (both_here
+            && (one.scheme(), one.port_or_known_default(), one.path()) == (other.scheme(), other.port_or_known_default(), other.path()))
 }
 
 /// Whether what is sent there stays on this machine.

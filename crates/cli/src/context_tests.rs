@@ -61,7 +61,11 @@ fn flags_win_over_environment_over_context_over_this_folders_server() {
     let folder = Folder::new().with_owner_token("owner");
     folder.check(None, None, &[], LOCAL, Some("owner"));
     folder.check(None, None, &[("COUNTERSIGN_TOKEN", "mine")], LOCAL, Some("mine"));
-    folder.check(None, None, &[("COUNTERSIGN_TOKEN", "")], LOCAL, Some("owner"));
+    folder.check(Some("http://localhost:7117"), None, &[], "http://localhost:7117/", Some("owner"));
+    folder.check(Some("http://localhost:7118"), None, &[], "http://localhost:7118/", None);
+    // Who meant to give a token does not act with another.
+    let empty = Server::find(None, None, &folder.environment(&[("COUNTERSIGN_TOKEN", "")])).err().unwrap();
+    assert_eq!((empty.exit, empty.message.as_str()), (Exit::NotAuthenticated, "COUNTERSIGN_TOKEN is set, and empty"));
 
     let folder = folder.with_contexts("one", &[ONE, TWO]);
     folder.check(None, None, &[], ONE.1, Some(ONE.2));

@@ -245,6 +245,7 @@ impl Failure {
             (true, true) => None,
             (true, false) => Some(uncapitalised(&problem.title)),
         };
+        let cause = with_id(cause, problem);
         let exit = Exit::of_code(problem.code);
         let subject = problem.invocation.as_ref().map(|invocation| &invocation.id).or(problem.invocation_id.as_ref());
         let default_hint = || match (problem.code, subject) {
@@ -316,6 +317,16 @@ fn repeats(title: &str, detail: &str) -> bool {
     let detail = detail.to_lowercase();
     let words = title.split(|character: char| !character.is_alphanumeric()).filter(|word| word.chars().count() > 3);
     words.map(str::to_lowercase).all(|word| detail.contains(&word))
+}
+
+/// A call that ended otherwise has an id and a receipt: who wants to know more needs it, unless it was named already.
+fn with_id(cause: Option<String>, problem: &Problem) -> Option<String> {
+    let Some(invocation) = &problem.invocation else { return cause };
+    let is_named = |text: &str| text.contains(&invocation.id);
+    if is_named(&problem.detail) || problem.hint.as_deref().is_some_and(is_named) {
+        return cause;
+    }
+    Some(cause.map_or_else(|| format!("the call is {}", invocation.id), |cause| format!("{cause}: {}", invocation.id)))
 }
 
 /// `A person said no` reads as a cause in the middle of a sentence.

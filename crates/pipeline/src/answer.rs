@@ -72,6 +72,12 @@ impl Pipeline {
         if let Some(failure) = self.why_impossible(&pending).await? {
             return Err(Error::CannotRun { invocation: id.clone(), failure });
         }
+        // Other params are judged when they are taken.
+        if yes.params.is_none()
+            && let Some(failure) = self.refused_ahead(&pending).await
+        {
+            return Err(Error::CannotRun { invocation: id.clone(), failure });
+        }
         let beyond = self.beyond_of(&pending, &space, yes.beyond).await?;
         let edited = match yes.params {
             Some(params) => self.edit(principal, &pending, yes.shown, params).await?,

@@ -23,6 +23,8 @@ use serde_json::{Value, json};
 pub struct Foresight {
     /// Why it could not run now, whatever the answer.
     pub blocked: Option<Failure>,
+    /// Its source says so; else the rules do, or what became of its action.
+    pub is_blocked_by_source: bool,
     /// What would change, as its source tells it; redacted.
     pub changes: Option<Value>,
     /// Why that is not known.
@@ -50,6 +52,10 @@ impl Foresight {
 
     fn blocked(failure: Failure) -> Self {
         Self { blocked: Some(failure), ..Self::default() }
+    }
+
+    fn refused(failure: Failure) -> Self {
+        Self { is_blocked_by_source: true, ..Self::blocked(failure) }
     }
 }
 
@@ -91,7 +97,7 @@ impl Pipeline {
 
     pub(crate) async fn look_ahead(&self, gated: &Gated, invocation: &Invocation) -> Result<Foresight, Error> {
         if let Some(failure) = self.impossible(Subject::of(gated, invocation)).await {
-            return Ok(Foresight::blocked(failure));
+            return Ok(Foresight::refused(failure));
         }
         // What is taken back is what was kept: there is nothing to rehearse.
         if invocation.intention == Intention::Revert {
@@ -120,7 +126,7 @@ impl Pipeline {
                 Some(changes) => Foresight { changes: Some(changes), ..Foresight::default() },
                 None => unknown("it holds what must not be shown".to_owned()),
             },
-            Err(error) if is_certain(&error) => Foresight::blocked(failure_of(&error)),
+            Err(error) if is_certain(&error) => Foresight::refused(failure_of(&error)),
             Err(error) => unknown(failure_of(&error).message),
         };
         Ok(Foresight { ran_code: may_have_run || !invocation.meter.is_unused(), ..foresight })
@@ -189,6 +195,18 @@ impl Pipeline {
             return Ok(None);
         };
         Ok(self.impossible(Subject { source: &*source, definition: &definition, params: &Value::Null, invocation: held }).await)
+    }
+
+    /// Why a call that waits would be refused by what it meets, as its card says: a yes is not spent on it. Code of others is not run to know,
+    /// and a part of a batch meets what the parts before it leave.
+    pub(crate) async fn refused_ahead(&self, held: &Invocation) -> Option<Failure> {
+        let (_, definition) = self.inner.catalogue.find(&held.org, &held.action).await.ok().flatten()?;
+        if held.batch.is_some() || definition.action.package_sha256.is_some() {
+            return None;
+        }
+        // Whoever answered meanwhile has ended it, and a store that is away says so itself: looking is in nobody's way.
+        let seen = self.foresee(held).await.ok()?;
+        seen.blocked.filter(|_| seen.is_blocked_by_source)
     }
 
     pub(crate) async fn impossible(&self, subject: Subject<'_>) -> Option<Failure> {

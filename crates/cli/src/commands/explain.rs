@@ -47,6 +47,9 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        if let Some(other) = invocation::of_another_kind(&self.what) {
+            return Err(other);
+        }
         if !self.what.starts_with(INVOCATION) {
             let asked = foresight::Asked { action: self.what, session: self.session, params: self.params, words: self.words };
             return foresight::run(asked, client, terminal).await;

@@ -101,5 +101,7 @@ fn params(params: &Value) -> String {
         Value::String(text) => format!("{name}: {text}"),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => format!("{name}: {value}"),
     };
-    members.iter().map(member).collect::<Vec<_>>().join(", ")
+    // What says that it was pruned is not of the call.
+    let asked = members.iter().filter(|(name, _)| !["_truncated", "_original_bytes"].contains(&name.as_str()));
+    asked.map(member).collect::<Vec<_>>().join(", ")
 }

@@ -231,6 +231,23 @@ impl List {
 
 /// One invocation, and its own part of the answer.
 pub(super) async fn get(id: &str, client: &Client) -> Result<(InvocationView, Value), Failure> {
+    if let Some(other) = of_another_kind(id) {
+        return Err(other);
+    }
     let Answer { read, mut raw } = client.get::<InvokeResponse>(&["invocations", id], &[]).await?;
     Ok((read.invocation, raw["invocation"].take()))
+}
+
+/// Ids say what they are of: who gives another kind of one is told where it belongs.
+pub(super) fn of_another_kind(id: &str) -> Option<Failure> {
+    let (prefix, _) = id.split_once('_')?;
+    let (what, command) = match prefix {
+        "bat" => ("a batch", "batch show"),
+        "rcp" => ("a receipt", "receipt show"),
+        "grt" => ("a grant", "grant show"),
+        "ses" => ("a session", "session show"),
+        _ => return None,
+    };
+    let id = clean::line(id);
+    Some(Failure::usage(format!("`{id}` is the id of {what}, and an invocation is asked for")).hint(format!("countersign {command} {id}")))
 }

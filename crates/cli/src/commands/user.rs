@@ -129,7 +129,7 @@ impl User {
             }
             Self::Disable { id: user, agreed } => {
                 let id = named::user(&user, client).await?;
-                terminal.consent(&format!("disable `{}`?", clean::line(&user)), agreed.consent(client)).await?;
+                terminal.consent(&format!("disable `{}` for good?", clean::line(&user)), agreed.consent(client)).await?;
                 let answer = client.post_empty::<UserView>(&["users", &id, "disable"]).await?;
                 terminal.record(&answer.raw, &record(&answer.read))?;
             }

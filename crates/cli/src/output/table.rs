@@ -159,7 +159,8 @@ impl Table {
         }
         table.set_header(self.columns.iter().map(|column| comfy_table::Cell::new(column.title()).add_attribute(Attribute::Dim)));
         for row in &self.rows {
-            let mut drawn = comfy_table::Row::from(row.iter().map(drawn).collect::<Vec<_>>());
+            let cells = row.iter().zip(self.columns).map(|(cell, column)| drawn(cell, column.room(width)));
+            let mut drawn = comfy_table::Row::from(cells.collect::<Vec<_>>());
             drawn.max_height(1);
             table.add_row(drawn);
         }
@@ -236,6 +237,14 @@ impl Column {
         }
     }
 
+    /// How many characters of a cell can be seen at most. A text that is cut anyway may be very long, and is measured again and again.
+    fn room(self, width: Option<u16>) -> usize {
+        match (self, width) {
+            (Self::Cut(_), Some(width)) => usize::from(width.max(WIDTH_MIN)) + 1,
+            (Self::Cut(_) | Self::Whole(_) | Self::Number(_) | Self::Extra(_) | Self::Under(_), _) => usize::MAX,
+        }
+    }
+
     const fn title(self) -> &'static str {
         match self {
             Self::Whole(title) | Self::Cut(title) | Self::Number(title) | Self::Extra(title) | Self::Under(title) => title,
@@ -243,8 +252,11 @@ impl Column {
     }
 }
 
-fn drawn(cell: &Cell) -> comfy_table::Cell {
-    let drawn = comfy_table::Cell::new(&cell.shown);
+fn drawn(cell: &Cell, room: usize) -> comfy_table::Cell {
+    let drawn = match cell.shown.char_indices().nth(room) {
+        Some((end, _)) => comfy_table::Cell::new(&cell.shown[..end]),
+        None => comfy_table::Cell::new(&cell.shown),
+    };
     match cell.tone {
         Tone::Plain => drawn,
         Tone::Strong => drawn.add_attribute(Attribute::Bold),

@@ -83,10 +83,14 @@ async fn may_revoke(app: &App, caller: &Caller, token: &Token) -> Result<(), Ref
 async fn for_user(app: &App, caller: &Caller, user: &str) -> Result<TokenKind, Refusal> {
     let unknown = || Refusal::not_found("user", user);
     let id = UserId::parse(user).map_err(|_| unknown())?;
-    let found = app.store().find_user(&caller.principal.org, &id).await?.filter(|user| user.disabled_at.is_none()).ok_or_else(unknown)?;
+    let found = app.store().find_user(&caller.principal.org, &id).await?.ok_or_else(unknown)?;
     if caller.principal.id != PrincipalId::User(id.clone()) {
         caller.must(Permission::ManageIdentity)?;
         must_reach(caller, found.role)?;
+    }
+    if found.disabled_at.is_some() {
+        return Err(Refusal::new(Code::NotFound, format!("user `{}` is disabled, for good", found.name))
+            .hint("make a new one with `countersign user create`"));
     }
     Ok(TokenKind::User(id))
 }

@@ -15,6 +15,7 @@ on_both_engines!(
     what_cannot_run_ends_the_same_whoever_would_be_asked,
     a_denial_says_what_would_make_the_call_possible,
     what_becomes_impossible_while_it_waits_says_so_and_takes_no_yes,
+    what_would_be_refused_by_what_it_meets_takes_no_yes,
     what_was_waited_for_people_is_counted_apart,
     a_batch_with_a_part_that_cannot_run_is_refused_whole,
     what_the_session_holds_is_told_with_where_it_came_from,
@@ -191,6 +192,20 @@ async fn what_becomes_impossible_while_it_waits_says_so_and_takes_no_yes(kind: K
     assert_eq!((&shown["status"], &shown["approvals"]), (&json!("pending"), &json!([])), "no yes was spent");
     // Mended, the same call takes the same yes.
     server.source.becomes_impossible(None);
+    assert_eq!(server.owner.approve(&id).await.ok()["invocation"]["status"], "succeeded");
+    server.verify().await;
+}
+
+async fn what_would_be_refused_by_what_it_meets_takes_no_yes(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let id = agent.pending("fake.write", json!({ "text": "x" })).await;
+    server.source.will_preview(Err(Error::Refused { code: "not_a_regular_file", message: "`notes` is not a regular file".into() }));
+    let refused = server.owner.approve(&id).await;
+    refused.problem(409, "cannot_run");
+    assert_eq!((&refused.body["error"], &server.shown(&id).await["status"]), (&json!("not_a_regular_file"), &json!("pending")));
+    // What only went wrong on the way is not held against it.
+    server.source.will_preview(Err(Error::Busy { source_id: "fake".into(), message: "later".into(), retry_after_ms: None }));
     assert_eq!(server.owner.approve(&id).await.ok()["invocation"]["status"], "succeeded");
     server.verify().await;
 }

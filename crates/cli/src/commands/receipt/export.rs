@@ -30,6 +30,7 @@ impl Export {
             }
             return Ok(Exit::Ok);
         }
+        let is_there = self.file.exists();
         let part = Part::create(&self.file)?;
         let bytes = stream(client, part.file()).await.map_err(|failure| failure.of(&self.file))?;
         part.keep()?;
@@ -37,6 +38,9 @@ impl Export {
             terminal.document(&json!({ "file": self.file.display().to_string(), "bytes": bytes }))?;
         } else {
             terminal.note(format!("{} {} to {}", Tone::Ok.paint("✓ exported"), counted(bytes, "byte", "bytes"), self.file.display()));
+            if is_there {
+                terminal.note(Tone::Warn.paint("! what was in that file before was replaced"));
+            }
             terminal.note(
                 Tone::Muted.paint(
                     "the key to check it with: countersign receipt key --out receipt.pem, or receipt.pub in the server's data folder",

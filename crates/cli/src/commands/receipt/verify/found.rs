@@ -87,7 +87,9 @@ const fn hint(class: Class) -> &'static str {
         Class::NotCanonical | Class::UnknownShape | Class::Unreadable => {
             "write it again with `countersign receipt export FILE`, and check it with the version that wrote it"
         }
-        Class::ForkOrRollback => "compare with the copy of the log that the checkpoint was kept with",
+        Class::ForkOrRollback => {
+            "is the file older than the checkpoint? write it again with `countersign receipt export FILE`; if that does not hold either, compare with another copy of the log"
+        }
         Class::EditedBody
         | Class::SwappedPayload
         | Class::LaxSignature
