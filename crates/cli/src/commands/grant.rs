@@ -3,7 +3,7 @@
 use super::action::{meant, params};
 use super::people::People;
 use super::{more, named, space};
-use crate::args::{Agreed, Paging, Span};
+use crate::args::{Agreed, Paging, Span, Unasked};
 use crate::client::{Answer, Client};
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Record, Table, Terminal};
@@ -49,7 +49,11 @@ pub(crate) enum Grant {
     /// Refuse what an agent asked for
     Refuse { id: String },
     /// End a grant at once: the next call asks a person again
-    Revoke { id: String },
+    Revoke {
+        id: String,
+        #[command(flatten)]
+        _unasked: Unasked,
+    },
 }
 
 /// Within which bounds.
@@ -179,7 +183,7 @@ impl Grant {
                 let answer = client.post_empty::<GrantView>(&["grants", &id, "refuse"]).await?;
                 tell(&answer, client, terminal).await?;
             }
-            Self::Revoke { id } => {
+            Self::Revoke { id, .. } => {
                 let answer = client.delete::<GrantView>(&["grants", &id]).await?;
                 tell(&answer, client, terminal).await?;
             }

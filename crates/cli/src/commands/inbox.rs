@@ -68,6 +68,13 @@ impl Inbox {
         if let Some(settle) = settle {
             terminal.next(settle);
         }
+        // An inbox that is empty because of a snooze is not empty.
+        if waiting.is_empty()
+            && !self.all
+            && client.pages::<InvocationView>(&["invocations"], &[("status", "pending")]).next().await?.is_some_and(|page| !page.is_empty())
+        {
+            terminal.next("countersign inbox --all");
+        }
         stopped(client, terminal).await;
         Ok(Exit::Ok)
     }

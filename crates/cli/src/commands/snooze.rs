@@ -1,9 +1,11 @@
 //! Hides what waits from one's own inbox for a while. It decides nothing, and the clock goes on.
 
+use super::invocation;
 use crate::args::Span;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Record, Terminal};
+use crate::style::Tone;
 use api::invocation::{SnoozeRequest, SnoozeResponse};
 use clap::Args;
 
@@ -27,6 +29,13 @@ impl Snooze {
         let SnoozeResponse { id, until } = &answer.read;
         let record = Record::new(id).with("invocation", Cell::text(id)).with("hidden for", terminal.future(until));
         terminal.record(&answer.raw, &record)?;
+        // It decides nothing: a call that runs out of time while it is hidden is gone when it would come back.
+        if let Ok((invocation, _)) = invocation::get(id, client).await
+            && let Some(expires) = invocation.expires_at.filter(|expires| expires < until)
+        {
+            let left = terminal.future(&expires);
+            terminal.note(Tone::Warn.paint(format!("! it runs out of time before that, in {}", left.as_shown())));
+        }
         terminal.next("countersign inbox --all");
         Ok(Exit::Ok)
     }

@@ -160,7 +160,8 @@ fn what_is_snoozed_leaves_the_inbox_and_comes_back() {
     let server = Server::start();
     let owner = server.owner();
     let id = asked(&owner, "a");
-    owner.run(&["snooze", &id, "--for", "30m"]).ok();
+    let hidden = owner.run(&["snooze", &id, "--for", "30m"]).ok();
+    assert!(hidden.stderr.contains("! it runs out of time before that, in "), "{hidden:?}");
     assert_eq!(owner.run(&["inbox", "-o", "name"]).ok().stdout, "");
     assert_eq!(owner.run(&["inbox", "--all", "-o", "name"]).ok().stdout.trim(), id);
     owner.run(&["snooze", &id, "--for", "0s"]).ok();
