@@ -69,13 +69,12 @@ impl Pipeline {
         if matches!(pending.deadline, Some(Deadline::Stopped { .. })) {
             return conflict(Conflict::Stopped);
         }
-        if let Some(failure) = self.why_impossible(&pending).await? {
-            return Err(Error::CannotRun { invocation: id.clone(), failure });
-        }
-        // Other params are judged when they are taken.
-        if yes.params.is_none()
-            && let Some(failure) = self.refused_ahead(&pending).await
-        {
+        let cannot_run = match self.why_impossible(&pending).await? {
+            None if yes.params.is_none() => self.refused_ahead(&pending).await,
+            // Other params are judged when they are taken.
+            known => known,
+        };
+        if let Some(failure) = cannot_run {
             return Err(Error::CannotRun { invocation: id.clone(), failure });
         }
         let beyond = self.beyond_of(&pending, &space, yes.beyond).await?;

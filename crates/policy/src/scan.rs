@@ -17,7 +17,7 @@ mod definition;
 pub use canary::CANARY_BYTES_MIN;
 pub use definition::scan_definition;
 pub use findings::{Finding, Severity};
-pub(crate) use hidden::is_unseen;
+pub use hidden::is_unseen;
 pub use taint::TRIFECTA_ID;
 pub(crate) use text::escaped as pointer_step;
 

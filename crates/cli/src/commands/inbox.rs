@@ -71,6 +71,7 @@ impl Inbox {
         // An inbox that is empty because of a snooze is not empty.
         if waiting.is_empty()
             && !self.all
+            && !terminal.is_document()
             && client.pages::<InvocationView>(&["invocations"], &[("status", "pending")]).next().await?.is_some_and(|page| !page.is_empty())
         {
             terminal.next("countersign inbox --all");

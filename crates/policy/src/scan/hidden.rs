@@ -76,7 +76,7 @@ pub(super) fn look(text: &str, standing: Standing) -> Vec<&'static Rule> {
 }
 
 /// Has no shape of its own, whatever it is good for.
-pub(crate) const fn is_unseen(character: char) -> bool {
+pub const fn is_unseen(character: char) -> bool {
     is_tag(character) || selector(character).is_some() || is_zero_width(character) || is_directional(character)
 }
 

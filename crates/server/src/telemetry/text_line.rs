@@ -100,8 +100,7 @@ impl Visit for Said {
 fn on_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
-        let is_unseen = matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-        if character.is_control() || is_unseen {
+        if character.is_control() || policy::scan::is_unseen(character) {
             line.extend(character.escape_default());
         } else {
             line.push(character);

@@ -1,7 +1,7 @@
 //! What whoever is asked can know: whether the call could run, what it would change, and what made us ask. Nobody is asked about what
 //! cannot run.
 
-use crate::harness::{Kind, TestServer, on_both_engines};
+use crate::harness::{Agent, Kind, TestServer, on_both_engines};
 use countersign_core::action::{Effect, Reversibility};
 use countersign_core::source::{Error, Output};
 use reqwest::Method;
@@ -25,6 +25,16 @@ on_both_engines!(
 
 async fn ahead(server: &TestServer, id: &str) -> Value {
     server.owner.get(&format!("/api/v1/invocations/{id}/foresight")).await.ok()
+}
+
+/// Both without asking, until the session holds what must not leave together.
+async fn agent_that_reads_and_sends(server: &TestServer) -> Agent {
+    server.source.redefine("read", |action| action.effects = vec![Effect::FilesystemRead]);
+    server.source.redefine("send", |action| action.effects = vec![Effect::NetworkCall]);
+    server.owner.review("fake.read").await;
+    server.owner.review("fake.send").await;
+    server.owner.set_mode("fake.send", "allow").await;
+    server.agent().await
 }
 
 fn disabled() -> Error {
@@ -109,12 +119,7 @@ async fn nobody_is_asked_about_what_cannot_run(kind: Kind) {
 
 async fn what_cannot_run_ends_the_same_whoever_would_be_asked(kind: Kind) {
     let server = TestServer::start(kind).await;
-    server.source.redefine("read", |action| action.effects = vec![Effect::FilesystemRead]);
-    server.source.redefine("send", |action| action.effects = vec![Effect::NetworkCall]);
-    server.owner.review("fake.read").await;
-    server.owner.review("fake.send").await;
-    server.owner.set_mode("fake.send", "allow").await;
-    let agent = server.agent().await;
+    let agent = agent_that_reads_and_sends(&server).await;
     server.owner.grant(json!({ "covers": "fake.write", "scope": "org", "calls_max": 1 })).await;
     let calls = server.source.calls().len();
     server.source.becomes_impossible(Some(disabled()));
@@ -242,12 +247,7 @@ async fn a_batch_with_a_part_that_cannot_run_is_refused_whole(kind: Kind) {
 
 async fn what_the_session_holds_is_told_with_where_it_came_from(kind: Kind) {
     let server = TestServer::start(kind).await;
-    server.source.redefine("read", |action| action.effects = vec![Effect::FilesystemRead]);
-    server.source.redefine("send", |action| action.effects = vec![Effect::NetworkCall]);
-    server.owner.review("fake.read").await;
-    server.owner.review("fake.send").await;
-    server.owner.set_mode("fake.send", "allow").await;
-    let agent = server.agent().await;
+    let agent = agent_that_reads_and_sends(&server).await;
     let read = agent.invoke("fake.read", json!({})).await.id();
     let sent = agent.invoke("fake.send", json!({ "text": "hello" })).await.id();
     // Private data, untrusted content and a way out: whatever the mode says, a person is asked, and told why.
