@@ -189,10 +189,17 @@ pub struct TokenView {
     pub name: String,
     pub user_id: Option<String>,
     pub session_id: Option<String>,
+    /// Who made a service's token and answers for it.
+    #[serde(default)]
+    pub made_by_id: Option<String>,
     pub scopes: Vec<String>,
     pub created_at: String,
     pub expires_at: Option<String>,
     pub revoked_at: Option<String>,
+    /// Why nobody can use it though nobody revoked it: `person_disabled` (its person, or the one who answers for its agent or service) or
+    /// `session_ended`.
+    #[serde(default)]
+    pub lost: Option<String>,
 }
 
 /// A message an action sent to people.

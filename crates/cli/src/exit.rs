@@ -214,11 +214,12 @@ impl Failure {
         let (shown, kind) = (path.display(), error.kind());
         if kind == io::ErrorKind::NotFound {
             let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
-            let missing = match path.parent().filter(is_missing) {
-                Some(folder) => format!("there is no folder `{}`", folder.display()),
-                None => format!("there is no file `{shown}`"),
+            let (missing, next) = match path.parent().filter(is_missing) {
+                Some(folder) => (format!("there is no folder `{}`", folder.display()), "make it first, or name another"),
+                None if path.is_relative() => (format!("there is no file `{shown}`"), "it is looked for from the folder you are in"),
+                None => (format!("there is no file `{shown}`"), "see what is there with `ls`"),
             };
-            return Self::new(Exit::NotFound, missing);
+            return Self::new(Exit::NotFound, missing).hint(next);
         }
         if kind == io::ErrorKind::IsADirectory {
             return Self::failed(format!("`{shown}` is a folder, and a file is needed"));

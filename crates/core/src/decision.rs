@@ -53,6 +53,15 @@ impl ModeSource {
             Self::InferredDefault => "inferred_default",
         }
     }
+
+    /// For people, after a mode: `deny`, set for the org.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::AutomationOverride => "set for the automation",
+            Self::OrgDefault => "set for the org",
+            Self::InferredDefault => "inferred from the tier",
+        }
+    }
 }
 
 /// Whether an automation's row may be looser than the org's row for the same action.

@@ -32,15 +32,15 @@ pub const CANARIES_MAX: usize = 100;
 pub const CANARY_CHARS_MAX: usize = 200;
 /// How long what a quarantined call held is kept for review; then it is gone, and only the receipt is left.
 pub const QUARANTINE_SECONDS: u64 = 7 * 24 * 60 * 60;
-/// Params a caller may say the provenance of; more are refused with `invalid_params`.
+/// Params a caller may say the provenance of; more are refused with `invalid_request`.
 pub const PROVENANCE_MAX: usize = 100;
 /// Commands one call may be verified with; more are refused with `command_not_allowed`.
 pub const COMMANDS_PER_CALL_MAX: usize = 16;
 /// Characters of such a command; a longer one is refused with `command_not_allowed`.
 pub const COMMAND_CHARS_MAX: usize = 1_000;
-/// Characters of each word of a caller's `context`; more is refused with `invalid_params`.
+/// Characters of each word of a caller's `context`; more is refused with `invalid_request`.
 pub const CLAIMED_CHARS_MAX: usize = 200;
-/// Bytes of a caller's own plan to take a call back, as JSON; more is refused with `invalid_params`.
+/// Bytes of a caller's own plan to take a call back, as JSON; more is refused with `invalid_request`.
 pub const ROLLBACK_PLAN_BYTES_MAX: usize = 4 * 1024;
 /// Invocations a session may start in a minute; the next is refused with `rate_limited` and the time to wait.
 pub const INVOCATIONS_PER_MINUTE_MAX: u32 = 60;
@@ -84,7 +84,7 @@ pub const RETRY_BASE_MS: u64 = 200;
 pub const RETRY_CAP_MS: u64 = 5_000;
 /// How long an idempotency key answers with its earlier receipt.
 pub const IDEMPOTENCY_SECONDS: u64 = 24 * 60 * 60;
-/// Characters of an idempotency key; a longer one is refused with `invalid_params`.
+/// Characters of an idempotency key; a longer one is refused with `invalid_request`.
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 256;
 /// Bytes of a request body; a larger one is refused with `body_too_large` before it is read.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -108,7 +108,7 @@ pub const SWEEP_SECONDS: u64 = 5;
 pub const CHECKPOINT_SECONDS: u64 = 1;
 /// A checkpoint is signed at the latest after this many new entries.
 pub const CHECKPOINT_ENTRIES: u64 = 256;
-/// Characters of a caller's `reason`; more is refused with `invalid_params`.
+/// Characters of a caller's `reason`; more is refused with `invalid_request`.
 pub const REASON_CHARS_MAX: usize = 2_000;
 /// Bytes of a text file that `files.read_text` returns; a larger file is an error naming its size.
 pub const FILE_READ_BYTES_MAX: u64 = 512 * 1024;

@@ -293,7 +293,7 @@ fn bounded(reason: Option<&str>) -> Result<(), Error> {
         Some(reason) if reason.contains('\0') => "holds the character U+0000".to_owned(),
         Some(_) | None => return Ok(()),
     };
-    Err(Error::InvalidParams { action: "answer".into(), errors: vec![ParamError { pointer: "/reason".into(), message }] })
+    Err(Error::InvalidRequest { errors: vec![ParamError { pointer: "/reason".into(), message }] })
 }
 
 /// Whoever asked, or the person the asking agent works for.

@@ -39,6 +39,7 @@ impl Pipeline {
             | Error::RateLimited { .. }
             | Error::TooManyPending { .. }
             | Error::InvalidParams { .. }
+            | Error::InvalidRequest { .. }
             | Error::InvalidScope { .. }
             | Error::CommandNotAllowed { .. }
             | Error::IdempotencyConflict { .. }

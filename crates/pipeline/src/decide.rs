@@ -276,6 +276,10 @@ fn denial_of(gated: &Gated, decision: &Decision) -> Failure {
     if let Some(scope) = stopped_by(decision) {
         return Failure { code: "stopped".into(), message: format!("a kill switch on `{scope}` is on: nothing it covers is executed") };
     }
-    let message = format!("action `{}` ({tier}) is denied: mode `{}` from `{}`", action.id, decision.mode, decision.source.as_str());
+    let why = match decision.tightened.last() {
+        Some(reason) => reason.to_string(),
+        None => format!("the mode is `{}`, {}", decision.mode, decision.source.in_words()),
+    };
+    let message = format!("action `{}` ({tier}) is denied: {why}", action.id);
     Failure { code: "denied_by_mode".into(), message }
 }

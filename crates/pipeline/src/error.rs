@@ -7,7 +7,7 @@ use countersign_core::{ActionId, BatchId, InvocationId, SessionId, Status, ledge
 /// What is wrong with one param, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamError {
-    /// RFC 6901, from the root of `params`.
+    /// RFC 6901, from the root of `params`; of what stands beside them, from the root of the request.
     pub pointer: String,
     pub message: String,
 }
@@ -83,6 +83,8 @@ pub enum Error {
     TooManyPending { session: SessionId, pending: u32 },
     #[error("the params do not fit the schema of `{action}`")]
     InvalidParams { action: String, errors: Vec<ParamError> },
+    #[error("the request does not fit; nothing was done")]
+    InvalidRequest { errors: Vec<ParamError> },
     #[error("the scope of this call of `{action}` could not be held to; nothing ran")]
     InvalidScope { action: String, errors: Vec<ParamError> },
     #[error("this call of `{action}` is to be verified with a command that is refused; nothing ran")]
@@ -157,6 +159,7 @@ impl Error {
             Self::RateLimited { .. } => "rate_limited",
             Self::TooManyPending { .. } => "too_many_pending",
             Self::InvalidParams { .. } => "invalid_params",
+            Self::InvalidRequest { .. } => "invalid_request",
             Self::InvalidScope { .. } => "invalid_scope",
             Self::CommandNotAllowed { .. } => "command_not_allowed",
             Self::UnknownInvocation { .. } => "not_found",
@@ -185,7 +188,11 @@ impl Error {
             | Self::Internal { .. } => return None,
         };
         let mut message = self.to_string();
-        if let Self::InvalidParams { errors, .. } | Self::InvalidScope { errors, .. } | Self::CommandNotAllowed { errors, .. } = self {
+        if let Self::InvalidParams { errors, .. }
+        | Self::InvalidRequest { errors }
+        | Self::InvalidScope { errors, .. }
+        | Self::CommandNotAllowed { errors, .. } = self
+        {
             let each: Vec<_> = errors.iter().take(5).map(|error| format!("{} {}", error.pointer, error.message)).collect();
             message = format!("{message}: {}", each.join("; "));
         }

@@ -4,7 +4,7 @@ use crate::admit::Admitted;
 use crate::decide::Moded;
 use crate::gate::{Gated, Gates};
 use crate::resolve::Resolved;
-use crate::validate::errors_of;
+use crate::validate::wrong_params;
 use crate::{Error, ParamError, Pipeline, Request};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};
 use countersign_core::effect::{Bounds, Scope};
@@ -61,7 +61,7 @@ impl Pipeline {
     pub async fn explain(&self, question: Question) -> Result<Explanation, Error> {
         let has_params = question.params.is_some();
         let resolved = self.imagine(question).await?;
-        let errors = if has_params { errors_of(&resolved) } else { Vec::new() };
+        let errors = if has_params { wrong_params(&resolved) } else { Vec::new() };
         self.judge(resolved, errors).await.map(|(explanation, _)| explanation)
     }
 
@@ -158,6 +158,6 @@ fn because(decision: &Decision, gates: &[GateVerdict], grant: Option<&GrantId>) 
             format!("gate `{}` asks for a person, by {}", gate.gate.as_str(), gate.determining.join(", "))
         }
         (Some(reason), _) => reason.to_string(),
-        (None, _) => format!("the mode is `{}`, from `{}`", decision.mode, decision.source.as_str()),
+        (None, _) => format!("the mode is `{}`, {}", decision.mode, decision.source.in_words()),
     }
 }

@@ -7,6 +7,7 @@ use crate::execute::{Subject, failure_of};
 use crate::gate::{Gated, Gates, caught};
 use crate::hold::{is_redefined, void_by};
 use crate::record::conflict_with;
+use crate::truncate::is_truncated;
 use crate::{Conflict, Error, Pipeline};
 use countersign_core::action::{Class, Preview};
 use countersign_core::changed_file::{ChangedFile, FileChange, changed_files};
@@ -25,6 +26,8 @@ pub struct Foresight {
     pub blocked: Option<Failure>,
     /// Its source says so; else the rules do, or what became of its action.
     pub is_blocked_by_source: bool,
+    /// All of the params, redacted, where those of the invocation were too large to be kept whole: nobody says yes to what they cannot see.
+    pub params: Option<Value>,
     /// What would change, as its source tells it; redacted.
     pub changes: Option<Value>,
     /// Why that is not known.
@@ -92,6 +95,7 @@ impl Pipeline {
         let findings = self.findings_in(&gated.validated.resolved).await?;
         foresight.concerns = findings.into_iter().filter(|finding| finding.severity == Severity::Asks).collect();
         foresight.labels = self.held_by_session(&held.org, &held.session).await?;
+        foresight.params = is_truncated(&held.params).then(|| gated.params_told());
         Ok(foresight)
     }
 

@@ -38,6 +38,11 @@ pub(crate) struct Gated {
 }
 
 impl Gated {
+    /// The params as people are told them: without what is secret.
+    pub(crate) fn params_told(&self) -> Value {
+        policy::redact(self.for_the_record.as_ref().unwrap_or(&self.validated.resolved.admitted.request.params)).value
+    }
+
     /// The invocation as it is stored from here on; what comes later fills in the rest.
     pub(crate) fn to_invocation(&self, status: Status, decision: &Decision) -> Box<Invocation> {
         let resolved = &self.validated.resolved;
@@ -67,10 +72,7 @@ impl Gated {
                 | Status::Expired
                 | Status::Reverted
                 | Status::InDoubt
-                | Status::Cancelled => {
-                    let params = self.for_the_record.as_ref().unwrap_or(&request.params);
-                    truncate(policy::redact(params).value, PARAMS_STORED_BYTES_MAX)
-                }
+                | Status::Cancelled => truncate(self.params_told(), PARAMS_STORED_BYTES_MAX),
             },
             result: None,
             evidence: None,

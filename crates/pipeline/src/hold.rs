@@ -222,7 +222,11 @@ struct EventBody<'a> {
 pub(crate) const fn is_redefined(error: &Error) -> bool {
     matches!(
         error,
-        Error::UnknownAction { .. } | Error::InvalidParams { .. } | Error::InvalidScope { .. } | Error::CommandNotAllowed { .. }
+        Error::UnknownAction { .. }
+            | Error::InvalidParams { .. }
+            | Error::InvalidRequest { .. }
+            | Error::InvalidScope { .. }
+            | Error::CommandNotAllowed { .. }
     )
 }
 

@@ -21,6 +21,11 @@ pub(crate) fn truncate(value: Value, bytes_max: usize) -> Value {
     if size.bytes <= bytes_max { value } else { marked(value, &size, bytes_max) }
 }
 
+/// Whether it may be less than it was. What carries such a mark of its own is taken for it, which costs a second look and nothing else.
+pub(crate) fn is_truncated(value: &Value) -> bool {
+    value.get(TRUNCATED) == Some(&Value::Bool(true))
+}
+
 fn marked(value: Value, size: &Size, bytes_max: usize) -> Value {
     let mut object = Map::new();
     object.insert(TRUNCATED.to_owned(), Value::Bool(true));

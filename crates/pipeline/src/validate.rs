@@ -8,9 +8,13 @@ use countersign_core::action::{Class, Preview};
 use countersign_core::invocation::{Digests, Intention, REVERT_KEY};
 use countersign_core::keyring::SpaceKey;
 use countersign_core::{Digest, json, limits};
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use std::sync::Arc;
 
+/// How many of the values that a param may have stand in the message that refuses another.
+const OPTIONS_SHOWN_MAX: usize = 20;
 /// How much of a command stands in the message that refuses it.
 const COMMAND_SHOWN_CHARS: usize = 80;
 
@@ -40,10 +44,14 @@ impl Pipeline {
     /// Everything that is wrong is listed; what it is called is said of the first of these that anything is wrong with.
     fn check_call(&self, resolved: &Resolved) -> Result<(), Error> {
         let action = || resolved.action().id.to_string();
-        let (params, scope, commands) = (errors_of(resolved), unclear_scope(resolved), self.refused_commands(resolved));
+        let (params, around) = (wrong_params(resolved), wrong_around(resolved));
+        let (scope, commands) = (unclear_scope(resolved), self.refused_commands(resolved));
         let all = |of: &[&[ParamError]]| of.concat();
         if !params.is_empty() {
-            return Err(Error::InvalidParams { action: action(), errors: all(&[&params, &scope, &commands]) });
+            return Err(Error::InvalidParams { action: action(), errors: all(&[&params, &around, &scope, &commands]) });
+        }
+        if !around.is_empty() {
+            return Err(Error::InvalidRequest { errors: all(&[&around, &scope, &commands]) });
         }
         if !scope.is_empty() {
             return Err(Error::InvalidScope { action: action(), errors: all(&[&scope, &commands]) });
@@ -79,8 +87,7 @@ impl Pipeline {
     pub(crate) async fn validated_as_it_is(&self, resolved: Resolved) -> Result<Validated, Error> {
         let session = &resolved.admitted.session;
         let key = self.inner.keyring.space_key(&session.org, &session.space).await?;
-        let canonical = json::canonical(&resolved.admitted.request.params)
-            .map_err(|error| invalid(&resolved, "", &format!("the params have no canonical form: {error}")))?;
+        let canonical = json::canonical(&resolved.admitted.request.params).map_err(|error| without_form(&resolved, &error.to_string()))?;
         let digests = Digests {
             raw: resolved.admitted.raw.unwrap_or_else(|| key.digest("raw", canonical.as_bytes())),
             params: key.digest("params", canonical.as_bytes()),
@@ -105,21 +112,40 @@ fn unclear_scope(resolved: &Resolved) -> Vec<ParamError> {
     unclear.map(|(field, at, why)| ParamError { pointer: format!("/scope/{field}/{at}"), message: why.to_owned() }).collect()
 }
 
-pub(crate) fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
+pub(crate) fn wrong_params(resolved: &Resolved) -> Vec<ParamError> {
     let request = &resolved.admitted.request;
-    let mut errors: Vec<ParamError> = if request.intention == Intention::Revert {
+    if request.intention == Intention::Revert {
         // Its params are ours: they name what is taken back.
-        Vec::new()
-    } else if request.params.is_object() {
-        resolved
-            .definition
-            .params
-            .iter_errors(&request.params)
-            .map(|error| ParamError { pointer: error.instance_path().to_string(), message: error.masked().to_string() })
-            .collect()
-    } else {
-        vec![ParamError { pointer: String::new(), message: "params must be an object".into() }]
-    };
+        return Vec::new();
+    }
+    if !request.params.is_object() {
+        return vec![ParamError { pointer: String::new(), message: "params must be an object".into() }];
+    }
+    resolved
+        .definition
+        .params
+        .iter_errors(&request.params)
+        .map(|error| ParamError { pointer: error.instance_path().to_string(), message: in_words(&error) })
+        .collect()
+}
+
+/// Without the value, which may be a secret; with all that it may be.
+fn in_words(error: &ValidationError<'_>) -> String {
+    let options = if let ValidationErrorKind::Enum { options } = error.kind() { options.as_array() } else { None };
+    match options {
+        Some(options) => {
+            let each: Vec<_> = options.iter().take(OPTIONS_SHOWN_MAX).map(ToString::to_string).collect();
+            let more = if options.len() > each.len() { ", …" } else { "" };
+            format!("value is not one of {}{more}", each.join(", "))
+        }
+        None => error.masked().to_string(),
+    }
+}
+
+/// What the caller says beside the params.
+fn wrong_around(resolved: &Resolved) -> Vec<ParamError> {
+    let request = &resolved.admitted.request;
+    let mut errors = Vec::new();
     if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > limits::REASON_CHARS_MAX) {
         errors.push(ParamError { pointer: "/reason".into(), message: format!("longer than {} characters", limits::REASON_CHARS_MAX) });
     }
@@ -143,9 +169,13 @@ pub(crate) fn errors_of(resolved: &Resolved) -> Vec<ParamError> {
     errors
 }
 
-fn invalid(resolved: &Resolved, pointer: &str, message: &str) -> Error {
-    let error = ParamError { pointer: pointer.to_owned(), message: message.to_owned() };
+fn without_form(resolved: &Resolved, why: &str) -> Error {
+    let error = ParamError { pointer: String::new(), message: format!("the params have no canonical form: {why}") };
     Error::InvalidParams { action: resolved.action().id.to_string(), errors: vec![error] }
+}
+
+fn invalid_key(message: &str) -> Error {
+    Error::InvalidRequest { errors: vec![ParamError { pointer: "/idempotency_key".to_owned(), message: message.to_owned() }] }
 }
 
 /// `auto` is derived from the fields the definition names; any other text is the caller's own key.
@@ -161,14 +191,10 @@ fn idempotency_key(resolved: &Resolved, key: &dyn SpaceKey) -> Result<Option<Str
     }
     let fields = &resolved.action().idempotency_key_fields;
     if fields.is_empty() {
-        return Err(invalid(
-            resolved,
-            "/idempotency_key",
-            "this action does not say what an automatic key would be made of; send your own",
-        ));
+        return Err(invalid_key("this action does not say what an automatic key would be made of; send your own"));
     }
     let parts: Vec<String> = fields.iter().map(|field| key_part(field, &request.params, key)).collect();
-    let text = json::canonical(&parts).map_err(|error| invalid(resolved, "/idempotency_key", &error.to_string()))?;
+    let text = json::canonical(&parts).map_err(|error| invalid_key(&error.to_string()))?;
     Ok(Some(format!("auto:{}", key.digest("auto_key", text.as_bytes()))))
 }
 

@@ -195,7 +195,7 @@ fn because(gates: &[GateVerdict], decision: &Decision) -> String {
     match (policy::denied(gates).or(asking), decision.tightened.last()) {
         (Some(gate), _) => format!("gate `{}`: {}", gate.gate.as_str(), gate.determining.join(", ")),
         (None, Some(reason)) => reason.to_string(),
-        (None, None) => format!("mode `{}` from `{}`", decision.mode, decision.source.as_str()),
+        (None, None) => format!("mode `{}`, {}", decision.mode, decision.source.in_words()),
     }
 }
 

@@ -56,7 +56,7 @@ pub fn verify<E: Display>(lines: impl IntoIterator<Item = Result<String, E>>, pi
             let first_bad = verifier.walk(&mut lines, retained).err();
             verifier.report(first_bad)
         }
-        Err(finding) => Report { first_bad: Some(finding), ..Report::default() },
+        Err(finding) => Report { first_bad: Some(finding), lines: 1, ..Report::default() },
     }
 }
 
@@ -85,14 +85,15 @@ impl Verifier {
             standing: Standing::default(),
             definitions: Definitions::default(),
             events: Events::default(),
-            report: Report::default(),
+            report: Report { lines: 1, ..Report::default() },
         }
     }
 
     fn walk<E: Display>(&mut self, lines: &mut impl Iterator<Item = Result<String, E>>, retained: Option<&str>) -> Result<(), Finding> {
         loop {
             let text = next(lines)?.ok_or_else(|| Finding::new(Class::TruncatedTail, "the bundle stops before its `end` line"))?;
-            match read(&text)? {
+            self.report.lines += 1;
+            match read(&text).map_err(|finding| broken_off(finding, &text, lines))? {
                 Line::Entry { seq, envelope } => self.entry(&seq, &envelope).map_err(|finding| self.deleted_or_moved(finding, lines))?,
                 Line::Definition { digest, body } => self.definitions.archive(digest, &body)?,
                 Line::Event { event_id: _, name, receipt_id, invocation_id } => self.events.tell(name, receipt_id, invocation_id)?,
@@ -270,6 +271,12 @@ fn next<E: Display>(lines: &mut impl Iterator<Item = Result<String, E>>) -> Resu
 
 fn read(text: &str) -> Result<Line, Finding> {
     Line::deserialize(strict(text)?).map_err(|error| Finding::new(Class::UnknownShape, format!("a line of the bundle: {error}")))
+}
+
+/// A last line without its end was cut, as where a copy stopped half-way; every other one was written wrongly.
+fn broken_off<E>(finding: Finding, text: &str, rest: &mut impl Iterator<Item = Result<String, E>>) -> Finding {
+    let is_cut = finding.is(Class::NotCanonical) && !text.ends_with('}') && rest.next().is_none();
+    if is_cut { Finding::new(Class::TruncatedTail, "the last line breaks off") } else { finding }
 }
 
 fn strict(text: &str) -> Result<Value, Finding> {

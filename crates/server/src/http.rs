@@ -38,7 +38,7 @@ mod tokens;
 mod trace;
 mod users;
 
-pub use listener::{address_of, listen, serve};
+pub use listener::{address_of, is_open_to_others, listen, serve};
 
 use crate::App;
 use axum::Router;

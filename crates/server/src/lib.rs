@@ -127,6 +127,11 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
     let app = App::new(parts);
     let folder = std::path::absolute(&told.data).unwrap_or_else(|_| told.data.clone());
     tracing::info!(url = told.url, store = told.store, data = %folder.display(), "serving");
+    if http::is_open_to_others(&listener) {
+        tracing::warn!(
+            "other machines can reach this address, and nothing sent to it is encrypted: put TLS in front, and listen on 127.0.0.1"
+        );
+    }
     // Heard before anybody is told that there is a server to stop: what came earlier would end it without a goodbye.
     let asked_to_stop = ports::asked_to_stop();
     started(&told);

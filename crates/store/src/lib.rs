@@ -55,7 +55,7 @@ pub use policies::PolicyVersion;
 pub use receipts::{InclusionProof, OldKeys, ReceiptFilter, StoredEntry};
 pub use servers::Server;
 pub use sessions::NewSession;
-pub use tokens::{NewToken, Refused, Revoked, Token, TokenKind};
+pub use tokens::{Lost, NewToken, Refused, Revoked, Token, TokenKind};
 pub use users::{ChangedUser, Disabled, User, UserChange};
 
 use countersign_core::limits::READINESS_SECONDS;

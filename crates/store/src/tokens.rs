@@ -40,6 +40,32 @@ pub struct Token {
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+    /// Why nobody could use it, revoked or not.
+    pub lost: Option<Lost>,
+}
+
+/// What a token had to stand on and has no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The person it is of, or the one who answers for its agent or service, was disabled.
+    Person,
+    Session,
+}
+
+impl Lost {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Person => "person_disabled",
+            Self::Session => "session_ended",
+        }
+    }
+
+    fn of(session_ended: Option<Timestamp>, people_disabled: [Option<Timestamp>; 3]) -> Option<Self> {
+        if people_disabled.iter().any(Option::is_some) {
+            return Some(Self::Person);
+        }
+        session_ended.map(|_| Self::Session)
+    }
 }
 
 /// What became of revoking a token.
@@ -184,7 +210,7 @@ impl Store {
     }
 
     pub async fn find_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Token>, Error> {
-        let rows = self.db.read(&format!("{SELECT_TOKEN} AND id = $2"), &vals![org.as_str(), token.as_str()]).await?;
+        let rows = self.db.read(&format!("{SELECT_TOKEN} AND t.id = $2"), &vals![org.as_str(), token.as_str()]).await?;
         rows.into_iter().next().map(read_token).transpose()
     }
 
@@ -192,7 +218,7 @@ impl Store {
         let rows = self
             .db
             .read(
-                &format!("{SELECT_TOKEN} AND id > $2 ORDER BY id LIMIT $3"),
+                &format!("{SELECT_TOKEN} AND t.id > $2 ORDER BY t.id LIMIT $3"),
                 &vals![org.as_str(), request.after.as_deref().unwrap_or_default(), i64::from(request.limit) + 1],
             )
             .await?;
@@ -281,8 +307,7 @@ fn read_bearer(row: Row) -> Result<Bearer, Error> {
         }
         _ => return Err(Error::Corrupt { message: format!("token `{token}` stands for nobody") }),
     };
-    let people = [disabled_at, owner_disabled_at, maker_disabled_at];
-    let is_active = session_ended.is_none() && people.iter().all(Option::is_none);
+    let is_active = Lost::of(session_ended, [disabled_at, owner_disabled_at, maker_disabled_at]).is_none();
     Ok(Bearer { hash, principal, expires_at, is_revoked: revoked_at.is_some(), is_active })
 }
 
@@ -337,7 +362,14 @@ pub(crate) async fn insert_token(
 }
 
 const SELECT_TOKEN: &str =
-    "SELECT id, kind, user_id, session_id, made_by, name, scopes, created_at, expires_at, revoked_at FROM tokens WHERE org_id = $1";
+    "SELECT t.id, t.kind, t.user_id, t.session_id, t.made_by, t.name, t.scopes, t.created_at, t.expires_at, t.revoked_at,
+       s.ended_at, u.disabled_at, o.disabled_at, m.disabled_at
+     FROM tokens t
+     LEFT JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id
+     LEFT JOIN sessions s ON s.org_id = t.org_id AND s.id = t.session_id
+     LEFT JOIN users o ON o.org_id = s.org_id AND o.id = s.owner_id
+     LEFT JOIN users m ON m.org_id = t.org_id AND m.id = t.made_by
+     WHERE t.org_id = $1";
 
 fn read_token(row: Row) -> Result<Token, Error> {
     let mut columns = Columns::of(row);
@@ -360,6 +392,7 @@ fn read_token(row: Row) -> Result<Token, Error> {
         created_at: columns.time()?,
         expires_at: columns.time_or_null()?,
         revoked_at: columns.time_or_null()?,
+        lost: Lost::of(columns.time_or_null()?, [columns.time_or_null()?, columns.time_or_null()?, columns.time_or_null()?]),
     })
 }
 

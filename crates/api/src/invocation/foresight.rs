@@ -11,6 +11,9 @@ pub struct ForesightView {
     /// Why it could not run now, whatever the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<FailureView>,
+    /// All of the params, redacted, where the invocation itself was too large to keep them whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<Value>,
     /// What would change, as a dry run tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]

@@ -2,7 +2,7 @@
 
 mod file;
 
-use super::action::session;
+use super::action::{meant, session};
 use super::changes;
 use super::more;
 use super::wait::Patience;
@@ -130,6 +130,7 @@ impl Run {
         let last = wait(first, patience, client, terminal).await?;
         if is_final(&last.read) || terminal.is_document() {
             tell(&last, terminal)?;
+            misspelt(&last.read, client, terminal).await;
         } else {
             // The id is the data: whoever does not wait will want to ask for it again.
             terminal.line(clean::line(&last.read.id))?;
@@ -216,6 +217,16 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
     }
     summary(batch, terminal);
     Ok(())
+}
+
+/// Of actions that do not exist, which may have been meant.
+async fn misspelt(batch: &BatchView, client: &Client, terminal: &mut Terminal) {
+    let is_unknown = |part: &&PartView| part.error.as_ref().is_some_and(|error| error.code == "unknown_action");
+    for part in batch.parts.iter().filter(is_unknown) {
+        if let Some(question) = meant::asked(&part.action, client).await {
+            terminal.note(format!("`{}`: {question}", clean::line(&part.action)));
+        }
+    }
 }
 
 /// `part 2: file_not_found: …`; of one that was called off for another, nothing.

@@ -2,6 +2,7 @@
 
 use super::kill_switch;
 use super::people::People;
+use super::show::CUT_MARKS;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
@@ -25,8 +26,8 @@ pub(crate) struct Inbox {
 
 const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
-    Column::Whole("ACTION"),
-    Column::Extra("TIER"),
+    Column::Cut("ACTION"),
+    Column::Whole("TIER"),
     Column::Cut("WHAT"),
     Column::Extra("WHO"),
     Column::Whole("EXPIRES"),
@@ -110,6 +111,6 @@ fn params(params: &Value) -> String {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => format!("{name}: {value}"),
     };
     // What says that it was pruned is not of the call.
-    let asked = members.iter().filter(|(name, _)| !["_truncated", "_original_bytes"].contains(&name.as_str()));
+    let asked = members.iter().filter(|(name, _)| !CUT_MARKS.contains(&name.as_str()));
     asked.map(member).collect::<Vec<_>>().join(", ")
 }

@@ -88,7 +88,7 @@ const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
     Column::Number("ENTRY"),
     Column::Whole("STATUS"),
-    Column::Whole("ACTION"),
+    Column::Cut("ACTION"),
     Column::Extra("WHO"),
     Column::Whole("WHEN"),
 ];

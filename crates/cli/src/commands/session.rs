@@ -56,7 +56,7 @@ const COLUMNS: &[Column] = &[
     Column::Cut("TITLE"),
     Column::Extra("ATTENDANCE"),
     Column::Extra("CREATED BY"),
-    Column::Whole("CREATED"),
+    Column::Extra("CREATED"),
     Column::Whole("STATE"),
 ];
 

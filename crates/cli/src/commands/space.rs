@@ -121,7 +121,7 @@ pub(crate) enum SelfApproval {
 }
 
 const COLUMNS: &[Column] =
-    &[Column::Whole("ID"), Column::Cut("NAME"), Column::Whole("BAND"), Column::Whole("SELF-APPROVAL"), Column::Whole("CREATED")];
+    &[Column::Whole("ID"), Column::Cut("NAME"), Column::Whole("BAND"), Column::Whole("SELF-APPROVAL"), Column::Extra("CREATED")];
 
 impl Space {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {

@@ -28,8 +28,8 @@ pub(crate) enum Token {
         /// What a service may do: invoke, read_session, read, create_session, manage_policy, manage_identity
         #[arg(long = "scope", value_name = "SCOPE", value_parser = PossibleValuesParser::new(SCOPES), hide_possible_values = true)]
         scopes: Vec<String>,
-        /// Days until it stops working; it does not expire when absent
-        #[arg(long, value_name = "N")]
+        /// Days until it stops working, 1 to 3650; it does not expire when absent
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3_650))]
         expires_in_days: Option<u64>,
     },
     /// Tokens there are, never their texts
@@ -50,7 +50,7 @@ const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
     Column::Whole("KIND"),
     Column::Cut("NAME"),
-    Column::Extra("FOR"),
+    Column::Cut("FOR"),
     Column::Cut("SCOPES"),
     Column::Extra("CREATED"),
     Column::Whole("STATE"),
@@ -112,6 +112,7 @@ async fn create(request: NewTokenRequest, client: &Client, terminal: &mut Termin
 fn row(token: &TokenView, people: &People, terminal: &Terminal) -> [Cell; 7] {
     let state = match (&token.revoked_at, &token.expires_at) {
         (Some(_), _) => Cell::text("revoked").toned(Tone::Danger),
+        (None, _) if token.lost.is_some() => lost(token).toned(Tone::Muted),
         (None, Some(at)) if is_past(at, terminal) => Cell::text("expired").toned(Tone::Muted),
         (None, Some(at)) => terminal.future(at),
         (None, None) => Cell::text("does not expire"),
@@ -120,11 +121,22 @@ fn row(token: &TokenView, people: &People, terminal: &Terminal) -> [Cell; 7] {
         Cell::text(&token.id),
         Cell::text(&token.kind),
         Cell::text(&token.name),
-        token.user_id.as_ref().or(token.session_id.as_ref()).map_or_else(Cell::missing, |owner| people.cell(owner)),
+        token
+            .user_id
+            .as_ref()
+            .or(token.session_id.as_ref())
+            .or(token.made_by_id.as_ref())
+            .map_or_else(Cell::missing, |owner| people.cell(owner)),
         Cell::text(token.scopes.join(",")),
         terminal.past(&token.created_at),
         state,
     ]
+}
+
+/// What it stood on is gone, in words.
+fn lost(token: &TokenView) -> Cell {
+    let why = token.lost.as_deref().unwrap_or_default();
+    Cell::shown(why.replace('_', " "), why)
 }
 
 fn is_past(at: &str, terminal: &Terminal) -> bool {

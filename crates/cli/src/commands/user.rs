@@ -84,7 +84,7 @@ const COLUMNS: &[Column] = &[
     Column::Cut("NAME"),
     Column::Whole("ROLE"),
     Column::Whole("MAX BAND"),
-    Column::Whole("CREATED"),
+    Column::Extra("CREATED"),
     Column::Whole("STATE"),
 ];
 

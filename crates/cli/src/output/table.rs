@@ -5,8 +5,8 @@ use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArra
 
 /// Below this a table is drawn as if the terminal were so wide: narrower, nothing could be read.
 const WIDTH_MIN: u16 = 60;
-/// What is left of a text that is cut.
-const CUT_CHARS_MIN: u16 = 10;
+/// What is left at least of a text that is cut; where there is no room for so much it stands under its row.
+const CUT_CHARS_MIN: u16 = 20;
 /// Stands in no cell, so no line is broken there.
 const NO_BREAK: char = '\u{1f}';
 /// Between two columns.
@@ -107,7 +107,7 @@ impl Cell {
 pub(crate) enum Column {
     /// Never cut: ids, and whatever is copied or decided by.
     Whole(&'static str),
-    /// Cut at the end, with `…`; left out where there is no room for a few letters of it.
+    /// Cut at the end, with `…`; on a line of its own under the row where there is no room for a few words of it.
     Cut(&'static str),
     /// Never cut, and right-aligned.
     Number(&'static str),
@@ -151,12 +151,8 @@ impl Table {
     }
 
     pub(super) fn draw(&self, width: Option<u16>) -> String {
-        let mut table = comfy_table::Table::new();
-        table.set_content_arrangement(ContentArrangement::Dynamic).set_truncation_indicator("…").enforce_styling();
-        table.load_style(comfy_table::presets::NOTHING);
-        if let Some(width) = width {
-            table.set_width(width.max(WIDTH_MIN));
-        }
+        let width = width.map(|width| width.max(WIDTH_MIN));
+        let mut table = plain_table(width);
         table.set_header(self.columns.iter().map(|column| comfy_table::Cell::new(column.title()).add_attribute(Attribute::Dim)));
         for row in &self.rows {
             let cells = row.iter().zip(self.columns).map(|(cell, column)| drawn(cell, column.room(width)));
@@ -165,8 +161,8 @@ impl Table {
             table.add_row(drawn);
         }
         let contents = table.column_max_content_widths();
-        let mut hidden = width.map(|width| self.hidden(&contents, width.max(WIDTH_MIN))).unwrap_or_default();
-        hidden.extend(self.under());
+        let mut hidden = width.map(|width| self.hidden(&contents, width)).unwrap_or_default();
+        hidden.extend(self.columns.iter().position(|column| matches!(column, Column::Under(_))));
         let last = (0..self.columns.len()).rev().find(|index| !hidden.contains(index));
         for (index, (column, drawn)) in self.columns.iter().zip(table.column_iter_mut()).enumerate() {
             let gap = if Some(index) == last { 0 } else { GAP };
@@ -182,46 +178,49 @@ impl Table {
                 drawn.set_cell_alignment(CellAlignment::Right);
             }
         }
-        match self.under() {
-            Some(under) => self.with_under(&table.trim_fmt(), under, width),
-            None => table.trim_fmt(),
-        }
+        let is_under = |index: &usize| matches!(self.columns[*index], Column::Cut(_) | Column::Under(_));
+        let mut under: Vec<_> = hidden.into_iter().filter(is_under).collect();
+        under.sort_unstable();
+        if under.is_empty() { table.trim_fmt() } else { self.with_under(&table.trim_fmt(), &under, width) }
     }
 
-    /// The column that is drawn under the rows, where there is one.
-    fn under(&self) -> Option<usize> {
-        self.columns.iter().position(|column| matches!(column, Column::Under(_)))
-    }
-
-    /// Every row is one line, after that of the titles.
-    fn with_under(&self, drawn: &str, under: usize, width: Option<u16>) -> String {
+    /// Every row is one line, after that of the titles; what had no room in it follows.
+    fn with_under(&self, drawn: &str, under: &[usize], width: Option<u16>) -> String {
         let mut lines: Vec<String> = Vec::new();
         let mut drawn = drawn.lines();
         lines.extend(drawn.next().map(str::to_owned));
         for (line, row) in drawn.zip(&self.rows) {
             lines.push(line.to_owned());
-            if let Some(cell) = row.get(under).filter(|cell| !cell.shown.is_empty()) {
-                let shown = style::hang(&cell.shown, UNDER_INDENT, width.map(|width| width.max(WIDTH_MIN)));
-                lines.push(format!("{}{}", " ".repeat(UNDER_INDENT), cell.tone.paint(shown)));
+            for index in under {
+                let told = |cell: &&Cell| !cell.shown.is_empty() && **cell != Cell::missing();
+                lines.extend(row.get(*index).filter(told).map(|cell| self.columns[*index].below(cell, width)));
             }
         }
         lines.join("\n")
     }
 
-    /// The columns there is no room for: extra ones, then such as may be cut, the last one first.
+    /// The columns there is no room for: extra ones, then such as may be cut and stand under the row, the last one first.
     fn hidden(&self, contents: &[u16], width: u16) -> Vec<usize> {
         let needs = |index: usize| u32::from(self.columns[index].least(contents[index]) + GAP);
         let mut needed = (0..self.columns.len()).map(needs).sum::<u32>().saturating_sub(u32::from(GAP));
         let mut hidden = Vec::new();
         let of = |is: fn(&Column) -> bool| (0..self.columns.len()).rev().filter(move |index| is(&self.columns[*index]));
         let extra = of(|column| matches!(column, Column::Extra(_)));
-        // A text of which there is room for nothing is left out, too, before what is never cut would break a line.
         for index in extra.chain(of(|column| matches!(column, Column::Cut(_)))).filter(|index| *index > 0) {
             if needed <= u32::from(width) {
                 break;
             }
             needed -= needs(index);
             hidden.push(index);
+        }
+        // Where a text went under its row, there may be room again for what is extra.
+        let mut left_out = hidden.clone();
+        left_out.retain(|index| matches!(self.columns[*index], Column::Extra(_)));
+        for index in left_out.into_iter().rev().filter(|index| *index > 0) {
+            if needed + needs(index) <= u32::from(width) {
+                needed += needs(index);
+                hidden.retain(|other| *other != index);
+            }
         }
         hidden
     }
@@ -240,8 +239,30 @@ impl Column {
     /// How many characters of a cell can be seen at most. A text that is cut anyway may be very long, and is measured again and again.
     fn room(self, width: Option<u16>) -> usize {
         match (self, width) {
-            (Self::Cut(_), Some(width)) => usize::from(width.max(WIDTH_MIN)) + 1,
+            (Self::Cut(_), Some(width)) => usize::from(width) + 1,
             (Self::Cut(_) | Self::Whole(_) | Self::Number(_) | Self::Extra(_) | Self::Under(_), _) => usize::MAX,
+        }
+    }
+
+    /// One cell on lines of its own: what was meant for them whole, and what had no room above with its title and on one.
+    fn below(self, cell: &Cell, width: Option<u16>) -> String {
+        let indent = " ".repeat(UNDER_INDENT);
+        match self {
+            Self::Cut(title) => {
+                let title = format!("{indent}{}  ", title.to_lowercase());
+                let room = width.map(|width| width.saturating_sub(u16::try_from(title.chars().count()).unwrap_or(0)));
+                let mut table = plain_table(room);
+                let mut row = comfy_table::Row::from([drawn(cell, self.room(width))]);
+                row.max_height(1);
+                table.add_row(row);
+                for column in table.column_iter_mut() {
+                    column.set_padding((0, 0)).set_delimiter(NO_BREAK);
+                }
+                format!("{}{}", Tone::Muted.paint(title), table.trim_fmt())
+            }
+            Self::Under(_) | Self::Whole(_) | Self::Number(_) | Self::Extra(_) => {
+                format!("{indent}{}", cell.tone.paint(style::hang(&cell.shown, UNDER_INDENT, width)))
+            }
         }
     }
 
@@ -250,6 +271,16 @@ impl Column {
             Self::Whole(title) | Self::Cut(title) | Self::Number(title) | Self::Extra(title) | Self::Under(title) => title,
         }
     }
+}
+
+fn plain_table(width: Option<u16>) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_truncation_indicator("…").enforce_styling();
+    table.load_style(comfy_table::presets::NOTHING);
+    if let Some(width) = width {
+        table.set_width(width);
+    }
+    table
 }
 
 fn drawn(cell: &Cell, room: usize) -> comfy_table::Cell {
@@ -343,9 +374,9 @@ mod tests {
     #[test]
     fn a_text_is_cut_where_the_room_ends_and_not_before() {
         let mut table = Table::new(&[Column::Whole("ID"), Column::Cut("WHAT")], "");
-        table.row([Cell::text("i".repeat(48)), Cell::text("path: notes/today.md, text: hello")]);
+        table.row([Cell::text("i".repeat(38)), Cell::text("path: notes/today.md, text: hello")]);
         let drawn = anstream::adapter::strip_str(&table.draw(Some(60))).to_string();
-        assert!(drawn.contains("path: not…"), "{drawn}");
+        assert!(drawn.contains("path: notes/today.m…"), "{drawn}");
     }
 
     #[test]
@@ -374,10 +405,10 @@ mod tests {
         ]);
         for (width, expected) in [
             (120, "ID WHY WHAT WHO WHEN"),
-            (73, "ID WHY WHAT WHO WHEN"),
-            (70, "ID WHY WHAT WHEN"),
-            (60, "ID WHAT WHEN"),
-            (10, "ID WHAT WHEN"),
+            (83, "ID WHY WHAT WHO WHEN"),
+            (80, "ID WHY WHAT WHEN"),
+            (70, "ID WHAT WHEN"),
+            (62, "ID WHAT WHEN"),
         ] {
             let drawn = anstream::adapter::strip_str(&table.draw(Some(width))).to_string();
             let header: Vec<_> = drawn.lines().next().unwrap().split_whitespace().collect();
@@ -388,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_room_gives_way_to_what_is_never_cut() {
+    fn a_text_without_room_stands_under_its_row() {
         let mut table = Table::new(
             &[Column::Whole("ID"), Column::Whole("ACTION"), Column::Extra("TIER"), Column::Cut("WHAT"), Column::Whole("LEFT")],
             "",
@@ -397,16 +428,25 @@ mod tests {
             Cell::text("i".repeat(30)),
             Cell::text("a".repeat(16)),
             Cell::text("t".repeat(8)),
-            Cell::text("w".repeat(30)),
+            Cell::text("写".repeat(30)),
             Cell::text("4:29"),
         ]);
-        for (width, expected) in
-            [(100, "ID ACTION TIER WHAT LEFT"), (80, "ID ACTION TIER WHAT LEFT"), (70, "ID ACTION WHAT LEFT"), (60, "ID ACTION LEFT")]
-        {
+        table.row([Cell::text("i".repeat(30)), Cell::text("a"), Cell::text("t"), Cell::missing(), Cell::text("4:29")]);
+        for (width, expected, under) in [
+            (100, "ID ACTION TIER WHAT LEFT", 0),
+            (86, "ID ACTION TIER WHAT LEFT", 0),
+            (80, "ID ACTION WHAT LEFT", 0),
+            (60, "ID ACTION LEFT", 24),
+        ] {
             let drawn = anstream::adapter::strip_str(&table.draw(Some(width))).to_string();
-            let header: Vec<_> = drawn.lines().next().unwrap().split_whitespace().collect();
-            assert_eq!(header.join(" "), expected, "{width}");
-            assert!(drawn.lines().all(|line| line.chars().count() <= usize::from(width)), "{drawn}");
+            let lines: Vec<_> = drawn.lines().collect();
+            assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>().join(" "), expected, "{width}");
+            assert_eq!(lines.len(), if under > 0 { 4 } else { 3 }, "what is missing needs no line: {drawn}");
+            if under > 0 {
+                assert_eq!(lines[2], format!("    what  {}…", "写".repeat(under)), "as much as there is room for: {drawn}");
+            }
+            let wide = |line: &str| line.chars().map(|character| if character == '写' { 2 } else { 1 }).sum::<usize>();
+            assert!(lines.iter().all(|line| wide(line) <= usize::from(width)), "{drawn}");
         }
     }
 

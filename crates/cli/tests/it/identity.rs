@@ -83,6 +83,31 @@ fn tokens_are_shown_once_listed_without_their_text_and_revoked() {
 }
 
 #[test]
+fn tokens_that_lost_their_person_are_told_and_such_a_person_is_made_nothing_more() {
+    let server = Server::start();
+    let owner = server.owner();
+    let robin = owner.run(&["user", "create", "robin", "--role", "admin", "-o", "name"]).ok().stdout.trim().to_owned();
+    let laptop = owner.run(&["token", "create", "laptop", "--user", "robin", "-o", "name"]).ok().stdout.trim().to_owned();
+    let state = |id: &str| {
+        let listed = owner.run(&["token", "list"]).ok().stdout;
+        let line = listed.lines().find(|line| line.starts_with(id)).unwrap().to_owned();
+        (line.contains(&robin), line.rsplit('\t').next().unwrap().to_owned())
+    };
+    assert_eq!(state(&laptop), (true, "does not expire".to_owned()));
+    owner.run(&["user", "disable", "robin", "--yes"]).ok();
+    assert_eq!(state(&laptop), (true, "person_disabled".to_owned()));
+    for refused in [&["user", "role", robin.as_str(), "owner", "--yes"][..], &["user", "limit", robin.as_str(), "green"]] {
+        let refused = owner.run(refused).exits(3);
+        assert!(refused.stderr.contains("is disabled, for good"), "{}", refused.stderr);
+    }
+    let session = owner.run(&["session", "create", "--json"]).ok().json();
+    let agents = owner.run(&["token", "list", "--json"]).ok().json();
+    let agents = agents["items"].as_array().unwrap().iter().find(|token| token["session_id"] == session["id"]).unwrap().clone();
+    owner.run(&["session", "end", session["id"].as_str().unwrap(), "--yes"]).ok();
+    assert_eq!(state(agents["id"].as_str().unwrap()).1, "session_ended");
+}
+
+#[test]
 fn a_server_shows_its_owners_token_once() {
     let server = Server::start();
     assert_eq!(std::fs::read_to_string(server.data().join("owner.token")).unwrap().trim(), server.owner_token.as_deref().unwrap());
@@ -101,6 +126,9 @@ fn a_misspelt_action_is_guessed() {
         assert!(refused.stderr.contains("hint: did you mean `files.write_text`?"), "{}", refused.stderr);
     }
     assert!(!owner.run(&["action", "show", "calendar.book"]).exits(3).stderr.contains("did you mean"));
+    let batch = r#"[{"action": "files.list"}, {"action": "files.lst"}]"#;
+    let refused = owner.run_with_stdin(&["batch", "run", "-"], batch).exits(5);
+    assert!(refused.stderr.contains("`files.lst`: did you mean `files.list`?"), "{}", refused.stderr);
 }
 
 #[test]

@@ -32,6 +32,12 @@ fn nothing_is_wider_than_the_terminal() {
             &["approve", "--help"],
             &["--help"],
             &["key", "rotate", "--no-input"],
+            &["invocation", "list"],
+            &["receipt", "list"],
+            &["session", "list"],
+            &["space", "list"],
+            &["token", "list"],
+            &["user", "list"],
         ] {
             fits(&owner, columns, arguments);
         }
@@ -41,6 +47,9 @@ fn nothing_is_wider_than_the_terminal() {
     assert!(next.contains(&format!("next: countersign approve {id}\n  or: countersign deny {id} --reason …")), "{next}");
     // Where there is room, everything is there.
     assert!(fits(&owner, 100, &["inbox"]).contains("WHAT") && !fits(&owner, 60, &["inbox"]).contains("WHAT"));
+    // Where there is not, what is asked for and what a token is called stand under their rows.
+    assert!(fits(&owner, 60, &["inbox"]).contains("\n    what  path: a"));
+    assert!(fits(&owner, 60, &["token", "list"]).contains("\n    name  "));
     let digest = owner.run(&["explain", &id, "--json=invocation.digests.raw"]).ok().json();
     assert!(fits(&owner, 80, &["explain", &id]).contains(digest["invocation.digests.raw"].as_str().unwrap()));
 }

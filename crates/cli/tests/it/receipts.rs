@@ -260,6 +260,12 @@ fn what_is_no_export_no_key_and_no_checkpoint_is_said_to_be_none() {
     );
     write("cut.jsonl", &lines[..lines.len() - 1]);
     check(&["cut.jsonl", "--key", "own.pem"], 1, &["the end is missing (`truncated_tail`", "2 entries were read", "receipt export FILE"]);
+    std::fs::write(folder.join("half.jsonl"), &whole[..lines[0].len() + lines[1].len() + 20]).unwrap();
+    check(
+        &["half.jsonl", "--key", "own.pem"],
+        1,
+        &["the last line breaks off", "the end is missing (`truncated_tail`", "receipt export FILE"],
+    );
     let edited = lines[2].replacen("\"sig\":\"", "\"sig\":\"AAAA", 1);
     write("edited.jsonl", &[&lines[..2], &[edited.as_str()], &lines[3..]].concat());
     check(&["edited.jsonl", "--key", "own.pem"], 1, &["(entry #1) does not hold", "hint: "]);

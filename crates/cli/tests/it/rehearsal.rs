@@ -125,9 +125,8 @@ fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
     let before = calls();
 
     let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).ok();
-    let told = format!(
-        "✓ would run: the mode is `allow`, from `org_default`\ntakes back\t{id}\naction\tfiles.write_text\n~ would change  a.txt\n"
-    );
+    let told =
+        format!("✓ would run: the mode is `allow`, set for the org\ntakes back\t{id}\naction\tfiles.write_text\n~ would change  a.txt\n");
     assert_eq!(ran.stdout, told, "{ran:?}");
     assert!(ran.stderr.contains("never overwritten") && ran.stderr.contains("dry run: nothing was changed"), "{ran:?}");
     // What somebody has changed since is not lost.

@@ -3,7 +3,7 @@
 
 use super::{Gated, Gates, exemption_purpose};
 use crate::admit::Admitted;
-use crate::validate::errors_of;
+use crate::validate::wrong_params;
 use crate::{Error, Pipeline};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -93,7 +93,7 @@ impl Pipeline {
         let map = serde_json::to_vec(&outgoing.map).map_err(|error| Error::Internal { message: error.to_string() })?;
         let context = format!("redaction:{}", validated.resolved.admitted.id);
         let sealed_map = STANDARD.encode(validated.key.seal(&context, &map));
-        let broken = errors_of(&validated.resolved).into_iter().next();
+        let broken = wrong_params(&validated.resolved).into_iter().next();
         gated.taken_out = Some(TakenOut { counts, sealed_map });
         match broken {
             None => {

@@ -155,6 +155,9 @@ pub struct Report {
     pub trimmed: u64,
     /// Artifacts named by digest; their bytes are not in a bundle.
     pub artifacts_unchecked: u64,
+    /// Lines that were looked at; after a finding, the last of them is where it was seen.
+    #[serde(skip)]
+    pub lines: u64,
     pub head: Option<Head>,
     pub first_bad: Option<Finding>,
     /// What holds but proves less than a reader may think.

@@ -83,7 +83,8 @@ async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
     match tokio::time::timeout(Duration::from_secs(BODY_READ_SECONDS), limited.collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            Err(Refusal::new(Code::BodyTooLarge, format!("the body is larger than {bytes_max} bytes")))
+            Err(Refusal::new(Code::BodyTooLarge, format!("the body is larger than {bytes_max} bytes"))
+                .hint("send less at once, or put it into a file of the workspace and name that"))
         }
         Ok(Err(_)) => Err(Refusal::new(Code::InvalidRequest, "the body could not be read to its end")),
         Err(_) => Err(Refusal::new(Code::RequestTimeout, format!("the body did not arrive within {BODY_READ_SECONDS} seconds"))),

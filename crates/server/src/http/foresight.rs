@@ -54,6 +54,7 @@ pub(super) async fn foresee_revert(
 fn view(foresight: Foresight) -> ForesightView {
     ForesightView {
         blocked: foresight.blocked.map(|failure| FailureView { code: failure.code, message: failure.message }),
+        params: foresight.params,
         changes: foresight.changes,
         unknown: foresight.unknown,
         ran_code: foresight.ran_code,

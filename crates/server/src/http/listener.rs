@@ -24,6 +24,11 @@ pub fn address_of(listener: &TcpListener, asked: &str) -> String {
     listener.local_addr().map_or_else(|_| asked.to_owned(), |address| address.to_string())
 }
 
+/// Whether other machines may reach it: what they send, tokens too, could be read on the way.
+pub fn is_open_to_others(listener: &TcpListener) -> bool {
+    listener.local_addr().is_ok_and(|address| !address.ip().to_canonical().is_loopback())
+}
+
 /// Serves until `stop` resolves, then lets running requests end, for a bounded time.
 pub async fn serve(listener: TcpListener, app: App, stop: impl Future<Output = ()>) {
     let mut builder = Builder::new(TokioExecutor::new());

@@ -97,7 +97,11 @@ pub(super) fn seconds_of(name: &str, text: &str, max_seconds: u64) -> Result<u64
         number.checked_mul(unit(suffix)?)
     });
     seconds.filter(|seconds| *seconds <= max_seconds).ok_or_else(|| {
-        let message = format!("`{name}` must be a time such as `30m`, `2h` or `7d`, at most {} hours", max_seconds / 3_600);
+        let most = match max_seconds / 3_600 {
+            hours if hours % 24 == 0 && hours > 24 => format!("{} days", hours / 24),
+            hours => format!("{hours} hours"),
+        };
+        let message = format!("`{name}` must be a time such as `30m`, `2h` or `7d`, at most {most}");
         Refusal::new(Code::InvalidRequest, message)
     })
 }

@@ -125,6 +125,7 @@ impl From<pipeline::Error> for Refusal {
             E::InvalidParams { action, errors } => {
                 Self::new(Code::InvalidParams, detail).hint(format!("see the schema with `countersign action show {action}`")).at(errors)
             }
+            E::InvalidRequest { errors } => Self::new(Code::InvalidRequest, detail).at(errors),
             E::InvalidScope { errors, .. } => Self::new(Code::InvalidScope, detail)
                 .hint("name files and folders from the workspace on, such as `src` or `src/**`")
                 .at(errors),
@@ -136,7 +137,7 @@ impl From<pipeline::Error> for Refusal {
                 about(Self::new(Code::IdempotencyConflict, detail), &invocation).hint("use a new key for a new call")
             }
             E::IdempotencyInFlight { invocation } => about(Self::new(Code::IdempotencyInFlight, detail), &invocation),
-            E::MayNotApprove => Self::new(Code::MayNotApprove, detail),
+            E::MayNotApprove => Self::new(Code::MayNotApprove, detail).hint("ask one; `countersign whoami` says what this token may do"),
             E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to answer"),
             E::OwnQuarantine { invocation } => {
                 about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to look at it")
@@ -187,7 +188,8 @@ impl From<pipeline::Error> for Refusal {
                 Self::new(Code::IdempotencyInFlight, detail).hint(format!("see how it stands with `countersign batch show {batch}`"))
             }
             E::NeedsPersonNow { .. } => Self::new(Code::PolicyMismatch, detail),
-            E::DryRunUnsupported { .. } => Self::new(Code::DryRunUnsupported, detail),
+            E::DryRunUnsupported { action } => Self::new(Code::DryRunUnsupported, detail)
+                .hint(format!("see whether it would be allowed with `countersign explain {action}`")),
             E::SourceUnavailable { .. } => Self::new(Code::SourceUnavailable, detail),
             E::Unrecorded { invocation } => about(Self::new(Code::OutcomeUnrecorded, detail), &invocation)
                 .hint(format!("read it with `countersign show {invocation}` once the store is back")),

@@ -117,7 +117,7 @@ pub(super) fn named(name: &str) -> Result<&str, Refusal> {
         && name.trim() == name
         && name.chars().all(|character| character.is_alphanumeric() || matches!(character, ' ' | '_' | '-' | '.' | '@'));
     let message = "a name has 1 to 64 letters, digits, spaces, `_`, `-`, `.` or `@`, and no space at its ends";
-    if fits { Ok(name) } else { Err(Refusal::new(Code::InvalidRequest, message)) }
+    if fits { Ok(name) } else { Err(Refusal::new(Code::InvalidRequest, message).hint("such as `robin` or `build-server`")) }
 }
 
 /// The same, in parts divided by `:`, as older contracts name a space: `shared:household`.

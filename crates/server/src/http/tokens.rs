@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use super::spaces::named;
-use super::users::must_reach;
+use super::users::{must_be_active, must_reach};
 use crate::App;
 use api::identity::{NewTokenRequest, NewTokenResponse, TokenView};
 use api::{Code, Page, Problem};
@@ -88,10 +88,7 @@ async fn for_user(app: &App, caller: &Caller, user: &str) -> Result<TokenKind, R
         caller.must(Permission::ManageIdentity)?;
         must_reach(caller, found.role)?;
     }
-    if found.disabled_at.is_some() {
-        return Err(Refusal::new(Code::NotFound, format!("user `{}` is disabled, for good", found.name))
-            .hint("make a new one with `countersign user create`"));
-    }
+    must_be_active(&found)?;
     Ok(TokenKind::User(id))
 }
 
@@ -114,10 +111,10 @@ fn service_scopes(caller: &Caller, names: &[String]) -> Result<Vec<Permission>, 
 }
 
 fn view(token: Token) -> TokenView {
-    let (user_id, session_id) = match &token.kind {
-        TokenKind::User(user) => (Some(user.to_string()), None),
-        TokenKind::Agent(session) => (None, Some(session.to_string())),
-        TokenKind::Service { .. } => (None, None),
+    let (user_id, session_id, made_by_id) = match &token.kind {
+        TokenKind::User(user) => (Some(user.to_string()), None, None),
+        TokenKind::Agent(session) => (None, Some(session.to_string()), None),
+        TokenKind::Service { made_by } => (None, None, made_by.as_ref().map(ToString::to_string)),
     };
     TokenView {
         id: token.id.to_string(),
@@ -125,9 +122,11 @@ fn view(token: Token) -> TokenView {
         name: token.name,
         user_id,
         session_id,
+        made_by_id,
         scopes: token.scopes.iter().map(|scope| scope.as_str().into()).collect(),
         created_at: token.created_at.to_string(),
         expires_at: token.expires_at.map(|at| at.to_string()),
         revoked_at: token.revoked_at.map(|at| at.to_string()),
+        lost: token.lost.map(|lost| lost.as_str().into()),
     }
 }

@@ -73,6 +73,7 @@ pub(super) async fn change(
     let org = &caller.principal.org;
     let found = app.store().find_user(org, &id).await?.ok_or_else(unknown)?;
     must_reach(&caller, found.role)?;
+    must_be_active(&found)?;
     let change = UserChange { role: body.role.map(role_of), max_band: body.max_band.map(to_band) };
     if change == UserChange::default() {
         return Err(Refusal::new(Code::InvalidRequest, "nothing is to be changed").hint("give `role` or `max_band`"));
@@ -90,6 +91,15 @@ pub(super) async fn change(
             Err(Refusal::new(Code::LastOwner, "the last owner keeps their role").hint("make someone else an owner first"))
         }
     }
+}
+
+/// Disabling is for good: whatever such a person is made, they are not.
+pub(super) fn must_be_active(user: &User) -> Result<(), Refusal> {
+    if user.disabled_at.is_none() {
+        return Ok(());
+    }
+    Err(Refusal::new(Code::NotFound, format!("user `{}` is disabled, for good", user.name))
+        .hint("make a new one with `countersign user create`"))
 }
 
 /// A service acts with what its scopes say; a person never above their own role.

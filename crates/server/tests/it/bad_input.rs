@@ -32,12 +32,12 @@ async fn a_character_no_column_holds_is_refused_by_every_field_that_becomes_one(
     server.owner.post("/api/v1/tokens", json!({ "name": "a\u{0}b" })).await.problem(400, "invalid_request");
     for answer in ["approve", "deny"] {
         let refused = server.owner.post(&format!("{invocation}/{answer}"), json!({ "reason": "a\u{0}b" })).await;
-        refused.problem(422, "invalid_params");
+        refused.problem(400, "invalid_request");
         assert_eq!(refused.body["errors"][0]["pointer"], "/reason");
     }
     let body = json!({ "action": "fake.write", "params": {}, "idempotency_key": "a\u{0}b" });
     let refused = agent.invoke_with(body).await;
-    refused.problem(422, "invalid_params");
+    refused.problem(400, "invalid_request");
     assert_eq!(refused.body["errors"][0]["pointer"], "/idempotency_key");
     server.owner.get("/api/v1/sessions?after=%00").await.problem(400, "invalid_query");
     server.owner.get("/api/v1/receipts?after=nonsense").await.problem(400, "invalid_query");
@@ -88,10 +88,10 @@ async fn malformed_bodies_get_their_error_and_leave_nothing(kind: Kind) {
         (r#"{"action":"fake.read","dry_run":"yes"}"#.into(), 400, "invalid_request"),
         (call("[]"), 422, "invalid_params"),
         (call("null"), 422, "invalid_params"),
-        (r#"{"action":"fake.read","idempotency_key":""}"#.into(), 422, "invalid_params"),
-        (format!(r#"{{"action":"fake.read","idempotency_key":"{}"}}"#, "k".repeat(300)), 422, "invalid_params"),
-        (format!(r#"{{"action":"fake.read","reason":"{}"}}"#, "r".repeat(3_000)), 422, "invalid_params"),
-        (r#"{"action":"fake.read","idempotency_key":"auto"}"#.into(), 422, "invalid_params"),
+        (r#"{"action":"fake.read","idempotency_key":""}"#.into(), 400, "invalid_request"),
+        (format!(r#"{{"action":"fake.read","idempotency_key":"{}"}}"#, "k".repeat(300)), 400, "invalid_request"),
+        (format!(r#"{{"action":"fake.read","reason":"{}"}}"#, "r".repeat(3_000)), 400, "invalid_request"),
+        (r#"{"action":"fake.read","idempotency_key":"auto"}"#.into(), 400, "invalid_request"),
     ] {
         let answer = agent.client.raw(&path, "application/json", body.clone()).await;
         assert_eq!((answer.status, answer.body["code"].as_str()), (status, Some(code)), "{:.80}: {answer:?}", body);

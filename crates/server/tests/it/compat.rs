@@ -353,7 +353,7 @@ async fn what_a_caller_says_of_its_call_is_shown_recorded_and_free_of_secrets(ki
     let effects = server.source.effects();
     planned["rollbackPlan"] = json!({ "steps": "x".repeat(4 * 1024) });
     let refused = agent.client.post(PLANS, planned).await;
-    refused.problem(422, "invalid_params");
+    refused.problem(400, "invalid_request");
     assert_eq!(refused.body["errors"][0]["pointer"], "/rollbackPlan");
     assert_eq!(server.source.effects(), effects);
     server.verify().await;

@@ -408,7 +408,7 @@ async fn an_effect_is_taken_back_on_demand_and_once(kind: Kind) {
     assert_eq!((server.source.calls().len(), server.source.reverts().len()), (1, 1));
     // Nobody takes the name of such a call for one of theirs.
     let posing = json!({ "action": "fake.write", "params": {}, "idempotency_key": format!("revert:{id}") });
-    agent.invoke_with(posing).await.problem(422, "invalid_params");
+    agent.invoke_with(posing).await.problem(400, "invalid_request");
     server.verify().await;
 }
 

@@ -3,12 +3,14 @@
 
 use crate::harness::{Agent, Kind, TestServer, on_both_engines};
 use countersign_core::action::{Effect, Reversibility};
+use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
 use countersign_core::source::{Error, Output};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 on_both_engines!(
     who_is_asked_sees_what_would_change_and_nothing_happens,
+    who_is_asked_sees_all_of_what_was_too_large_to_keep,
     what_is_seen_ahead_is_bounded_like_a_dry_run,
     only_who_may_answer_looks_ahead_and_only_at_what_waits,
     nobody_is_asked_about_what_cannot_run,
@@ -64,6 +66,22 @@ async fn who_is_asked_sees_what_would_change_and_nothing_happens(kind: Kind) {
     assert!(busy["blocked"].is_null() && busy["unknown"].as_str().unwrap().contains("later"), "{busy}");
     server.owner.approve(&id).await.ok();
     server.verify().await;
+}
+
+async fn who_is_asked_sees_all_of_what_was_too_large_to_keep(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("write", |action| action.params_schema = json!({ "type": "object" }));
+    server.owner.review("fake.write").await;
+    let agent = server.agent().await;
+    let long = format!("{}end", "x".repeat(PARAMS_STORED_BYTES_MAX));
+    let id = agent.pending("fake.write", json!({ "text": long, "password": "hunter2-of-ours" })).await;
+    let kept = server.shown(&id).await["params"].clone();
+    assert_eq!(kept["_truncated"], true);
+    assert!(!kept.to_string().contains("end"), "{kept}");
+    let seen = ahead(&server, &id).await;
+    assert_eq!(seen["params"], json!({ "text": long, "password": "[redacted]" }));
+    let small = agent.pending("fake.write", json!({ "text": "x" })).await;
+    assert!(ahead(&server, &small).await.get("params").is_none());
 }
 
 async fn what_is_seen_ahead_is_bounded_like_a_dry_run(kind: Kind) {

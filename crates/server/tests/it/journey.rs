@@ -62,7 +62,7 @@ async fn a_denied_call_reaches_no_source_and_has_a_receipt(kind: Kind) {
     let answer = agent.invoke("fake.destroy", json!({})).await;
     answer.problem(403, "denied_by_policy");
     assert_eq!((&answer.body["invocation"]["status"], &answer.body["error"]), (&json!("denied"), &json!("denied_by_mode")));
-    assert!(answer.body["detail"].as_str().unwrap().contains("inferred_default"), "the denial names what decided: {answer:?}");
+    assert!(answer.body["detail"].as_str().unwrap().contains("inferred from the tier"), "the denial names what decided: {answer:?}");
     assert_eq!(server.source.calls().len(), 0);
     assert_eq!(server.receipt_of(&answer.id()).await["denied_by"], "policy");
 

@@ -332,7 +332,7 @@ async fn a_what_if_tries_modes_of_automations(kind: Kind) {
     let line = json!({ "action": "fake.write", "automation": automation, "mode": "allow" });
     let (changes, answer) = tried(&server, json!({ "modes": [line] })).await;
     assert_eq!(changes, [("fake.write".to_owned(), "asks".to_owned(), "runs".to_owned())], "{answer}");
-    assert!(answer["changes"][0]["because"].as_str().unwrap().contains("automation_override"), "{answer}");
+    assert!(answer["changes"][0]["because"].as_str().unwrap().contains("set for the automation"), "{answer}");
 }
 
 async fn a_what_if_lists_what_would_change_and_changes_nothing(kind: Kind) {
@@ -408,7 +408,7 @@ async fn what_a_caller_says_of_itself_is_recorded_and_never_evaluated(kind: Kind
     agent.invoke_with(call("fake.send")).await.problem(403, "denied_by_policy");
     agent.invoke_with(call("fake.read")).await.problem(403, "denied_by_policy");
     let long = json!({ "action": "fake.write", "context": { "device": "x".repeat(201) } });
-    agent.invoke_with(long).await.problem(422, "invalid_params");
+    agent.invoke_with(long).await.problem(400, "invalid_request");
     agent.invoke_with(json!({ "action": "fake.write", "context": { "tier": "R0" } })).await.problem(400, "invalid_request");
     assert_eq!(server.source.effects(), 1);
     server.verify().await;

@@ -186,7 +186,7 @@ async fn a_scope_that_cannot_be_held_to_is_refused(kind: Kind) {
         assert_eq!(refused.body["errors"][0]["pointer"], json!(format!("/scope/{field}/1")), "{refused:?}");
         assert!(!refused.body["detail"].as_str().unwrap().contains("params"), "{refused:?}");
     }
-    // All that is wrong is listed, and called what is wrong first: the params, then the scope, then the commands.
+    // All that is wrong is listed, and called what is wrong first: the params, then what stands beside them, then the scope, then the commands.
     let scoped = |commands: &[&str]| with(body("fake.write", commands), "scope", json!({ "allowed_dirs": ["../up"] }));
     let pointers =
         |refused: &Answer| refused.body["errors"].as_array().unwrap().iter().map(|error| error["pointer"].clone()).collect::<Vec<_>>();
@@ -196,6 +196,9 @@ async fn a_scope_that_cannot_be_held_to_is_refused(kind: Kind) {
     let refused = agent.invoke_with(with(scoped(&[]), "params", json!({ "count": "one" }))).await;
     refused.problem(422, "invalid_params");
     assert_eq!(pointers(&refused).last(), Some(&json!("/scope/allowed_dirs/0")));
+    let refused = agent.invoke_with(with(scoped(&[]), "idempotency_key", json!(""))).await;
+    refused.problem(400, "invalid_request");
+    assert_eq!(pointers(&refused), ["/idempotency_key", "/scope/allowed_dirs/0"]);
     assert_eq!(server.source.effects(), 0);
     let held_to = json!({ "forbidden_files": [".env", "src/**", "./docs/"], "allowed_dirs": ["."] });
     agent.invoke_with(with(body("fake.write", &[]), "scope", held_to)).await.ok();

@@ -75,7 +75,7 @@ impl Invoke {
             if shows_lines { lines::post(&path, &request, client, terminal).await } else { client.post_always(&path, &request).await };
         let first = match asked {
             Ok(first) => first,
-            Err(failure) => return Err(meant::with_guess(failure, &request.action, client).await),
+            Err(failure) => return Err(meant::with_guess(params::retyped(failure, &self.words), &request.action, client).await),
         };
         let id = first.read.invocation.id.clone();
         let path = ["sessions", &session, "actions", "invocations", &id];

@@ -15,12 +15,17 @@ pub(crate) async fn with_guess(failure: Failure, named: &str, client: &Client) -
 
 /// The same, for a failure that is known to say so.
 pub(crate) async fn guess(failure: Failure, named: &str, client: &Client) -> Failure {
-    let Ok(listed) = available(None, client).await else { return failure };
-    let known: Vec<_> = listed.read.sources.into_iter().flat_map(|source| source.actions).map(|action| action.id).collect();
-    match nearest(named, &known) {
-        Some(meant) => failure.hint(format!("did you mean `{meant}`? all of them: countersign action list")),
+    match asked(named, client).await {
+        Some(question) => failure.hint(format!("{question} all of them: countersign action list")),
         None => failure,
     }
+}
+
+/// Whether another was meant, where one is near enough to ask.
+pub(crate) async fn asked(named: &str, client: &Client) -> Option<String> {
+    let listed = available(None, client).await.ok()?;
+    let known: Vec<_> = listed.read.sources.into_iter().flat_map(|source| source.actions).map(|action| action.id).collect();
+    nearest(named, &known).map(|meant| format!("did you mean `{meant}`?"))
 }
 
 fn nearest<'a>(named: &str, known: &'a [String]) -> Option<&'a str> {

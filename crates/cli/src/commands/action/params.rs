@@ -25,15 +25,16 @@ pub(in crate::commands) async fn text(given: String) -> Result<String, Failure> 
 }
 
 fn join(text: Option<&str>, words: &[String]) -> Result<Map<String, Value>, Failure> {
-    let mut params = match text.map(parse).transpose()? {
+    const SUCH_AS: &str = "such as --params '{\"path\": \"a.txt\"}', or --params @FILE for what a file holds";
+    let mut params = match text.map(|text| strict(text, "the params are")).transpose().map_err(|failure| failure.hint(SUCH_AS))? {
         None => Map::new(),
         Some(Value::Object(members)) => members,
-        Some(_) => return Err(Failure::usage("--params is not a JSON object").hint("such as --params '{\"path\": \"a.txt\"}'")),
+        Some(_) => return Err(Failure::usage("--params is not a JSON object").hint(SUCH_AS)),
     };
     for word in words {
         let (name, value) = member(word)?;
         if params.contains_key(name) {
-            return Err(Failure::usage(format!("the param `{name}` is given twice")));
+            return Err(Failure::usage(format!("the param `{name}` is given twice")).hint("say it once, as a word or in --params"));
         }
         params.insert(name.to_owned(), value);
     }
@@ -45,14 +46,30 @@ fn member(word: &str) -> Result<(&str, Value), Failure> {
     let unclear = || Failure::usage(format!("`{word}` is not a param")).hint("write key=value for a string, key:=json for anything else");
     let (before, value) = word.split_once('=').ok_or_else(unclear)?;
     let (name, value) = match before.strip_suffix(':') {
-        Some(name) => (name, parse(value)?),
+        Some(name) => (name, strict(value, &format!("what follows `{name}:=` is")).map_err(|failure| failure.hint(as_text(name, value)))?),
         None => (before, Value::String(value.to_owned())),
     };
     if name.is_empty() { Err(unclear()) } else { Ok((name, value)) }
 }
 
-fn parse(text: &str) -> Result<Value, Failure> {
-    strict(text, "the params are")
+/// Whoever types a word after `:=` most likely meant a string.
+fn as_text(name: &str, value: &str) -> String {
+    format!("a string is given with `{name}={value}`; `:=` takes JSON such as 3, true or [\"a\"]")
+}
+
+/// Adds to a failure that says which params do not fit how one would be written that was given as a string.
+pub(super) fn retyped(failure: Failure, words: &[String]) -> Failure {
+    let errors = failure.problem().map(|problem| problem.errors).unwrap_or_default();
+    let refused = |name: &str| errors.iter().any(|error| error.pointer.strip_prefix('/') == Some(name));
+    let meant = words.iter().find_map(|word| {
+        let (name, value) = word.split_once('=').filter(|(name, _)| refused(name))?;
+        let typed = json::parse_strict(value.as_bytes()).is_ok_and(|value| !value.is_string());
+        typed.then(|| format!("`{name}=` gives a string; write `{name}:={value}`"))
+    });
+    match meant {
+        Some(meant) => failure.hint(meant),
+        None => failure,
+    }
 }
 
 /// As strictly as the server, so that what is sent is what was written. `what` begins the sentence that says what is wrong.
@@ -81,6 +98,24 @@ mod tests {
         check(None, &["n:=3", "deep:={\"a\":[true,null]}", "s:=\"x\""], json!({ "n": 3, "deep": { "a": [true, null] }, "s": "x" }));
         check(None, &["equation=a=b:=c"], json!({ "equation": "a=b:=c" }));
         check(Some("{\"path\":\"a\"}"), &["text=b"], json!({ "path": "a", "text": "b" }));
+    }
+
+    #[test]
+    fn a_string_that_should_have_been_typed_is_told_how() {
+        let refused = |pointer: &str| {
+            let mut problem = api::Problem::new(api::Code::InvalidParams, "the params do not fit").hint("see the schema");
+            problem.errors = vec![api::problem::FieldError::new(pointer, "value is not of type \"boolean\"")];
+            let raw = serde_json::to_value(&problem).unwrap();
+            Failure::of_problem(&problem, raw)
+        };
+        let words = ["path=a".to_owned(), "recursive=true".to_owned(), "depth=deep".to_owned()];
+        for (pointer, hint) in [
+            ("/recursive", "`recursive=` gives a string; write `recursive:=true`"),
+            ("/depth", "see the schema"),
+            ("/other", "see the schema"),
+        ] {
+            assert_eq!(retyped(refused(pointer), &words).hint.as_deref(), Some(hint));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Params changed by whoever approves: in an editor, and shown as what they were and what they become.
 
+use crate::commands::show::CUT_MARKS;
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
 use crate::style::clean;
@@ -21,7 +22,7 @@ pub(super) async fn by_hand(shown: &InvocationView, terminal: &Terminal) -> Resu
     }
     let text = serde_json::to_string_pretty(&shown.params).map_err(|error| Failure::failed(error.to_string()))?;
     // What is shown is not what would run: to approve it edited would be to approve the placeholder.
-    if text.contains(REDACTED) || shown.params.get("_truncated") == Some(&Value::Bool(true)) {
+    if text.contains(REDACTED) || shown.params.get(CUT_MARKS[0]) == Some(&Value::Bool(true)) {
         return Err(Failure::usage("the params are not shown whole, so they cannot be edited").hint("give them whole with --params"));
     }
     let failed = |error: std::io::Error| Failure::failed(format!("the params cannot be edited: {error}"));

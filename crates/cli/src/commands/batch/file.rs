@@ -8,6 +8,8 @@ use countersign_core::json::in_plain_words;
 use serde::Deserialize;
 use serde_json::Value;
 
+const SUCH_AS: &str = "such as [{\"action\": \"files.read_text\", \"params\": {\"path\": \"a.txt\"}}]";
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Whole {
@@ -42,15 +44,13 @@ pub(super) async fn read(file: &str) -> Result<BatchRequest, Failure> {
 /// `name` is what the text is called where something is wrong with it; the place in it is told by line and column.
 fn parse(text: &str, name: &str) -> Result<BatchRequest, Failure> {
     // Read from the text once more, because a value no longer knows where it stood.
-    let whole = match params::strict(text, &format!("{name} is"))? {
+    let whole = match params::strict(text, &format!("{name} is")).map_err(|failure| failure.hint(SUCH_AS))? {
         Value::Array(_) => serde_json::from_str(text).map(Whole::of),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => serde_json::from_str(text),
     };
-    whole.map(BatchRequest::from).map_err(|error| {
-        Failure::usage(format!("{name} is not a batch"))
-            .cause(in_plain_words(&error))
-            .hint("such as [{\"action\": \"files.read_text\", \"params\": {\"path\": \"a.txt\"}}]")
-    })
+    whole
+        .map(BatchRequest::from)
+        .map_err(|error| Failure::usage(format!("{name} is not a batch")).cause(in_plain_words(&error)).hint(SUCH_AS))
 }
 
 #[cfg(test)]

@@ -75,28 +75,22 @@ impl Verify {
         let (key, origin) = trusted.ok_or_else(|| Failure::usage("there is no key to check with").hint("give one with --key"))?;
         let key_id = key.key_id().to_owned();
         // On a thread of its own: a long log must not make Ctrl-C wait.
-        let checked = tokio::task::spawn_blocking(move || {
-            let mut line = 0;
-            let counted = lines(BufReader::new(bundle)).inspect(|_| line += 1);
-            let report = receipt::verify::verify(counted, &key, retained.as_deref());
-            (report, line)
-        });
-        let (report, line) = checked.await.map_err(|error| Failure::failed(format!("the check stopped: {error}")))?;
-        tell(&report, &Checked { key_id: &key_id, origin, file: self.file.as_deref(), line }, setting.terminal)
+        let checked =
+            tokio::task::spawn_blocking(move || receipt::verify::verify(lines(BufReader::new(bundle)), &key, retained.as_deref()));
+        let report = checked.await.map_err(|error| Failure::failed(format!("the check stopped: {error}")))?;
+        tell(&report, &Checked { key_id: &key_id, origin, file: self.file.as_deref() }, setting.terminal)
     }
 }
 
-/// What was checked with what, and how far it was read.
+/// What was checked with what.
 struct Checked<'a> {
     key_id: &'a str,
     origin: KeyOrigin,
     file: Option<&'a Path>,
-    /// The last line that was read, counted from 1.
-    line: u64,
 }
 
 fn tell(report: &Report, checked: &Checked<'_>, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let Checked { key_id, origin, file, line } = checked;
+    let Checked { key_id, origin, file } = checked;
     if terminal.is_document() {
         let mut document = json!(report);
         document["key_id"] = json!(key_id);
@@ -105,7 +99,7 @@ fn tell(report: &Report, checked: &Checked<'_>, terminal: &mut Terminal) -> Resu
         return Ok(if report.ok { Exit::Ok } else { Exit::Failed });
     }
     if let Some(finding) = &report.first_bad {
-        return Err(found::failure(finding, report.entries, *line));
+        return Err(found::failure(finding, report.entries, report.lines));
     }
     let head = report.head.as_ref().map(|head| format!("#{} {}", head.seq, head.digest));
     let record = Record::new(key_id)

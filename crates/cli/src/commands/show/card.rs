@@ -10,6 +10,7 @@ use api::invocation::{
     AnswerView, ChangedFileView, CheckView, ClaimedView, DecisionView, EditView, ForesightView, InvocationView, RemedyView, ScopeView,
 };
 use countersign_core::Status;
+use countersign_core::decision::ModeSource;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -72,39 +73,55 @@ impl Card<'_> {
     }
 
     fn sent(&self) -> Vec<String> {
-        let label = if self.is_pending() { "WHAT WILL BE SENT" } else { "WHAT WAS ASKED" };
+        let label = match (self.is_pending(), &self.invocation.edit) {
+            (true, _) => "WHAT WILL BE SENT",
+            (false, Some(_)) => "WHAT WAS ASKED, AS EDITED",
+            (false, None) => "WHAT WAS ASKED",
+        };
         let mut lines = vec![Tone::Muted.paint(label)];
-        match self.invocation.params.as_object() {
+        // What was too large to be kept whole is told whole to whoever has to answer.
+        let whole = self.foresight.and_then(|foresight| foresight.params.as_ref());
+        let params = whole.unwrap_or(&self.invocation.params);
+        let cut = if whole.is_none() { cut_from(params) } else { None };
+        match params.as_object() {
             Some(members) if members.is_empty() => lines.push("  no params".to_owned()),
             Some(members) => {
-                let width = members.keys().map(|name| clean::line(name).chars().count()).max().unwrap_or_default();
-                lines.extend(members.iter().flat_map(|(name, value)| member(name, value, width)));
+                let told: Vec<_> = members.iter().filter(|(name, _)| cut.is_none() || !CUT_MARKS.contains(&name.as_str())).collect();
+                let width = told.iter().map(|(name, _)| clean::line(name).chars().count()).max().unwrap_or_default();
+                lines.extend(told.into_iter().flat_map(|(name, value)| member(name, value, width)));
             }
-            None => lines.extend(value_lines(&self.invocation.params)),
+            None => lines.extend(value_lines(params)),
         }
-        if self.invocation.params.get("_truncated") == Some(&Value::Bool(true)) {
-            lines.push(format!("  {}", Tone::Danger.paint("! too large to be kept whole: what is shown is not all that will be sent")));
+        if let Some(bytes) = cut {
+            let all = if self.is_pending() { "all that will be sent" } else { "all of it" };
+            let warning = format!("! too large to be kept whole ({bytes} bytes): what is shown is not {all}");
+            lines.push(format!("  {}", Tone::Danger.paint(warning)));
         }
         lines
     }
 
     fn facts(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
         let invocation = self.invocation;
-        let mut facts = vec![("WHO ASKS", self.who(terminal))];
+        let is_open = !outcome::status(invocation).is_final();
+        let mut facts = vec![(if is_open { "WHO ASKS" } else { "WHO ASKED" }, self.who(terminal))];
         if let Some(reason) = &invocation.reason {
             facts.push(("THEIR WORDS", format!("“{}”", clean::line(reason))));
         }
         facts.extend(invocation.claimed.iter().flat_map(claims));
-        facts.push((
-            if invocation.answer.is_some() || self.is_pending() { "WHY YOU ARE ASKED" } else { "DECIDED BY" },
-            cascade(&invocation.decision),
-        ));
+        let why = match (self.is_pending(), &invocation.answer) {
+            (true, _) => "WHY YOU ARE ASKED",
+            (false, Some(_)) => "WHY IT WAS ASKED",
+            (false, None) => "DECIDED BY",
+        };
+        facts.push((why, cascade(&invocation.decision)));
         facts.extend(self.asked_by(terminal));
         if let Some(action) = self.action {
-            facts.push(match invocation.reverses {
-                Some(_) => ("REVERSIBLE", "no: what is taken back is not made again".to_owned()),
-                None => ("REVERSIBLE", reversible(&action.reversibility, action.reversible_seconds)),
-            });
+            if self.leaves_something() {
+                facts.push(match invocation.reverses {
+                    Some(_) => ("REVERSIBLE", "no: what is taken back is not made again".to_owned()),
+                    None => ("REVERSIBLE", reversible(&action.reversibility, action.reversible_seconds)),
+                });
+            }
             facts.extend(ahead::code(action).map(|code| ("RUNS CODE", code)));
             if !action.hosts.is_empty() {
                 let hosts: Vec<_> = action.hosts.iter().map(|host| clean::line(host)).collect();
@@ -232,6 +249,13 @@ impl Card<'_> {
         who.join(" · ")
     }
 
+    /// Whether there is or will be anything that could be taken back: not of what came to nothing or was taken back already.
+    fn leaves_something(&self) -> bool {
+        let came_to_nothing =
+            matches!(outcome::status(self.invocation), Status::Denied | Status::Expired | Status::Cancelled | Status::Reverted);
+        !came_to_nothing && self.invocation.taken_back_by.is_none()
+    }
+
     fn is_pending(&self) -> bool {
         outcome::status(self.invocation) == Status::Pending
     }
@@ -242,6 +266,15 @@ impl Card<'_> {
         lines.extend(value_lines(result));
         lines
     }
+}
+
+/// What says that params are not whole. It is not of the call.
+pub(in crate::commands) const CUT_MARKS: [&str; 2] = ["_truncated", "_original_bytes"];
+
+/// How large what is not whole was.
+fn cut_from(params: &Value) -> Option<u64> {
+    let is_cut = params.get(CUT_MARKS[0]) == Some(&Value::Bool(true));
+    is_cut.then(|| params.get(CUT_MARKS[1]).and_then(Value::as_u64)).flatten()
 }
 
 /// Where a call may act at most, as one line.
@@ -266,12 +299,9 @@ fn claims(claimed: &ClaimedView) -> Vec<(&'static str, String)> {
 
 /// The decision as one line: what the cascade found, what tightened it, what holds.
 pub(in crate::commands) fn cascade(decision: &DecisionView) -> String {
-    let found = match decision.source.as_ref() {
-        "inferred_default" => "inferred from the tier".to_owned(),
-        "org_default" => "set for the org".to_owned(),
-        "automation_override" => "set for the automation".to_owned(),
-        other => clean::line(other),
-    };
+    let known = [ModeSource::AutomationOverride, ModeSource::OrgDefault, ModeSource::InferredDefault];
+    let source = known.into_iter().find(|known| known.as_str() == decision.source.as_ref());
+    let found = source.map_or_else(|| clean::line(&decision.source), |source| source.in_words().to_owned());
     let version = decision.modes_version.map(|version| format!(" (version {version})")).unwrap_or_default();
     let mut steps = vec![format!("{found}{version}: {}", clean::line(&decision.base))];
     steps.extend(decision.tightened.iter().map(|reason| clean::line(reason)));

@@ -176,8 +176,30 @@ fn no_param_is_ever_cut_and_none_can_touch_the_terminal() {
 
 #[test]
 fn what_was_too_large_to_keep_is_said_to_be_missing() {
-    let lines = drawn(json!({ "text": "x", "_truncated": true })).join("\n");
-    assert!(lines.contains("! too large to be kept whole"), "{lines}");
+    let lines = drawn(json!({ "text": "x", "_truncated": true, "_original_bytes": 70_000 })).join("\n");
+    let warning = "  text  \"x\"\n  ! too large to be kept whole (70000 bytes): what is shown is not all that will be sent";
+    assert!(lines.contains(warning) && !lines.contains("_truncated"), "{lines}");
+}
+
+#[test]
+fn whoever_answers_sees_whole_what_was_too_large_to_keep() {
+    let invocation = invocation(json!({ "text": "x…", "_truncated": true, "_original_bytes": 70_000 }));
+    let foresight = ForesightView { params: Some(json!({ "text": "xyz" })), ..ForesightView::default() };
+    let drawn = looking_ahead(&invocation, &action(), &foresight);
+    assert!(drawn.contains("WHAT WILL BE SENT\n  text  \"xyz\"\n") && !drawn.contains("too large"), "{drawn}");
+}
+
+#[test]
+fn what_came_to_nothing_or_was_taken_back_is_not_told_as_reversible() {
+    let card = |invocation: InvocationView| looking_ahead(&invocation, &action(), &ForesightView::default());
+    let ended = |status: &'static str| InvocationView { status: status.into(), ..invocation(json!({})) };
+    let succeeded = card(ended("succeeded"));
+    assert!(succeeded.contains("REVERSIBLE") && succeeded.contains("WHO ASKED  ") && !succeeded.contains("WHO ASKS"), "{succeeded}");
+    let taken_back = InvocationView { taken_back_by: Some("inv_2".into()), ..ended("succeeded") };
+    for nothing in [ended("denied"), ended("expired"), ended("cancelled"), ended("reverted"), taken_back] {
+        let drawn = card(nothing);
+        assert!(!drawn.contains("REVERSIBLE"), "{drawn}");
+    }
 }
 
 #[test]
