@@ -110,7 +110,7 @@ pub struct ExplainResponse {
     pub session_id: String,
     pub space_id: String,
     pub principal: String,
-    /// `runs`, `asks`, `denied`, `quarantined` or `refused` (the params do not fit).
+    /// `runs`, `asks`, `denied`, `quarantined` or `refused` (the params, or what is said beside them, do not fit).
     pub would: String,
     /// In one sentence, what decides it.
     pub because: String,
@@ -122,7 +122,7 @@ pub struct ExplainResponse {
     pub grant_id: Option<String>,
     /// How many people would have to say yes.
     pub approvals_needed: Option<u32>,
-    /// What is wrong with the params.
+    /// What is wrong with the params and with what is said beside them.
     pub errors: Vec<crate::problem::FieldError>,
 }
 

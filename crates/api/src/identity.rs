@@ -196,8 +196,8 @@ pub struct TokenView {
     pub created_at: String,
     pub expires_at: Option<String>,
     pub revoked_at: Option<String>,
-    /// Why nobody can use it though nobody revoked it: `person_disabled` (its person, or the one who answers for its agent or service) or
-    /// `session_ended`.
+    /// What it had to stand on and has no more, whether or not it was revoked or has expired: `person_disabled` (its person, or the one who
+    /// answers for its agent or service) or `session_ended`.
     #[serde(default)]
     pub lost: Option<String>,
 }

@@ -215,7 +215,7 @@ impl Failure {
         if kind == io::ErrorKind::NotFound {
             let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
             let (missing, next) = match path.parent().filter(is_missing) {
-                Some(folder) => (format!("there is no folder `{}`", folder.display()), "make it first, or name another"),
+                Some(folder) => (format!("there is no folder `{}`", folder.display()), "name one that is there"),
                 None if path.is_relative() => (format!("there is no file `{shown}`"), "it is looked for from the folder you are in"),
                 None => (format!("there is no file `{shown}`"), "see what is there with `ls`"),
             };

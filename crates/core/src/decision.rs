@@ -162,6 +162,14 @@ impl Decision {
         self
     }
 
+    /// In half a sentence, what decided: what tightened it last, else where its mode comes from.
+    pub fn because(&self) -> String {
+        match self.tightened.last() {
+            Some(reason) => reason.to_string(),
+            None => format!("the mode is `{}`, {}", self.mode, self.source.in_words()),
+        }
+    }
+
     /// Raises the mode to `floor` and remembers why. It cannot loosen.
     #[must_use]
     pub fn at_least(mut self, floor: Mode, reason: Reason) -> Self {

@@ -280,3 +280,5 @@ pub const RECOVERY_GRACE_SECONDS: u64 = 5;
 pub const RECOVERED_AT_ONCE: usize = 8;
 /// Checks a verification script may report; more are refused as a failed check.
 pub const PACKAGE_CHECKS_MAX: usize = 64;
+/// Days a token that expires may live; more is refused with `invalid_request`.
+pub const TOKEN_LIFETIME_DAYS_MAX: u64 = 3_650;

@@ -6,15 +6,17 @@ use countersign_core::limits::{CLAIMED_CHARS_MAX, ROLLBACK_PLAN_BYTES_MAX};
 
 /// What is too much to be recorded.
 pub(crate) fn errors_in(claimed: &Claimed) -> Vec<ParamError> {
-    let words = [&claimed.time, &claimed.device, &claimed.actor, &claimed.subject, &claimed.action_id].into_iter().flatten();
-    let unfit = words.filter(|word| word.chars().count() > CLAIMED_CHARS_MAX || word.contains('\0'));
-    let mut errors: Vec<_> = unfit
-        .map(|word| {
-            let shown: String = word.chars().take(20).collect();
-            let message = format!("`{shown}…` is longer than {CLAIMED_CHARS_MAX} characters, or holds U+0000");
-            ParamError { pointer: "/context".into(), message }
-        })
-        .collect();
+    let words = [
+        ("time", &claimed.time),
+        ("device", &claimed.device),
+        ("actor", &claimed.actor),
+        ("subject", &claimed.subject),
+        ("action_id", &claimed.action_id),
+    ];
+    let is_unfit = |word: &String| word.chars().count() > CLAIMED_CHARS_MAX || word.contains('\0');
+    let unfit = words.into_iter().filter(|(_, word)| word.as_ref().is_some_and(is_unfit));
+    let message = format!("is longer than {CLAIMED_CHARS_MAX} characters, or holds U+0000");
+    let mut errors: Vec<_> = unfit.map(|(name, _)| ParamError { pointer: format!("/context/{name}"), message: message.clone() }).collect();
     if claimed.rollback_plan.as_ref().is_some_and(|plan| plan.to_string().len() > ROLLBACK_PLAN_BYTES_MAX) {
         let message = format!("is longer than {ROLLBACK_PLAN_BYTES_MAX} bytes as JSON");
         errors.push(ParamError { pointer: "/rollbackPlan".into(), message });

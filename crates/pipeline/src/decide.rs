@@ -276,10 +276,6 @@ fn denial_of(gated: &Gated, decision: &Decision) -> Failure {
     if let Some(scope) = stopped_by(decision) {
         return Failure { code: "stopped".into(), message: format!("a kill switch on `{scope}` is on: nothing it covers is executed") };
     }
-    let why = match decision.tightened.last() {
-        Some(reason) => reason.to_string(),
-        None => format!("the mode is `{}`, {}", decision.mode, decision.source.in_words()),
-    };
-    let message = format!("action `{}` ({tier}) is denied: {why}", action.id);
+    let message = format!("action `{}` ({tier}) is denied: {}", action.id, decision.because());
     Failure { code: "denied_by_mode".into(), message }
 }

@@ -83,7 +83,7 @@ pub enum Error {
     TooManyPending { session: SessionId, pending: u32 },
     #[error("the params do not fit the schema of `{action}`")]
     InvalidParams { action: String, errors: Vec<ParamError> },
-    #[error("the request does not fit; nothing was done")]
+    #[error("the request does not fit at `{}`; nothing was done", errors.first().map(|error| error.pointer.as_str()).unwrap_or_default())]
     InvalidRequest { errors: Vec<ParamError> },
     #[error("the scope of this call of `{action}` could not be held to; nothing ran")]
     InvalidScope { action: String, errors: Vec<ParamError> },

@@ -4,7 +4,7 @@ use crate::admit::Admitted;
 use crate::decide::Moded;
 use crate::gate::{Gated, Gates};
 use crate::resolve::Resolved;
-use crate::validate::wrong_params;
+use crate::validate::{wrong_around, wrong_params};
 use crate::{Error, ParamError, Pipeline, Request};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};
 use countersign_core::effect::{Bounds, Scope};
@@ -61,7 +61,8 @@ impl Pipeline {
     pub async fn explain(&self, question: Question) -> Result<Explanation, Error> {
         let has_params = question.params.is_some();
         let resolved = self.imagine(question).await?;
-        let errors = if has_params { wrong_params(&resolved) } else { Vec::new() };
+        let mut errors = if has_params { wrong_params(&resolved) } else { Vec::new() };
+        errors.extend(wrong_around(&resolved));
         self.judge(resolved, errors).await.map(|(explanation, _)| explanation)
     }
 
@@ -91,7 +92,7 @@ impl Pipeline {
             (None, Mode::RequireApproval | Mode::Allow) => Would::Run,
         };
         let because = match (&denial, would) {
-            (_, Would::Refuse) => "the params do not fit the action's schema".to_owned(),
+            (_, Would::Refuse) => "the params, or what is said beside them, do not fit".to_owned(),
             (Some(message), _) => message.clone(),
             (None, Would::Ask) => because(&decision, &gated.gates, None) + &self.by_what_is_held(&gated.gates, &session).await?,
             (None, _) => because(&decision, &gated.gates, grant.as_ref()),
@@ -157,7 +158,6 @@ fn because(decision: &Decision, gates: &[GateVerdict], grant: Option<&GrantId>) 
         (Some(_), Some(gate)) if decision.mode == Mode::RequireApproval => {
             format!("gate `{}` asks for a person, by {}", gate.gate.as_str(), gate.determining.join(", "))
         }
-        (Some(reason), _) => reason.to_string(),
-        (None, _) => format!("the mode is `{}`, {}", decision.mode, decision.source.in_words()),
+        _ => decision.because(),
     }
 }

@@ -50,7 +50,7 @@ pub struct Held {
 
 impl Foresight {
     fn blocked_by(conflict: Conflict) -> Self {
-        Self::blocked(Failure { code: conflict.code().into(), message: conflict.message().into() })
+        Self::blocked(failure_by(conflict))
     }
 
     fn blocked(failure: Failure) -> Self {
@@ -62,25 +62,15 @@ impl Foresight {
     }
 }
 
+fn failure_by(conflict: Conflict) -> Failure {
+    Failure { code: conflict.code().into(), message: conflict.message().into() }
+}
+
 impl Pipeline {
     pub async fn foresee(&self, held: &Invocation) -> Result<Foresight, Error> {
-        if held.status != Status::Pending {
-            return Err(Error::Conflict { invocation: held.id.clone(), conflict: conflict_with(held.status) });
-        }
-        let Some(live) = self.live(held).await? else {
-            return Ok(Foresight::blocked_by(Conflict::TupleMismatch));
-        };
-        let params = self.open_params(held).await?;
-        let validated = match self.resolve_unseen(Admitted::again(held, live, params)).await {
-            Ok(resolved) => self.validate(resolved).await,
-            Err(error) => Err(error),
-        };
-        let validated = match validated {
-            Ok(validated) => validated,
-            Err(error) => return unresolved(&error).map(Foresight::blocked).ok_or(error),
-        };
-        let Gates::Passed(gated) = self.gate_unseen(validated).await? else {
-            return Ok(Foresight::blocked_by(Conflict::PolicyMismatch));
+        let gated = match self.gated_again(held).await? {
+            Ok(gated) => gated,
+            Err(blocked) => return Ok(Foresight::blocked(blocked)),
         };
         let moded = self.mode_of(&gated).await?;
         let mut foresight = match (moded.stopped(), moded.decision.mode) {
@@ -97,6 +87,38 @@ impl Pipeline {
         foresight.labels = self.held_by_session(&held.org, &held.session).await?;
         foresight.params = is_truncated(&held.params).then(|| gated.params_told());
         Ok(foresight)
+    }
+
+    /// The params of a call that waits, redacted, where they were too large to be kept whole; `None` where they were not, and where the call
+    /// could not run any more.
+    pub async fn whole_params(&self, held: &Invocation) -> Result<Option<Value>, Error> {
+        if !is_truncated(&held.params) {
+            return Ok(None);
+        }
+        Ok(self.gated_again(held).await?.ok().map(|gated| gated.params_told()))
+    }
+
+    /// The call through the gates of now, or why it does not get there.
+    async fn gated_again(&self, held: &Invocation) -> Result<Result<Gated, Failure>, Error> {
+        if held.status != Status::Pending {
+            return Err(Error::Conflict { invocation: held.id.clone(), conflict: conflict_with(held.status) });
+        }
+        let Some(live) = self.live(held).await? else {
+            return Ok(Err(failure_by(Conflict::TupleMismatch)));
+        };
+        let params = self.open_params(held).await?;
+        let validated = match self.resolve_unseen(Admitted::again(held, live, params)).await {
+            Ok(resolved) => self.validate(resolved).await,
+            Err(error) => Err(error),
+        };
+        let validated = match validated {
+            Ok(validated) => validated,
+            Err(error) => return unresolved(&error).map(Err).ok_or(error),
+        };
+        Ok(match self.gate_unseen(validated).await? {
+            Gates::Passed(gated) => Ok(gated),
+            Gates::Denied(..) | Gates::Quarantined(..) => Err(failure_by(Conflict::PolicyMismatch)),
+        })
     }
 
     pub(crate) async fn look_ahead(&self, gated: &Gated, invocation: &Invocation) -> Result<Foresight, Error> {

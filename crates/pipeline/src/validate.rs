@@ -13,6 +13,9 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use std::sync::Arc;
 
+/// In place of a key: one made of the params.
+const AUTO_KEY: &str = "auto";
+const NO_AUTO_KEY: &str = "this action does not say what an automatic key would be made of; send your own";
 /// How many of the values that a param may have stand in the message that refuses another.
 const OPTIONS_SHOWN_MAX: usize = 20;
 /// How much of a command stands in the message that refuses it.
@@ -143,7 +146,7 @@ fn in_words(error: &ValidationError<'_>) -> String {
 }
 
 /// What the caller says beside the params.
-fn wrong_around(resolved: &Resolved) -> Vec<ParamError> {
+pub(crate) fn wrong_around(resolved: &Resolved) -> Vec<ParamError> {
     let request = &resolved.admitted.request;
     let mut errors = Vec::new();
     if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > limits::REASON_CHARS_MAX) {
@@ -162,6 +165,9 @@ fn wrong_around(resolved: &Resolved) -> Vec<ParamError> {
         let message = format!("begins with `{REVERT_KEY}`, which only taking an effect back may");
         errors.push(ParamError { pointer: "/idempotency_key".into(), message });
     }
+    if wants_auto_key(resolved) && resolved.action().idempotency_key_fields.is_empty() {
+        errors.push(ParamError { pointer: "/idempotency_key".into(), message: NO_AUTO_KEY.into() });
+    }
     // A column of text cannot hold it everywhere.
     if request.idempotency_key.as_ref().is_some_and(|key| key.contains('\0')) {
         errors.push(ParamError { pointer: "/idempotency_key".into(), message: "holds the character U+0000".into() });
@@ -178,6 +184,12 @@ fn invalid_key(message: &str) -> Error {
     Error::InvalidRequest { errors: vec![ParamError { pointer: "/idempotency_key".to_owned(), message: message.to_owned() }] }
 }
 
+/// A dry run has no effect to repeat, and needs no key.
+fn wants_auto_key(resolved: &Resolved) -> bool {
+    let request = &resolved.admitted.request;
+    request.idempotency_key.as_deref() == Some(AUTO_KEY) && request.intention != Intention::DryRun
+}
+
 /// `auto` is derived from the fields the definition names; any other text is the caller's own key.
 fn idempotency_key(resolved: &Resolved, key: &dyn SpaceKey) -> Result<Option<String>, Error> {
     let request = &resolved.admitted.request;
@@ -186,12 +198,12 @@ fn idempotency_key(resolved: &Resolved, key: &dyn SpaceKey) -> Result<Option<Str
         return Ok(None);
     };
     // A held call enters again with the key it was reserved under.
-    if given != "auto" {
+    if given != AUTO_KEY {
         return Ok(Some(given.to_owned()));
     }
     let fields = &resolved.action().idempotency_key_fields;
     if fields.is_empty() {
-        return Err(invalid_key("this action does not say what an automatic key would be made of; send your own"));
+        return Err(invalid_key(NO_AUTO_KEY));
     }
     let parts: Vec<String> = fields.iter().map(|field| key_part(field, &request.params, key)).collect();
     let text = json::canonical(&parts).map_err(|error| invalid_key(&error.to_string()))?;

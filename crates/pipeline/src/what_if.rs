@@ -192,10 +192,9 @@ fn decided(call: &Call<'_>, recorded: &Invocation, tried: Tried<'_>) -> (Fate, V
 
 fn because(gates: &[GateVerdict], decision: &Decision) -> String {
     let asking = gates.iter().find(|gate| gate.verdict == Verdict::NeedsApproval);
-    match (policy::denied(gates).or(asking), decision.tightened.last()) {
-        (Some(gate), _) => format!("gate `{}`: {}", gate.gate.as_str(), gate.determining.join(", ")),
-        (None, Some(reason)) => reason.to_string(),
-        (None, None) => format!("mode `{}`, {}", decision.mode, decision.source.in_words()),
+    match policy::denied(gates).or(asking) {
+        Some(gate) => format!("gate `{}`: {}", gate.gate.as_str(), gate.determining.join(", ")),
+        None => decision.because(),
     }
 }
 

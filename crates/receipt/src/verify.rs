@@ -39,6 +39,7 @@ use events::Events;
 use keys::Keys;
 use outcomes::Outcomes;
 use serde::Deserialize as _;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use standing::Standing;
 use std::fmt::Display;
@@ -91,8 +92,7 @@ impl Verifier {
 
     fn walk<E: Display>(&mut self, lines: &mut impl Iterator<Item = Result<String, E>>, retained: Option<&str>) -> Result<(), Finding> {
         loop {
-            let text = next(lines)?.ok_or_else(|| Finding::new(Class::TruncatedTail, "the bundle stops before its `end` line"))?;
-            self.report.lines += 1;
+            let text = self.next(lines)?.ok_or_else(|| Finding::new(Class::TruncatedTail, "the bundle stops before its `end` line"))?;
             match read(&text).map_err(|finding| broken_off(finding, &text, lines))? {
                 Line::Entry { seq, envelope } => self.entry(&seq, &envelope).map_err(|finding| self.deleted_or_moved(finding, lines))?,
                 Line::Definition { digest, body } => self.definitions.archive(digest, &body)?,
@@ -100,7 +100,7 @@ impl Verifier {
                 Line::Checkpoint { note } => self.checkpoints.check(&note, &self.chain, &self.keys)?,
                 Line::Trimmed { detail, through_seq } => self.trim(detail, parse_seq(&through_seq)?),
                 Line::End { entries, sha256 } => {
-                    if next(lines)?.is_some() {
+                    if self.next(lines)?.is_some() {
                         return Err(Finding::new(Class::InsertedOrReordered, "a line stands after the `end` line"));
                     }
                     return self.end(&entries, sha256, retained);
@@ -109,6 +109,13 @@ impl Verifier {
             self.tally.add_bytes(text.as_bytes());
             self.tally.add_bytes(b"\n");
         }
+    }
+
+    /// Counted also where it cannot be read: that is where something is wrong.
+    fn next<E: Display>(&mut self, lines: &mut impl Iterator<Item = Result<String, E>>) -> Result<Option<String>, Finding> {
+        let line = next(lines);
+        self.report.lines += u64::from(!matches!(line, Ok(None)));
+        line
     }
 
     /// One entry: its label, its seal, its place, then what it says.
@@ -275,7 +282,8 @@ fn read(text: &str) -> Result<Line, Finding> {
 
 /// A last line without its end was cut, as where a copy stopped half-way; every other one was written wrongly.
 fn broken_off<E>(finding: Finding, text: &str, rest: &mut impl Iterator<Item = Result<String, E>>) -> Finding {
-    let is_cut = finding.is(Class::NotCanonical) && !text.ends_with('}') && rest.next().is_none();
+    let is_unfinished = || serde_json::from_str::<IgnoredAny>(text).is_err_and(|error| error.is_eof());
+    let is_cut = finding.is(Class::NotCanonical) && is_unfinished() && rest.next().is_none();
     if is_cut { Finding::new(Class::TruncatedTail, "the last line breaks off") } else { finding }
 }
 

@@ -190,18 +190,15 @@ impl Store {
             }
             PrincipalId::Service(id) => {
                 let token = self.find_token(org, id).await?;
-                let Some(token) = token.filter(|token| token.revoked_at.is_none() && token.expires_at.is_none_or(|at| at > now)) else {
+                let is_live =
+                    |token: &Token| token.revoked_at.is_none() && token.lost.is_none() && token.expires_at.is_none_or(|at| at > now);
+                let Some(token) = token.filter(is_live) else {
                     return Ok(None);
                 };
                 let owner = match token.kind {
                     TokenKind::Service { made_by } => made_by,
                     TokenKind::User(_) | TokenKind::Agent(_) => None,
                 };
-                if let Some(owner) = &owner
-                    && self.find_user(org, owner).await?.is_none_or(|owner| owner.disabled_at.is_some())
-                {
-                    return Ok(None);
-                }
                 Ok(Some(Principal { scopes: token.scopes, owner, ..base(token.name) }))
             }
             // Automations are principals of a later part of the product; nobody can act as one yet.

@@ -49,7 +49,10 @@ pub(super) fn to_agent(failure: Failure, url: &Url, origin: &Origin) -> Failure 
 /// Nobody listens at the address. Where nobody said that address, it is said how it came about.
 pub(super) fn nobody_there(failure: Failure, place: &Place) -> Failure {
     match place {
-        Place::Said | Place::DataFolder => failure.hint("countersign serve"),
+        Place::DataFolder => failure.hint("the server of this data folder is not running: start it again with `countersign serve`"),
+        Place::Said => failure.hint(
+            "does a server run there? `countersign serve` starts one; another address is said with COUNTERSIGN_URL or `countersign login`",
+        ),
         Place::Guessed(data) => {
             let why = failure.cause.clone().unwrap_or_default();
             let guessed = format!("{why}; this is the default address, because {}", no_server(data));
@@ -99,8 +102,11 @@ mod tests {
         );
         let hint = guessed.hint.unwrap();
         assert!(["`countersign serve`", "COUNTERSIGN_DATA", "COUNTERSIGN_URL"].iter().all(|told| hint.contains(told)), "{hint}");
-        let said = nobody_there(failure(), &Place::Said);
-        assert_eq!((said.cause.as_deref(), said.hint.as_deref()), (Some("connection refused"), Some("countersign serve")));
+        for place in [Place::Said, Place::DataFolder] {
+            let told = nobody_there(failure(), &place);
+            assert_eq!(told.cause.as_deref(), Some("connection refused"));
+            assert!(told.hint.unwrap().contains("`countersign serve`"));
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod beyond;
 mod edit;
 
 use super::action::params;
+use super::show::asked_for;
 use super::{batch, invocation, outcome};
 use crate::args::Agreed;
 use crate::client::{Answer, Client};
@@ -14,7 +15,8 @@ use crate::style::{Tone, clean};
 use api::batch::BatchView;
 use api::identity::SpaceView;
 use api::invocation::{
-    ApproveManyRequest, ApproveManyResponse, ApproveRequest, DenyRequest, DenyResponse, InvocationView, InvokeResponse, OneOfMany, ShownOne,
+    ApproveManyRequest, ApproveManyResponse, ApproveRequest, DenyRequest, DenyResponse, ForesightView, InvocationView, InvokeResponse,
+    OneOfMany, ShownOne,
 };
 use beyond::Beyond;
 use clap::Args;
@@ -122,14 +124,15 @@ impl Approve {
     }
 
     async fn other_params(&self, shown: &InvocationView, client: &Client, terminal: &mut Terminal) -> Result<Option<Value>, Failure> {
-        let params = if self.edit {
-            edit::by_hand(shown, terminal).await?
-        } else if let Some(given) = &self.params {
-            params::read(Some(given), &[]).await?
-        } else {
+        if !self.edit && self.params.is_none() {
             return Ok(None);
+        }
+        let asked = whole_params(shown, client).await;
+        let params = match &self.params {
+            Some(given) => params::read(Some(given), &[]).await?,
+            None => edit::by_hand(&asked, terminal).await?,
         };
-        let changes = edit::changes(&shown.params, &params);
+        let changes = edit::changes(&asked, &params);
         terminal.remark(Tone::Muted.paint(if changes.is_empty() { "the params stay as they were asked for" } else { "what changes:" }));
         for change in &changes {
             terminal.remark(format!("  {change}"));
@@ -157,6 +160,15 @@ impl Approve {
         let message = format!("`{}` was not approved: `{action}` is R4, and its name was not confirmed", shown.id);
         Err(Failure::usage(message).hint(format!("countersign approve {} --confirm {action}", shown.id)))
     }
+}
+
+/// The params as they were asked for, also where they were too large to be kept whole.
+async fn whole_params(shown: &InvocationView, client: &Client) -> Value {
+    if asked_for(&shown.params).1.is_none() {
+        return shown.params.clone();
+    }
+    let ahead = client.get::<ForesightView>(&["invocations", &shown.id, "foresight"], &[]).await;
+    ahead.ok().and_then(|answer| answer.read.params).unwrap_or_else(|| shown.params.clone())
 }
 
 /// Approved as it was looked at: when something has changed it since, it is not.

@@ -16,6 +16,7 @@ use api::invocation::InvocationView;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use countersign_core::batch::BatchStatus;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -222,9 +223,14 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
 /// Of actions that do not exist, which may have been meant.
 async fn misspelt(batch: &BatchView, client: &Client, terminal: &mut Terminal) {
     let is_unknown = |part: &&PartView| part.error.as_ref().is_some_and(|error| error.code == "unknown_action");
-    for part in batch.parts.iter().filter(is_unknown) {
-        if let Some(question) = meant::asked(&part.action, client).await {
-            terminal.note(format!("`{}`: {question}", clean::line(&part.action)));
+    let unknown: BTreeSet<_> = batch.parts.iter().filter(is_unknown).map(|part| part.action.as_str()).collect();
+    if unknown.is_empty() || terminal.is_document() {
+        return;
+    }
+    let known = meant::known(client).await;
+    for action in unknown {
+        if let Some(meant) = meant::nearest(action, &known) {
+            terminal.note(format!("`{}`: did you mean `{}`?", clean::line(action), clean::line(meant)));
         }
     }
 }

@@ -197,6 +197,7 @@ impl Bounds {
         let condition = match &self.condition {
             Some(given) => Some(params::read(Some(given), &[]).await.map_err(|mut failure| {
                 failure.message = failure.message.replace("--params", "--condition").replace("the params are", "the condition is");
+                failure.hint = failure.hint.map(|hint| hint.replace("--params", "--condition"));
                 failure
             })?),
             None => None,

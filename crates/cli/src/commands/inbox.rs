@@ -2,7 +2,7 @@
 
 use super::kill_switch;
 use super::people::People;
-use super::show::CUT_MARKS;
+use super::show::asked_for;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::output::{Cell, Column, Table, Terminal};
@@ -26,7 +26,7 @@ pub(crate) struct Inbox {
 
 const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
-    Column::Cut("ACTION"),
+    Column::Below("ACTION"),
     Column::Whole("TIER"),
     Column::Cut("WHAT"),
     Column::Extra("WHO"),
@@ -105,12 +105,11 @@ fn deadline(invocation: &InvocationView, terminal: &Terminal) -> Cell {
 
 /// `path: notes.md, text: hello`: enough to recognise it; `show` has all of it.
 fn params(params: &Value) -> String {
-    let Some(members) = params.as_object() else { return params.to_string() };
+    let (asked, _) = asked_for(params);
+    let Some(members) = asked.as_object() else { return params.to_string() };
     let member = |(name, value): (&String, &Value)| match value {
         Value::String(text) => format!("{name}: {text}"),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => format!("{name}: {value}"),
     };
-    // What says that it was pruned is not of the call.
-    let asked = members.iter().filter(|(name, _)| !CUT_MARKS.contains(&name.as_str()));
-    asked.map(member).collect::<Vec<_>>().join(", ")
+    members.iter().map(member).collect::<Vec<_>>().join(", ")
 }

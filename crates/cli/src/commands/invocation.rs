@@ -113,7 +113,7 @@ pub(crate) struct List {
 const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
     Column::Whole("STATUS"),
-    Column::Cut("ACTION"),
+    Column::Below("ACTION"),
     Column::Extra("TIER"),
     Column::Extra("WHO"),
     Column::Whole("ASKED"),

@@ -88,7 +88,7 @@ const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
     Column::Number("ENTRY"),
     Column::Whole("STATUS"),
-    Column::Cut("ACTION"),
+    Column::Below("ACTION"),
     Column::Extra("WHO"),
     Column::Whole("WHEN"),
 ];

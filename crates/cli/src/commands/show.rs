@@ -3,7 +3,7 @@
 mod ahead;
 mod card;
 
-pub(super) use card::{CUT_MARKS, answered, cascade, edited, redacted, taken_up};
+pub(super) use card::{answered, asked_for, cascade, edited, redacted, taken_up};
 
 use super::people::People;
 use super::{invocation, outcome};

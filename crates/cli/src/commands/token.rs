@@ -11,6 +11,7 @@ use api::Page;
 use api::identity::{NewTokenRequest, NewTokenResponse, TokenView, WhoamiResponse};
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
+use countersign_core::limits::TOKEN_LIFETIME_DAYS_MAX;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
@@ -29,7 +30,7 @@ pub(crate) enum Token {
         #[arg(long = "scope", value_name = "SCOPE", value_parser = PossibleValuesParser::new(SCOPES), hide_possible_values = true)]
         scopes: Vec<String>,
         /// Days until it stops working, 1 to 3650; it does not expire when absent
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3_650))]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=TOKEN_LIFETIME_DAYS_MAX))]
         expires_in_days: Option<u64>,
     },
     /// Tokens there are, never their texts
@@ -50,7 +51,7 @@ const COLUMNS: &[Column] = &[
     Column::Whole("ID"),
     Column::Whole("KIND"),
     Column::Cut("NAME"),
-    Column::Cut("FOR"),
+    Column::Below("FOR"),
     Column::Cut("SCOPES"),
     Column::Extra("CREATED"),
     Column::Whole("STATE"),
@@ -112,8 +113,8 @@ async fn create(request: NewTokenRequest, client: &Client, terminal: &mut Termin
 fn row(token: &TokenView, people: &People, terminal: &Terminal) -> [Cell; 7] {
     let state = match (&token.revoked_at, &token.expires_at) {
         (Some(_), _) => Cell::text("revoked").toned(Tone::Danger),
-        (None, _) if token.lost.is_some() => lost(token).toned(Tone::Muted),
         (None, Some(at)) if is_past(at, terminal) => Cell::text("expired").toned(Tone::Muted),
+        (None, _) if token.lost.is_some() => lost(token).toned(Tone::Muted),
         (None, Some(at)) => terminal.future(at),
         (None, None) => Cell::text("does not expire"),
     };
@@ -121,16 +122,20 @@ fn row(token: &TokenView, people: &People, terminal: &Terminal) -> [Cell; 7] {
         Cell::text(&token.id),
         Cell::text(&token.kind),
         Cell::text(&token.name),
-        token
-            .user_id
-            .as_ref()
-            .or(token.session_id.as_ref())
-            .or(token.made_by_id.as_ref())
-            .map_or_else(Cell::missing, |owner| people.cell(owner)),
+        whose(token, people),
         Cell::text(token.scopes.join(",")),
         terminal.past(&token.created_at),
         state,
     ]
+}
+
+/// Its person or its session; a service is its own, and people see who made its token.
+fn whose(token: &TokenView, people: &People) -> Cell {
+    match (token.user_id.as_ref().or(token.session_id.as_ref()), &token.made_by_id) {
+        (Some(own), _) => people.cell(own),
+        (None, Some(maker)) => Cell::shown(format!("made by {}", people.name(maker)), ""),
+        (None, None) => Cell::missing(),
+    }
 }
 
 /// What it stood on is gone, in words.

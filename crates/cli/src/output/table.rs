@@ -109,6 +109,8 @@ pub(crate) enum Column {
     Whole(&'static str),
     /// Cut at the end, with `…`; on a line of its own under the row where there is no room for a few words of it.
     Cut(&'static str),
+    /// Never cut; on a line of its own under the row where there is no room for it.
+    Below(&'static str),
     /// Never cut, and right-aligned.
     Number(&'static str),
     /// Left out where there is no room for it.
@@ -172,13 +174,15 @@ impl Table {
             drawn.set_constraint(match column {
                 _ if hidden.contains(&index) => ColumnConstraint::Hidden,
                 Column::Cut(_) => ColumnConstraint::LowerBoundary(Width::Fixed(column.least(contents[index]) + gap)),
-                Column::Whole(_) | Column::Number(_) | Column::Extra(_) | Column::Under(_) => ColumnConstraint::ContentWidth,
+                Column::Whole(_) | Column::Below(_) | Column::Number(_) | Column::Extra(_) | Column::Under(_) => {
+                    ColumnConstraint::ContentWidth
+                }
             });
             if matches!(column, Column::Number(_)) {
                 drawn.set_cell_alignment(CellAlignment::Right);
             }
         }
-        let is_under = |index: &usize| matches!(self.columns[*index], Column::Cut(_) | Column::Under(_));
+        let is_under = |index: &usize| matches!(self.columns[*index], Column::Cut(_) | Column::Below(_) | Column::Under(_));
         let mut under: Vec<_> = hidden.into_iter().filter(is_under).collect();
         under.sort_unstable();
         if under.is_empty() { table.trim_fmt() } else { self.with_under(&table.trim_fmt(), &under, width) }
@@ -199,14 +203,14 @@ impl Table {
         lines.join("\n")
     }
 
-    /// The columns there is no room for: extra ones, then such as may be cut and stand under the row, the last one first.
+    /// The columns there is no room for: extra ones, then such as may stand under the row, the last one first.
     fn hidden(&self, contents: &[u16], width: u16) -> Vec<usize> {
         let needs = |index: usize| u32::from(self.columns[index].least(contents[index]) + GAP);
         let mut needed = (0..self.columns.len()).map(needs).sum::<u32>().saturating_sub(u32::from(GAP));
         let mut hidden = Vec::new();
         let of = |is: fn(&Column) -> bool| (0..self.columns.len()).rev().filter(move |index| is(&self.columns[*index]));
         let extra = of(|column| matches!(column, Column::Extra(_)));
-        for index in extra.chain(of(|column| matches!(column, Column::Cut(_)))).filter(|index| *index > 0) {
+        for index in extra.chain(of(|column| matches!(column, Column::Cut(_) | Column::Below(_)))).filter(|index| *index > 0) {
             if needed <= u32::from(width) {
                 break;
             }
@@ -216,7 +220,7 @@ impl Table {
         // Where a text went under its row, there may be room again for what is extra.
         let mut left_out = hidden.clone();
         left_out.retain(|index| matches!(self.columns[*index], Column::Extra(_)));
-        for index in left_out.into_iter().rev().filter(|index| *index > 0) {
+        for index in left_out.into_iter().rev() {
             if needed + needs(index) <= u32::from(width) {
                 needed += needs(index);
                 hidden.retain(|other| *other != index);
@@ -232,7 +236,7 @@ impl Column {
         match self {
             Self::Cut(_) => content.min(CUT_CHARS_MIN),
             Self::Under(_) => 0,
-            Self::Whole(_) | Self::Number(_) | Self::Extra(_) => content,
+            Self::Whole(_) | Self::Below(_) | Self::Number(_) | Self::Extra(_) => content,
         }
     }
 
@@ -240,7 +244,7 @@ impl Column {
     fn room(self, width: Option<u16>) -> usize {
         match (self, width) {
             (Self::Cut(_), Some(width)) => usize::from(width) + 1,
-            (Self::Cut(_) | Self::Whole(_) | Self::Number(_) | Self::Extra(_) | Self::Under(_), _) => usize::MAX,
+            (Self::Cut(_) | Self::Whole(_) | Self::Below(_) | Self::Number(_) | Self::Extra(_) | Self::Under(_), _) => usize::MAX,
         }
     }
 
@@ -248,6 +252,11 @@ impl Column {
     fn below(self, cell: &Cell, width: Option<u16>) -> String {
         let indent = " ".repeat(UNDER_INDENT);
         match self {
+            Self::Below(title) => {
+                let title = format!("{indent}{}  ", title.to_lowercase());
+                let shown = style::hang(&cell.shown, title.chars().count(), width);
+                format!("{}{}", Tone::Muted.paint(title), cell.tone.paint(shown))
+            }
             Self::Cut(title) => {
                 let title = format!("{indent}{}  ", title.to_lowercase());
                 let room = width.map(|width| width.saturating_sub(u16::try_from(title.chars().count()).unwrap_or(0)));
@@ -268,7 +277,9 @@ impl Column {
 
     const fn title(self) -> &'static str {
         match self {
-            Self::Whole(title) | Self::Cut(title) | Self::Number(title) | Self::Extra(title) | Self::Under(title) => title,
+            Self::Whole(title) | Self::Cut(title) | Self::Below(title) | Self::Number(title) | Self::Extra(title) | Self::Under(title) => {
+                title
+            }
         }
     }
 }
@@ -409,11 +420,14 @@ mod tests {
             (80, "ID WHY WHAT WHEN"),
             (70, "ID WHAT WHEN"),
             (62, "ID WHAT WHEN"),
+            (10, "ID WHY WHO WHEN"),
         ] {
             let drawn = anstream::adapter::strip_str(&table.draw(Some(width))).to_string();
             let header: Vec<_> = drawn.lines().next().unwrap().split_whitespace().collect();
             assert_eq!(header.join(" "), expected, "{width}");
-            assert_eq!(drawn.lines().count(), 2, "{drawn}");
+            // Once the text stands under its row, there is room again for what is extra.
+            let is_under = !expected.contains("WHAT");
+            assert_eq!(drawn.lines().count(), if is_under { 3 } else { 2 }, "{drawn}");
             assert!(drawn.lines().all(|line| line.chars().count() <= usize::from(width.max(WIDTH_MIN))), "{drawn}");
         }
     }
@@ -448,6 +462,20 @@ mod tests {
             let wide = |line: &str| line.chars().map(|character| if character == '写' { 2 } else { 1 }).sum::<usize>();
             assert!(lines.iter().all(|line| wide(line) <= usize::from(width)), "{drawn}");
         }
+    }
+
+    #[test]
+    fn what_is_never_cut_stands_whole_under_its_row_in_the_order_of_the_columns() {
+        let mut table = Table::new(
+            &[Column::Whole("ID"), Column::Below("ACTION"), Column::Whole("STATE"), Column::Cut("WHAT"), Column::Whole("WHEN")],
+            "",
+        );
+        let action = format!("kit.{}", "a".repeat(26));
+        table.row([Cell::text("i".repeat(30)), Cell::text(&action), Cell::text("pending"), Cell::text("w".repeat(90)), Cell::text("now")]);
+        let drawn = anstream::adapter::strip_str(&table.draw(Some(60))).to_string();
+        let lines: Vec<_> = drawn.lines().collect();
+        assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>(), ["ID", "STATE", "WHEN"], "{drawn}");
+        assert_eq!(lines[2..], [format!("    action  {action}"), format!("    what  {}…", "w".repeat(49))], "{drawn}");
     }
 
     #[test]

@@ -81,7 +81,10 @@ fn an_address_that_nobody_said_is_told_as_a_guess() {
     std::fs::write(data.join("server.url"), crate::fake::nobody()).unwrap();
     let stranger = User::new(elsewhere.path(), "", None).with_variable("COUNTERSIGN_DATA", &data.display().to_string());
     let unreachable = stranger.run(&["status"]).exits(9).stderr;
-    assert!(unreachable.contains("hint: countersign serve") && !unreachable.contains("default address"), "{unreachable}");
+    assert!(
+        unreachable.contains("hint: the server of this data folder is not running") && !unreachable.contains("default address"),
+        "{unreachable}"
+    );
 }
 
 #[test]

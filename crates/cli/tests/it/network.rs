@@ -345,7 +345,9 @@ fn a_run_that_is_ended_takes_its_request_and_its_descriptors_with_it() {
     let before = server.open_descriptors();
     for _ in 0..2 {
         owner.run(&["action", "invoke", "kit.hang"]);
-        assert_eq!(newest(&owner)["error"]["code"], "package_timed_out");
+        // Where the machine is slow, the call's own time is over before the jail says that the run's is.
+        let code = newest(&owner)["error"]["code"].clone();
+        assert!(code == "package_timed_out" || code == "source_timed_out", "{code}");
     }
     // What was under way was broken off: whoever does not answer is not waited for.
     outside.wait_until_alone();

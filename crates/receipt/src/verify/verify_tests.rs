@@ -849,6 +849,34 @@ fn class_17_a_payload_with_a_second_form_or_meaning() {
 }
 
 #[test]
+fn a_last_line_that_breaks_off_is_a_tail_that_is_missing_wherever_it_was_cut() {
+    let whole = true_story().texts();
+    let (last, before) = whole.split_last().unwrap();
+    for bytes in 1..last.len() {
+        let cut = [before, &[last[..bytes].to_owned()]].concat();
+        expect(verify_texts(cut, None), Class::TruncatedTail, None);
+    }
+    // In the middle it was written wrongly, and at the end with something behind it, too.
+    let mut inside = whole.clone();
+    inside[2].truncate(20);
+    expect(verify_texts(inside, None), Class::NotCanonical, None);
+    let behind = [before, &[format!("{last}x")]].concat();
+    expect(verify_texts(behind, None), Class::NotCanonical, None);
+}
+
+#[test]
+fn the_line_on_which_something_was_seen_is_counted_also_where_it_cannot_be_read() {
+    let unreadable = |at: usize| {
+        let lines = true_story().texts().into_iter().enumerate();
+        lines.map(move |(index, text)| if index + 1 == at { Err("not UTF-8") } else { Ok(text) })
+    };
+    for at in [2, 3, 5] {
+        let report = verify(unreadable(at), &key(FIRST_KEY).public(), None);
+        assert_eq!((report.lines, report.first_bad.map(|finding| finding.name)), (at as u64, Some("unreadable")));
+    }
+}
+
+#[test]
 fn class_18_an_unknown_field_kind_or_version() {
     let edits: [fn(&str) -> String; 6] = [
         |payload| payload.replacen(r#""entry":{"#, r#""critical":1,"entry":{"#, 1),

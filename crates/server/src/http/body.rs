@@ -84,7 +84,7 @@ async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
             Err(Refusal::new(Code::BodyTooLarge, format!("the body is larger than {bytes_max} bytes"))
-                .hint("send less at once, or put it into a file of the workspace and name that"))
+                .hint("send less, or send it in parts"))
         }
         Ok(Err(_)) => Err(Refusal::new(Code::InvalidRequest, "the body could not be read to its end")),
         Err(_) => Err(Refusal::new(Code::RequestTimeout, format!("the body did not arrive within {BODY_READ_SECONDS} seconds"))),

@@ -19,6 +19,7 @@ use countersign_core::limits::LINK_SECONDS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, PrincipalId, Status, Timestamp, UserId};
 use pipeline::{Outcome, Yes};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 /// How long a link lives when nobody says.
@@ -62,7 +63,10 @@ pub(super) async fn create(
         (status = 410, description = "The link's time has run out; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Response {
     match open(&app, &link).await {
-        Ok(Opened { invocation, .. }) if invocation.status == Status::Pending => page(StatusCode::OK, &question(&invocation)),
+        Ok(Opened { invocation, .. }) if invocation.status == Status::Pending => match app.pipeline().whole_params(&invocation).await {
+            Ok(whole) => page(StatusCode::OK, &question(&invocation, whole.as_ref())),
+            Err(error) => told(&Refusal::from(error)),
+        },
         Ok(Opened { invocation, .. }) => page(StatusCode::OK, &ended(&invocation)),
         Err(refusal) => told(&refusal),
     }
@@ -164,8 +168,9 @@ async fn open(app: &App, text: &str) -> Result<Opened, Refusal> {
     Ok(Opened { invocation, principal, binding })
 }
 
-fn question(invocation: &Invocation) -> String {
-    let params = serde_json::to_string_pretty(&invocation.params).unwrap_or_default();
+/// `whole`: the params, where the invocation was too large to keep them so.
+fn question(invocation: &Invocation, whole: Option<&Value>) -> String {
+    let params = serde_json::to_string_pretty(whole.unwrap_or(&invocation.params)).unwrap_or_default();
     let why = invocation.reason.as_deref().map(|reason| format!("<p>“{}”</p>", escaped(reason))).unwrap_or_default();
     format!(
         "<h1>{action}</h1><p>{principal} asks · {tier} · {id}</p>{why}<pre>{params}</pre>\

@@ -137,7 +137,7 @@ impl From<pipeline::Error> for Refusal {
                 about(Self::new(Code::IdempotencyConflict, detail), &invocation).hint("use a new key for a new call")
             }
             E::IdempotencyInFlight { invocation } => about(Self::new(Code::IdempotencyInFlight, detail), &invocation),
-            E::MayNotApprove => Self::new(Code::MayNotApprove, detail).hint("ask one; `countersign whoami` says what this token may do"),
+            E::MayNotApprove => Self::new(Code::MayNotApprove, detail).hint("ask an admin or an owner to answer it"),
             E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to answer"),
             E::OwnQuarantine { invocation } => {
                 about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to look at it")

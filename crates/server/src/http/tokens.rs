@@ -12,11 +12,10 @@ use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use countersign_core::limits::TOKEN_LIFETIME_DAYS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{PrincipalId, TokenId, UserId};
 use store::{Revoked, Token, TokenKind};
-
-const LIFETIME_DAYS_MAX: u64 = 3_650;
 
 /// Tokens of the org, never their texts.
 #[utoipa::path(operation_id = "tokens_list", get, path = "/api/v1/tokens", tag = "identity", params(PageQuery),
@@ -37,8 +36,8 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<NewTokenResponse>), Refusal> {
     let name = named(&body.name)?;
     let invalid = |message: String| Refusal::new(Code::InvalidRequest, message);
-    if body.expires_in_days.is_some_and(|days| !(1..=LIFETIME_DAYS_MAX).contains(&days)) {
-        return Err(invalid(format!("`expires_in_days` must be 1 to {LIFETIME_DAYS_MAX}")));
+    if body.expires_in_days.is_some_and(|days| !(1..=TOKEN_LIFETIME_DAYS_MAX).contains(&days)) {
+        return Err(invalid(format!("`expires_in_days` must be 1 to {TOKEN_LIFETIME_DAYS_MAX}")));
     }
     let (kind, scopes) = match &body.user_id {
         Some(user) => (for_user(&app, &caller, user).await?, Vec::new()),

@@ -178,6 +178,16 @@ async fn params_that_do_not_fit_are_named_one_by_one(kind: Kind) {
     answer.problem(422, "invalid_params");
     let pointers: Vec<_> = answer.body["errors"].as_array().unwrap().iter().map(|error| error["pointer"].as_str().unwrap()).collect();
     assert!(pointers.contains(&"/text") && pointers.contains(&"/count") && pointers.len() == 3, "{answer:?}");
+    // What a param may be is listed, up to a point.
+    let named: Vec<_> = (1..=30).map(|number| format!("word{number}")).collect();
+    let few = &named[..3];
+    for (options, told) in [(few, "value is not one of \"word1\", \"word2\", \"word3\""), (&named[..], "\"word20\", …")] {
+        let schema = json!({ "type": "object", "properties": { "text": { "enum": options } } });
+        server.source.redefine("read", |action| action.params_schema = schema.clone());
+        let refused = agent.invoke("fake.read", json!({ "text": "hunter2" })).await;
+        let message = refused.body["errors"][0]["message"].as_str().unwrap();
+        assert!(message.ends_with(told) && !message.contains("hunter2"), "{message}");
+    }
     let secret = agent.invoke("fake.write", json!({ "password": ["hunter2-hunter2"] })).await;
     secret.problem(422, "invalid_params");
     assert!(!secret.body.to_string().contains("hunter2"), "an error does not quote what it refuses: {secret:?}");

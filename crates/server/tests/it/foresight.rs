@@ -80,6 +80,11 @@ async fn who_is_asked_sees_all_of_what_was_too_large_to_keep(kind: Kind) {
     assert!(!kept.to_string().contains("end"), "{kept}");
     let seen = ahead(&server, &id).await;
     assert_eq!(seen["params"], json!({ "text": long, "password": "[redacted]" }));
+    // As they stand in the record, so they are shown: what a space takes out of them is out.
+    server.change_space(json!({ "redaction": { "kinds": ["email"], "regions": [] } })).await;
+    let mailed = agent.pending("fake.write", json!({ "text": format!("{long} of robin@example.com") })).await;
+    let seen = ahead(&server, &mailed).await["params"].to_string();
+    assert!(seen.contains("end of ") && !seen.contains("robin@"), "{}", &seen[seen.len() - 80..]);
     let small = agent.pending("fake.write", json!({ "text": "x" })).await;
     assert!(ahead(&server, &small).await.get("params").is_none());
 }

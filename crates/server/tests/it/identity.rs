@@ -211,6 +211,21 @@ async fn a_disabled_person_is_out_at_once(kind: Kind) {
     agent.invoke("fake.read", json!({})).await.problem(401, "unauthenticated");
     server.owner.approve(&pending).await.problem(409, "tuple_mismatch");
     assert_eq!(server.source.calls().len(), 0);
+    // Their tokens say so, and so do those they answered for; others stay what they are.
+    let tokens = server.owner.get("/api/v1/tokens?limit=100").await.ok();
+    let lost = |is: &dyn Fn(&Value) -> bool| {
+        let found: Vec<_> = tokens["items"].as_array().unwrap().iter().filter(|token| is(token)).collect();
+        assert!(!found.is_empty());
+        assert!(found.iter().all(|token| token["lost"] == found[0]["lost"]), "{found:?}");
+        found[0]["lost"].clone()
+    };
+    assert_eq!(lost(&|token| token["user_id"] == id.as_str()), "person_disabled");
+    assert_eq!(lost(&|token| token["session_id"] == agent.session.as_str()), "person_disabled");
+    assert_eq!(lost(&|token| token["made_by_id"] == admin_id.as_str()), "person_disabled");
+    assert_eq!(lost(&|token| token["name"] == "owner"), Value::Null);
+    for change in [json!({ "role": "admin" }), json!({ "max_band": "green" })] {
+        server.owner.send(Method::PATCH, &format!("/api/v1/users/{id}"), Some(change)).await.problem(404, "not_found");
+    }
 }
 
 async fn names_are_unique_and_sane(kind: Kind) {

@@ -11,6 +11,7 @@ on_both_engines!(
     an_edited_call_takes_its_links_with_it,
     a_link_of_somebody_who_may_no_longer_approve_is_worth_nothing,
     looking_at_a_link_decides_nothing,
+    a_link_shows_whole_what_was_too_large_to_keep,
     a_link_is_made_by_who_may_approve,
 );
 
@@ -178,4 +179,16 @@ async fn a_link_is_made_by_who_may_approve(kind: Kind) {
     }
     server.owner.deny(&id, "no").await.ok();
     server.owner.post(&path, json!({})).await.problem(409, "already_ended");
+}
+
+async fn a_link_shows_whole_what_was_too_large_to_keep(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    server.source.redefine("write", |action| action.params_schema = json!({ "type": "object" }));
+    server.owner.review("fake.write").await;
+    let agent = server.agent().await;
+    let long = format!("{}the end", "x".repeat(limits::PARAMS_STORED_BYTES_MAX));
+    let id = agent.pending("fake.write", json!({ "text": long, "password": "hunter2-of-ours" })).await;
+    let (status, page) = look(&server, &link_to(&server.owner, &id).await).await;
+    assert_eq!(status, 200);
+    assert!(page.contains("the end") && !page.contains("_truncated") && !page.contains("hunter2"));
 }

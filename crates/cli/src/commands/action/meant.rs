@@ -15,23 +15,23 @@ pub(crate) async fn with_guess(failure: Failure, named: &str, client: &Client) -
 
 /// The same, for a failure that is known to say so.
 pub(crate) async fn guess(failure: Failure, named: &str, client: &Client) -> Failure {
-    match asked(named, client).await {
-        Some(question) => failure.hint(format!("{question} all of them: countersign action list")),
+    match nearest(named, &known(client).await) {
+        Some(meant) => failure.hint(format!("did you mean `{meant}`? all of them: countersign action list")),
         None => failure,
     }
 }
 
-/// Whether another was meant, where one is near enough to ask.
-pub(crate) async fn asked(named: &str, client: &Client) -> Option<String> {
-    let listed = available(None, client).await.ok()?;
-    let known: Vec<_> = listed.read.sources.into_iter().flat_map(|source| source.actions).map(|action| action.id).collect();
-    nearest(named, &known).map(|meant| format!("did you mean `{meant}`?"))
+/// Every action there is, as far as it can be learnt.
+pub(crate) async fn known(client: &Client) -> Vec<String> {
+    let listed = available(None, client).await.map(|answer| answer.read.sources).unwrap_or_default();
+    listed.into_iter().flat_map(|source| source.actions).map(|action| action.id).collect()
 }
 
-fn nearest<'a>(named: &str, known: &'a [String]) -> Option<&'a str> {
+/// The one that is most like it and is another.
+pub(crate) fn nearest<'a>(named: &str, known: &'a [String]) -> Option<&'a str> {
     let like = |id: &&String| strsim::jaro_winkler(named, id);
     let best = known.iter().max_by(|one, other| like(one).total_cmp(&like(other)))?;
-    (like(&best) >= LIKENESS_MIN).then_some(best.as_str())
+    (like(&best) >= LIKENESS_MIN && best != named).then_some(best.as_str())
 }
 
 #[cfg(test)]
@@ -46,6 +46,7 @@ mod tests {
             ("file.list", Some("files.list")),
             ("http.gte", Some("http.get")),
             ("calendar.book", None),
+            ("files.list", None),
             ("", None),
         ] {
             assert_eq!(nearest(named, &known), expected, "{named}");

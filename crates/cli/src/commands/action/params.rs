@@ -2,6 +2,7 @@
 
 use crate::exit::Failure;
 use crate::output::read_stdin;
+use api::Code;
 use countersign_core::{json, limits::BODY_BYTES_MAX};
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -46,25 +47,32 @@ fn member(word: &str) -> Result<(&str, Value), Failure> {
     let unclear = || Failure::usage(format!("`{word}` is not a param")).hint("write key=value for a string, key:=json for anything else");
     let (before, value) = word.split_once('=').ok_or_else(unclear)?;
     let (name, value) = match before.strip_suffix(':') {
-        Some(name) => (name, strict(value, &format!("what follows `{name}:=` is")).map_err(|failure| failure.hint(as_text(name, value)))?),
+        Some(name) => (name, strict(value, &format!("what follows `{name}:=` is")).map_err(|failure| failure.hint(as_text(name)))?),
         None => (before, Value::String(value.to_owned())),
     };
     if name.is_empty() { Err(unclear()) } else { Ok((name, value)) }
 }
 
 /// Whoever types a word after `:=` most likely meant a string.
-fn as_text(name: &str, value: &str) -> String {
-    format!("a string is given with `{name}={value}`; `:=` takes JSON such as 3, true or [\"a\"]")
+fn as_text(name: &str) -> String {
+    format!("a string is given with `{name}=…`; `:=` takes JSON such as 3, true or [\"a\"]")
 }
 
 /// Adds to a failure that says which params do not fit how one would be written that was given as a string.
 pub(super) fn retyped(failure: Failure, words: &[String]) -> Failure {
+    if !failure.is(Code::InvalidParams) {
+        return failure;
+    }
     let errors = failure.problem().map(|problem| problem.errors).unwrap_or_default();
-    let refused = |name: &str| errors.iter().any(|error| error.pointer.strip_prefix('/') == Some(name));
+    // A string that is too long, or of another form, is no number for that.
+    let is_of_another_type =
+        |name: &str| errors.iter().any(|error| error.pointer.strip_prefix('/') == Some(name) && error.message.contains("is not of type"));
     let meant = words.iter().find_map(|word| {
-        let (name, value) = word.split_once('=').filter(|(name, _)| refused(name))?;
-        let typed = json::parse_strict(value.as_bytes()).is_ok_and(|value| !value.is_string());
-        typed.then(|| format!("`{name}=` gives a string; write `{name}:={value}`"))
+        let (name, value) = word.split_once('=').filter(|(name, _)| is_of_another_type(name))?;
+        let value = json::parse_strict(value.as_bytes()).ok().filter(|value| !value.is_string())?;
+        // A number may be a secret, and a hint may end up in a log.
+        let shown = if value.is_boolean() { value.to_string() } else { "…".to_owned() };
+        Some(format!("`{name}=` gives a string; write `{name}:={shown}`"))
     });
     match meant {
         Some(meant) => failure.hint(meant),
@@ -102,19 +110,22 @@ mod tests {
 
     #[test]
     fn a_string_that_should_have_been_typed_is_told_how() {
-        let refused = |pointer: &str| {
-            let mut problem = api::Problem::new(api::Code::InvalidParams, "the params do not fit").hint("see the schema");
-            problem.errors = vec![api::problem::FieldError::new(pointer, "value is not of type \"boolean\"")];
+        let refused = |pointer: &str, message: &str| {
+            let mut problem = api::Problem::new(Code::InvalidParams, "the params do not fit").hint("see the schema");
+            problem.errors = vec![api::problem::FieldError::new(pointer, message)];
             let raw = serde_json::to_value(&problem).unwrap();
             Failure::of_problem(&problem, raw)
         };
-        let words = ["path=a".to_owned(), "recursive=true".to_owned(), "depth=deep".to_owned()];
-        for (pointer, hint) in [
-            ("/recursive", "`recursive=` gives a string; write `recursive:=true`"),
-            ("/depth", "see the schema"),
-            ("/other", "see the schema"),
+        let words = ["path=a", "recursive=true", "depth=deep", "pin=1234"].map(str::to_owned);
+        let wrong_type = "value is not of type \"boolean\"";
+        for (pointer, message, hint) in [
+            ("/recursive", wrong_type, "`recursive=` gives a string; write `recursive:=true`"),
+            ("/pin", wrong_type, "`pin=` gives a string; write `pin:=…`"),
+            ("/pin", "value is shorter than 6 characters", "see the schema"),
+            ("/depth", wrong_type, "see the schema"),
+            ("/other", wrong_type, "see the schema"),
         ] {
-            assert_eq!(retyped(refused(pointer), &words).hint.as_deref(), Some(hint));
+            assert_eq!(retyped(refused(pointer, message), &words).hint.as_deref(), Some(hint));
         }
     }
 

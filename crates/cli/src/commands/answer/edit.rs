@@ -1,10 +1,9 @@
 //! Params changed by whoever approves: in an editor, and shown as what they were and what they become.
 
-use crate::commands::show::CUT_MARKS;
+use crate::commands::show::asked_for;
 use crate::exit::{Exit, Failure};
 use crate::output::Terminal;
 use crate::style::clean;
-use api::invocation::InvocationView;
 use countersign_core::json;
 use serde_json::Value;
 use std::io::Write as _;
@@ -14,15 +13,15 @@ use std::path::Path;
 const REDACTED: &str = "[redacted]";
 
 /// The params as the person leaves them in their editor.
-pub(super) async fn by_hand(shown: &InvocationView, terminal: &Terminal) -> Result<Value, Failure> {
+pub(super) async fn by_hand(asked: &Value, terminal: &Terminal) -> Result<Value, Failure> {
     if !terminal.can_ask() {
         return Err(
             Failure::usage("there is no terminal to edit the params in").hint("give them whole with --params, such as --params @file")
         );
     }
-    let text = serde_json::to_string_pretty(&shown.params).map_err(|error| Failure::failed(error.to_string()))?;
+    let text = serde_json::to_string_pretty(asked).map_err(|error| Failure::failed(error.to_string()))?;
     // What is shown is not what would run: to approve it edited would be to approve the placeholder.
-    if text.contains(REDACTED) || shown.params.get(CUT_MARKS[0]) == Some(&Value::Bool(true)) {
+    if text.contains(REDACTED) || asked_for(asked).1.is_some() {
         return Err(Failure::usage("the params are not shown whole, so they cannot be edited").hint("give them whole with --params"));
     }
     let failed = |error: std::io::Error| Failure::failed(format!("the params cannot be edited: {error}"));

@@ -11,7 +11,9 @@ use api::invocation::{
 };
 use countersign_core::Status;
 use countersign_core::decision::ModeSource;
+use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 const LABEL_CHARS: usize = 19;
@@ -81,16 +83,14 @@ impl Card<'_> {
         let mut lines = vec![Tone::Muted.paint(label)];
         // What was too large to be kept whole is told whole to whoever has to answer.
         let whole = self.foresight.and_then(|foresight| foresight.params.as_ref());
-        let params = whole.unwrap_or(&self.invocation.params);
-        let cut = if whole.is_none() { cut_from(params) } else { None };
+        let (params, cut) = whole.map_or_else(|| asked_for(&self.invocation.params), |whole| (Cow::Borrowed(whole), None));
         match params.as_object() {
             Some(members) if members.is_empty() => lines.push("  no params".to_owned()),
             Some(members) => {
-                let told: Vec<_> = members.iter().filter(|(name, _)| cut.is_none() || !CUT_MARKS.contains(&name.as_str())).collect();
-                let width = told.iter().map(|(name, _)| clean::line(name).chars().count()).max().unwrap_or_default();
-                lines.extend(told.into_iter().flat_map(|(name, value)| member(name, value, width)));
+                let width = members.keys().map(|name| clean::line(name).chars().count()).max().unwrap_or_default();
+                lines.extend(members.iter().flat_map(|(name, value)| member(name, value, width)));
             }
-            None => lines.extend(value_lines(params)),
+            None => lines.extend(value_lines(&params)),
         }
         if let Some(bytes) = cut {
             let all = if self.is_pending() { "all that will be sent" } else { "all of it" };
@@ -251,9 +251,11 @@ impl Card<'_> {
 
     /// Whether there is or will be anything that could be taken back: not of what came to nothing or was taken back already.
     fn leaves_something(&self) -> bool {
-        let came_to_nothing =
-            matches!(outcome::status(self.invocation), Status::Denied | Status::Expired | Status::Cancelled | Status::Reverted);
-        !came_to_nothing && self.invocation.taken_back_by.is_none()
+        let came_to_nothing = matches!(
+            outcome::status(self.invocation),
+            Status::Denied | Status::Expired | Status::Cancelled | Status::Reverted | Status::Quarantined
+        );
+        !came_to_nothing && !self.invocation.dry_run && self.invocation.taken_back_by.is_none()
     }
 
     fn is_pending(&self) -> bool {
@@ -268,13 +270,16 @@ impl Card<'_> {
     }
 }
 
-/// What says that params are not whole. It is not of the call.
-pub(in crate::commands) const CUT_MARKS: [&str; 2] = ["_truncated", "_original_bytes"];
-
-/// How large what is not whole was.
-fn cut_from(params: &Value) -> Option<u64> {
-    let is_cut = params.get(CUT_MARKS[0]) == Some(&Value::Bool(true));
-    is_cut.then(|| params.get(CUT_MARKS[1]).and_then(Value::as_u64)).flatten()
+/// Params as they were asked for, and how many bytes they had where they were too large to be kept whole. What says so is no param; and
+/// what is small is whole, whatever it says of itself.
+pub(in crate::commands) fn asked_for(params: &Value) -> (Cow<'_, Value>, Option<u64>) {
+    let bytes = params.get("_original_bytes").and_then(Value::as_u64).filter(|bytes| *bytes > PARAMS_STORED_BYTES_MAX as u64);
+    let (Some(bytes), Some(members), Some(true)) = (bytes, params.as_object(), params.get("_truncated").and_then(Value::as_bool)) else {
+        return (Cow::Borrowed(params), None);
+    };
+    let asked = members.iter().filter(|(name, _)| !["_truncated", "_original_bytes"].contains(&name.as_str()));
+    let asked = asked.map(|(name, value)| (name.clone(), value.clone())).collect();
+    (Cow::Owned(Value::Object(asked)), Some(bytes))
 }
 
 /// Where a call may act at most, as one line.
