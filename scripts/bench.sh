@@ -9,5 +9,7 @@ need_web
 need_bubblewrap
 say "building for release (the first time takes about a quarter of an hour)"
 cargo build --locked --release -p countersign-cli -p countersign-bench
+# What a build leaves to be written would be written while we measure.
+sync
 say "built in $SECONDS s, measuring"
 exec scripts/with-servers.sh cargo run -q --locked --release -p countersign-bench -- "$@"
