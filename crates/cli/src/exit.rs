@@ -215,7 +215,7 @@ impl Failure {
         if kind == io::ErrorKind::NotFound {
             let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
             let (missing, next) = match path.parent().filter(is_missing) {
-                Some(folder) => (format!("there is no folder `{}`", folder.display()), "name one that is there"),
+                Some(folder) => (format!("there is no folder `{}`", folder.display()), "make it, or name one that is there"),
                 None if path.is_relative() => (format!("there is no file `{shown}`"), "it is looked for from the folder you are in"),
                 None => (format!("there is no file `{shown}`"), "see what is there with `ls`"),
             };
@@ -405,6 +405,7 @@ mod tests {
         let (missing, lost) = (folder.path().join("a"), folder.path().join("b/a"));
         assert_eq!(told(&missing).message, format!("there is no file `{}`", missing.display()));
         assert_eq!(told(&lost).message, format!("there is no folder `{}`", folder.path().join("b").display()));
+        assert_eq!(told(&lost).hint.as_deref(), Some("make it, or name one that is there"));
         assert_eq!((told(&lost).exit, told(folder.path()).exit), (Exit::NotFound, Exit::Failed));
         assert_eq!(told(folder.path()).message, format!("`{}` is a folder, and a file is needed", folder.path().display()));
         assert_eq!(Failure::file(Path::new("x"), &io::Error::from_raw_os_error(28)).message, "`x` cannot be used: No space left on device");

@@ -71,6 +71,7 @@ impl Pipeline {
         let (action, tier, drift) = (resolved.action().id.clone(), resolved.tier(), resolved.drift);
         let Admitted { session, request, space, .. } = &*resolved.admitted;
         let (session, principal, quorum) = (session.clone(), request.principal.clone(), space.quorum.of(tier));
+        let has_wrong_params = !errors.is_empty() && !wrong_params(&resolved).is_empty();
         let validated = self.validated_as_it_is(resolved).await?;
         let (gated, denial, is_caught) = match self.gate_unseen(validated).await? {
             Gates::Passed(gated) => (gated, None, false),
@@ -92,7 +93,10 @@ impl Pipeline {
             (None, Mode::RequireApproval | Mode::Allow) => Would::Run,
         };
         let because = match (&denial, would) {
-            (_, Would::Refuse) => "the params, or what is said beside them, do not fit".to_owned(),
+            (_, Would::Refuse) if has_wrong_params => "the params do not fit the action's schema".to_owned(),
+            (_, Would::Refuse) => {
+                format!("the request does not fit at `{}`", errors.first().map(|error| error.pointer.as_str()).unwrap_or_default())
+            }
             (Some(message), _) => message.clone(),
             (None, Would::Ask) => because(&decision, &gated.gates, None) + &self.by_what_is_held(&gated.gates, &session).await?,
             (None, _) => because(&decision, &gated.gates, grant.as_ref()),

@@ -127,7 +127,7 @@ impl Approve {
         if !self.edit && self.params.is_none() {
             return Ok(None);
         }
-        let asked = whole_params(shown, client).await;
+        let asked = whole_params(shown, client).await?;
         let params = match &self.params {
             Some(given) => params::read(Some(given), &[]).await?,
             None => edit::by_hand(&asked, terminal).await?,
@@ -163,12 +163,15 @@ impl Approve {
 }
 
 /// The params as they were asked for, also where they were too large to be kept whole.
-async fn whole_params(shown: &InvocationView, client: &Client) -> Value {
+async fn whole_params(shown: &InvocationView, client: &Client) -> Result<Value, Failure> {
     if asked_for(&shown.params).1.is_none() {
-        return shown.params.clone();
+        return Ok(shown.params.clone());
     }
-    let ahead = client.get::<ForesightView>(&["invocations", &shown.id, "foresight"], &[]).await;
-    ahead.ok().and_then(|answer| answer.read.params).unwrap_or_else(|| shown.params.clone())
+    let ahead = client.get::<ForesightView>(&["invocations", &shown.id, "foresight"], &[]).await?.read;
+    ahead.params.ok_or_else(|| {
+        Failure::new(Exit::Conflict, format!("`{}` could not run now, so what it asks for cannot be changed", shown.id))
+            .hint(format!("countersign show {}", shown.id))
+    })
 }
 
 /// Approved as it was looked at: when something has changed it since, it is not.

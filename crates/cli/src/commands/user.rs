@@ -43,7 +43,7 @@ pub(crate) enum User {
         #[arg(value_enum)]
         band: Band,
     },
-    /// Disable a person: none of their tokens works any more
+    /// Disable a person for good: none of their tokens, their agents' or their services' works any more
     #[command(before_help = "Examples:\n  countersign user disable robin --yes")]
     Disable {
         /// Their name or their id

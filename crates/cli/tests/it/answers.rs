@@ -28,6 +28,22 @@ fn several_are_approved_in_one_request_and_only_once_each() {
 }
 
 #[test]
+fn what_was_too_large_to_keep_is_shown_whole_and_compared_whole() {
+    let server = Server::start();
+    let owner = server.owner();
+    let call = |path: &str| json!({ "path": path, "text": format!("{}the end", "x".repeat(70_000)) }).to_string();
+    for path in ["a", "b"] {
+        std::fs::write(owner.folder().join(path), call(path)).unwrap();
+    }
+    let id = owner.run(&["action", "invoke", "files.write_text", "--params", "@a", "--no-wait"]).exits(6).stdout.trim().to_owned();
+    let shown = owner.run(&["show", &id]).ok().stdout;
+    assert!(shown.contains("the end") && !shown.contains("_truncated") && !shown.contains("too large"));
+    let unsent = owner.run(&["approve", &id, "--params", "@b", "--dry-run"]).ok();
+    assert!(unsent.stderr.contains("what changes:\n  /path: \"a\" → \"b\"\n"), "{}", unsent.stderr);
+    assert!(!unsent.stderr.contains("_truncated") && !unsent.stderr.contains("/text"), "{}", unsent.stderr);
+}
+
+#[test]
 fn a_call_that_was_approved_before_a_crash_says_that_it_was_taken_up_again() {
     let mut server = Server::start_with(&[("FAULT_POINT", "execute.prepared")]);
     let owner = server.owner();

@@ -41,9 +41,10 @@ pub(super) async fn execute(
     let qos = body.qos.unwrap_or_default();
     let context = body.policy_ctx.unwrap_or_default();
     let action_id = short("action_id", body.action_id)?;
+    let subject = short("subject_id", body.subject_id)?;
     let echo = Echo {
         action_id: action_id.clone(),
-        subject_id: body.subject_id.clone(),
+        subject_id: subject.clone(),
         space_id: body.space_id.or(named),
         trace_id: body.trace_id.clone(),
     };
@@ -67,10 +68,10 @@ pub(super) async fn execute(
             commands: Vec::new(),
             reason: None,
             claimed: Some(Claimed {
-                time: context.time,
-                device: context.device,
-                actor: context.actor,
-                subject: body.subject_id,
+                time: short("policy_ctx.time", context.time)?,
+                device: short("policy_ctx.device", context.device)?,
+                actor: short("policy_ctx.actor", context.actor)?,
+                subject,
                 action_id,
                 ..Claimed::default()
             }),

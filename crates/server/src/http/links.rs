@@ -63,10 +63,11 @@ pub(super) async fn create(
         (status = 410, description = "The link's time has run out; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Response {
     match open(&app, &link).await {
-        Ok(Opened { invocation, .. }) if invocation.status == Status::Pending => match app.pipeline().whole_params(&invocation).await {
-            Ok(whole) => page(StatusCode::OK, &question(&invocation, whole.as_ref())),
-            Err(error) => told(&Refusal::from(error)),
-        },
+        Ok(Opened { invocation, .. }) if invocation.status == Status::Pending => {
+            // Whoever cannot see all of it can still say no.
+            let whole = app.pipeline().whole_params(&invocation).await.unwrap_or_default();
+            page(StatusCode::OK, &question(&invocation, whole.as_ref()))
+        }
         Ok(Opened { invocation, .. }) => page(StatusCode::OK, &ended(&invocation)),
         Err(refusal) => told(&refusal),
     }
@@ -171,9 +172,11 @@ async fn open(app: &App, text: &str) -> Result<Opened, Refusal> {
 /// `whole`: the params, where the invocation was too large to keep them so.
 fn question(invocation: &Invocation, whole: Option<&Value>) -> String {
     let params = serde_json::to_string_pretty(whole.unwrap_or(&invocation.params)).unwrap_or_default();
+    let is_cut = whole.is_none() && invocation.params.get("_truncated") == Some(&Value::Bool(true));
+    let cut = if is_cut { "<p><b>Too large to be shown: this is not all that would be sent.</b></p>" } else { "" };
     let why = invocation.reason.as_deref().map(|reason| format!("<p>“{}”</p>", escaped(reason))).unwrap_or_default();
     format!(
-        "<h1>{action}</h1><p>{principal} asks · {tier} · {id}</p>{why}<pre>{params}</pre>\
+        "<h1>{action}</h1><p>{principal} asks · {tier} · {id}</p>{why}<pre>{params}</pre>{cut}\
          <form method=\"post\"><label>Reason <input name=\"reason\" maxlength=\"2000\"></label>\
          <p><button name=\"answer\" value=\"approve\">Approve once</button> <button name=\"answer\" value=\"deny\">Deny</button></p></form>",
         action = escaped(invocation.action.as_str()),

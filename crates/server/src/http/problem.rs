@@ -125,7 +125,9 @@ impl From<pipeline::Error> for Refusal {
             E::InvalidParams { action, errors } => {
                 Self::new(Code::InvalidParams, detail).hint(format!("see the schema with `countersign action show {action}`")).at(errors)
             }
-            E::InvalidRequest { errors } => Self::new(Code::InvalidRequest, detail).at(errors),
+            E::InvalidRequest { errors } => {
+                Self::new(Code::InvalidRequest, detail).hint("the API is described at `/api/v1/openapi.json`").at(errors)
+            }
             E::InvalidScope { errors, .. } => Self::new(Code::InvalidScope, detail)
                 .hint("name files and folders from the workspace on, such as `src` or `src/**`")
                 .at(errors),

@@ -370,6 +370,8 @@ async fn an_envelope_that_makes_no_sense_is_refused(kind: Kind) {
         (EXECUTE, spoiled(request("fake.read"), "surprise", json!(1)), 400, "invalid_request"),
         (EXECUTE, spoiled(request("fake.read"), "trace_id", json!("x".repeat(500))), 400, "invalid_request"),
         (EXECUTE, spoiled(request("fake.read"), "action_id", json!("x".repeat(500))), 400, "invalid_request"),
+        (EXECUTE, spoiled(request("fake.read"), "subject_id", json!("x".repeat(500))), 400, "invalid_request"),
+        (EXECUTE, spoiled(request("fake.read"), "policy_ctx", json!({ "device": "x".repeat(500) })), 400, "invalid_request"),
         (EXECUTE, spoiled(request("fake.read"), "params", json!([1])), 422, "invalid_params"),
         (EXECUTE, request("fake.nothing"), 404, "unknown_action"),
         (EXECUTE, spoiled(request("fake.read"), "session_id", json!("ses_00000000000000000000000000")), 404, "unknown_session"),

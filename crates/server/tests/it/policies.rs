@@ -408,7 +408,14 @@ async fn what_a_caller_says_of_itself_is_recorded_and_never_evaluated(kind: Kind
     agent.invoke_with(call("fake.send")).await.problem(403, "denied_by_policy");
     agent.invoke_with(call("fake.read")).await.problem(403, "denied_by_policy");
     let long = json!({ "action": "fake.write", "context": { "device": "x".repeat(201) } });
-    agent.invoke_with(long).await.problem(400, "invalid_request");
+    let refused = agent.invoke_with(long.clone()).await;
+    refused.problem(400, "invalid_request");
+    assert_eq!(refused.body["errors"][0]["pointer"], "/context/device");
+    // Whoever asks what would become of it hears the same.
+    let question = json!({ "session_id": agent.session, "action": "fake.write", "params": {}, "context": long["context"] });
+    let explained = server.owner.post("/api/v1/explain", question).await.ok();
+    assert_eq!((&explained["would"], &explained["errors"][0]["pointer"]), (&json!("refused"), &json!("/context/device")));
+    assert_eq!(explained["because"], "the request does not fit at `/context/device`");
     agent.invoke_with(json!({ "action": "fake.write", "context": { "tier": "R0" } })).await.problem(400, "invalid_request");
     assert_eq!(server.source.effects(), 1);
     server.verify().await;

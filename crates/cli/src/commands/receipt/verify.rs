@@ -233,10 +233,17 @@ fn lines(mut reader: impl BufRead) -> impl Iterator<Item = io::Result<String>> {
         match reader.read_until(b'\n', &mut line) {
             Ok(0) => None,
             Ok(_) => {
-                if line.last() == Some(&b'\n') {
+                let is_whole = line.last() == Some(&b'\n');
+                if is_whole {
                     line.pop();
                 }
-                Some(String::from_utf8(line).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8")))
+                Some(String::from_utf8(line).or_else(|error| match error.utf8_error() {
+                    // Cut in the middle of a character: what is before it says that the line breaks off.
+                    cut if !is_whole && cut.error_len().is_none() => {
+                        Ok(String::from_utf8_lossy(&error.as_bytes()[..cut.valid_up_to()]).into_owned())
+                    }
+                    _ => Err(io::Error::new(io::ErrorKind::InvalidData, "not UTF-8")),
+                }))
             }
             Err(error) => Some(Err(error)),
         }
@@ -252,7 +259,11 @@ mod tests {
         let text = |bytes: &[u8]| lines(bytes).map(|line| line.map_err(|error| error.to_string())).collect::<Vec<_>>();
         assert_eq!(text(b"a\r\nb\n\nc"), [Ok("a\r".to_owned()), Ok("b".to_owned()), Ok(String::new()), Ok("c".to_owned())]);
         assert_eq!(text(b""), []);
-        assert_eq!(text(b"\xff\n"), [Err("not UTF-8".to_owned())]);
+        for wrong in [&b"\xff\n"[..], b"\xff", b"a\xe2\x80\n"] {
+            assert_eq!(text(wrong), [Err("not UTF-8".to_owned())]);
+        }
+        // The first two bytes of a dash, and the file ends.
+        assert_eq!(text(b"a\n{\"b\xe2\x80"), [Ok("a".to_owned()), Ok("{\"b".to_owned())]);
     }
 
     #[test]

@@ -273,7 +273,8 @@ impl Card<'_> {
 /// Params as they were asked for, and how many bytes they had where they were too large to be kept whole. What says so is no param; and
 /// what is small is whole, whatever it says of itself.
 pub(in crate::commands) fn asked_for(params: &Value) -> (Cow<'_, Value>, Option<u64>) {
-    let bytes = params.get("_original_bytes").and_then(Value::as_u64).filter(|bytes| *bytes > PARAMS_STORED_BYTES_MAX as u64);
+    let is_as_large_as_is_kept = || params.to_string().len() > PARAMS_STORED_BYTES_MAX / 2;
+    let bytes = params.get("_original_bytes").and_then(Value::as_u64).filter(|_| is_as_large_as_is_kept());
     let (Some(bytes), Some(members), Some(true)) = (bytes, params.as_object(), params.get("_truncated").and_then(Value::as_bool)) else {
         return (Cow::Borrowed(params), None);
     };
