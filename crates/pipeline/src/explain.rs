@@ -61,17 +61,26 @@ impl Pipeline {
     pub async fn explain(&self, question: Question) -> Result<Explanation, Error> {
         let has_params = question.params.is_some();
         let resolved = self.imagine(question).await?;
-        let mut errors = if has_params { wrong_params(&resolved) } else { Vec::new() };
-        errors.extend(wrong_around(&resolved));
-        self.judge(resolved, errors).await.map(|(explanation, _)| explanation)
+        let params = if has_params { wrong_params(&resolved) } else { Vec::new() };
+        let around = wrong_around(&resolved);
+        let refusal = match (params.is_empty(), around.first()) {
+            (false, _) => Some("the params do not fit the action's schema".to_owned()),
+            (true, Some(error)) => Some(format!("the request does not fit at `{}`", error.pointer)),
+            (true, None) => None,
+        };
+        let (mut explanation, _) = self.judge(resolved).await?;
+        if let Some(because) = refusal {
+            explanation = Explanation { would: Would::Refuse, because, grant: None, approvals_needed: None, ..explanation };
+        }
+        explanation.errors = [params, around].concat();
+        Ok(explanation)
     }
 
     /// What would become of a call that is only imagined; with the call as the gates left it.
-    pub(crate) async fn judge(&self, resolved: Resolved, errors: Vec<ParamError>) -> Result<(Explanation, Gated), Error> {
+    pub(crate) async fn judge(&self, resolved: Resolved) -> Result<(Explanation, Gated), Error> {
         let (action, tier, drift) = (resolved.action().id.clone(), resolved.tier(), resolved.drift);
         let Admitted { session, request, space, .. } = &*resolved.admitted;
         let (session, principal, quorum) = (session.clone(), request.principal.clone(), space.quorum.of(tier));
-        let has_wrong_params = !errors.is_empty() && !wrong_params(&resolved).is_empty();
         let validated = self.validated_as_it_is(resolved).await?;
         let (gated, denial, is_caught) = match self.gate_unseen(validated).await? {
             Gates::Passed(gated) => (gated, None, false),
@@ -86,23 +95,19 @@ impl Pipeline {
             known => known,
         };
         let would = match (&denial, decision.mode) {
-            _ if !errors.is_empty() => Would::Refuse,
             (Some(_), _) if is_caught => Would::Quarantine,
             (Some(_), _) | (None, Mode::Deny) => Would::Deny,
             (None, Mode::RequireApproval) if grant.is_none() => Would::Ask,
             (None, Mode::RequireApproval | Mode::Allow) => Would::Run,
         };
         let because = match (&denial, would) {
-            (_, Would::Refuse) if has_wrong_params => "the params do not fit the action's schema".to_owned(),
-            (_, Would::Refuse) => {
-                format!("the request does not fit at `{}`", errors.first().map(|error| error.pointer.as_str()).unwrap_or_default())
-            }
             (Some(message), _) => message.clone(),
             (None, Would::Ask) => because(&decision, &gated.gates, None) + &self.by_what_is_held(&gated.gates, &session).await?,
             (None, _) => because(&decision, &gated.gates, grant.as_ref()),
         };
         let approvals_needed = (would == Would::Ask).then_some(quorum);
         let gates = gated.gates.clone();
+        let errors = Vec::new();
         let explanation =
             Explanation { principal, session, action, tier, drift, would, because, decision, gates, grant, approvals_needed, errors };
         Ok((explanation, gated))

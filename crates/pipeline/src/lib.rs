@@ -58,6 +58,7 @@ pub use reconcile::Settlement;
 pub use record::RewardWeights;
 pub use request::{Outcome, Ports, Request, Settings};
 pub use revert::RevertForesight;
+pub use truncate::is_truncated;
 pub use what_if::{Fate, Proposal, ProposedModes, Replayed, WhatIf};
 
 use admit::Admitted;

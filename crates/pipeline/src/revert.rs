@@ -41,7 +41,7 @@ impl Pipeline {
         let session = self.session_for(principal, &request.session, request.intention).await?;
         let resolved = self.resolve_unseen(self.admit_unseen(session, request).await?).await?;
         self.check_revertible(&resolved).await?;
-        let (explanation, gated) = self.judge(resolved, Vec::new()).await?;
+        let (explanation, gated) = self.judge(resolved).await?;
         let mut foresight = self.look_ahead(&gated, &gated.to_invocation(Status::Pending, &explanation.decision)).await?;
         if foresight.blocked.is_none() && foresight.changes.is_none() {
             foresight.unknown =

@@ -22,7 +22,7 @@ pub(crate) fn truncate(value: Value, bytes_max: usize) -> Value {
 }
 
 /// Whether it may be less than it was. What carries such a mark of its own is taken for it, which costs a second look and nothing else.
-pub(crate) fn is_truncated(value: &Value) -> bool {
+pub fn is_truncated(value: &Value) -> bool {
     value.get(TRUNCATED) == Some(&Value::Bool(true))
 }
 

@@ -18,7 +18,7 @@ use countersign_core::ledger::Ledger;
 use countersign_core::limits::LINK_SECONDS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, PrincipalId, Status, Timestamp, UserId};
-use pipeline::{Outcome, Yes};
+use pipeline::{Outcome, Yes, is_truncated};
 use serde_json::Value;
 use utoipa::ToSchema;
 
@@ -172,7 +172,7 @@ async fn open(app: &App, text: &str) -> Result<Opened, Refusal> {
 /// `whole`: the params, where the invocation was too large to keep them so.
 fn question(invocation: &Invocation, whole: Option<&Value>) -> String {
     let params = serde_json::to_string_pretty(whole.unwrap_or(&invocation.params)).unwrap_or_default();
-    let is_cut = whole.is_none() && invocation.params.get("_truncated") == Some(&Value::Bool(true));
+    let is_cut = whole.is_none() && is_truncated(&invocation.params);
     let cut = if is_cut { "<p><b>Too large to be shown: this is not all that would be sent.</b></p>" } else { "" };
     let why = invocation.reason.as_deref().map(|reason| format!("<p>“{}”</p>", escaped(reason))).unwrap_or_default();
     format!(
