@@ -75,6 +75,9 @@ fn tokens_are_shown_once_listed_without_their_text_and_revoked() {
     phone.run(&["whoami"]).exits(4);
 
     let service = owner.run(&["token", "create", "ci", "--scope", "create_session", "--scope", "invoke", "--json"]).ok().json();
+    let listed = owner.at_terminal_of(160, &["token", "list"], &[]).screen;
+    let line = listed.lines().find(|line| line.contains(service["id"].as_str().unwrap())).unwrap();
+    assert!(line.contains("made by owner"), "{listed}");
     let ci = owner.with_token(service["token"].as_str().unwrap());
     let refused = ci.run(&["action", "invoke", "files.list"]).exits(2);
     assert!(refused.stderr.contains("has no session of its own"), "{}", refused.stderr);

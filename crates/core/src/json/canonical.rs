@@ -52,18 +52,25 @@ impl io::Write for Pen<'_> {
     }
 }
 
-/// One member of an open object: its key with its quotes, and where its value ends.
+/// One member of an open object: its key with its quotes. It ends before the comma of the next one, or where the text does.
 #[derive(Clone)]
 struct Member {
     key: Range<usize>,
-    end: usize,
+    /// No byte of its key needs to be read as anything else: such keys are ordered by their bytes.
+    is_plain: bool,
+}
+
+/// An object that is being written.
+struct Open {
+    /// Where its members begin among all.
+    first: usize,
+    is_in_order: bool,
 }
 
 /// Compact JSON whose objects are put in order as they close.
 struct Members<'p> {
     page: &'p Page,
-    /// Where the members of each open object begin in `members`.
-    open: Vec<usize>,
+    open: Vec<Open>,
     members: Vec<Member>,
 }
 
@@ -130,7 +137,7 @@ impl Formatter for Members<'_> {
     }
 
     fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.open.push(self.members.len());
+        self.open.push(Open { first: self.members.len(), is_in_order: true });
         writer.write_all(b"{")
     }
 
@@ -139,57 +146,58 @@ impl Formatter for Members<'_> {
             writer.write_all(b",")?;
         }
         let at = self.at();
-        self.members.push(Member { key: at..at, end: at });
+        self.members.push(Member { key: at..at, is_plain: true });
         Ok(())
     }
 
     fn end_object_key<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
-        let at = self.at();
-        if let Some(member) = self.members.last_mut() {
-            member.key.end = at;
-        }
-        Ok(())
-    }
-
-    fn end_object_value<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
-        let at = self.at();
-        if let Some(member) = self.members.last_mut() {
-            member.end = at;
+        let text = self.page.text.borrow();
+        let (Some(open), Some(member)) = (self.open.last_mut(), self.members.last_mut()) else {
+            return Ok(());
+        };
+        member.key.end = text.len();
+        member.is_plain = text[member.key.clone()].iter().all(|byte| byte.is_ascii() && *byte != b'\\');
+        if open.is_in_order
+            && let [.., before, member] = &self.members[open.first..]
+        {
+            open.is_in_order = order(&text, before, member) == Ordering::Less;
         }
         Ok(())
     }
 
     fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        let first = self.open.pop().unwrap_or_default();
-        put_in_order(&mut self.page.text.borrow_mut(), &mut self.members[first..]);
-        self.members.truncate(first);
+        if let Some(Open { first, is_in_order }) = self.open.pop() {
+            if !is_in_order {
+                put_in_order(&mut self.page.text.borrow_mut(), &self.members[first..]);
+            }
+            self.members.truncate(first);
+        }
         writer.write_all(b"}")
     }
 }
 
 /// The members stand at the end of the text, with a comma between each two.
-fn put_in_order(text: &mut Vec<u8>, members: &mut [Member]) {
-    let bare = |member: &Member| &text[member.key.start + 1..member.key.end - 1];
-    let is_plain = members.iter().all(|member| bare(member).iter().all(|byte| byte.is_ascii() && *byte != b'\\'));
-    let order = |one: &Member, other: &Member| {
-        if is_plain { bare(one).cmp(bare(other)) } else { compare(&text[one.key.clone()], &text[other.key.clone()]) }
-    };
-    if members.is_sorted_by(|one, other| order(one, other) == Ordering::Less) {
-        return;
-    }
+fn put_in_order(text: &mut Vec<u8>, members: &[Member]) {
     let Some(begin) = members.first().map(|member| member.key.start) else {
         return;
     };
-    members.sort_unstable_by(order);
+    let ends = members.iter().skip(1).map(|next| next.key.start - 1).chain([text.len()]);
+    let mut sorted: Vec<_> = members.iter().zip(ends).collect();
+    sorted.sort_unstable_by(|(one, _), (other, _)| order(text, one, other));
     let mut ordered = Vec::with_capacity(text.len() - begin);
-    for member in members {
+    for (member, end) in sorted {
         if !ordered.is_empty() {
             ordered.push(b',');
         }
-        ordered.extend_from_slice(&text[member.key.start..member.end]);
+        ordered.extend_from_slice(&text[member.key.start..end]);
     }
     text.truncate(begin);
     text.append(&mut ordered);
+}
+
+fn order(text: &[u8], one: &Member, other: &Member) -> Ordering {
+    let bare = |member: &Member| &text[member.key.start + 1..member.key.end - 1];
+    if one.is_plain && other.is_plain { bare(one).cmp(bare(other)) } else { compare(&text[one.key.clone()], &text[other.key.clone()]) }
 }
 
 /// By UTF-16 code units, as the RFC asks; among plain ASCII that is the order of bytes.

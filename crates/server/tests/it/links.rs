@@ -188,7 +188,14 @@ async fn a_link_shows_whole_what_was_too_large_to_keep(kind: Kind) {
     let agent = server.agent().await;
     let long = format!("{}the end", "x".repeat(limits::PARAMS_STORED_BYTES_MAX));
     let id = agent.pending("fake.write", json!({ "text": long, "password": "hunter2-of-ours" })).await;
-    let (status, page) = look(&server, &link_to(&server.owner, &id).await).await;
+    let link = link_to(&server.owner, &id).await;
+    let (status, page) = look(&server, &link).await;
     assert_eq!(status, 200);
     assert!(page.contains("the end") && !page.contains("_truncated") && !page.contains("hunter2"));
+    // What can no longer run is not asked for its params again: the page says that they are not all there, and takes a no.
+    server.source.redefine("write", |action| action.params_schema = json!({ "type": "object", "required": ["other"] }));
+    server.owner.review("fake.write").await;
+    let (status, page) = look(&server, &link).await;
+    assert!(status == 200 && page.contains("this is not all that would be sent") && !page.contains("the end"), "{page}");
+    assert_eq!((press(&server, &link, "answer=deny").await.0, server.source.effects()), (200, 0));
 }
