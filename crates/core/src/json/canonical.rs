@@ -53,7 +53,6 @@ impl io::Write for Pen<'_> {
 }
 
 /// One member of an open object: its key with its quotes. It ends before the comma of the next one, or where the text does.
-#[derive(Clone)]
 struct Member {
     key: Range<usize>,
     /// No byte of its key needs to be read as anything else: such keys are ordered by their bytes.

@@ -192,7 +192,7 @@ async fn a_link_shows_whole_what_was_too_large_to_keep(kind: Kind) {
     let (status, page) = look(&server, &link).await;
     assert_eq!(status, 200);
     assert!(page.contains("the end") && !page.contains("_truncated") && !page.contains("hunter2"));
-    // What can no longer run is not asked for its params again: the page says that they are not all there, and takes a no.
+    // What can no longer run cannot be shown whole: the page says so, and takes a no.
     server.source.redefine("write", |action| action.params_schema = json!({ "type": "object", "required": ["other"] }));
     server.owner.review("fake.write").await;
     let (status, page) = look(&server, &link).await;

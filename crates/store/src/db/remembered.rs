@@ -5,7 +5,6 @@
 //! looks at every statement it runs (`changes_remembered`), and forgets before it answers the one who made the change.
 
 use super::Val;
-use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::HashMap;
@@ -50,13 +49,10 @@ struct Answers {
     /// The generation all of them were read in.
     of: u64,
     /// By statement, then by its parameters.
-    by_question: Quick<StatementId, Quick<Vec<Val>, Answer>>,
+    by_question: HashMap<StatementId, HashMap<Vec<Val>, Answer>>,
     count: usize,
     trust: Trust,
 }
-
-/// Each call looks into it a dozen times. Who could choose keys that collide gets no more than `ANSWERS_MAX` of them kept.
-type Quick<K, V> = HashMap<K, V, RandomState>;
 
 /// What the rows were read as. Each statement is read as one type, so the type is always the one asked for.
 type Answer = Arc<dyn Any + Send + Sync>;
@@ -77,7 +73,7 @@ pub(super) enum Trust {
 
 impl Remembered {
     pub(super) fn new(trust: Trust) -> Self {
-        let answers = Answers { of: 0, by_question: Quick::default(), count: 0, trust };
+        let answers = Answers { of: 0, by_question: HashMap::new(), count: 0, trust };
         Self { generation: AtomicU64::new(0), answers: Mutex::new(answers), versions: Mutex::default() }
     }
 
