@@ -77,7 +77,7 @@ codes! {
     Consumed = "consumed", 409, "It was already approved and used";
     AlreadyEnded = "already_ended", 409, "It has already ended";
     NotInDoubt = "not_in_doubt", 409, "It is not in doubt";
-    BeingFoundOut = "being_found_out", 409, "What became of it is being found out";
+    Reconciling = "reconciling", 409, "The outcome is being reconciled";
     NotRevertible = "not_revertible", 409, "Its effect cannot be taken back";
     AlreadyReverted = "already_reverted", 409, "Its effect was taken back already";
     CannotRun = "cannot_run", 409, "It could not run, whatever the answer";

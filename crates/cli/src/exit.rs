@@ -125,7 +125,7 @@ impl Exit {
             | Code::Consumed
             | Code::AlreadyEnded
             | Code::NotInDoubt
-            | Code::BeingFoundOut
+            | Code::Reconciling
             | Code::NotRevertible
             | Code::AlreadyReverted
             | Code::CannotRun

@@ -170,6 +170,12 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Which part of this batch its call at `index` is.
+    pub fn part_of(&self, index: usize) -> PartOf {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        PartOf { batch: self.id.clone(), index: count(index), of: count(self.parts.len()), mode: self.mode }
+    }
+
     /// What its parts make of it, once nothing goes on any more.
     pub fn outcome(&self) -> BatchStatus {
         let succeeded = self.parts.iter().filter(|part| part.status == Some(Status::Succeeded)).count();

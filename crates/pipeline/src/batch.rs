@@ -4,26 +4,23 @@
 //! How far a batch has come is read from its parts, never remembered beside them: whoever takes it up after a crash, or after a person's
 //! answer, does what is left of the same list.
 
-mod compensation;
 mod parts;
 mod undo;
-mod walks;
 
-pub(crate) use compensation::Compensation;
-pub(crate) use walks::BatchWalks;
-
-use crate::{Error, Pipeline, span};
+use crate::error::Error;
+use crate::pipeline::Pipeline;
+use crate::walk::span;
 use countersign_core::action::{Class, Reversibility};
 use countersign_core::batch::{BatchMode, BatchStatus, Part, PartRequest};
 use countersign_core::invocation::Intention;
 use countersign_core::ledger::{EndBatch, EventDraft, NewBatch, OpenedBatch};
 use countersign_core::limits::{BATCH_PARTS_MAX, CALL_TIMEOUT_MS, IDEMPOTENCY_KEY_CHARS_MAX, REASON_CHARS_MAX};
 use countersign_core::{ActionId, Batch, BatchId, EventId, Invocation, InvocationId, OrgId, Principal, ReceiptId, SessionId, Status, json};
+use durable::{Claim, OtherClaim};
 use receipt::body::{BatchBody, Body as _};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tracing::Instrument as _;
-use walks::{OtherWalk, WalkingBatch};
 
 /// Several actions, to be performed together.
 #[derive(Clone, Debug)]
@@ -51,20 +48,20 @@ impl Pipeline {
     /// Performs several actions: ends in one receipt each and one for them all, or waits for a person.
     pub async fn batch(&self, request: BatchRequest) -> Result<Batched, Error> {
         let pipeline = self.clone();
-        self.survive(Box::pin(async move { pipeline.open_batch(request).await })).await
+        self.walk.survive(Box::pin(async move { pipeline.open_batch(request).await })).await
     }
 
     async fn open_batch(&self, request: BatchRequest) -> Result<Batched, Error> {
-        let session = self.session_for(&request.principal, &request.session, Intention::Effect).await?;
+        let session = self.walk.session_for(&request.principal, &request.session, Intention::Effect).await?;
         let actions = self.checked_parts(&session.org, &request).await?;
-        let created_at = self.now();
-        let id = BatchId::new(created_at, self.random_bytes());
-        let key = self.inner.keyring.space_key(&session.org, &session.space).await?;
+        let created_at = self.walk.now();
+        let id = BatchId::new(created_at, self.walk.random_bytes());
+        let key = self.walk.inner.keyring.space_key(&session.org, &session.space).await?;
         let asked = json::canonical(&json!({ "mode": request.mode, "intention": request.intention, "parts": request.parts }));
         let asked = asked.map_err(|error| refused(None, error.to_string()))?;
         let part = |action| Part {
             action,
-            invocation: InvocationId::new(created_at, self.random_bytes()),
+            invocation: InvocationId::new(created_at, self.walk.random_bytes()),
             status: None,
             receipt: None,
             effect: Default::default(),
@@ -95,11 +92,11 @@ impl Pipeline {
         let sealed_parts = key.seal(&parts::context_of(&batch.id), parts::to_text(&request.parts)?.as_bytes());
         let raw = batch.raw;
         // Its id was drawn just now: nobody else walks it.
-        let walking = self.inner.batches.begin_alone(&batch.id);
+        let walking = self.batches.claim(&batch.id);
         match self.ledger().open_batch(NewBatch { batch, sealed_parts }).await? {
             OpenedBatch::New(batch) => {
                 let _walking = walking;
-                self.fault("batch.opened");
+                self.walk.fault("batch.opened");
                 let mut results = vec![None; batch.parts.len()];
                 let batch = self.run_batch(batch, &request.principal, &request.parts, &mut results).await?;
                 Ok(Batched { batch, results })
@@ -135,7 +132,7 @@ impl Pipeline {
     }
 
     async fn can_be_taken_back(&self, org: &OrgId, action: &ActionId, part: &PartRequest) -> Result<bool, Error> {
-        let found = self.inner.catalogue.find(org, action).await;
+        let found = self.walk.inner.catalogue.find(org, action).await;
         let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
         // An action that is not there changes nothing: its part says so.
         Ok(found.is_none_or(|(_, definition)| {
@@ -146,15 +143,15 @@ impl Pipeline {
     }
 
     /// Takes up a batch that waits, if what it waits for has come. Where somebody else in this process is at it, says who.
-    async fn advance_batch(&self, org: &OrgId, id: &BatchId) -> Result<Option<OtherWalk>, Error> {
-        let before = self.inner.batches.find(id);
+    async fn advance_batch(&self, org: &OrgId, id: &BatchId) -> Result<Option<OtherClaim>, Error> {
+        let before = self.batches.find(id);
         let Some(mut batch) = self.ledger().find_batch(org, id).await? else {
             return Ok(None);
         };
         if batch.status != BatchStatus::Pending || !self.may_go_on(&batch).await? {
-            return Ok(before.or_else(|| self.inner.batches.find(id)));
+            return Ok(before.or_else(|| self.batches.find(id)));
         }
-        let walking = match self.inner.batches.begin_alone(id) {
+        let walking = match self.batches.claim(id) {
             Ok(walking) => walking,
             Err(other) => return Ok(Some(other)),
         };
@@ -179,12 +176,12 @@ impl Pipeline {
             tokio::select! {
                 () = other.ended() => {}
                 () = tokio::time::sleep_until(deadline) => return,
-                () = self.inner.closing.cancelled() => return,
+                () = self.walk.inner.closing.cancelled() => return,
             }
         }
     }
 
-    async fn try_to_advance(&self, part: &Invocation) -> Option<OtherWalk> {
+    async fn try_to_advance(&self, part: &Invocation) -> Option<OtherClaim> {
         let of = part.batch.as_ref()?;
         self.advance_batch(&part.org, &of.batch).await.unwrap_or_else(|error| {
             tracing::warn!(batch = %of.batch, %error, "a batch could not be taken up; trying again later");
@@ -219,7 +216,7 @@ impl Pipeline {
             false => self.ledger().list_left_batches(org).await?,
         };
         for batch in left {
-            if let Ok(walking) = self.inner.batches.begin_alone(&batch.id) {
+            if let Ok(walking) = self.batches.claim(&batch.id) {
                 // Of several servers, whoever saves first runs it.
                 if let Some(batch) = self.ledger().save_batch(batch).await? {
                     self.spawn_batch(batch, walking);
@@ -233,12 +230,12 @@ impl Pipeline {
                     tracing::warn!(batch = %batch.id, %error, "a batch could not be taken up; trying again later");
                 }
             };
-            self.inner.tasks.spawn(advanced.instrument(span));
+            self.walk.inner.tasks.spawn(advanced.instrument(span));
         }
         Ok(())
     }
 
-    fn spawn_batch(&self, batch: Batch, walking: WalkingBatch) {
+    fn spawn_batch(&self, batch: Batch, walking: Claim<BatchId>) {
         let (pipeline, span) = (self.clone(), span::of_batch(&batch));
         let taken_up = async move {
             let id = batch.id.clone();
@@ -247,10 +244,10 @@ impl Pipeline {
                 tracing::warn!(batch = %id, %error, "a batch was left behind and could not be taken up; trying again later");
             }
         };
-        self.inner.tasks.spawn(taken_up.instrument(span));
+        self.walk.inner.tasks.spawn(taken_up.instrument(span));
     }
 
-    async fn take_up_batch(&self, batch: Batch, walking: WalkingBatch) -> Result<(), Error> {
+    async fn take_up_batch(&self, batch: Batch, walking: Claim<BatchId>) -> Result<(), Error> {
         let _walking = walking;
         let asked = self.open_parts(&batch).await?;
         let principal = self.ledger().find_principal(&batch.org, &batch.principal).await?;
@@ -302,25 +299,25 @@ impl Pipeline {
     async fn pause_batch(&self, mut batch: Batch) -> Result<Batch, Error> {
         batch.status = BatchStatus::Pending;
         let batch = self.save_batch(batch).await?;
-        self.inner.batch_waiters.wake(&batch.id);
+        self.batch_wakeups.wake(&batch.id);
         Ok(batch)
     }
 
     async fn end_batch(&self, mut batch: Batch) -> Result<Batch, Error> {
         batch.status = batch.outcome();
-        let now = self.now();
+        let now = self.walk.now();
         batch.ended_at = Some(now);
-        let id = ReceiptId::new(now, self.random_bytes());
+        let id = ReceiptId::new(now, self.walk.random_bytes());
         let body = BatchBody::of(&batch, id.clone(), now).to_canonical();
         let body = body.map_err(|error| Error::Internal { message: error.to_string() })?;
         let event = EventDraft {
-            id: EventId::new(now, self.random_bytes()),
+            id: EventId::new(now, self.walk.random_bytes()),
             name: batch.status.event_name(),
             key: batch.id.to_string(),
             body: json!({ "batch_id": batch.id, "session_id": batch.session, "mode": batch.mode, "status": batch.status, "trace_id": batch.trace_id })
                 .to_string(),
         };
-        self.fault("batch.ending");
+        self.walk.fault("batch.ending");
         let (org, batch_id) = (batch.org.clone(), batch.id.clone());
         let ended = match self.ledger().end_batch(EndBatch { batch, id, body, event }).await? {
             Some(ended) => ended,
@@ -336,13 +333,13 @@ impl Pipeline {
             trace_id = ended.trace_id,
             "batch"
         );
-        self.inner.batch_waiters.wake(&ended.id);
+        self.batch_wakeups.wake(&ended.id);
         Ok(ended)
     }
 
     /// The batch, held back up to `limit` while it is still on its way.
     pub async fn watch_batch(&self, org: &OrgId, id: &BatchId, limit: Duration) -> Result<Option<Batch>, Error> {
-        let waiter = self.inner.batch_waiters.join(id);
+        let waiter = self.batch_wakeups.join(id);
         let deadline = tokio::time::Instant::now() + limit;
         loop {
             let mut changed = std::pin::pin!(waiter.changed());
@@ -354,7 +351,7 @@ impl Pipeline {
             tokio::select! {
                 () = changed => {}
                 () = tokio::time::sleep_until(deadline) => return Ok(batch),
-                () = self.inner.closing.cancelled() => return Ok(batch),
+                () = self.walk.inner.closing.cancelled() => return Ok(batch),
             }
         }
     }

@@ -105,7 +105,7 @@ pub enum Error {
     NotInDoubt { invocation: InvocationId, status: Status },
     /// Somebody's word now could be overtaken by what is found out.
     #[error("what became of invocation `{invocation}` is being found out right now; nothing was changed, try again in a moment")]
-    BeingFoundOut { invocation: InvocationId },
+    Reconciling { invocation: InvocationId },
     #[error("the effect of invocation `{invocation}` cannot be taken back: {why}")]
     NotRevertible { invocation: InvocationId, why: &'static str },
     #[error("the effect of invocation `{invocation}` was taken back already, by `{by}`; nothing was changed")]
@@ -175,7 +175,7 @@ impl Error {
             | Self::SelfApproval { .. }
             | Self::OwnQuarantine { .. }
             | Self::NotInDoubt { .. }
-            | Self::BeingFoundOut { .. }
+            | Self::Reconciling { .. }
             | Self::NotGrantable { .. }
             | Self::CannotRun { .. }
             | Self::QuarantineSettled { .. }

@@ -1,22 +1,16 @@
 //! The parts of a batch, one after the other.
 
 use super::Ran;
-use crate::admit::{Admitted, Place, labels_from};
-use crate::decide::Decided;
-use crate::{Error, Outcome, Pipeline, Reached, Request, Walked};
-use countersign_core::batch::{Part, PartOf, PartRequest};
-use countersign_core::limiter::Admission;
-use countersign_core::limits::DECISIONS_MAX;
+use crate::error::Error;
+use crate::pipeline::Pipeline;
+use crate::request::{Outcome, Request, labels_from};
+use crate::walk::Reached;
+use crate::walk::admit::{Admitted, Counted, Entrance, Step, Walked};
+use crate::walk::decide::Decided;
+use countersign_core::batch::{Part, PartRequest};
 use countersign_core::{Batch, BatchId, Invocation, Principal, Status, json};
 use serde::Deserialize;
 use serde_json::Value;
-
-/// Whether a call counts against how often its session may invoke. What was counted when it was asked about is not counted again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Counted {
-    Now,
-    Before,
-}
 
 impl Pipeline {
     /// Each for itself. What waits for a person goes its own way; the batch ends when all of them have.
@@ -32,11 +26,11 @@ impl Pipeline {
                 let known = self.ledger().find_invocation(&batch.org, &batch.parts[index].invocation).await?;
                 if known.is_none() {
                     let walked = match self.admit_part(&batch, index, principal, request, Counted::Now).await {
-                        Ok(admitted) => Box::pin(self.walk_from(admitted)).await,
+                        Ok(admitted) => Box::pin(self.walk.walk(admitted)).await,
                         Err(error) => Err(error),
                     };
                     results[index] = settle(&mut batch.parts[index], walked)?.and_then(result_of);
-                    self.fault("batch.part");
+                    self.walk.fault("batch.part");
                 }
             }
         }
@@ -56,11 +50,11 @@ impl Pipeline {
         self.note_parts(&mut batch).await?;
         if !batch.parts.iter().any(Part::ran) {
             // Again after every wait: by now a rule may ask about a part that nobody had to be asked about.
-            let counted = if batch.asked { Counted::Before } else { Counted::Now };
+            let counted = if batch.asked { Counted::Not } else { Counted::Now };
             self.ask_all(&mut batch, principal, asked, counted).await?;
             batch.asked = true;
             batch = self.save_batch(batch).await?;
-            self.fault("batch.asked");
+            self.walk.fault("batch.asked");
             self.note_parts(&mut batch).await?;
         }
         if batch.parts.iter().any(is_lost) {
@@ -74,7 +68,7 @@ impl Pipeline {
             results[index] = settle(&mut batch.parts[index], performed)?.flatten().and_then(result_of);
             self.note_part(&mut batch, index).await?;
             batch = self.save_batch(batch).await?;
-            self.fault("batch.part");
+            self.walk.fault("batch.part");
             match batch.parts[index].status {
                 Some(Status::Succeeded) => {}
                 // Whoever has taken it up still finds out what became of it, or its end is still being written.
@@ -116,23 +110,24 @@ impl Pipeline {
     }
 
     /// Where a part stands by the rules as they are. Nothing is performed.
-    async fn stand(&self, mut admitted: Box<Admitted>, asking: Asking) -> Result<Standing, Error> {
-        for _ in 0..DECISIONS_MAX {
-            let walked = match (self.reach(admitted).await?, asking) {
-                (Reached::Stopped(walked), _) => walked,
-                (Reached::Fresh(Decided::Denied(denied)), _) => self.record_refusal(denied, Status::Denied, None).await?,
-                (Reached::Fresh(Decided::Pending(pending)), Asking::Now) => self.hold(pending).await?,
-                (Reached::Fresh(Decided::Pending(pending)), Asking::NotYet) => {
-                    return Ok(Standing::NeedsPerson(pending.gated.undecided()));
-                }
-                (Reached::Fresh(Decided::Cleared(_) | Decided::Preview(_)), _) => return Ok(Standing::Cleared),
-            };
-            match walked {
-                Walked::Outcome(_) => return Ok(Standing::Ended),
-                Walked::RulesChanged(again) => admitted = self.admit_again(again).await?,
+    async fn stand(&self, admitted: Box<Admitted>, asking: Asking) -> Result<Standing, Error> {
+        self.walk.until_decided(admitted, |admitted| self.stand_once(admitted, asking)).await
+    }
+
+    async fn stand_once(&self, admitted: Box<Admitted>, asking: Asking) -> Result<Step<Standing>, Error> {
+        let walked = match (self.walk.reach(admitted).await?, asking) {
+            (Reached::Stopped(walked), _) => walked,
+            (Reached::Fresh(Decided::Denied(denied)), _) => self.walk.record_refusal(denied, Status::Denied, None).await?,
+            (Reached::Fresh(Decided::Pending(pending)), Asking::Now) => self.walk.hold(pending).await?,
+            (Reached::Fresh(Decided::Pending(pending)), Asking::NotYet) => {
+                return Ok(Step::Done(Standing::NeedsPerson(pending.gated.undecided())));
             }
-        }
-        Err(Error::rules_keep_changing())
+            (Reached::Fresh(Decided::Cleared(_) | Decided::Preview(_)), _) => return Ok(Step::Done(Standing::Cleared)),
+        };
+        Ok(match walked {
+            Step::Done(_) => Step::Done(Standing::Ended),
+            Step::RulesChanged(again) => Step::RulesChanged(again),
+        })
     }
 
     /// The part that everything was asked about beforehand. One that would wait for a person now does not.
@@ -145,26 +140,23 @@ impl Pipeline {
     ) -> Result<Option<Outcome>, Error> {
         let held = self.ledger().find_invocation(&batch.org, &batch.parts[index].invocation).await?;
         match held {
-            Some(approved) if approved.status == Status::Approved => return Box::pin(self.resume(approved)).await.map(Some),
+            Some(approved) if approved.status == Status::Approved => return Box::pin(self.walk.resume(approved)).await.map(Some),
             Some(_) => return Ok(None),
             None => {}
         }
-        let mut admitted = self.admit_part(batch, index, principal, request, Counted::Before).await?;
-        let _telling = self.inner.boards.telling(&admitted.id, (&admitted.session).into());
-        for _ in 0..DECISIONS_MAX {
-            let walked = match self.reach(admitted).await? {
-                Reached::Stopped(walked) => walked,
-                Reached::Fresh(Decided::Denied(denied)) => self.record_refusal(denied, Status::Denied, None).await?,
-                Reached::Fresh(Decided::Preview(preview)) => self.dry_run(preview).await?,
-                Reached::Fresh(Decided::Cleared(cleared)) => Box::pin(self.perform(cleared)).await?,
-                Reached::Fresh(Decided::Pending(_)) => return Err(Error::NeedsPersonNow { batch: batch.id.clone() }),
-            };
-            match walked {
-                Walked::Outcome(outcome) => return Ok(Some(outcome)),
-                Walked::RulesChanged(again) => admitted = self.admit_again(again).await?,
-            }
+        let admitted = self.admit_part(batch, index, principal, request, Counted::Not).await?;
+        let _telling = self.walk.inner.progress.telling(&admitted.id, (&admitted.session).into());
+        self.walk.until_decided(admitted, |admitted| self.perform_once(batch, admitted)).await.map(Some)
+    }
+
+    async fn perform_once(&self, batch: &Batch, admitted: Box<Admitted>) -> Result<Walked, Error> {
+        match self.walk.reach(admitted).await? {
+            Reached::Stopped(walked) => Ok(walked),
+            Reached::Fresh(Decided::Denied(denied)) => self.walk.record_refusal(denied, Status::Denied, None).await,
+            Reached::Fresh(Decided::Preview(preview)) => self.walk.dry_run(preview).await,
+            Reached::Fresh(Decided::Cleared(cleared)) => Box::pin(self.walk.perform(cleared)).await,
+            Reached::Fresh(Decided::Pending(_)) => Err(Error::NeedsPersonNow { batch: batch.id.clone() }),
         }
-        Err(Error::rules_keep_changing())
     }
 
     async fn admit_part(
@@ -175,14 +167,6 @@ impl Pipeline {
         asked: &PartRequest,
         counted: Counted,
     ) -> Result<Box<Admitted>, Error> {
-        let session = self.session_for(principal, &batch.session, batch.intention).await?;
-        if counted == Counted::Now
-            && let Admission::Refused { retry_after_ms } = self.inner.limiter.admit(&session.id).await
-        {
-            return Err(Error::RateLimited { session: session.id, retry_after_ms });
-        }
-        let rules_version = self.ledger().rules_version(&session.org).await?;
-        let space = self.space_of(&session).await?;
         let request = Request {
             principal: principal.clone(),
             session: batch.session.clone(),
@@ -200,10 +184,8 @@ impl Pipeline {
             provenance: labels_from(&asked.provenance),
             trace_id: batch.trace_id.clone(),
         };
-        let (id, place) = (batch.parts[index].invocation.clone(), Place { session, space, rules_version });
-        let mut admitted = Admitted::first(id, self.now(), place, request);
-        admitted.part = Some(part_of(batch, index));
-        Ok(admitted)
+        let entrance = Entrance::Part(batch.part_of(index));
+        self.walk.admit_counted(batch.parts[index].invocation.clone(), request, entrance, counted).await
     }
 
     /// How every part stands now.
@@ -227,7 +209,7 @@ impl Pipeline {
     pub(super) async fn open_parts(&self, batch: &Batch) -> Result<Vec<PartRequest>, Error> {
         let broken = || Error::Internal { message: format!("the parts of `{}` are gone or do not open", batch.id) };
         let sealed = self.ledger().find_sealed_parts(&batch.org, &batch.id).await?.ok_or_else(broken)?;
-        let key = self.inner.keyring.space_key(&batch.org, &batch.space).await?;
+        let key = self.walk.inner.keyring.space_key(&batch.org, &batch.space).await?;
         let plain = key.open(&context_of(&batch.id), &sealed).map_err(|_| broken())?;
         let value = json::parse_strict(&plain).map_err(|_| broken())?;
         Vec::deserialize(value).map_err(|_| broken())
@@ -247,11 +229,6 @@ enum Standing {
 enum Asking {
     NotYet,
     Now,
-}
-
-pub(super) fn part_of(batch: &Batch, index: usize) -> PartOf {
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    PartOf { batch: batch.id.clone(), index: count(index), of: count(batch.parts.len()), mode: batch.mode }
 }
 
 /// A part that can no longer run.

@@ -1,15 +1,15 @@
-//! What becomes of the other parts when one fails: those that wait are called off, those that were done are taken back, the last first.
+//! What becomes of the other parts when one fails: those that wait are called off, those that were done are reverted, the last first.
 
-use super::parts::part_of;
-use super::{Compensation, Ran};
-use crate::admit::{Admitted, Place};
-use crate::record::Ending;
-use crate::revert::undoing;
-use crate::{Error, Pipeline};
+use super::Ran;
+use crate::error::Error;
+use crate::pipeline::Pipeline;
+use crate::request::Request;
+use crate::walk::admit::{Compensation, Entrance};
+use crate::walk::ending::Ending;
 use countersign_core::batch::{Part, PartEffect, Undone};
 use countersign_core::invocation::Failure;
 use countersign_core::ledger::Row;
-use countersign_core::{Batch, Invocation, InvocationId, Status};
+use countersign_core::{Batch, Invocation, Status};
 
 /// How a part ends that waited while another failed.
 const CALLED_OFF: &str = "batch_called_off";
@@ -37,7 +37,7 @@ impl Pipeline {
             batch.parts[index].effect = left;
             batch.parts[index].undone = Some(undone);
             batch = self.save_batch(batch).await?;
-            self.fault("batch.undone");
+            self.walk.fault("batch.undone");
         }
         Ok(Ran::Ended(batch))
     }
@@ -46,7 +46,7 @@ impl Pipeline {
     async fn cancel_part(&self, waiting: Invocation, why: &str) -> Result<Invocation, Error> {
         let (org, id, from) = (waiting.org.clone(), waiting.id.clone(), waiting.status);
         let failure = Failure { code: CALLED_OFF.into(), message: format!("{why}; nothing was done by this part") };
-        match self.record_ending(Ending::unexecuted(waiting, Status::Cancelled, None, failure, Row::From(from))).await {
+        match self.walk.record_ending(Ending::unexecuted(waiting, Status::Cancelled, None, failure, Row::From(from))).await {
             Ok(cancelled) => Ok(cancelled),
             // Somebody has just ended it otherwise.
             Err(Error::Conflict { .. }) => {
@@ -73,15 +73,13 @@ impl Pipeline {
         let Some(reversed) = reversed.filter(|reversed| reversed.status == Status::Succeeded) else {
             return lost("not_revertible", "it has no effect that stands");
         };
-        let rules_version = self.ledger().rules_version(&batch.org).await?;
-        let space = self.space_of(&session).await?;
-        let created_at = self.now();
-        let id = InvocationId::new(created_at, self.random_bytes());
-        let request = undoing(&principal, &reversed, Some("another part of its batch failed".to_owned()), batch.trace_id.clone());
-        let mut admitted = Admitted::first(id, created_at, Place { session, space, rules_version }, request);
-        admitted.part = Some(part_of(batch, index));
-        admitted.undoing = Some(Compensation::within(batch.id.clone()));
-        match Box::pin(self.walk_from(admitted)).await {
+        let Some(compensation) = Compensation::of(batch, index) else {
+            return lost("not_revertible", "it has no effect that stands");
+        };
+        let why = Some("another part of its batch failed".to_owned());
+        let request = Request::reverting(&principal, &reversed, why, batch.trace_id.clone());
+        let admitted = self.walk.admit_in(session, self.walk.draw_id(), request, Entrance::Compensation(compensation)).await?;
+        match Box::pin(self.walk.walk(admitted)).await {
             Ok(outcome) => {
                 let invocation = outcome.invocation();
                 let undone = Undone {

@@ -1,7 +1,9 @@
 //! Reading along: lines as they are told, each made safe as it leaves; then the end.
 
-use super::{Board, Kept, Place};
-use crate::{Error, Outcome, Pipeline, Request};
+use crate::error::Error;
+use crate::pipeline::Pipeline;
+use crate::progress::log::{Board, Kept, Place};
+use crate::request::{Outcome, Request};
 use countersign_core::{Invocation, InvocationId, Status};
 use serde_json::Value;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ const WITHHELD: &str = "[withheld]";
 
 /// Something a running call has told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ProgressEvent {
     /// Numbered from 1.
     Line { seq: u64, text: String },
     /// So many lines were gone before they could be read.
@@ -22,7 +24,7 @@ pub enum Told {
 /// What comes next for whoever follows an invocation.
 #[derive(Clone, Debug)]
 pub enum Next {
-    Told(Told),
+    Progress(ProgressEvent),
     /// Nothing for a while; it goes on.
     Silence,
     Ended(Box<Invocation>),
@@ -40,17 +42,17 @@ pub struct Follower {
 impl Pipeline {
     /// Follows an invocation from the line behind `after`. Whether the caller may read it is the door's to say.
     pub fn follow(&self, invocation: &Invocation, after: u64) -> Follower {
-        let board = self.inner.boards.open(&invocation.id);
+        let board = self.walk.inner.progress.open(&invocation.id);
         board.state.lock().place = Some(Place::from(invocation));
         Follower::new(self, board, after)
     }
 
     /// The same as `invoke`, and what it tells can be read from its first line on, before anybody else knows of it.
     pub fn invoke_followed(&self, request: Request) -> (Follower, impl Future<Output = Result<Outcome, Error>> + Send + use<>) {
-        let id = self.draw_id();
+        let id = self.walk.draw_id();
         let pipeline = self.clone();
-        let follower = Follower::new(self, self.inner.boards.open(&id), 0);
-        (follower, async move { pipeline.invoke_as(id, request).await })
+        let follower = Follower::new(self, self.walk.inner.progress.open(&id), 0);
+        (follower, async move { pipeline.walk.invoke(id, request).await })
     }
 
     /// A line as an answer would be handed on: without what the space keeps in and without secrets, or not at all.
@@ -58,10 +60,10 @@ impl Pipeline {
         let line = Value::String(line);
         let findings = policy::scan_output(&line);
         if !findings.is_empty() {
-            self.label_untrusted(&place.org, &place.session, invocation).await;
+            self.walk.label_untrusted(&place.org, &place.session, invocation).await;
         }
-        let mut caught = crate::gate::caught(&findings);
-        let (line, unreadable) = self.take_out_of_answer(&place.org, &place.space, &line).await;
+        let mut caught = crate::walk::gate::caught(&findings);
+        let (line, unreadable) = self.walk.take_out_of_answer(&place.org, &place.space, &line).await;
         caught.extend(unreadable);
         match policy::redact(&line).value.as_str() {
             Some(text) if caught.is_empty() => harmless(text),
@@ -78,11 +80,11 @@ impl Follower {
 
     /// As long as nothing may be heard before who follows is told that somebody is still there.
     pub fn silence(&self) -> tokio::time::Sleep {
-        tokio::time::sleep(Duration::from_millis(self.pipeline.inner.settings.progress_silence_ms))
+        tokio::time::sleep(Duration::from_millis(self.pipeline.walk.inner.settings.progress_silence_ms))
     }
 
     /// The next line that is there already. Given up half-way, it is still the next.
-    pub async fn kept(&mut self) -> Option<Told> {
+    pub async fn kept(&mut self) -> Option<ProgressEvent> {
         let (place, decided_under) = {
             let state = self.board.state.lock();
             (state.place.clone()?, state.decided_under)
@@ -96,18 +98,18 @@ impl Follower {
         match self.board.after(self.seen)? {
             Kept::Missed { count, upto } => {
                 self.seen = upto;
-                Some(Told::Missed { count })
+                Some(ProgressEvent::Missed { count })
             }
             Kept::Line { seq, text } => {
                 let text = self.pipeline.handed_on(&place, &self.board.invocation, text).await;
                 self.seen = seq;
-                Some(Told::Line { seq, text })
+                Some(ProgressEvent::Line { seq, text })
             }
         }
     }
 
     /// The next line, as soon as there is one.
-    pub async fn told(&mut self) -> Told {
+    pub async fn event(&mut self) -> ProgressEvent {
         let board = Arc::clone(&self.board);
         loop {
             let mut changed = std::pin::pin!(board.changed.notified());
@@ -122,7 +124,7 @@ impl Follower {
     /// What comes next of an invocation that has a row: its lines, then its end, wherever it runs.
     pub async fn next(&mut self) -> Result<Next, Error> {
         let (pipeline, board) = (self.pipeline.clone(), Arc::clone(&self.board));
-        let waiter = pipeline.inner.waiters.join(&board.invocation);
+        let waiter = pipeline.walk.inner.wakeups.join(&board.invocation);
         loop {
             // Listening begins before looking, so what happens in between still wakes us.
             let mut told = std::pin::pin!(board.changed.notified());
@@ -130,19 +132,19 @@ impl Follower {
             let mut moved = std::pin::pin!(waiter.changed());
             moved.as_mut().enable();
             if let Some(told) = self.kept().await {
-                return Ok(Next::Told(told));
+                return Ok(Next::Progress(told));
             }
             // While it is walked here, its end is heard from who walks it.
             let is_walked = board.state.lock().walks > 0;
             if !is_walked && let Some(over) = self.over().await? {
                 // What was told last may have come while we looked.
-                return Ok(self.kept().await.map_or_else(|| Next::Ended(Box::new(over)), Next::Told));
+                return Ok(self.kept().await.map_or_else(|| Next::Ended(Box::new(over)), Next::Progress));
             }
             tokio::select! {
                 () = told => {}
                 () = moved => {}
                 () = self.silence() => return Ok(Next::Silence),
-                () = pipeline.inner.closing.cancelled() => return Ok(Next::Closing),
+                () = pipeline.walk.inner.closing.cancelled() => return Ok(Next::Closing),
             }
         }
     }

@@ -146,7 +146,7 @@ impl From<pipeline::Error> for Refusal {
             }
             E::NotInDoubt { invocation, .. } => about(Self::new(Code::NotInDoubt, detail), &invocation)
                 .hint(format!("see how it ended with `countersign show {invocation}`")),
-            E::BeingFoundOut { invocation } => about(Self::new(Code::BeingFoundOut, detail), &invocation)
+            E::Reconciling { invocation } => about(Self::new(Code::Reconciling, detail), &invocation)
                 .hint(format!("see whether it is known by now with `countersign show {invocation}`")),
             E::NotRevertible { invocation, .. } => about(Self::new(Code::NotRevertible, detail), &invocation)
                 .hint(format!("see what it did with `countersign show {invocation}`")),

@@ -13,7 +13,7 @@ use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use countersign_core::limits::PROGRESS_FOLLOW_SECONDS_MAX;
 use futures_util::stream;
-use pipeline::{Follower, Next, Told};
+use pipeline::{Follower, Next};
 use serde::Deserialize;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -51,7 +51,7 @@ pub(super) async fn follow(
         let mut follower = follower?;
         let next = tokio::time::timeout_at(until, follower.next()).await.ok()?;
         match next.inspect_err(|error| tracing::warn!(%error, "an invocation can no longer be followed")).ok()? {
-            Next::Told(told) => Some((event_of(told), Some(follower))),
+            Next::Progress(event) => Some((event_of(event), Some(follower))),
             Next::Silence => Some((Ok(silence()), Some(follower))),
             Next::Ended(ended) => Some((named("end", &EndEvent { status: ended.status.to_string() }), None)),
             Next::Closing => None,
@@ -90,7 +90,7 @@ impl Telling {
             let silent = self.follower.silence();
             tokio::select! {
                 biased;
-                told = self.follower.told() => return Some((event_of(told), Some(self))),
+                told = self.follower.event() => return Some((event_of(told), Some(self))),
                 // It has ended; only a bug ends it without an answer, and then the stream is cut off.
                 answered = &mut self.walk => self.answered = Some(answered.ok()?),
                 () = silent => return Some((Ok(silence()), Some(self))),
@@ -110,10 +110,10 @@ impl Telling {
     }
 }
 
-fn event_of(told: Told) -> Result<Event, axum::Error> {
-    match told {
-        Told::Line { seq, text } => named("progress", &ProgressEvent { seq, text }),
-        Told::Missed { count } => named("missed", &MissedEvent { count }),
+fn event_of(event: pipeline::ProgressEvent) -> Result<Event, axum::Error> {
+    match event {
+        pipeline::ProgressEvent::Line { seq, text } => named("progress", &ProgressEvent { seq, text }),
+        pipeline::ProgressEvent::Missed { count } => named("missed", &MissedEvent { count }),
     }
 }
 

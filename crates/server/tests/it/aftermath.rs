@@ -19,7 +19,7 @@ on_both_engines!(
     a_crash_does_not_hide_why_an_effect_was_repaired_or_taken_back,
     a_request_that_is_made_once_more_is_announced_before,
     a_request_is_made_once_more_only_as_often_as_any,
-    nobody_settles_what_is_being_found_out,
+    nobody_settles_what_is_being_reconciled,
     of_two_people_one_settles,
     an_interrupted_read_has_failed,
     every_doubt_is_asked_about,
@@ -297,7 +297,7 @@ async fn a_request_is_made_once_more_only_as_often_as_any(kind: Kind) {
     before.verify().await;
 }
 
-async fn nobody_settles_what_is_being_found_out(kind: Kind) {
+async fn nobody_settles_what_is_being_reconciled(kind: Kind) {
     for said in ["succeeded", "failed", "retry"] {
         let server = looked_at(kind, Reversibility::NotReversible).await;
         let id = doubted(&server, &server.agent().await).await;
@@ -308,7 +308,7 @@ async fn nobody_settles_what_is_being_found_out(kind: Kind) {
         let recovering = tokio::spawn(restarted.pipeline.recover());
         held.arrived().await;
         let refused = settle(&restarted, &id, said).await;
-        refused.problem(409, "being_found_out");
+        refused.problem(409, "reconciling");
         assert!(refused.body["detail"].as_str().unwrap().contains("try again in a moment"), "{refused:?}");
         held.release();
         recovering.await.unwrap().unwrap();
@@ -326,7 +326,7 @@ async fn of_two_people_one_settles(kind: Kind) {
     let settled = [&one, &other].into_iter().filter(|answer| answer.status == 200).count();
     assert_eq!(settled, 1, "{one:?} {other:?}");
     let refused = if one.status == 200 { other } else { one };
-    assert!(["being_found_out", "not_in_doubt"].contains(&refused.body["code"].as_str().unwrap()), "{refused:?}");
+    assert!(["reconciling", "not_in_doubt"].contains(&refused.body["code"].as_str().unwrap()), "{refused:?}");
     assert_eq!(server.verify().await.receipts, 1);
 }
 

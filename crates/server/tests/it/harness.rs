@@ -3,7 +3,7 @@
 use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::source::{Past, Shelf, Source};
 use countersign_core::{Action, ActionId, Clock, Future, OrgId, Random, Secret, Tier};
-use pipeline::{Pipeline, Ports, Settings};
+use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
 use server::{App, Parts};
@@ -276,8 +276,7 @@ impl TestServer {
                 faults: at.faults(),
             },
             Settings {
-                retry_base_ms: 1,
-                retry_cap_ms: 2,
+                ladder: Ladder { base_ms: 1, cap_ms: 2 },
                 calls_per_source_max: CALLS_PER_SOURCE,
                 progress_silence_ms: 20,
                 key_wait_ms: home.key_wait_ms,

@@ -19,6 +19,7 @@ const ARROWS: &[Arrow] = &[
     Arrow { from: "receipt", to: &["core"], because: "whoever verifies a receipt needs nothing else of ours" },
     Arrow { from: "pipeline", to: &["core", "policy", "receipt"], because: "the walk sees ports, never an adapter" },
     Arrow { from: "automation", to: &["core", "policy", "pipeline"], because: "automations see ports, never an adapter" },
+    Arrow { from: "durable", to: &[], because: "it knows how to go on, and nothing of what goes on" },
     Arrow { from: "bell", to: &[], because: "it wakes whoever waits, and knows nothing of what for" },
     Arrow { from: "store", to: &["core", "receipt", "bell"], because: "adapters do not know each other" },
     Arrow { from: "sources", to: &["core", "bell"], because: "adapters do not know each other" },

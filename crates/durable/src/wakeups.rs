@@ -1,0 +1,71 @@
+//! Whoever waits for something to change is woken at once, not by polling.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+/// Who waits for what, in this process. Cheap to clone; clones share everything.
+pub struct Wakeups<K>(Arc<Mutex<HashMap<K, Waiting>>>);
+
+struct Waiting {
+    notify: Arc<Notify>,
+    count: usize,
+}
+
+/// A place in the queue; leaving it is dropping it.
+pub struct Wakeup<K: Eq + Hash> {
+    wakeups: Wakeups<K>,
+    key: K,
+    notify: Arc<Notify>,
+}
+
+impl<K> Clone for Wakeups<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K> Default for Wakeups<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<K: Clone + Eq + Hash> Wakeups<K> {
+    /// Call before reading the row, so that a change in between is not missed.
+    pub fn join(&self, key: &K) -> Wakeup<K> {
+        let mut all = self.0.lock();
+        let waiting = all.entry(key.clone()).or_insert_with(|| Waiting { notify: Arc::default(), count: 0 });
+        waiting.count += 1;
+        Wakeup { wakeups: self.clone(), key: key.clone(), notify: Arc::clone(&waiting.notify) }
+    }
+
+    /// Wakes everyone who waits for this. Call after the change is durable.
+    pub fn wake(&self, key: &K) {
+        if let Some(waiting) = self.0.lock().get(key) {
+            waiting.notify.notify_waiters();
+        }
+    }
+}
+
+impl<K: Eq + Hash> Wakeup<K> {
+    /// Resolves at the next change after this future was first created.
+    pub fn changed(&self) -> Notified<'_> {
+        self.notify.notified()
+    }
+}
+
+impl<K: Eq + Hash> Drop for Wakeup<K> {
+    fn drop(&mut self) {
+        let mut all = self.wakeups.0.lock();
+        if let Some(waiting) = all.get_mut(&self.key) {
+            waiting.count -= 1;
+            if waiting.count == 0 {
+                all.remove(&self.key);
+            }
+        }
+    }
+}

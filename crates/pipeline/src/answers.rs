@@ -1,0 +1,6 @@
+//! What people say to calls: yes, no, with other params; their decision on what is quarantined or in doubt.
+
+pub(crate) mod approve;
+pub(crate) mod doubt;
+mod edit;
+pub(crate) mod quarantine;

@@ -1,0 +1,95 @@
+//! A person settles an effect in doubt: it happened, it did not, or it may be made again.
+
+use crate::error::Error;
+use crate::pipeline::Pipeline;
+use crate::request::{Outcome, Request};
+use crate::walk::admit::Entrance;
+use crate::walk::ending::Ending;
+use crate::walk::ground::Walking;
+use countersign_core::effect::SettledBy;
+use countersign_core::principal::Permission;
+use countersign_core::{Invocation, InvocationId, OrgId, Principal, PrincipalId, Status};
+
+/// What a person says of an effect in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// It happened.
+    Succeeded,
+    /// It did not.
+    Failed,
+    /// Nobody knows, and it may be made again, as a new invocation: twice does no harm.
+    Retry,
+}
+
+impl Pipeline {
+    /// A person's word on an effect in doubt.
+    pub async fn settle_doubt(&self, principal: &Principal, id: &InvocationId, said: Settlement, reason: String) -> Result<Outcome, Error> {
+        if !principal.may(Permission::Approve) || !matches!(principal.id, PrincipalId::User(_)) {
+            return Err(Error::MayNotApprove);
+        }
+        let (pipeline, org, id) = (self.clone(), principal.org.clone(), id.clone());
+        let settled = SettledBy { at: self.walk.now(), by: principal.id.clone() };
+        let reason = policy::redact_text(&reason);
+        self.walk
+            .survive(Box::pin(async move {
+                let (doubted, _walking) = pipeline.take_doubt(&org, &id).await?;
+                let left = doubted.clone();
+                let answered = match said {
+                    Settlement::Succeeded => pipeline.end_doubt(doubted, Status::Succeeded, settled, reason).await,
+                    Settlement::Failed => pipeline.end_doubt(doubted, Status::Failed, settled, reason).await,
+                    Settlement::Retry => pipeline.try_doubted_again(doubted, settled, reason).await,
+                };
+                if answered.is_err() {
+                    pipeline.walk.let_go(&left).await;
+                }
+                answered
+            }))
+            .await
+    }
+
+    /// A call in doubt, as it is once nobody asks about it any more: what is found out meanwhile, or done to find it out, is better known.
+    async fn take_doubt(&self, org: &OrgId, id: &InvocationId) -> Result<(Invocation, Walking), Error> {
+        let doubted = self.find_doubted(org, id).await?;
+        let Some(walking) = self.walk.claim(&doubted).await? else {
+            self.find_doubted(org, id).await?;
+            return Err(Error::Reconciling { invocation: id.clone() });
+        };
+        Ok((self.find_doubted(org, id).await?, walking))
+    }
+
+    async fn find_doubted(&self, org: &OrgId, id: &InvocationId) -> Result<Invocation, Error> {
+        let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
+        let doubted = self.ledger().find_invocation(org, id).await?.ok_or_else(unknown)?;
+        if doubted.status != Status::InDoubt {
+            return Err(Error::NotInDoubt { invocation: id.clone(), status: doubted.status });
+        }
+        Ok(doubted)
+    }
+
+    /// The same call as a new invocation, decided by the rules as they are now; the key passes on to it. The doubted one ends last: should
+    /// the server die meanwhile, it is still in doubt, and the person's word can be given again.
+    async fn try_doubted_again(&self, doubted: Invocation, settled: SettledBy, reason: String) -> Result<Outcome, Error> {
+        let again = self.make_doubted_again(&doubted).await;
+        if again.is_ok() {
+            self.end_doubt(doubted, Status::Failed, settled, reason).await?;
+        }
+        again
+    }
+
+    async fn make_doubted_again(&self, doubted: &Invocation) -> Result<Outcome, Error> {
+        let params = self.walk.open_params(doubted).await?;
+        let asked_by = self.ledger().find_principal(&doubted.org, &doubted.principal).await?;
+        let asked_by = asked_by.ok_or_else(|| Error::SessionEnded { session: doubted.session.clone() })?;
+        let request = Request::again(doubted, asked_by, params);
+        let admitted = self.walk.admit(self.walk.draw_id(), request, Entrance::Replacing(doubted.id.clone())).await?;
+        self.walk.walk(admitted).await
+    }
+
+    async fn end_doubt(&self, mut doubted: Invocation, status: Status, settled: SettledBy, reason: String) -> Result<Outcome, Error> {
+        doubted.aftermath.settled = Some(settled);
+        doubted.aftermath.settled_reason = Some(reason);
+        let key = self.walk.inner.keyring.space_key(&doubted.org, &doubted.space).await?;
+        let invocation = self.walk.record_ending(Ending::settled(doubted, status, &*key)).await?;
+        Ok(Outcome::Ended { invocation: Box::new(invocation), result: None })
+    }
+}

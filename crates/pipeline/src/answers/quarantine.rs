@@ -1,0 +1,141 @@
+//! What was too dangerous to run has ended, and what it held is kept, sealed. A person who neither asked for it nor owns who did may
+//! release it, as a new call that passes every other gate again, or discard it.
+
+use crate::error::{Conflict, Error};
+use crate::pipeline::Pipeline;
+use crate::request::{Outcome, Request};
+use crate::walk::admit::Entrance;
+use crate::walk::quarantine::context_of;
+use countersign_core::ledger::{Settled, Settling};
+use countersign_core::principal::Permission;
+use countersign_core::quarantine::{Holds, Quarantine, QuarantineState};
+use countersign_core::{Digest, InvocationId, OrgId, Principal, PrincipalId, json};
+use serde_json::Value;
+
+/// How long a released call may take to be on record before it counts as lost.
+const RELEASED_SECONDS: u64 = 15;
+
+/// What a person says about a quarantined call.
+#[derive(Clone, Debug)]
+pub struct Word {
+    pub reason: String,
+    /// What they looked at. With it, nothing else is settled.
+    pub digest: Option<Digest>,
+}
+
+/// What a release led to.
+#[derive(Debug)]
+pub enum Released {
+    /// The call was made again, as a new invocation.
+    Call(Box<Outcome>),
+    /// What a source had answered and was withheld.
+    Output(Value),
+}
+
+impl Pipeline {
+    /// What a quarantined call held, for who may settle it. That they look is told.
+    pub async fn look_at(&self, principal: &Principal, id: &InvocationId) -> Result<(Quarantine, Value), Error> {
+        let held = self.settleable(principal, id).await?;
+        let plain = self.open_quarantined(&held, &principal.org).await?;
+        self.ledger().look_at_quarantined(&principal.org, id, &principal.id).await?;
+        Ok((held, plain))
+    }
+
+    /// Lets a quarantined call go, as a new invocation in the name of who first asked.
+    pub async fn release(&self, principal: &Principal, id: &InvocationId, word: Word) -> Result<Released, Error> {
+        let (pipeline, principal, id) = (self.clone(), principal.clone(), id.clone());
+        self.walk.survive(Box::pin(async move { pipeline.release_and_run(&principal, &id, word).await })).await
+    }
+
+    async fn release_and_run(&self, principal: &Principal, id: &InvocationId, word: Word) -> Result<Released, Error> {
+        let held = self.settleable(principal, id).await?;
+        if word.digest.is_some() && word.digest != held.digest {
+            return Err(other_payload(id));
+        }
+        let plain = self.open_quarantined(&held, &principal.org).await?;
+        let again = match (&held.state, &held.released_as) {
+            // It was let go before, and the call was lost in a crash: it is made now.
+            (QuarantineState::Released, Some(again)) if self.is_lost(&held, &principal.org, again).await? => again.clone(),
+            (QuarantineState::Released, None) if held.holds == Holds::Output => return Ok(Released::Output(plain)),
+            _ => {
+                let again = InvocationId::new(self.walk.now(), self.walk.random_bytes());
+                let released_as = (held.holds == Holds::Params).then(|| again.clone());
+                self.end_quarantine(principal, id, QuarantineState::Released, word, released_as).await?;
+                again
+            }
+        };
+        if held.holds == Holds::Output {
+            return Ok(Released::Output(plain));
+        }
+        self.make_again(&held, principal, again, plain).await.map(|outcome| Released::Call(Box::new(outcome)))
+    }
+
+    /// Whether whoever let it go cannot still be making the call.
+    async fn is_lost(&self, held: &Quarantine, org: &OrgId, again: &InvocationId) -> Result<bool, Error> {
+        let now = self.ledger().now().await?;
+        let is_stale = held.settled_at.is_none_or(|at| at.plus_seconds(RELEASED_SECONDS) <= now);
+        Ok(is_stale && self.ledger().find_invocation(org, again).await?.is_none())
+    }
+
+    /// Throws away what a quarantined call held.
+    pub async fn discard(&self, principal: &Principal, id: &InvocationId, word: Word) -> Result<Quarantine, Error> {
+        self.settleable(principal, id).await?;
+        self.end_quarantine(principal, id, QuarantineState::Discarded, word, None).await
+    }
+
+    async fn make_again(&self, held: &Quarantine, by: &Principal, again: InvocationId, params: Value) -> Result<Outcome, Error> {
+        let unknown = || Error::UnknownInvocation { invocation: held.invocation.to_string() };
+        let first = self.ledger().find_invocation(&by.org, &held.invocation).await?.ok_or_else(unknown)?;
+        let asked_by = self.ledger().find_principal(&by.org, &held.principal).await?;
+        let asked_by = asked_by.ok_or_else(|| Error::SessionEnded { session: held.session.clone() })?;
+        let request = Request::again(&first, asked_by, params);
+        let admitted = self.walk.admit(again, request, Entrance::Released(first.id.clone())).await?;
+        self.walk.walk(admitted).await
+    }
+
+    /// What this person may settle: neither their own call nor that of an agent of theirs.
+    async fn settleable(&self, principal: &Principal, id: &InvocationId) -> Result<Quarantine, Error> {
+        if !principal.may(Permission::Approve) {
+            return Err(Error::MayNotApprove);
+        }
+        let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
+        let held = self.ledger().find_quarantine(&principal.org, id).await?.ok_or_else(unknown)?;
+        let is_owner = matches!(&principal.id, PrincipalId::User(user) if held.owner.as_ref() == Some(user));
+        if principal.id == held.principal || is_owner {
+            return Err(Error::OwnQuarantine { invocation: id.clone() });
+        }
+        Ok(held)
+    }
+
+    async fn end_quarantine(
+        &self,
+        principal: &Principal,
+        id: &InvocationId,
+        state: QuarantineState,
+        word: Word,
+        released_as: Option<InvocationId>,
+    ) -> Result<Quarantine, Error> {
+        let Word { reason, digest } = word;
+        let reason = policy::redact_text(&reason);
+        let settling = Settling { invocation: id.clone(), state, reason, by: principal.id.clone(), digest, released_as };
+        match self.ledger().settle_quarantine(&principal.org, settling).await? {
+            Some(Settled::Done(settled)) => Ok(*settled),
+            Some(Settled::OtherPayload) => Err(other_payload(id)),
+            Some(Settled::Not(state)) => Err(Error::QuarantineSettled { invocation: id.clone(), state }),
+            None => Err(Error::UnknownInvocation { invocation: id.to_string() }),
+        }
+    }
+
+    async fn open_quarantined(&self, held: &Quarantine, org: &OrgId) -> Result<Value, Error> {
+        let gone = || Error::QuarantineSettled { invocation: held.invocation.clone(), state: held.state };
+        let sealed = self.ledger().find_quarantined(org, &held.invocation).await?.ok_or_else(gone)?;
+        let key = self.walk.inner.keyring.space_key(org, &held.space).await?;
+        let broken = || Error::Internal { message: format!("what quarantined `{}` held does not open", held.invocation) };
+        let plain = key.open(&context_of(&held.invocation), &sealed).map_err(|_| broken())?;
+        json::parse_strict(&plain).map_err(|_| broken())
+    }
+}
+
+fn other_payload(id: &InvocationId) -> Error {
+    Error::Conflict { invocation: id.clone(), conflict: Conflict::ArgsMismatch }
+}

@@ -1,0 +1,174 @@
+//! What would happen to a call now, and why: the same stages, asked without a trace. Nothing is counted, kept, noted or performed.
+
+use crate::error::{Error, ParamError};
+use crate::pipeline::Pipeline;
+use crate::request::Request;
+use crate::walk::admit::{Admitted, Entrance};
+use crate::walk::decide::Moded;
+use crate::walk::gate::{Gated, Gates};
+use crate::walk::resolve::Resolved;
+use crate::walk::validate::{param_errors, request_field_errors};
+use countersign_core::decision::{Drift, GateVerdict, Verdict};
+use countersign_core::effect::{Bounds, Scope};
+use countersign_core::invocation::{Claimed, Intention};
+use countersign_core::{ActionId, Decision, GrantId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
+use policy::scan::Label;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A call that somebody wonders about.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub org: OrgId,
+    /// As whom: the agent of this session.
+    pub session: SessionId,
+    pub action: String,
+    /// Without params, whether they fit is left out of the answer.
+    pub params: Option<Value>,
+    pub claimed: Option<Claimed>,
+    pub provenance: BTreeMap<String, Label>,
+}
+
+/// What would become of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Would {
+    Run,
+    Ask,
+    Deny,
+    Quarantine,
+    /// The params do not fit: it would not even become an invocation.
+    Refuse,
+}
+
+/// The answer.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    pub principal: Principal,
+    pub session: Session,
+    pub action: ActionId,
+    pub tier: Tier,
+    pub drift: Drift,
+    pub would: Would,
+    /// In one sentence, what decides it.
+    pub because: String,
+    pub decision: Decision,
+    pub gates: Vec<GateVerdict>,
+    pub grant: Option<GrantId>,
+    /// How many people would have to say yes, where any would.
+    pub approvals_needed: Option<u32>,
+    pub errors: Vec<ParamError>,
+}
+
+impl Pipeline {
+    pub async fn explain(&self, question: Question) -> Result<Explanation, Error> {
+        let has_params = question.params.is_some();
+        let resolved = self.imagine(question).await?;
+        let params = if has_params { param_errors(&resolved) } else { Vec::new() };
+        let around = request_field_errors(&resolved);
+        let refusal = match (params.is_empty(), around.first()) {
+            (false, _) => Some("the params do not fit the action's schema".to_owned()),
+            (true, Some(error)) => Some(format!("the request does not fit at `{}`", error.pointer)),
+            (true, None) => None,
+        };
+        let (mut explanation, _) = self.judge(resolved).await?;
+        if let Some(because) = refusal {
+            explanation = Explanation { would: Would::Refuse, because, grant: None, approvals_needed: None, ..explanation };
+        }
+        explanation.errors = [params, around].concat();
+        Ok(explanation)
+    }
+
+    /// What would become of a call that is only imagined; with the call as the gates left it.
+    pub(crate) async fn judge(&self, resolved: Resolved) -> Result<(Explanation, Gated), Error> {
+        let (action, tier, drift) = (resolved.action().id.clone(), resolved.tier(), resolved.drift);
+        let Admitted { session, request, space, .. } = &*resolved.admitted;
+        let (session, principal, quorum) = (session.clone(), request.principal.clone(), space.quorum.of(tier));
+        let validated = self.walk.validated_as_it_is(resolved).await?;
+        let (gated, denial, is_caught) = match self.walk.gate_readonly(validated).await? {
+            Gates::Passed(gated) => (gated, None, false),
+            Gates::Denied(gated, failure) => (*gated, Some(failure.message), false),
+            Gates::Quarantined(gated, caught) => (*gated, caught.into_iter().next().map(|caught| caught.message), true),
+        };
+        let Moded { decision, is_grantable, .. } = self.walk.mode_of(&gated).await?;
+        let asks = decision.mode == Mode::RequireApproval && denial.is_none();
+        let grant = if asks { self.walk.fitting_grant(&gated, is_grantable).await?.map(|grant| grant.id().clone()) } else { None };
+        let denial = match denial {
+            None if decision.mode != Mode::Deny => self.walk.would_be_impossible(&gated, &decision).await.map(|failure| failure.message),
+            known => known,
+        };
+        let would = match (&denial, decision.mode) {
+            (Some(_), _) if is_caught => Would::Quarantine,
+            (Some(_), _) | (None, Mode::Deny) => Would::Deny,
+            (None, Mode::RequireApproval) if grant.is_none() => Would::Ask,
+            (None, Mode::RequireApproval | Mode::Allow) => Would::Run,
+        };
+        let because = match (&denial, would) {
+            (Some(message), _) => message.clone(),
+            (None, Would::Ask) => because(&decision, &gated.gates, None) + &self.by_what_is_held(&gated.gates, &session).await?,
+            (None, _) => because(&decision, &gated.gates, grant.as_ref()),
+        };
+        let approvals_needed = (would == Would::Ask).then_some(quorum);
+        let gates = gated.gates.clone();
+        let errors = Vec::new();
+        let explanation =
+            Explanation { principal, session, action, tier, drift, would, because, decision, gates, grant, approvals_needed, errors };
+        Ok((explanation, gated))
+    }
+
+    /// What was read is what asks: which calls brought it in, and the way out of it.
+    async fn by_what_is_held(&self, gates: &[GateVerdict], session: &Session) -> Result<String, Error> {
+        let asks = |gate: &GateVerdict| {
+            gate.verdict == Verdict::NeedsApproval && gate.determining.iter().any(|rule| rule == policy::scan::TRIFECTA_ID)
+        };
+        if !gates.iter().any(asks) {
+            return Ok(String::new());
+        }
+        let held = self.held_by_session(&session.org, &session.id).await?;
+        let since = held.iter().map(|held| {
+            let by = held.label.invocation.as_ref().map_or_else(String::new, |by| format!(" by `{by}`"));
+            let action = held.action.as_ref().map_or_else(String::new, |action| format!(" (`{action}`)"));
+            format!("`{}`{by}{action}", held.label.label)
+        });
+        Ok(format!("; the session holds {}, and a new one would hold neither", since.collect::<Vec<_>>().join(" and ")))
+    }
+
+    /// The call, as far as it would be resolved.
+    async fn imagine(&self, question: Question) -> Result<Resolved, Error> {
+        let agent = PrincipalId::Agent(question.session.clone());
+        let session = self.ledger().find_session(&question.org, &question.session).await?;
+        let session = session.ok_or_else(|| Error::UnknownSession { session: question.session.clone() })?;
+        let principal = self.ledger().find_principal(&question.org, &agent).await?;
+        let principal = principal.ok_or_else(|| Error::SessionEnded { session: session.id.clone() })?;
+        let request = Request {
+            principal,
+            session: session.id.clone(),
+            action: question.action,
+            params: question.params.unwrap_or_else(|| Value::Object(serde_json::Map::new())),
+            idempotency_key: None,
+            approval_ref: None,
+            intention: Intention::Effect,
+            reverses: None,
+            scope: Scope::default(),
+            bounds: Bounds::default(),
+            commands: Vec::new(),
+            reason: None,
+            claimed: question.claimed,
+            provenance: question.provenance,
+            trace_id: String::new(),
+        };
+        self.walk.resolve_readonly(self.walk.admit_in(session, self.walk.draw_id(), request, Entrance::Fresh).await?).await
+    }
+}
+
+fn because(decision: &Decision, gates: &[GateVerdict], grant: Option<&GrantId>) -> String {
+    if let Some(grant) = grant {
+        return format!("grant `{grant}` stands in for a person");
+    }
+    let asking = gates.iter().find(|gate| gate.verdict == Verdict::NeedsApproval);
+    match (decision.tightened.last(), asking) {
+        (Some(_), Some(gate)) if decision.mode == Mode::RequireApproval => {
+            format!("gate `{}` asks for a person, by {}", gate.gate.as_str(), gate.determining.join(", "))
+        }
+        _ => decision.because(),
+    }
+}

@@ -1,0 +1,69 @@
+//! Reverting the effect of an earlier invocation on demand: a call of its own, with its own gates, decision and receipt.
+
+use crate::error::Error;
+use crate::pipeline::Pipeline;
+use crate::preview::explain::Explanation;
+use crate::preview::foresee::Foresight;
+use crate::request::{Outcome, Request};
+use crate::walk::admit::{Counted, Entrance};
+use crate::walk::reversal::{has_effect, why_no_way_back};
+use countersign_core::{Invocation, InvocationId, Principal, Status};
+
+/// What taking an effect back would come to.
+#[derive(Clone, Debug)]
+pub struct RevertForesight {
+    /// Whether it would run, or whom it would ask.
+    pub explanation: Explanation,
+    /// What would be as it was again, or why it could not be.
+    pub foresight: Foresight,
+}
+
+impl Pipeline {
+    pub async fn revert(
+        &self,
+        principal: &Principal,
+        id: &InvocationId,
+        reason: Option<String>,
+        trace_id: String,
+    ) -> Result<Outcome, Error> {
+        let reversed = self.reversed(principal, id).await?;
+        self.invoke(Request::reverting(principal, &reversed, reason, trace_id)).await
+    }
+
+    /// What taking it back would come to, asked without a trace. What could not even be asked for is refused as the taking back would be.
+    pub async fn foresee_revert(&self, principal: &Principal, id: &InvocationId) -> Result<RevertForesight, Error> {
+        let reversed = self.reversed(principal, id).await?;
+        let request = Request::reverting(principal, &reversed, None, String::new());
+        let admitted = self.walk.admit_counted(self.walk.draw_id(), request, Entrance::Fresh, Counted::Not).await?;
+        let resolved = self.walk.resolve_readonly(admitted).await?;
+        self.walk.check_revertible(&resolved).await?;
+        let (explanation, gated) = self.judge(resolved).await?;
+        let mut foresight = self.look_ahead(&gated, &gated.to_invocation(Status::Pending, &explanation.decision)).await?;
+        if foresight.blocked.is_none() && foresight.changes.is_none() {
+            foresight.unknown =
+                Some("nothing that was kept names a file, and what else would be taken back only its source knows".to_owned());
+        }
+        Ok(RevertForesight { explanation, foresight })
+    }
+
+    /// Those of these that have a way back, by what was kept of them. Whether they were taken back already is not looked at.
+    pub async fn with_a_way_back(&self, invocations: Vec<Invocation>) -> Result<Vec<Invocation>, Error> {
+        let now = self.ledger().now().await?;
+        let mut found = Vec::with_capacity(invocations.len());
+        for invocation in invocations {
+            let then = match has_effect(&invocation) {
+                true => self.walk.source_then(&invocation).await,
+                false => None,
+            };
+            if then.is_some_and(|(_, definition)| why_no_way_back(&invocation, &definition, now).is_none()) {
+                found.push(invocation);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn reversed(&self, principal: &Principal, id: &InvocationId) -> Result<Invocation, Error> {
+        let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
+        self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)
+    }
+}

@@ -1,0 +1,212 @@
+//! What other rules would have made of the calls that were recorded. Each is decided twice, by the rules in force and by the proposed
+//! ones, and what differs is told: so a change is the proposal's, and not that of rules which have changed since. Params are the stored
+//! ones, redacted and perhaps shortened; consents and limits are those of now; what content checks said then is taken as it was said.
+
+use crate::error::Error;
+use crate::pipeline::Pipeline;
+use countersign_core::decision::{Drift, Gate, GateVerdict, Lock, Reason, Verdict};
+use countersign_core::invocation::Intention;
+use countersign_core::ledger::{ModeRow, ModeRows};
+use countersign_core::session::{SelfApproval, Session, Space};
+use countersign_core::{
+    Action, ActionId, AutomationId, Decision, Invocation, InvocationId, Mode, OrgId, Principal, PrincipalId, Status, Timestamp, UserId,
+};
+use policy::{Call, Policies};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Rules to be tried. What is absent stays as it is.
+pub struct Proposal {
+    pub policies: Option<Arc<Policies>>,
+    pub keeps_policies: bool,
+    /// All that were set, for the org and for automations.
+    pub modes: Option<ProposedModes>,
+}
+
+/// By whose they are, the org's or an automation's, and by action.
+pub type ProposedModes = HashMap<(Option<AutomationId>, ActionId), (Mode, Lock)>;
+
+/// How a call fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Runs,
+    Asks,
+    Denied,
+}
+
+/// What became of one recorded call.
+#[derive(Clone, Debug)]
+pub enum Replayed {
+    /// Its action, session or principal is gone, or it was only a dry run.
+    Skipped,
+    /// A kill switch ended it. What the rules would have said was never the question.
+    Stopped,
+    /// A content check ended it, and no proposal would change that.
+    Quarantined,
+    Same,
+    Changed(Box<WhatIf>),
+}
+
+/// A call that would fare otherwise.
+#[derive(Clone, Debug)]
+pub struct WhatIf {
+    pub invocation: InvocationId,
+    pub action: ActionId,
+    pub principal: PrincipalId,
+    pub created_at: Timestamp,
+    pub before: Fate,
+    pub after: Fate,
+    pub because: String,
+}
+
+/// The rules a call is decided by.
+struct Tried<'a> {
+    policies: Option<&'a Policies>,
+    modes: ModeRows,
+}
+
+impl Pipeline {
+    /// How a recorded call would fare.
+    pub async fn what_if(
+        &self,
+        org: &OrgId,
+        recorded: &Invocation,
+        proposal: &Proposal,
+        actions: &[Arc<Action>],
+    ) -> Result<Replayed, Error> {
+        let Some(action) = actions.iter().find(|action| action.id == recorded.action).filter(|_| recorded.intention == Intention::Effect)
+        else {
+            return Ok(Replayed::Skipped);
+        };
+        if recorded.status == Status::Quarantined {
+            return Ok(Replayed::Quarantined);
+        }
+        if recorded.decision.tightened.iter().any(|reason| matches!(reason, Reason::Stopped { .. })) {
+            return Ok(Replayed::Stopped);
+        }
+        let session = self.ledger().find_session(org, &recorded.session).await?;
+        let space = self.ledger().find_space(org, &recorded.space).await?;
+        let principal = self.ledger().find_principal(org, &recorded.principal).await?;
+        let (Some(session), Some(space), Some(principal)) = (session, space, principal) else {
+            return Ok(Replayed::Skipped);
+        };
+        let in_force = self.walk.inner.compiled.of(org, self.ledger()).await?;
+        let proposed = if proposal.keeps_policies { in_force.clone() } else { proposal.policies.clone() };
+        let modes = self.ledger().find_modes(org, session.automation.as_ref(), &action.id).await?;
+        let now = Tried { policies: in_force.as_deref(), modes };
+        let then = Tried { policies: proposed.as_deref(), modes: proposal.modes_of(&session, &action.id).unwrap_or(modes) };
+
+        let standing = self.walk.standing_of(&principal).await?;
+        let consents = self.walk.purposes_of(&principal, &space).await?;
+        let cross_space_listed = self.walk.is_listed_crossing(&space, &recorded.params, &action.id).await?;
+        let obtainable = self.obtainable(recorded, &session, &space, &principal).await?;
+        // What the session held then is not recorded; where the caller said content came from is.
+        let labels: Vec<_> = recorded.provenance.values().filter(|label| *label != "user").cloned().collect();
+        let call = Call {
+            principal: &principal,
+            action,
+            space: &space,
+            params: &recorded.params,
+            standing,
+            now: recorded.created_at,
+            consents: &consents,
+            drift: recorded_drift(recorded),
+            labels: &labels,
+            cross_space_listed,
+            approval: None,
+            obtainable: obtainable.as_ref(),
+        };
+        let (before, _, _) = decided(&call, recorded, now);
+        let (after, gates, decision) = decided(&call, recorded, then);
+        if before == after {
+            return Ok(Replayed::Same);
+        }
+        Ok(Replayed::Changed(Box::new(WhatIf {
+            invocation: recorded.id.clone(),
+            action: action.id.clone(),
+            principal: recorded.principal.clone(),
+            created_at: recorded.created_at,
+            before,
+            after,
+            because: because(&gates, &decision),
+        })))
+    }
+
+    /// Every action there is now, to replay against.
+    pub async fn actions_now(&self, org: &OrgId) -> Vec<Arc<Action>> {
+        self.walk.inner.catalogue.all_actions(org).await
+    }
+
+    /// The yes this call can get, as `gate` sees it: where nobody approves their own calls, it is not theirs to give.
+    async fn obtainable(
+        &self,
+        recorded: &Invocation,
+        session: &Session,
+        space: &Space,
+        principal: &Principal,
+    ) -> Result<Option<policy::Approval>, Error> {
+        let may_not = |user: &UserId| space.self_approval == SelfApproval::Refused && principal.owner.as_ref() == Some(user);
+        let by: Vec<_> = self.ledger().list_approvers(&session.org).await?.iter().filter(|user| !may_not(user)).cloned().collect();
+        let expires = recorded.created_at.plus_seconds(session.attendance.approval_seconds());
+        Ok((!by.is_empty()).then_some(policy::Approval { by, expires }))
+    }
+}
+
+impl Proposal {
+    /// The rows proposed for an action in a session; `None` when modes stay as they are.
+    fn modes_of(&self, session: &Session, action: &ActionId) -> Option<ModeRows> {
+        let proposed = self.modes.as_ref()?;
+        let row = |automation: Option<&AutomationId>| {
+            let found = proposed.get(&(automation.cloned(), action.clone()));
+            found.map(|(mode, lock)| ModeRow { mode: *mode, lock: *lock, version: 0 })
+        };
+        let automation = session.automation.as_ref().and_then(|automation| row(Some(automation)));
+        Some(ModeRows { automation, org: row(None) })
+    }
+}
+
+fn decided(call: &Call<'_>, recorded: &Invocation, tried: Tried<'_>) -> (Fate, Vec<GateVerdict>, Decision) {
+    let mut gates = policy::gate(call, tried.policies);
+    // The params that were looked at are no longer there to be looked at again.
+    for gate in &mut gates {
+        let content = [Gate::Safety, Gate::Redaction].contains(&gate.gate);
+        if let Some(said) = recorded.gates.iter().find(|said| content && said.gate == gate.gate) {
+            gate.clone_from(said);
+        }
+    }
+    let rules = policy::Rules { version: 0, modes: tried.modes, band: call.space.band, policies: None };
+    let facts = policy::Facts {
+        tier: call.action.tier,
+        profile: call.action.profile,
+        drift: call.drift,
+        asks: policy::asking(&gates),
+        stopped: None,
+    };
+    let decision = policy::decide(&facts, &rules);
+    let fate = match (policy::denied(&gates), decision.mode) {
+        (Some(_), _) | (None, Mode::Deny) => Fate::Denied,
+        (None, Mode::RequireApproval) => Fate::Asks,
+        (None, Mode::Allow) => Fate::Runs,
+    };
+    (fate, gates, decision)
+}
+
+fn because(gates: &[GateVerdict], decision: &Decision) -> String {
+    let asking = gates.iter().find(|gate| gate.verdict == Verdict::NeedsApproval);
+    match policy::denied(gates).or(asking) {
+        Some(gate) => format!("gate `{}`: {}", gate.gate.as_str(), gate.determining.join(", ")),
+        None => decision.because(),
+    }
+}
+
+fn recorded_drift(recorded: &Invocation) -> Drift {
+    let drift = recorded.decision.tightened.iter().find_map(|reason| match reason {
+        Reason::Drift { drift } => Some(*drift),
+        Reason::DangerIsNeverAllowed
+        | Reason::PackageNeverUnattended
+        | Reason::Band { .. }
+        | Reason::Gate { .. }
+        | Reason::Stopped { .. } => None,
+    });
+    drift.unwrap_or_default()
+}

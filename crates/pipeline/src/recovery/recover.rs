@@ -1,0 +1,247 @@
+//! What a crash, a restart or the clock leaves behind: expired, stale or interrupted invocations, brought to an honest state.
+
+use crate::error::Error;
+use crate::pipeline::Pipeline;
+use crate::request::Outcome;
+use crate::walk::ending::is_passing;
+use crate::walk::ground::Walking;
+use crate::walk::span;
+use countersign_core::batch::BatchMode;
+use countersign_core::invocation::{Deadline, Failure};
+use countersign_core::ledger::Finished;
+use countersign_core::limits::{RECOVERED_AT_ONCE, RUNNING_SECONDS_MAX};
+use countersign_core::{Invocation, InvocationId, OrgId, Status, Timestamp};
+use futures_util::{StreamExt as _, stream};
+use std::collections::HashSet;
+use std::future::Future;
+use tracing::Instrument as _;
+
+/// How long an approved call may wait to be started by the walk that approved it before another takes it up.
+const APPROVED_SECONDS: u64 = 15;
+
+/// Which invocations count as left behind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// This process has just started and no other works on the database: all that began until then.
+    AllUntil(Timestamp),
+    /// Others work on it: only those of servers that are gone, those no walk can still be busy with, and this one's own whose walk
+    /// broke off. At a start also what is in
+    /// doubt is asked about, because this server may see what the others do not.
+    Stale { is_starting: bool },
+}
+
+impl Pipeline {
+    /// Once at start: to be called before any door opens, and awaited when there is time. Nothing that begins later is touched.
+    pub fn recover(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static {
+        let (pipeline, before) = (self.clone(), self.walk.now());
+        async move {
+            let is_alone = pipeline.ledger().join().await?;
+            let which = if is_alone { Which::AllUntil(before) } else { Which::Stale { is_starting: true } };
+            pipeline.settle(which).await
+        }
+    }
+
+    /// Every few seconds: ends what nobody answered, and takes up what another process dropped.
+    pub async fn sweep(&self) -> Result<(), Error> {
+        for org in self.ledger().list_orgs().await? {
+            for status in [Status::Pending, Status::Approved] {
+                for invocation in self.ledger().list_expired(&org, status).await? {
+                    let (id, span) = (invocation.id.clone(), span::of_left(&invocation));
+                    // One that cannot be ended does not keep the others from ending.
+                    if let Err(error) = self.walk.expire(invocation, status).instrument(span.clone()).await {
+                        let _within = span.enter();
+                        tracing::warn!(invocation = %id, %error, "could not be expired; it is tried again");
+                    }
+                }
+            }
+        }
+        self.settle(Which::Stale { is_starting: false }).await
+    }
+
+    /// A server that could not reach the database for long may be taken for gone and still live, and a call then be doubted too early:
+    /// the walk that still runs it corrects that when it records how it ended.
+    async fn settle(&self, which: Which) -> Result<(), Error> {
+        let now = self.ledger().now().await?;
+        for org in self.ledger().list_orgs().await? {
+            // Each is asked about once, also where nobody could tell.
+            let mut asked = HashSet::new();
+            self.settle_running(&org, which, now, &mut asked).await?;
+            if which != (Which::Stale { is_starting: false }) {
+                self.settle_doubts(&org, &asked).await?;
+            }
+            self.take_up_approved(&org, which, now).await?;
+            self.settle_batches(&org, matches!(which, Which::AllUntil(_))).await?;
+        }
+        Ok(())
+    }
+
+    async fn settle_running(&self, org: &OrgId, which: Which, now: Timestamp, asked: &mut HashSet<InvocationId>) -> Result<(), Error> {
+        let is_old = |invocation: &Invocation| {
+            let since = invocation.started_at.unwrap_or(invocation.created_at);
+            match which {
+                Which::AllUntil(start) => since <= start,
+                Which::Stale { .. } => since.plus_seconds(RUNNING_SECONDS_MAX) <= now,
+            }
+        };
+        let mut after = None;
+        loop {
+            let running = self.ledger().list_in_status(org, Status::Running, after.as_ref()).await?;
+            let Some(last) = running.last() else { break };
+            after = Some(last.id.clone());
+            self.end_all_left(running.into_iter().filter(is_old), asked).await;
+        }
+        if let Which::AllUntil(_) = which {
+            return Ok(());
+        }
+        let mut after = None;
+        loop {
+            let left = self.ledger().list_left_behind(org, after.as_ref()).await?;
+            let Some(last) = left.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            self.end_all_left(left.into_iter(), asked).await;
+        }
+    }
+
+    async fn end_all_left(&self, left: impl Iterator<Item = Invocation>, asked: &mut HashSet<InvocationId>) {
+        let left: Vec<_> = left.filter(|left| !self.is_walking(left) && asked.insert(left.id.clone())).collect();
+        let end = |left: Invocation| {
+            let span = span::of_left(&left);
+            self.end_left_behind(left).instrument(span)
+        };
+        stream::iter(left).for_each_concurrent(RECOVERED_AT_ONCE, end).await;
+    }
+
+    async fn settle_doubts(&self, org: &OrgId, asked: &HashSet<InvocationId>) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let doubted = self.ledger().list_in_status(org, Status::InDoubt, after.as_ref()).await?;
+            let Some(last) = doubted.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            let before = doubted.into_iter().filter(|doubted| !asked.contains(&doubted.id));
+            let ask = |doubted: Invocation| {
+                let span = span::of_left(&doubted);
+                self.ask_about(doubted).instrument(span)
+            };
+            stream::iter(before).for_each_concurrent(RECOVERED_AT_ONCE, ask).await;
+        }
+    }
+
+    async fn take_up_approved(&self, org: &OrgId, which: Which, now: Timestamp) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let approved = self.ledger().list_in_status(org, Status::Approved, after.as_ref()).await?;
+            let Some(last) = approved.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            for approved in approved {
+                let since = approved.answer.as_ref().map_or(approved.created_at, |answer| answer.at);
+                // While a kill switch is on it waits with its clock stopped.
+                let is_stopped = matches!(approved.deadline, Some(Deadline::Stopped { .. }));
+                // A part of a batch that is all or nothing is started by its batch.
+                let is_part = approved.batch.as_ref().is_some_and(|part| part.mode == BatchMode::AllOrNothing);
+                let is_due = match which {
+                    Which::AllUntil(start) => since <= start,
+                    Which::Stale { .. } => since.plus_seconds(APPROVED_SECONDS) <= now,
+                };
+                if !is_stopped && !is_part && is_due {
+                    let span = span::of_left(&approved);
+                    self.take_up(approved).instrument(span).await;
+                }
+            }
+        }
+    }
+
+    /// The source may be able to tell what became of it; else a person has to.
+    async fn end_left_behind(&self, left: Invocation) {
+        let id = left.id.clone();
+        let Some(_walking) = self.claim_or_leave(&left).await else {
+            return;
+        };
+        let doubted = match self.reconcile(left.clone()).await {
+            Ok(Some(outcome)) => {
+                let status = outcome.invocation().status;
+                tracing::warn!(invocation = %id, %status, "left running by a crash; what became of it was found out");
+                Ok(())
+            }
+            Ok(None) => self.doubt_left_behind(left).await,
+            // It goes on behind our back, or the store has to be back first: either way it is known better later than doubted now.
+            Err(Error::Unrecorded { .. }) => Ok(()),
+            Err(Error::Store(error)) if is_passing(&error) => Err(Error::Store(error)),
+            Err(error) => {
+                tracing::warn!(invocation = %id, %error, "what became of it could not be recorded");
+                self.doubt_left_behind(left).await
+            }
+        };
+        if let Err(error) = doubted {
+            tracing::warn!(invocation = %id, %error, "stays `running`; it is looked at again");
+        }
+    }
+
+    /// What nobody could tell the last time, perhaps somebody can now.
+    pub(crate) async fn ask_about(&self, doubted: Invocation) {
+        let left = doubted.clone();
+        let Some(_walking) = self.claim_or_leave(&doubted).await else {
+            return;
+        };
+        match self.reconcile(doubted).await {
+            // It was made, and still nobody could look at it.
+            Ok(Some(Outcome::InDoubt(_)) | None) => {}
+            // Or it goes on behind our back, and is let go of when it has ended.
+            Ok(Some(_)) | Err(Error::Unrecorded { .. }) => return,
+            Err(error) => tracing::warn!(invocation = %left.id, %error, "stays in doubt"),
+        }
+        self.walk.let_go(&left).await;
+    }
+
+    async fn claim_or_leave(&self, left: &Invocation) -> Option<Walking> {
+        self.walk.claim(left).await.unwrap_or_else(|error| {
+            tracing::warn!(invocation = %left.id, %error, "could not be taken up; it is looked at again");
+            None
+        })
+    }
+
+    async fn doubt_left_behind(&self, left: Invocation) -> Result<(), Error> {
+        // What was tried to find it out is written in its row.
+        let Some(mut invocation) = self.ledger().find_invocation(&left.org, &left.id).await? else {
+            return Ok(());
+        };
+        invocation.status = Status::InDoubt;
+        invocation.failure = Some(Failure { code: "interrupted".into(), message: "the server stopped while it ran".into() });
+        let event = self.walk.event(&invocation, Status::InDoubt);
+        match self.ledger().doubt(invocation.clone(), event).await? {
+            Finished::Recorded { .. } => {
+                tracing::warn!(invocation = %invocation.id, action = %invocation.action, "left running by a crash; its effect is in doubt");
+                self.walk.tell(&invocation);
+            }
+            Finished::Not(_) | Finished::RulesChanged | Finished::Missing => {}
+        }
+        Ok(())
+    }
+
+    /// Runs an approved call whose walk was lost. One that is still being made ready, here or by a server that lives, is left to its walk.
+    async fn take_up(&self, approved: Invocation) {
+        let Some(walking) = self.claim_or_leave(&approved).await else {
+            return;
+        };
+        tracing::info!(invocation = %approved.id, action = %approved.action, "an approved call that had not started is taken up again");
+        let pipeline = self.clone();
+        self.walk.spawn(async move {
+            let _walking = walking;
+            match pipeline.resume_claimed(&approved).await {
+                Ok(_) | Err(Error::Conflict { .. }) => {}
+                Err(error) => {
+                    tracing::warn!(invocation = %approved.id, %error, "an approved call could not be taken up; trying again later")
+                }
+            }
+        });
+    }
+
+    /// As its row is since it was claimed.
+    async fn resume_claimed(&self, approved: &Invocation) -> Result<Outcome, Error> {
+        let claimed = self.ledger().find_invocation(&approved.org, &approved.id).await?;
+        self.walk.resume(claimed.ok_or_else(|| Error::UnknownInvocation { invocation: approved.id.to_string() })?).await
+    }
+
+    fn is_walking(&self, invocation: &Invocation) -> bool {
+        self.walk.inner.walking.find(&invocation.id).is_some()
+    }
+}

@@ -1,0 +1,5 @@
+//! What people decide ahead of calls: reviews, policies, and how an action stands by them.
+
+mod policies;
+pub(crate) mod review;
+pub(crate) mod standing;

@@ -1,0 +1,88 @@
+//! A person's review of what an action is: what differs from it later is drift.
+
+use crate::catalogue::Definition;
+use crate::error::Error;
+use crate::pipeline::Pipeline;
+use crate::walk::drift::drift_from;
+use countersign_core::action::{Class, Profile};
+use countersign_core::decision::Drift;
+use countersign_core::ledger::{Pin, Wording};
+use countersign_core::{ActionId, Digest, OrgId, Principal, Tier};
+use std::sync::Arc;
+
+impl Pipeline {
+    /// A person stands for the definition as it is now; what differs from it later is drift. `shown` is the digest they saw.
+    pub async fn review(
+        &self,
+        principal: &Principal,
+        action: &ActionId,
+        shown: Option<Digest>,
+        wording: Wording,
+    ) -> Result<Reviewed, Error> {
+        let definition = self.definition_now(&principal.org, action).await?;
+        let Some(definition) = definition else {
+            return Err(Error::UnknownAction { action: action.to_string() });
+        };
+        if shown.is_some_and(|shown| shown != definition.textual) {
+            return Ok(Reviewed::OtherDefinition);
+        }
+        self.walk.archive(&principal.org, &definition).await?;
+        let pin = Pin { structural: definition.structural, textual: definition.textual, wording, seen: None };
+        self.ledger().review(&principal.org, action, pin, &principal.id).await?;
+        Ok(Reviewed::Done)
+    }
+
+    /// Keeps what an action is now for who lets it run without a person: what differs from it later is drift, though nobody has
+    /// read it. A source that cannot be asked has nothing to keep.
+    pub async fn keep_as_it_is(&self, principal: &Principal, action: &ActionId) -> Result<(), Error> {
+        let Ok(Some(definition)) = self.definition_now(&principal.org, action).await else {
+            return Ok(());
+        };
+        self.walk.archive(&principal.org, &definition).await?;
+        let pin = Pin { structural: definition.structural, textual: definition.textual, wording: Wording::Unread, seen: None };
+        self.ledger().pin_first(&principal.org, action, pin, &principal.id).await?;
+        Ok(())
+    }
+
+    /// Digests and text of an action's definition as it is now; `None` when there is no such action.
+    pub async fn definition_of(&self, org: &OrgId, action: &ActionId) -> Result<Option<DefinitionNow>, Error> {
+        let definition = self.definition_now(org, action).await?;
+        Ok(definition.map(|definition| DefinitionNow {
+            structural: definition.structural,
+            textual: definition.textual,
+            text: policy::digest::textual_body(&definition.action),
+            is_never_granted: definition.action.tier.class() == Class::Danger
+                || (definition.action.tier >= Tier::R3 && definition.action.profile != Profile::InProcess),
+        }))
+    }
+
+    async fn definition_now(&self, org: &OrgId, action: &ActionId) -> Result<Option<Arc<Definition>>, Error> {
+        let found = self.walk.inner.catalogue.find(org, action).await;
+        let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
+        Ok(found.map(|(_, definition)| definition))
+    }
+}
+
+/// An action's definition as its source gives it now.
+pub struct DefinitionNow {
+    pub structural: Digest,
+    pub textual: Digest,
+    /// Canonical JSON.
+    pub text: String,
+    /// What destroys is approved one call at a time.
+    pub is_never_granted: bool,
+}
+
+impl DefinitionNow {
+    pub fn drift_from(&self, pin: &Pin) -> Drift {
+        drift_from(pin, self.structural, self.textual)
+    }
+}
+
+/// What became of a review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reviewed {
+    Done,
+    /// What was shown is not what the action is now.
+    OtherDefinition,
+}

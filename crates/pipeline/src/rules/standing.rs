@@ -1,0 +1,38 @@
+//! The mode an action has before anybody calls it.
+
+use crate::error::Error;
+use crate::pipeline::Pipeline;
+use countersign_core::decision::Drift;
+use countersign_core::switch::SwitchScope;
+use countersign_core::{Action, Band, Decision, OrgId, Session, Space};
+use std::sync::Arc;
+
+/// How an action stands in a place, before anybody calls it.
+pub struct Standing {
+    pub decision: Decision,
+    pub drift: Drift,
+}
+
+impl Pipeline {
+    /// The mode an action has now: for a session, or for anybody in a green space.
+    pub async fn standing(&self, org: &OrgId, session: Option<(&Session, &Space)>, action: &Arc<Action>) -> Result<Standing, Error> {
+        let version = self.ledger().rules_version(org).await?;
+        let automation = session.and_then(|(session, _)| session.automation.as_ref());
+        let modes = self.ledger().find_modes(org, automation, &action.id).await?;
+        let drift = self.walk.drift_seen(org, action).await?;
+        let switches = self.ledger().list_switches(org).await?;
+        let covers = |scope: &SwitchScope| match session {
+            Some((session, _)) => scope.covers(&session.space, &session.id, &action.id),
+            None => match scope {
+                SwitchScope::Org => true,
+                SwitchScope::Source(source) => source.as_str() == action.id.source(),
+                SwitchScope::Action(stopped) => *stopped == action.id,
+                SwitchScope::Space(_) | SwitchScope::Session(_) => false,
+            },
+        };
+        let stopped = switches.iter().find(|switch| covers(&switch.scope)).map(|switch| switch.scope.clone());
+        let rules = policy::Rules { version, modes, band: session.map_or(Band::Green, |(_, space)| space.band), policies: None };
+        let decision = policy::decide(&policy::Facts { tier: action.tier, profile: action.profile, drift, asks: None, stopped }, &rules);
+        Ok(Standing { decision, drift })
+    }
+}

@@ -1,0 +1,106 @@
+//! What an approval is bound to: the exact call, its definition, the rules, who asked, and until when. Change any of them and it is void.
+
+use super::gate::Gated;
+use super::ground::Walk;
+use crate::error::{Conflict, Error};
+use countersign_core::invocation::Binding;
+use countersign_core::{Decision, Digest, Invocation, PrincipalId, Status, Timestamp, json};
+use policy::digest::{Bound, Mismatch, binding, mismatch};
+use serde_json::Value;
+
+/// An approval that was given for exactly this call and has not been used.
+pub(crate) struct Redeemed {
+    approvers: Vec<PrincipalId>,
+    binding: Digest,
+}
+
+impl Redeemed {
+    /// Only of an approved call, and only if everything its approval is bound to is still so.
+    pub(crate) fn of(approved: &Invocation, live: &Bound) -> Result<Result<Self, Conflict>, Error> {
+        if approved.status != Status::Approved {
+            return Ok(Err(Conflict::Consumed));
+        }
+        if let Some(mismatch) = mismatch(&bound_to(approved)?, live) {
+            return Ok(Err(conflict_of(mismatch)));
+        }
+        let approvers = approved.approvals.iter().map(|approval| approval.by.clone()).collect();
+        Ok(Ok(Self { approvers, binding: binding(live) }))
+    }
+
+    pub(crate) fn approvers(&self) -> &[PrincipalId] {
+        &self.approvers
+    }
+
+    pub(crate) const fn binding(&self) -> Digest {
+        self.binding
+    }
+}
+
+impl Walk {
+    pub(crate) async fn open_params(&self, approved: &Invocation) -> Result<Value, Error> {
+        let missing = || Error::Internal { message: format!("the params of `{}` are gone or do not open", approved.id) };
+        let sealed = self.ledger().find_sealed_params(&approved.org, &approved.id).await?.ok_or_else(missing)?;
+        let key = self.inner.keyring.space_key(&approved.org, &approved.space).await?;
+        let plain = key.open(&params_context(approved.id.as_str()), &sealed).map_err(|_| missing())?;
+        json::parse_strict(&plain).map_err(|_| missing())
+    }
+}
+
+/// What a held call is bound to.
+pub(crate) fn bound_to(held: &Invocation) -> Result<Bound, Error> {
+    let facts = held.binding.as_ref().and_then(|binding| serde_json::from_value(binding.facts.clone()).ok());
+    facts.ok_or_else(|| Error::Internal { message: format!("`{}` waited for a person and is bound to nothing", held.id) })
+}
+
+pub(crate) fn bound(gated: &Gated, decision: &Decision, policy_slice: Digest, nonce: Digest, expires_at: Timestamp) -> Bound {
+    let resolved = &gated.validated.resolved;
+    let (session, request, action) = (&resolved.admitted.session, &resolved.admitted.request, resolved.action());
+    Bound {
+        org: session.org.clone(),
+        space: session.space.clone(),
+        session: session.id.clone(),
+        principal: request.principal.id.clone(),
+        owner: request.principal.owner.clone(),
+        automation_run: None,
+        source: action.id.source().to_owned(),
+        connection: None,
+        connection_version: None,
+        action: action.id.clone(),
+        tier: resolved.tier(),
+        params: gated.validated.digests.params,
+        raw: gated.validated.digests.raw,
+        scope: request.scope.clone(),
+        commands: request.commands.clone(),
+        structural: gated.validated.digests.structural,
+        textual: gated.validated.digests.textual,
+        policy_slice,
+        modes_version: decision.modes_version,
+        profile: action.profile.as_str().to_owned(),
+        nonce,
+        expires_at,
+    }
+}
+
+pub(crate) fn to_binding(bound: &Bound) -> Result<Binding, Error> {
+    let facts = serde_json::to_value(bound).map_err(|error| Error::Internal { message: error.to_string() })?;
+    Ok(Binding { digest: binding(bound), nonce: bound.nonce, expires_at: bound.expires_at, facts })
+}
+
+pub(crate) fn seal_params(gated: &Gated) -> Result<Vec<u8>, Error> {
+    let admitted = &gated.validated.resolved.admitted;
+    let canonical = json::canonical(&admitted.request.params).map_err(|error| Error::Internal { message: error.to_string() })?;
+    Ok(gated.validated.key.seal(&params_context(admitted.id.as_str()), canonical.as_bytes()))
+}
+
+fn params_context(invocation: &str) -> String {
+    format!("params:{invocation}")
+}
+
+pub(crate) const fn conflict_of(mismatch: Mismatch) -> Conflict {
+    match mismatch {
+        Mismatch::Args => Conflict::ArgsMismatch,
+        Mismatch::Definition => Conflict::DefinitionMismatch,
+        Mismatch::Policy => Conflict::PolicyMismatch,
+        Mismatch::Tuple => Conflict::TupleMismatch,
+    }
+}

@@ -1,0 +1,133 @@
+//! Whether a target is worth asking. One that fails again and again is left alone for a while; then one call is let through, and
+//! decides for all. What a person has approved is tried all the same: they know more than a counter.
+
+use crate::error::Error;
+use crate::walk::decide::Cleared;
+use crate::walk::ground::Walk;
+use countersign_core::breaker::{BreakerKey, BreakerState, LetThrough};
+use countersign_core::limits::{BREAKER_PROBE_SECONDS, CALL_TIMEOUT_MS};
+use countersign_core::source::{self, Output};
+
+/// Whether the target of a call has failed since it last worked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Works,
+    HasFailed,
+    /// It has, and this is the call that was let through to decide whether it still does.
+    IsTried,
+}
+
+impl Walk {
+    /// What is known of the call's target, or why it is not asked.
+    pub(crate) async fn breaker(&self, cleared: &Cleared) -> Result<Result<Target, source::Error>, Error> {
+        let org = &cleared.gated().validated.resolved.admitted.session.org;
+        let failing = self.ledger().list_breakers(org).await?;
+        // Nearly always nothing fails: then nobody asks what the call is counted under.
+        if failing.is_empty() {
+            return Ok(Ok(Target::Works));
+        }
+        let mut target = Target::Works;
+        for key in keys_of(cleared) {
+            let Some(known) = failing.iter().find(|known| known.key == key.as_str()) else {
+                continue;
+            };
+            if target == Target::Works {
+                target = Target::HasFailed;
+            }
+            if known.state == BreakerState::Closed || cleared.approval().is_some() {
+                continue;
+            }
+            let now = self.ledger().now().await?;
+            if known.until > now || !self.ledger().claim_probe(org, &key, BREAKER_PROBE_SECONDS).await? {
+                let message = format!(
+                    "`{}` has failed {} times in a row, last with `{}`; nothing was sent, one call is let through at {}",
+                    known.key, known.failures, known.reason, known.until
+                );
+                return Ok(Err(source::Error::Refused { code: "breaker_open", message }));
+            }
+            target = Target::IsTried;
+        }
+        Ok(Ok(target))
+    }
+
+    /// Counts how it went. A store that is away counts nothing, and keeps nobody from their answer.
+    pub(crate) async fn count_outcome(&self, cleared: &Cleared, target: Target, answer: &Result<Output, source::Error>) {
+        let org = &cleared.gated().validated.resolved.admitted.session.org;
+        let failed_with = match answer.as_ref().map_or_else(|error| said_by(error, patience_of(cleared)), |_| Said::Works) {
+            Said::Nothing => return,
+            Said::Works if target == Target::Works => return,
+            Said::Works => None,
+            Said::Fails(code) => Some(code),
+        };
+        let let_through = match target {
+            Target::IsTried => LetThrough::ToDecide,
+            Target::Works | Target::HasFailed => LetThrough::AsAny,
+        };
+        for key in keys_of(cleared) {
+            let noted = match failed_with {
+                Some(code) => self.ledger().break_once(org, &key, code, let_through).await,
+                None => self.ledger().close_breaker(org, &key).await,
+            };
+            if let Err(error) = noted {
+                tracing::warn!(%key, %error, "how a target fares could not be noted");
+            }
+        }
+    }
+}
+
+/// What a call is counted under: its action with its target and, where the caller has a label for it, with that too. A label is one more
+/// reason to be left alone, and no way around the others.
+fn keys_of(cleared: &Cleared) -> impl Iterator<Item = BreakerKey> {
+    let resolved = &cleared.gated().validated.resolved;
+    let request = &resolved.admitted.request;
+    let (action, target) = (&resolved.action().id, resolved.source.target(&resolved.action().id, &request.params));
+    let labelled = request.bounds.breaker_label.as_deref().map(|label| BreakerKey::new(action, target.as_deref(), Some(label)));
+    std::iter::once(BreakerKey::new(action, target.as_deref(), None)).chain(labelled)
+}
+
+/// How long a call was waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// As long as the action may take.
+    Whole,
+    /// Its caller wanted to wait for less.
+    Shorter,
+}
+
+fn patience_of(cleared: &Cleared) -> Patience {
+    let resolved = &cleared.gated().validated.resolved;
+    let limit_ms = resolved.action().timeout_ms.min(CALL_TIMEOUT_MS);
+    let wanted_ms = resolved.admitted.request.bounds.timeout_ms;
+    if wanted_ms.is_some_and(|wanted_ms| wanted_ms < limit_ms) { Patience::Shorter } else { Patience::Whole }
+}
+
+/// What an answer says about the target.
+enum Said {
+    Works,
+    /// With this code.
+    Fails(&'static str),
+    Nothing,
+}
+
+/// How a package's code ends that did not come to an end of its own.
+const ENDED: [&str; 5] = [OUT_OF_TIME, "package_killed", "package_out_of_memory", "package_flooded", "package_lost"];
+
+/// What of these is the end of the time it had.
+const OUT_OF_TIME: &str = "package_timed_out";
+
+fn said_by(error: &source::Error, patience: Patience) -> Said {
+    match error {
+        // What its caller gave up early says nothing about the target; else any caller could close it to everybody.
+        source::Error::TimedOut { .. } | source::Error::Failed { code: OUT_OF_TIME, .. } if patience == Patience::Shorter => Said::Nothing,
+        source::Error::Unreachable { .. } | source::Error::Busy { .. } | source::Error::Broken { .. } => Said::Fails(error.code()),
+        source::Error::TimedOut { .. } => Said::Fails(error.code()),
+        // Code that was ended is not code that said no.
+        source::Error::Failed { code, .. } if ENDED.contains(code) => Said::Fails(code),
+        source::Error::Failed { .. } => Said::Works,
+        // It was refused by us, and nobody was asked.
+        source::Error::NoTurn { .. }
+        | source::Error::Refused { .. }
+        | source::Error::WorkspaceElsewhere
+        | source::Error::PreviewUnsupported { .. } => Said::Nothing,
+    }
+}

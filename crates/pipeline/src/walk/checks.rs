@@ -1,0 +1,161 @@
+//! What is checked after an effect, and what the checks say together.
+
+use super::execute::Done;
+use super::ground::Walk;
+use super::unverified::unverified;
+use countersign_core::Invocation;
+use countersign_core::effect::Check;
+use countersign_core::invocation::{Failure, Intention};
+use countersign_core::limits::{CHECK_DETAIL_CHARS_MAX, CHECK_NAME_CHARS_MAX};
+use countersign_core::source;
+
+/// What looking at an executed call came to.
+pub(crate) enum Looked {
+    Verified(Verified),
+    /// It was repaired, and nobody knows whether that happened; or nobody could look.
+    InDoubt(Box<Invocation>),
+}
+
+/// An executed call that was looked at, and what came of it.
+pub(crate) struct Verified {
+    pub(crate) done: Box<Done>,
+    /// Why the result does not count.
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Verified {
+    pub(crate) fn looked(done: Box<Done>, failure: Option<Failure>) -> Looked {
+        Looked::Verified(Self { done, failure })
+    }
+}
+
+pub(crate) const VERIFICATION_FAILED: &str = "verification_failed";
+const RESULT_SCHEMA: &str = "result_schema";
+
+impl Walk {
+    /// What is looked at after an effect; `None` where there is nothing to look at. What cannot be looked at has not passed.
+    pub(crate) async fn check(&self, done: &Done) -> Option<Checks> {
+        let output = done.answer.as_ref().ok()?;
+        match done.invocation.intention {
+            // A preview has a shape of its own, and what was taken back was looked at by who took it back.
+            Intention::DryRun | Intention::Revert => return None,
+            Intention::Effect => {}
+        }
+        let declared = &done.definition.action.checks;
+        let mut checks = Checks::default();
+        let mismatch = done.definition.result.iter_errors(&output.value).next();
+        checks.made.push(match mismatch {
+            None => Check::passed(RESULT_SCHEMA),
+            Some(error) => Check::failed(
+                RESULT_SCHEMA,
+                format!("the result does not fit its schema at `{}`: {}", error.instance_path(), error.masked()),
+            ),
+        });
+        let subject = done.subject();
+        if !declared.is_empty() {
+            match self.patiently(|| self.ask_to_verify(subject, output)).await {
+                Ok(looked_at) => {
+                    let missing = declared.iter().filter(|name| !looked_at.iter().any(|check| check.name == **name));
+                    let missing: Vec<_> = missing.map(|name| Check::failed(name, "it was declared, and was not made")).collect();
+                    checks.made.extend(looked_at);
+                    checks.made.extend(missing);
+                }
+                Err(error) => declared.iter().for_each(|name| checks.add_unanswered(name, &error)),
+            }
+        }
+        for command in &done.invocation.commands {
+            match self.patiently(|| self.ask_to_run_command(subject, command)).await {
+                Ok(check) => checks.made.push(check),
+                Err(error) => checks.add_unanswered(command, &error),
+            }
+        }
+        Some(checks.bounded(declared))
+    }
+
+    /// Asks again a few times where we had no turn to ask. Looking changes nothing, so it needs no intent. A source that is away was asked,
+    /// and what it cannot show has failed.
+    async fn patiently<T, Asked>(&self, ask: impl Fn() -> Asked) -> Result<T, source::Error>
+    where
+        Asked: Future<Output = Result<T, source::Error>>,
+    {
+        let mut tries = 1;
+        loop {
+            match ask().await {
+                Err(error) if error.why_no_turn().is_some() && tries < self.inner.settings.attempts_max => {
+                    tokio::time::sleep(self.backoff(tries, &error)).await;
+                    tries += 1;
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
+
+/// What was to be looked at after an effect.
+#[derive(Default)]
+pub(crate) struct Checks {
+    made: Vec<Check>,
+    /// Nobody had a turn to look. They have not passed, and have not failed either.
+    unmade: Vec<Check>,
+}
+
+/// What all of them together say.
+pub(crate) enum Verdict {
+    Passed,
+    Failed(Failure),
+    /// Nothing that was looked at is wrong, and not everything was looked at.
+    Unknown(Failure),
+}
+
+impl Checks {
+    fn add_unanswered(&mut self, name: &str, error: &source::Error) {
+        match error.why_no_turn() {
+            Some(why) => self.unmade.push(Check::failed(name, format!("nobody could look: {why}"))),
+            None => self.made.push(Check::failed(name, error.to_string())),
+        }
+    }
+
+    fn bounded(self, declared: &[String]) -> Self {
+        let bounded = |checks: Vec<Check>| checks.into_iter().map(|check| kept(check, declared)).collect();
+        Self { made: bounded(self.made), unmade: bounded(self.unmade) }
+    }
+
+    /// What was seen to be wrong weighs more than what nobody saw.
+    pub(crate) fn verdict(&self) -> Verdict {
+        match (failure_of(&self.made), self.unmade.first()) {
+            (Some(failure), _) => Verdict::Failed(failure),
+            (None, Some(unmade)) => Verdict::Unknown(unverified(unmade)),
+            (None, None) => Verdict::Passed,
+        }
+    }
+
+    /// As they are kept: those that were made first.
+    pub(crate) fn into_kept(mut self) -> Vec<Check> {
+        self.made.append(&mut self.unmade);
+        self.made
+    }
+}
+
+/// As it may be kept and signed, where others chose the words: names that the definition declares are known.
+fn kept(check: Check, declared: &[String]) -> Check {
+    if check.detail.is_none() && (check.name == RESULT_SCHEMA || declared.contains(&check.name)) {
+        return check;
+    }
+    let bounded = |text: &str, chars: usize| policy::redact_text(text).chars().take(chars).collect::<String>();
+    Check {
+        name: bounded(&check.name, CHECK_NAME_CHARS_MAX),
+        ok: check.ok,
+        detail: check.detail.map(|detail| bounded(&detail, CHECK_DETAIL_CHARS_MAX)),
+    }
+}
+
+/// The first thing that is not as it should be.
+pub(crate) fn failure_of(checks: &[Check]) -> Option<Failure> {
+    let failed = checks.iter().find(|check| !check.ok)?;
+    let detail = failed.detail.as_deref().unwrap_or("it failed");
+    Some(if failed.name == RESULT_SCHEMA {
+        Failure { code: "result_schema_mismatch".into(), message: detail.to_owned() }
+    } else {
+        Failure { code: VERIFICATION_FAILED.into(), message: format!("check `{}`: {detail}", failed.name) }
+    })
+}

@@ -1,0 +1,33 @@
+//! The caller's own words about a call: bounded before anything else, and kept without secrets. Nothing here is evaluated.
+
+use crate::error::ParamError;
+use countersign_core::invocation::Claimed;
+use countersign_core::limits::{CLAIMED_CHARS_MAX, ROLLBACK_PLAN_BYTES_MAX};
+
+/// What is too much to be recorded. Who speaks an older contract has other names for these, and is told at the door.
+pub(crate) fn errors_in(claimed: &Claimed) -> Vec<ParamError> {
+    let words = [("time", &claimed.time), ("device", &claimed.device), ("actor", &claimed.actor)];
+    let is_unfit = |word: &String| word.chars().count() > CLAIMED_CHARS_MAX || word.contains('\0');
+    let unfit = words.into_iter().filter(|(_, word)| word.as_ref().is_some_and(is_unfit));
+    let message = format!("is longer than {CLAIMED_CHARS_MAX} characters, or holds U+0000");
+    let mut errors: Vec<_> = unfit.map(|(name, _)| ParamError { pointer: format!("/context/{name}"), message: message.clone() }).collect();
+    if claimed.rollback_plan.as_ref().is_some_and(|plan| plan.to_string().len() > ROLLBACK_PLAN_BYTES_MAX) {
+        let message = format!("is longer than {ROLLBACK_PLAN_BYTES_MAX} bytes as JSON");
+        errors.push(ParamError { pointer: "/rollbackPlan".into(), message });
+    }
+    errors
+}
+
+/// As it is kept and shown.
+pub(crate) fn without_secrets(claimed: &Claimed) -> Claimed {
+    let text = |word: &Option<String>| word.as_deref().map(policy::redact_text);
+    Claimed {
+        time: text(&claimed.time),
+        device: text(&claimed.device),
+        actor: text(&claimed.actor),
+        subject: text(&claimed.subject),
+        action_id: text(&claimed.action_id),
+        confidence: claimed.confidence.clone(),
+        rollback_plan: claimed.rollback_plan.as_ref().map(|plan| policy::redact(plan).value),
+    }
+}

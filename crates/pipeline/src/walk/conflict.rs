@@ -1,0 +1,69 @@
+//! Counts every answer, and every call that refers to one, that did not fit, by why.
+
+use crate::error::Error;
+use crate::walk::ground::Walk;
+use countersign_core::{InvocationId, OrgId, ledger};
+
+const NOT_FOUND: &str = "not_found";
+/// ProgressEvent like `not_found`, to the letter; only whoever reads the metrics learns that somebody tried.
+const CROSS_TENANT: &str = "cross_tenant";
+
+/// For what a door refuses before it asks the pipeline.
+pub fn count_conflict(conflict: &'static str) {
+    metrics::counter!("countersign_conflicts_total", "conflict" => conflict).increment(1);
+}
+
+impl Walk {
+    /// An invocation somebody referred to that is not their org's.
+    pub(crate) async fn count_unknown(&self, org: &OrgId, invocation: &InvocationId) {
+        // Whether it is another org's is worth a metric, and no failure of its own.
+        let is_foreign = self.ledger().is_of_another_org(org, invocation).await.unwrap_or(false);
+        count_conflict(if is_foreign { CROSS_TENANT } else { NOT_FOUND });
+    }
+
+    /// Counts what did not fit, and hands it on.
+    pub(crate) async fn counted<T>(&self, org: &OrgId, answered: Result<T, Error>) -> Result<T, Error> {
+        let Err(error) = &answered else { return answered };
+        match error {
+            Error::Conflict { conflict, .. } => count_conflict(conflict.code()),
+            Error::SelfApproval { .. } => count_conflict("self_approval"),
+            Error::MayNotApprove => count_conflict("may_not_approve"),
+            Error::Store(ledger::Error::Unavailable { .. } | ledger::Error::CommitUnknown { .. }) => count_conflict("store_unavailable"),
+            Error::UnknownInvocation { invocation } => match InvocationId::parse(invocation) {
+                Ok(invocation) => self.count_unknown(org, &invocation).await,
+                Err(_) => count_conflict(NOT_FOUND),
+            },
+            Error::UnknownAction { .. }
+            | Error::UnknownSession { .. }
+            | Error::SessionEnded { .. }
+            | Error::NotYourSession { .. }
+            | Error::RateLimited { .. }
+            | Error::TooManyPending { .. }
+            | Error::InvalidParams { .. }
+            | Error::InvalidRequest { .. }
+            | Error::InvalidScope { .. }
+            | Error::CommandNotAllowed { .. }
+            | Error::IdempotencyConflict { .. }
+            | Error::IdempotencyInFlight { .. }
+            | Error::OwnQuarantine { .. }
+            | Error::NotInDoubt { .. }
+            | Error::Reconciling { .. }
+            | Error::NotRevertible { .. }
+            | Error::NotGrantable { .. }
+            | Error::QuarantineSettled { .. }
+            | Error::AlreadyReverted { .. }
+            | Error::CannotRun { .. }
+            | Error::DryRunUnsupported { .. }
+            | Error::SourceUnavailable { .. }
+            | Error::InvalidBatch { .. }
+            | Error::NotLast { .. }
+            | Error::BatchKeyTaken { .. }
+            | Error::BatchTaken { .. }
+            | Error::NeedsPersonNow { .. }
+            | Error::Store(ledger::Error::Corrupt { .. })
+            | Error::Unrecorded { .. }
+            | Error::Internal { .. } => {}
+        }
+        answered
+    }
+}

@@ -1,0 +1,65 @@
+//! What nobody knows the end of: the row says so, durably, before its caller hears it.
+
+use super::ending::{STORE_AWAY_MAX, is_away};
+use super::ground::{Walk, Walking};
+use crate::error::Error;
+use countersign_core::action::Class;
+use countersign_core::ledger::Finished;
+use countersign_core::source::{self, AfterError};
+use countersign_core::{Invocation, Status};
+use durable::Pace;
+
+impl Walk {
+    pub(crate) async fn doubt(&self, mut invocation: Box<Invocation>, walking: Option<Walking>) -> Result<Box<Invocation>, Error> {
+        invocation.status = Status::InDoubt;
+        invocation.ended_at = None;
+        let (mut written, mut pace) = (self.try_doubt(&invocation).await, Pace::soon());
+        while is_away(&written) && pace.again().await {
+            written = self.try_doubt(&invocation).await;
+        }
+        if is_away(&written) {
+            // The effect may have happened and nobody can be told so durably yet: the caller must not try again.
+            let id = invocation.id.clone();
+            self.doubt_later(invocation, walking);
+            return Err(Error::Unrecorded { invocation: id });
+        }
+        written.map(|()| invocation)
+    }
+
+    fn doubt_later(&self, invocation: Box<Invocation>, walking: Option<Walking>) {
+        let walk = self.clone();
+        self.spawn(async move {
+            let _walking = walking;
+            let (mut written, mut pace) = (walk.try_doubt(&invocation).await, Pace::for_at_most(STORE_AWAY_MAX));
+            while is_away(&written) && pace.again().await {
+                written = walk.try_doubt(&invocation).await;
+            }
+            if let Err(error) = written {
+                tracing::error!(%error, invocation = %invocation.id, "a doubt could not be recorded");
+            }
+        });
+    }
+
+    async fn try_doubt(&self, invocation: &Invocation) -> Result<(), Error> {
+        let event = self.event(invocation, Status::InDoubt);
+        match self.ledger().doubt(invocation.clone(), event).await? {
+            // A repeat after an uncertain commit finds the work done.
+            Finished::Recorded { .. } | Finished::Not(Status::InDoubt) => {}
+            // Another server took this one for gone: it doubts it, too, or finds out more.
+            Finished::Not(Status::Running) => return Ok(()),
+            Finished::Not(status) => {
+                return Err(Error::Internal { message: format!("`{}` became `{status}` while it ran", invocation.id) });
+            }
+            Finished::RulesChanged | Finished::Missing => {
+                return Err(Error::Internal { message: format!("`{}` vanished while it ran", invocation.id) });
+            }
+        }
+        self.tell(invocation);
+        Ok(())
+    }
+}
+
+/// Whether the effect may have happened, and matters.
+pub(crate) fn leaves_doubt(error: &source::Error, invocation: &Invocation) -> bool {
+    error.after() == AfterError::Unknown && invocation.tier.class() != Class::Read
+}

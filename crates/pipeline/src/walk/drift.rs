@@ -1,0 +1,81 @@
+//! Whether an action is still what a person reviewed. Checked with every call, not only when somebody lists.
+
+use super::admit::Admitted;
+use super::ending::Ending;
+use super::ground::Walk;
+use crate::catalogue::Definition;
+use crate::error::Error;
+use countersign_core::decision::Drift;
+use countersign_core::invocation::{DeniedBy, Failure};
+use countersign_core::ledger::{Finished, NewDrift, Pin, Row, Wording};
+use countersign_core::{Action, ActionId, Digest, OrgId, Status};
+
+impl Walk {
+    /// How the definition differs from the reviewed one. The first to see a difference notes it, which voids what waits for the
+    /// action and its grants.
+    pub(crate) async fn drift_of(&self, admitted: &mut Admitted, definition: &Definition) -> Result<Drift, Error> {
+        let org = admitted.session.org.clone();
+        let action = &definition.action.id;
+        let Some(pin) = self.ledger().find_pin(&org, action).await? else {
+            return Ok(Drift::None);
+        };
+        let drift = drift_from(&pin, definition.structural, definition.textual);
+        if drift != Drift::None && pin.seen != Some((definition.structural, definition.textual)) {
+            let noted = NewDrift { action: action.clone(), drift, structural: definition.structural, textual: definition.textual };
+            self.note(&org, noted).await?;
+            // Noting it is a change of the rules: what was read of them before is read again.
+            admitted.rules_version = self.ledger().rules_version(&org).await?;
+            admitted.space = self.space_of(&admitted.session).await?;
+        }
+        Ok(drift)
+    }
+
+    /// How an action differs from what was reviewed, only looked at.
+    pub(crate) async fn drift_seen(&self, org: &OrgId, action: &Action) -> Result<Drift, Error> {
+        let pin = self.ledger().find_pin(org, &action.id).await?;
+        Ok(pin.map_or(Drift::None, |pin| drift_from(&pin, policy::digest::structural(action), policy::digest::textual(action))))
+    }
+
+    /// What is odd about a definition that nobody has read as it is now.
+    pub(crate) async fn unread_findings<'a>(&self, org: &OrgId, definition: &'a Definition) -> Result<&'a [policy::Finding], Error> {
+        if definition.findings.is_empty() {
+            return Ok(&[]);
+        }
+        let pin = self.ledger().find_pin(org, &definition.action.id).await?;
+        let is_read =
+            |pin: &Pin| pin.wording != Wording::Unread && (pin.structural, pin.textual) == (definition.structural, definition.textual);
+        Ok(if pin.as_ref().is_some_and(is_read) { &[] } else { &definition.findings })
+    }
+
+    async fn note(&self, org: &OrgId, drift: NewDrift) -> Result<(), Error> {
+        tracing::warn!(action = %drift.action, drift = drift.drift.as_str(), "the definition is no longer the one that was reviewed");
+        let pending = self.ledger().list_pending_of(org, &drift.action).await?;
+        let ends = pending.into_iter().map(|waiting| {
+            let failure = Failure { code: "definition_mismatch".into(), message: drifted(&drift.action) };
+            self.finish_of(Ending::unexecuted(waiting, Status::Denied, Some(DeniedBy::Drift), failure, Row::From(Status::Pending)))
+        });
+        let ends = ends.collect::<Result<Vec<_>, _>>()?;
+        let ended = self.ledger().drift(org, drift, ends.clone()).await?;
+        for (finish, ended) in ends.iter().zip(ended) {
+            if matches!(ended, Finished::Recorded { .. }) {
+                self.tell(&finish.invocation);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Words alone matter unless whoever reviewed it said that they do not.
+pub(crate) fn drift_from(pin: &Pin, structural: Digest, textual: Digest) -> Drift {
+    if pin.structural != structural {
+        Drift::Structural
+    } else if pin.textual != textual && pin.wording != Wording::Ignored {
+        Drift::Textual
+    } else {
+        Drift::None
+    }
+}
+
+fn drifted(action: &ActionId) -> String {
+    format!("the definition of `{action}` changed while this waited; start anew after a review")
+}

@@ -1,0 +1,485 @@
+//! The end of a call, written: status, receipt, idempotency key and event become true in one transaction.
+
+use super::ground::{Walk, Walking};
+use super::reward::{self, Execution, Measured, RewardWeights};
+use super::stage::Stage;
+use crate::error::{Conflict, Error};
+use countersign_core::decision::{Gate, GateVerdict};
+use countersign_core::effect::Check;
+use countersign_core::egress::Traffic;
+use countersign_core::invocation::{DeniedBy, Failure, Intention, ReceiptRef};
+use countersign_core::keyring::SpaceKey;
+use countersign_core::ledger::{Approval, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse, KeyFate, NewQuarantine, Row};
+use countersign_core::limits::{CALL_TIMEOUT_MS, RECORD_RETRY_SECONDS};
+use countersign_core::{
+    ActionId, Digest, EventId, Invocation, InvocationId, Mode, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Tier, ledger,
+};
+use durable::Pace;
+use policy::digest::Bound;
+use receipt::body::{
+    ApprovalBody, Body as _, Cost, DefinitionDigests, EditBody, EgressBody, Outputs, PolicyVerdict, ReceiptBody, Reward, Sandbox, Timing,
+    Verification,
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Everything a receipt is made of.
+pub(crate) struct Ending {
+    pub(super) invocation: Box<Invocation>,
+    pub(super) row: Row,
+    pub(crate) policy_slice: Digest,
+    pub(crate) approval: Option<ApprovalBody>,
+    /// The answer that ends it, when a person does.
+    pub(super) answered: Option<Approval>,
+    pub(crate) idempotency: Option<Digest>,
+    pub(crate) profile: String,
+    pub(super) outputs: Option<Outputs>,
+    pub(super) evidence: Option<Digest>,
+    pub(super) execution: Execution,
+    pub(super) quality_thousandths: u32,
+    pub(super) timeout_ms: u64,
+    pub(super) key_fate: KeyFate,
+    pub(super) grant_use: GrantUse,
+    /// What was dangerous, to be kept for review.
+    pub(crate) quarantine: Option<NewQuarantine>,
+    /// HMAC of the caller's own words.
+    pub(super) claimed: Option<Digest>,
+    /// The receipt of the quarantined call this one was released from.
+    pub(super) supersedes: Option<ReceiptId>,
+    /// The rules it was decided by, where no intent has compared them.
+    pub(super) rules_version: Option<i64>,
+    /// Recovery leaves the invocation alone until its outcome is recorded.
+    pub(super) walking: Option<Walking>,
+}
+
+impl Ending {
+    /// The end of something that never ran.
+    pub(crate) fn unexecuted(
+        invocation: impl Into<Box<Invocation>>,
+        status: Status,
+        by: Option<DeniedBy>,
+        failure: Failure,
+        row: Row,
+    ) -> Self {
+        let mut invocation = invocation.into();
+        invocation.status = status;
+        invocation.denied_by = by;
+        invocation.failure = Some(failure);
+        let bound = invocation.binding.as_ref().and_then(|binding| serde_json::from_value::<Bound>(binding.facts.clone()).ok());
+        Self {
+            policy_slice: bound.as_ref().map_or(Digest::new([0; 32]), |bound| bound.policy_slice),
+            profile: bound.map_or_else(String::new, |bound| bound.profile),
+            invocation,
+            row,
+            approval: None,
+            answered: None,
+            idempotency: None,
+            outputs: None,
+            evidence: None,
+            execution: Execution::Never,
+            quality_thousandths: 0,
+            timeout_ms: CALL_TIMEOUT_MS,
+            key_fate: KeyFate::Freed,
+            grant_use: GrantUse::Kept,
+            quarantine: None,
+            claimed: None,
+            supersedes: None,
+            rules_version: None,
+            walking: None,
+        }
+    }
+
+    /// The end a person gave to what was in doubt.
+    pub(crate) fn settled(doubted: Invocation, status: Status, key: &dyn SpaceKey) -> Self {
+        let failure = doubted.failure.clone().filter(|_| status != Status::Succeeded);
+        Self::begun(doubted, status, failure, key)
+    }
+
+    /// The end of something that was announced, and whose source nobody asks any more.
+    pub(crate) fn begun(begun: Invocation, status: Status, failure: Option<Failure>, key: &dyn SpaceKey) -> Self {
+        let (announced, row) = (begun.announced.clone(), Row::From(begun.status));
+        let approval = approval_of(&begun);
+        let idempotency = begun.idempotency_key.as_ref().map(|text| key.digest("idempotency_key", text.as_bytes()));
+        let evidence = begun.evidence.as_ref().map(|evidence| evidence_digest(key, evidence));
+        let unknown = Failure { code: "in_doubt".into(), message: "nobody saw how it ended".into() };
+        let mut ending = Self::unexecuted(begun, status, None, unknown, row);
+        ending.invocation.failure = failure;
+        if let Some(announced) = announced {
+            (ending.policy_slice, ending.profile) = (announced.policy_slice, announced.profile);
+        }
+        (ending.approval, ending.idempotency, ending.evidence) = (approval, idempotency, evidence);
+        ending.execution = if status == Status::Succeeded { Execution::Succeeded } else { Execution::Failed };
+        ending.key_fate = if status == Status::Succeeded { KeyFate::Answers } else { KeyFate::Freed };
+        ending
+    }
+
+    /// It never left, so it has used nothing.
+    pub(crate) fn return_grant(&mut self) {
+        if self.invocation.grant.is_some() {
+            self.grant_use = GrantUse::Returned;
+        }
+    }
+
+    /// The person's answer that ends it.
+    #[must_use]
+    pub(crate) fn answered(mut self, approval: Approval) -> Self {
+        self.invocation.answer = Some(approval.answer.clone());
+        self.answered = Some(approval);
+        self
+    }
+}
+
+impl Walk {
+    /// Ends something that no rule decides any more.
+    pub(crate) async fn record_ending(&self, ending: Ending) -> Result<Invocation, Error> {
+        match self.record_by_rules(ending).await? {
+            Recorded::Ended(invocation) => Ok(*invocation),
+            Recorded::RulesChanged => Err(Error::rules_keep_changing()),
+        }
+    }
+
+    /// Ends what nobody answered in time. Does nothing if someone did after all.
+    pub(crate) async fn expire(&self, invocation: Invocation, from: Status) -> Result<(), Error> {
+        let failure = Failure { code: Conflict::Expired.code().into(), message: "nobody answered in time".into() };
+        match self.record_ending(Ending::unexecuted(invocation, Status::Expired, None, failure, Row::ExpiredFrom(from))).await {
+            Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the receipt and everything that becomes true with it.
+    pub(crate) async fn record_by_rules(&self, mut ending: Ending) -> Result<Recorded, Error> {
+        let _timed = self.timed(Stage::Record);
+        let id = ReceiptId::new(self.now(), self.random_bytes());
+        if let Some(from) = &ending.invocation.released_from {
+            let quarantined = self.ledger().find_invocation(&ending.invocation.org, from).await?;
+            ending.supersedes = quarantined.and_then(|quarantined| quarantined.receipt).map(|receipt| receipt.id);
+        }
+        let walking = ending.walking.take();
+        let finish = self.finish_as(&id, ending)?;
+        let Some((mut invocation, seq)) = self.write_ending(finish, &id, walking).await? else {
+            return Ok(Recorded::RulesChanged);
+        };
+        self.fault("record.ended");
+        invocation.receipt = Some(ReceiptRef { id, seq });
+        self.tell(&invocation);
+        Ok(Recorded::Ended(invocation))
+    }
+
+    /// What ends it, with its receipt.
+    pub(crate) fn finish_of(&self, ending: Ending) -> Result<Arc<Finish>, Error> {
+        self.finish_as(&ReceiptId::new(self.now(), self.random_bytes()), ending)
+    }
+
+    fn finish_as(&self, id: &ReceiptId, mut ending: Ending) -> Result<Arc<Finish>, Error> {
+        ending.invocation.ended_at.get_or_insert_with(|| self.now());
+        let body = receipt_body(id, &ending, &self.inner.settings.reward)?;
+        Ok(Arc::new(Finish {
+            row: ending.row,
+            receipt: EntryDraft { id: EntryId::Receipt(id.clone()), body },
+            event: self.event(&ending.invocation, ending.invocation.status),
+            key: ending.key_fate,
+            approval: ending.answered,
+            grant: ending.grant_use,
+            quarantine: ending.quarantine,
+            rules_version: ending.rules_version,
+            invocation: ending.invocation,
+        }))
+    }
+
+    /// Tries a few times, since the effect has happened; then goes on trying behind the caller's back. `None`: the rules changed.
+    async fn write_ending(
+        &self,
+        mut finish: Arc<Finish>,
+        receipt: &ReceiptId,
+        walking: Option<Walking>,
+    ) -> Result<Option<(Box<Invocation>, u64)>, Error> {
+        let mut written = self.try_ending(&finish, receipt).await;
+        if is_away(&written) {
+            Arc::make_mut(&mut finish).row = again(finish.row);
+            let mut pace = Pace::soon();
+            while is_away(&written) && pace.again().await {
+                written = self.try_ending(&finish, receipt).await;
+            }
+        }
+        if is_away(&written) && finish.row == Row::From(Status::Running) {
+            let invocation = finish.invocation.id.clone();
+            tracing::error!(%invocation, "an outcome could not be recorded; trying until the store is back");
+            self.record_later(finish, receipt.clone(), walking);
+            return Err(Error::Unrecorded { invocation });
+        }
+        written.map(|seq| seq.map(|seq| (Arc::unwrap_or_clone(finish).invocation, seq)))
+    }
+
+    /// Its batch, where it is a part of one, is taken up by the next sweep.
+    fn record_later(&self, finish: Arc<Finish>, receipt: ReceiptId, walking: Option<Walking>) {
+        let walk = self.clone();
+        self.spawn(async move {
+            let _walking = walking;
+            let mut pace = Pace::for_at_most(STORE_AWAY_MAX);
+            let mut written = walk.try_ending(&finish, &receipt).await;
+            while is_away(&written) && pace.again().await {
+                written = walk.try_ending(&finish, &receipt).await;
+            }
+            match written {
+                Ok(_) => walk.tell(&finish.invocation),
+                Err(error) => tracing::error!(%error, invocation = %finish.invocation.id, "an outcome could not be recorded"),
+            }
+        });
+    }
+
+    /// The receipt's position; `None` when the rules changed.
+    async fn try_ending(&self, finish: &Arc<Finish>, receipt: &ReceiptId) -> Result<Option<u64>, Error> {
+        let invocation = &finish.invocation;
+        match self.ledger().finish(Arc::clone(finish)).await? {
+            Finished::Recorded { seq } => Ok(Some(seq)),
+            Finished::RulesChanged => Ok(None),
+            Finished::Missing => Err(Error::UnknownInvocation { invocation: invocation.id.to_string() }),
+            Finished::Not(status) => {
+                // After an uncertain commit the row may already say what we wanted to write.
+                let row = self.ledger().find_invocation(&invocation.org, &invocation.id).await?;
+                match row.and_then(|row| row.receipt) {
+                    Some(written) if written.id == *receipt => Ok(Some(written.seq)),
+                    // Somebody who could not know better called it in doubt; we know how it ended.
+                    None if status == Status::InDoubt && matches!(finish.row, Row::Begun | Row::From(Status::Running)) => {
+                        let resolved = Arc::new(Finish { row: Row::From(Status::InDoubt), ..Finish::clone(finish) });
+                        Box::pin(self.try_ending(&resolved, receipt)).await
+                    }
+                    // Another server took this one for gone, or asks about what is in doubt: how it ended is said when that one is done.
+                    None if busy_status(finish.row) == Some(status) => {
+                        let message = format!("another server finds out what became of `{}`", invocation.id);
+                        Err(Error::Store(ledger::Error::Unavailable { message }))
+                    }
+                    _ => Err(Error::Conflict { invocation: invocation.id.clone(), conflict: conflict_with(status) }),
+                }
+            }
+        }
+    }
+
+    /// Wakes who waits for it, counts it and logs it. Call when its new status is durable.
+    pub(crate) fn tell(&self, invocation: &Invocation) {
+        self.count(invocation);
+        self.inner.wakeups.wake(&invocation.id);
+    }
+
+    pub(crate) fn count(&self, invocation: &Invocation) {
+        self.inner.tally.count(invocation);
+        metrics::counter!(
+            "countersign_invocations_total",
+            "mode" => invocation.decision.mode.as_str(),
+            "status" => invocation.status.as_str()
+        )
+        .increment(1);
+        tracing::info!(
+            invocation = invocation.id.as_str(),
+            session = invocation.session.as_str(),
+            org = invocation.org.as_str(),
+            action = invocation.action.as_str(),
+            mode = invocation.decision.mode.as_str(),
+            mode_source = invocation.decision.source.as_str(),
+            status = invocation.status.as_str(),
+            dry_run = invocation.intention == Intention::DryRun,
+            trace_id = invocation.trace_id,
+            "invocation"
+        );
+    }
+
+    /// The event that tells of a status.
+    pub(crate) fn event(&self, invocation: &Invocation, status: Status) -> EventDraft {
+        let body = EventBody {
+            invocation_id: &invocation.id,
+            session_id: &invocation.session,
+            space_id: &invocation.space,
+            principal: &invocation.principal,
+            action: &invocation.action,
+            tier: invocation.tier,
+            status,
+            mode: invocation.decision.mode,
+            trace_id: &invocation.trace_id,
+        };
+        EventDraft {
+            id: EventId::new(self.now(), self.random_bytes()),
+            name: status.event_name(),
+            key: invocation.id.to_string(),
+            // Ids and words only: they have a form.
+            body: serde_json::to_string(&body).unwrap_or_default(),
+        }
+    }
+}
+
+/// How long an outcome is held in memory for a store that is away.
+pub(crate) const STORE_AWAY_MAX: Duration = Duration::from_secs(RECORD_RETRY_SECONDS);
+
+/// What became of an end that was to be written.
+pub(crate) enum Recorded {
+    Ended(Box<Invocation>),
+    /// It was decided by rules that are no longer in force; nothing was written.
+    RulesChanged,
+}
+
+#[derive(Serialize)]
+struct EventBody<'a> {
+    invocation_id: &'a InvocationId,
+    session_id: &'a SessionId,
+    space_id: &'a SpaceId,
+    principal: &'a PrincipalId,
+    action: &'a ActionId,
+    tier: Tier,
+    status: Status,
+    mode: Mode,
+    trace_id: &'a str,
+}
+
+/// Under what isolation it ran, as the sandbox itself tells.
+fn sandbox_of(ending: &Ending) -> Sandbox {
+    let mut sandbox = Sandbox::none(ending.profile.clone());
+    let traffic = ending.invocation.meter.traffic().into_iter();
+    sandbox.egress = traffic.map(|Traffic { host, made, refused }| EgressBody { host, made, refused }).collect();
+    let Some(facts) = ending.invocation.meter.facts() else {
+        return sandbox;
+    };
+    let text = |name: &str| facts[name].as_str().map(str::to_owned);
+    let texts = |name: &str| Some(facts[name].as_array()?.iter().filter_map(|text| text.as_str().map(str::to_owned)).collect());
+    sandbox.cgroup_backend = text("cgroup_backend");
+    sandbox.seccomp_sha256 = text("seccomp_sha256");
+    sandbox.landlock_abi = facts["landlock_abi"].as_u64().and_then(|abi| u32::try_from(abi).ok());
+    (sandbox.namespaces, sandbox.degraded) = (texts("namespaces"), texts("degraded"));
+    sandbox
+}
+
+fn receipt_body(id: &ReceiptId, ending: &Ending, weights: &RewardWeights) -> Result<String, Error> {
+    let invocation = &ending.invocation;
+    let ended_at = invocation.ended_at.unwrap_or(invocation.created_at);
+    let exec_ms = invocation.started_at.map_or(0, |started| ended_at.millis_since(started));
+    let measured = Measured {
+        execution: ending.execution,
+        quality_thousandths: ending.quality_thousandths,
+        cpu_ms: invocation.meter.cpu_ms().unwrap_or(0),
+        cpu_budget_ms: ending.timeout_ms,
+        exec_ms,
+        timeout_ms: ending.timeout_ms,
+    };
+    let parts = reward::reward(&measured, weights);
+    let body = ReceiptBody {
+        receipt_id: id.clone(),
+        invocation_id: invocation.id.clone(),
+        attempts: invocation.attempts,
+        batch: invocation.batch.as_ref().map(|part| part.batch.clone()),
+        status: invocation.status,
+        error: invocation.failure.as_ref().map(|failure| failure.code.clone()),
+        denied_by: invocation.denied_by,
+        principal: invocation.principal.clone(),
+        owner: invocation.owner.clone(),
+        session: invocation.session.clone(),
+        space: invocation.space.clone(),
+        action: invocation.action.clone(),
+        tier: invocation.tier,
+        definition: DefinitionDigests { structural: invocation.digests.structural, textual: invocation.digests.textual },
+        params: invocation.digests.params,
+        raw: invocation.digests.raw,
+        policy: invocation.gates.iter().map(to_policy).collect(),
+        policy_slice: ending.policy_slice,
+        decision: invocation.decision.clone(),
+        approval: ending.approval.clone(),
+        sandbox: sandbox_of(ending),
+        outputs: ending.outputs,
+        artifacts: Vec::new(),
+        evidence: ending.evidence,
+        verification: invocation.aftermath.checks.as_deref().map(verification_of),
+        repair: invocation.aftermath.repair,
+        rollback: invocation.aftermath.rollback,
+        reverses: invocation.reverses.clone(),
+        settled: invocation.aftermath.settled.clone(),
+        // Code inside the server shares its processor time with every other call: there is no honest figure for one.
+        cost: Cost { cpu_ms: invocation.meter.cpu_ms() },
+        timing: Timing {
+            queued_ms: invocation.started_at.map_or(0, |started| started.millis_since(invocation.created_at)),
+            exec_ms,
+            total_ms: ended_at.millis_since(invocation.created_at),
+            started_at: invocation.started_at,
+            ended_at,
+        },
+        idempotency_key: ending.idempotency,
+        replayed: false,
+        dry_run: invocation.intention == Intention::DryRun,
+        trace_id: invocation.trace_id.clone(),
+        reward: Reward {
+            scalar_millionths: parts.scalar_millionths,
+            success: parts.success,
+            quality: parts.quality,
+            cost: parts.cost,
+            latency: parts.latency,
+        },
+        supersedes: ending.supersedes.clone(),
+        policies: invocation.policies,
+        claimed: ending.claimed,
+        redacted: invocation.redacted.as_ref().map(|taken| taken.counts.clone()).unwrap_or_default(),
+        grant: invocation.grant.clone(),
+        grant_returned: ending.grant_use == GrantUse::Returned,
+        edit: invocation.edit.as_ref().map(|edit| EditBody { by: edit.by.clone(), changed: edit.changed.clone(), proposed: edit.proposed }),
+    };
+    body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })
+}
+
+/// Who said yes to what has begun.
+pub(crate) fn approval_of(begun: &Invocation) -> Option<ApprovalBody> {
+    let binding = begun.binding.as_ref().filter(|_| !begun.approvals.is_empty())?;
+    let approvers = begun.approvals.iter().map(|approval| approval.by.clone()).collect();
+    Some(ApprovalBody { approvers, binding: binding.digest })
+}
+
+fn verification_of(checks: &[Check]) -> Verification {
+    Verification { ok: checks.iter().all(|check| check.ok), checks: checks.iter().map(|check| check.name.clone()).collect() }
+}
+
+pub(crate) fn evidence_digest(key: &dyn SpaceKey, evidence: &Value) -> Digest {
+    key.digest("evidence", evidence.to_string().as_bytes())
+}
+
+fn to_policy(verdict: &GateVerdict) -> (Gate, PolicyVerdict) {
+    let GateVerdict { gate, verdict, determining, errors } = verdict;
+    (*gate, PolicyVerdict { verdict: *verdict, determining: determining.clone(), errors: errors.clone() })
+}
+
+/// The status a row must have to be written, where others may be busy with one in that status.
+const fn busy_status(row: Row) -> Option<Status> {
+    match row {
+        Row::Begun => Some(Status::Running),
+        Row::From(status @ (Status::Running | Status::InDoubt)) => Some(status),
+        Row::From(_) | Row::ExpiredFrom(_) | Row::Insert | Row::InsertAgain => None,
+    }
+}
+
+/// How a write that may have been kept finds its row: nothing is certain any more.
+const fn again(row: Row) -> Row {
+    match row {
+        Row::Insert | Row::InsertAgain => Row::InsertAgain,
+        Row::Begun => Row::From(Status::Running),
+        Row::From(_) | Row::ExpiredFrom(_) => row,
+    }
+}
+
+/// Whether the same write may succeed later.
+pub(crate) const fn is_passing(error: &ledger::Error) -> bool {
+    match error {
+        ledger::Error::Unavailable { .. } | ledger::Error::CommitUnknown { .. } => true,
+        ledger::Error::Corrupt { .. } => false,
+    }
+}
+
+/// Whether the store was away: the same may succeed later.
+pub(crate) fn is_away<T>(answer: &Result<T, Error>) -> bool {
+    matches!(answer, Err(Error::Store(error)) if is_passing(error))
+}
+
+/// What an answer runs into when the row is already in this status.
+pub(crate) const fn conflict_with(status: Status) -> Conflict {
+    match status {
+        Status::Denied => Conflict::Rejected,
+        Status::Expired => Conflict::Expired,
+        Status::Approved | Status::Running | Status::Succeeded | Status::Failed | Status::Reverted | Status::InDoubt => Conflict::Consumed,
+        Status::Pending | Status::Quarantined | Status::Cancelled => Conflict::Ended,
+    }
+}

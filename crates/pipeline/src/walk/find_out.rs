@@ -1,0 +1,52 @@
+//! What became of an effect nobody saw the end of. Looking for it changes nothing; where only the same request made once more can tell,
+//! that is an attempt of its own, announced before it and counted like any other.
+
+use super::ask::{Again, Subject};
+use super::intent::{AnnouncedAgain, Announcement};
+use crate::error::Error;
+use crate::walk::ground::Walk;
+use crate::walk::unverified::is_unverified;
+use countersign_core::Invocation;
+use countersign_core::effect::Reconciled;
+use countersign_core::limits::IDEMPOTENCY_SECONDS;
+use countersign_core::source;
+
+/// What was found out.
+pub(crate) struct Found {
+    pub(crate) reconciled: Result<Reconciled, source::Error>,
+    /// The invocation with one more attempt, where the request was made once more.
+    pub(crate) tried: Option<Box<Invocation>>,
+}
+
+impl Walk {
+    pub(crate) async fn find_out(&self, subject: Subject<'_>, announcement: &Announcement) -> Result<Found, Error> {
+        let reconciled = self.ask_to_reconcile(subject, Again::No).await;
+        if reconciled != Ok(Reconciled::ByAskingAgain) {
+            return Ok(Found { reconciled, tried: None });
+        }
+        let Some(rules_version) = self.rules_to_ask_again_by(subject.invocation).await else {
+            return Ok(Found { reconciled: Ok(Reconciled::Unknown), tried: None });
+        };
+        let mut next = subject.invocation.clone();
+        next.attempts += 1;
+        if self.announce_again(announcement, &next, Some(rules_version)).await? != AnnouncedAgain::Written {
+            return Ok(Found { reconciled: Ok(Reconciled::Unknown), tried: None });
+        }
+        self.fault("find_out.announced");
+        let reconciled = self.ask_to_reconcile(Subject { invocation: &next, ..subject }, Again::Announced).await;
+        self.fault("find_out.asked");
+        Ok(Found { reconciled, tried: Some(Box::new(next)) })
+    }
+
+    /// The rules under which nothing speaks against making the same request once more: it is not long ago, they are still those it was
+    /// decided by, it has attempts left, and nobody knows already that it was made. Where that cannot be found out, something does.
+    async fn rules_to_ask_again_by(&self, invocation: &Invocation) -> Option<i64> {
+        let (now, version) = (self.ledger().now().await.ok()?, self.ledger().rules_version(&invocation.org).await.ok()?);
+        if is_unverified(invocation) {
+            return None;
+        }
+        let until = invocation.started_at?.plus_seconds(IDEMPOTENCY_SECONDS);
+        let may = invocation.decision.rules_version == Some(version) && now < until && invocation.attempts < self.attempts_max(invocation);
+        may.then_some(version)
+    }
+}

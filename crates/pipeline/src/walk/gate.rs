@@ -1,0 +1,354 @@
+//! Stage 4: the checks before the mode. Every gate leaves its verdict; the first denial decides. The last two look at the content
+//! and run only for what nobody denied: one ends what is dangerous, the other takes out what must not reach the source.
+
+mod outgoing;
+
+use crate::error::Error;
+use crate::walk::admit::Admitted;
+use crate::walk::ground::Walk;
+use crate::walk::policies::{Slice, slice_of};
+use crate::walk::resolve::Resolved;
+use crate::walk::stage::Stage;
+use crate::walk::truncate::truncate;
+use crate::walk::validate::Validated;
+use countersign_core::consent::purpose_of;
+use countersign_core::decision::{Gate, GateVerdict, Verdict};
+use countersign_core::effect::{Aftermath, Purpose};
+use countersign_core::invocation::{Failure, TakenOut};
+use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
+use countersign_core::principal::Standing;
+use countersign_core::quarantine::Caught;
+use countersign_core::session::SelfApproval;
+use countersign_core::{ActionId, Band, Decision, Digest, Invocation, Principal, Space, Status, Timestamp, UserId};
+use policy::scan::{Label, SessionLabel, Severity};
+use policy::{Call, Finding, Provenance};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// A call that every gate has looked at.
+pub(crate) struct Gated {
+    pub(crate) validated: Validated,
+    pub(crate) gates: Vec<GateVerdict>,
+    /// The org's own policies that concern the action, by digest.
+    pub(crate) policies: Option<Digest>,
+    pub(crate) taken_out: Option<TakenOut>,
+    /// The params as they came, where something was taken out of them since.
+    as_sent: Option<Value>,
+    /// What is kept of the params, where the call ended before anything was taken out of them and the space wants it out.
+    for_the_record: Option<Value>,
+}
+
+impl Gated {
+    /// The params as people are told them: without what is secret.
+    pub(crate) fn params_told(&self) -> Value {
+        policy::redact(self.for_the_record.as_ref().unwrap_or(&self.validated.resolved.admitted.request.params)).value
+    }
+
+    /// The invocation as it is stored from here on; what comes later fills in the rest.
+    pub(crate) fn to_invocation(&self, status: Status, decision: &Decision) -> Box<Invocation> {
+        let resolved = &self.validated.resolved;
+        let Admitted { id, created_at, session, request, .. } = &*resolved.admitted;
+        Box::new(Invocation {
+            id: id.clone(),
+            org: session.org.clone(),
+            space: session.space.clone(),
+            session: session.id.clone(),
+            principal: request.principal.id.clone(),
+            owner: request.principal.owner.clone(),
+            action: resolved.action().id.clone(),
+            tier: resolved.tier(),
+            status,
+            intention: request.intention,
+            decision: decision.clone(),
+            gates: self.gates.clone(),
+            digests: self.validated.digests,
+            params: match status {
+                Status::Quarantined => crate::walk::quarantine::marker(),
+                Status::Pending
+                | Status::Approved
+                | Status::Running
+                | Status::Succeeded
+                | Status::Failed
+                | Status::Denied
+                | Status::Expired
+                | Status::Reverted
+                | Status::InDoubt
+                | Status::Cancelled => truncate(self.params_told(), PARAMS_STORED_BYTES_MAX),
+            },
+            result: None,
+            evidence: None,
+            purpose: Purpose::Effect,
+            aftermath: Aftermath::default(),
+            reverses: request.reverses.clone(),
+            batch: resolved.admitted.entrance.part().cloned(),
+            scope: request.scope.clone(),
+            bounds: request.bounds.clone(),
+            commands: request.commands.clone(),
+            meter: Default::default(),
+            failure: None,
+            denied_by: None,
+            reason: request.reason.as_deref().map(policy::redact_text),
+            idempotency_key: self.validated.idempotency_key.clone(),
+            binding: None,
+            deadline: None,
+            approvals: Vec::new(),
+            answer: None,
+            edit: None,
+            grant: None,
+            claimed: request.claimed.as_ref().map(crate::walk::claimed::without_secrets),
+            provenance: request.provenance.iter().map(|(pointer, label)| (pointer.clone(), word(*label).to_owned())).collect(),
+            redacted: self.taken_out.clone(),
+            released_from: resolved.admitted.entrance.released_from().cloned(),
+            policies: self.policies,
+            announced: None,
+            attempts: 0,
+            created_at: *created_at,
+            taken_up_at: None,
+            started_at: None,
+            ended_at: None,
+            receipt: None,
+            trace_id: request.trace_id.clone(),
+        })
+    }
+
+    /// The rules changed before it could be used: what it was made of goes back, as it came, to be decided again.
+    pub(crate) fn undecided(self) -> Box<Admitted> {
+        let mut admitted = self.validated.resolved.admitted;
+        if let Some(params) = self.as_sent {
+            admitted.request.params = params;
+        }
+        admitted
+    }
+
+    fn set(&mut self, verdict: GateVerdict) {
+        if let Some(said) = self.gates.iter_mut().find(|said| said.gate == verdict.gate) {
+            *said = verdict;
+        }
+    }
+}
+
+#[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
+pub(crate) enum Gates {
+    Passed(Gated),
+    /// By which gate, and why.
+    Denied(Box<Gated>, Failure),
+    /// It ends here, and what it held is kept for review.
+    Quarantined(Box<Gated>, Vec<Caught>),
+}
+
+impl Walk {
+    /// `yes` is the approval that was given, when the call comes back with one.
+    pub(crate) async fn gate(&self, validated: Validated, yes: Option<policy::Approval>) -> Result<Gates, Error> {
+        let _timed = self.timed(Stage::Gate);
+        let (gated, slice) = self.ruled(validated, yes).await?;
+        self.note_ruling(&gated, slice).await?;
+        self.look_inside(gated).await
+    }
+
+    /// The same for who only wonders: nothing is kept, logged or counted.
+    pub(crate) async fn gate_readonly(&self, validated: Validated) -> Result<Gates, Error> {
+        let (gated, _) = self.ruled(validated, None).await?;
+        self.look_inside(gated).await
+    }
+
+    /// Keeps what the org's policies said, and alerts where one of them could not be evaluated.
+    async fn note_ruling(&self, gated: &Gated, slice: Option<Slice>) -> Result<(), Error> {
+        let resolved = &gated.validated.resolved;
+        for broken in gated.gates.iter().filter(|verdict| !verdict.errors.is_empty()) {
+            tracing::error!(gate = broken.gate.as_str(), action = %resolved.action().id, errors = ?broken.errors, "a policy could not be evaluated; the call is denied");
+            metrics::counter!("countersign_policy_errors_total", "gate" => broken.gate.as_str()).increment(1);
+        }
+        match slice {
+            Some(Slice { digest, text }) => self.archive_once(&resolved.admitted.session.org, digest, text).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The two gates that look at the content.
+    async fn look_inside(&self, mut gated: Gated) -> Result<Gates, Error> {
+        if let Some(denial) = policy::denied(&gated.gates) {
+            let failure = denied_by(denial);
+            gated.for_the_record = self.taken_out_for_the_record(&gated).await?;
+            return Ok(Gates::Denied(Box::new(gated), failure));
+        }
+        let caught = self.scan(&mut gated).await?;
+        if !caught.is_empty() {
+            return Ok(Gates::Quarantined(Box::new(gated), caught));
+        }
+        self.take_out(gated).await
+    }
+
+    /// The four gates that are ruled: our own rules, and the org's policies.
+    async fn ruled(&self, validated: Validated, yes: Option<policy::Approval>) -> Result<(Gated, Option<Slice>), Error> {
+        let policies = self.inner.compiled.of(&validated.resolved.admitted.session.org, self.ledger()).await?;
+        let gates = self.verdicts(&validated, policies.as_deref(), yes.as_ref()).await?;
+        let slice = slice_of(policies.as_deref(), validated.resolved.action());
+        let policies = slice.as_ref().map(|slice| slice.digest);
+        Ok((Gated { validated, gates, policies, taken_out: None, as_sent: None, for_the_record: None }, slice))
+    }
+
+    /// Whether what is ruled lets the call pass with this yes.
+    pub(crate) async fn passes_with(&self, gated: &Gated, yes: &policy::Approval) -> Result<bool, Error> {
+        let policies = self.inner.compiled.of(&gated.validated.resolved.admitted.session.org, self.ledger()).await?;
+        let gates = self.verdicts(&gated.validated, policies.as_deref(), Some(yes)).await?;
+        Ok(policy::denied(&gates).is_none())
+    }
+
+    async fn verdicts(
+        &self,
+        validated: &Validated,
+        policies: Option<&policy::Policies>,
+        yes: Option<&policy::Approval>,
+    ) -> Result<Vec<GateVerdict>, Error> {
+        let resolved = &validated.resolved;
+        let Admitted { space, request, .. } = &*resolved.admitted;
+        let action = resolved.action();
+        let standing = self.standing_of(&request.principal).await?;
+        let cross_space_listed = self.is_listed_crossing(space, &request.params, &action.id).await?;
+        let mut facts = Facts::default();
+        // Only policies ask for the rest.
+        if policies.is_some() {
+            facts = self.facts(validated).await?;
+        }
+        let call = Call {
+            principal: &request.principal,
+            action,
+            space,
+            params: &request.params,
+            standing,
+            now: facts.now,
+            consents: &facts.consents,
+            drift: resolved.drift,
+            labels: &facts.labels,
+            cross_space_listed,
+            approval: yes,
+            obtainable: facts.obtainable.as_ref(),
+        };
+        Ok(policy::gate(&call, policies))
+    }
+
+    async fn facts(&self, validated: &Validated) -> Result<Facts, Error> {
+        let Admitted { session, space, request, .. } = &*validated.resolved.admitted;
+        let org = &session.org;
+        let now = self.ledger().now().await?;
+        let consents = self.purposes_of(&request.principal, space).await?;
+        let mut labels = self.ledger().find_labels(org, &session.id).await?.to_vec();
+        // Where the caller says content came from can only tighten: that it came from a person is not told.
+        let told = request.provenance.values().filter(|label| **label > Label::User);
+        labels.extend(told.map(|label| word(*label).to_owned()));
+        let may_not = |user: &UserId| space.self_approval == SelfApproval::Refused && request.principal.owner.as_ref() == Some(user);
+        let by: Vec<_> = self.ledger().list_approvers(org).await?.iter().filter(|user| !may_not(user)).cloned().collect();
+        let expires = now.plus_seconds(session.attendance.approval_seconds());
+        let obtainable = (!by.is_empty()).then_some(policy::Approval { by, expires });
+        Ok(Facts { now, consents, labels, obtainable })
+    }
+
+    /// How far the person behind the caller reaches. Read here and not from the token: it is a rule, and of the version decided under.
+    pub(crate) async fn standing_of(&self, principal: &Principal) -> Result<Standing, Error> {
+        match &principal.owner {
+            Some(owner) => Ok(self.ledger().find_standing(&principal.org, owner).await?),
+            None => Ok(Standing { role: None, max_band: Band::Black }),
+        }
+    }
+
+    /// What the person behind the caller has consented to, here and now.
+    pub(crate) async fn purposes_of(&self, principal: &Principal, space: &Space) -> Result<Vec<String>, Error> {
+        match &principal.owner {
+            Some(owner) => Ok(self.ledger().find_purposes(&principal.org, owner, &space.id).await?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether the params name another space that this action may reach.
+    pub(crate) async fn is_listed_crossing(&self, space: &Space, params: &Value, action: &ActionId) -> Result<bool, Error> {
+        match params.get("space_id") {
+            Some(Value::String(named)) if named != space.id.as_str() => {
+                Ok(self.ledger().is_crossing(&space.org, &space.id, named, action).await?)
+            }
+            Some(_) | None => Ok(false),
+        }
+    }
+
+    /// What is dangerous, or odd, about the content.
+    pub(crate) async fn findings_in(&self, resolved: &Resolved) -> Result<Vec<Finding>, Error> {
+        let Admitted { session, request, .. } = &*resolved.admitted;
+        let labels = self.ledger().find_labels(&session.org, &session.id).await?;
+        let canaries = self.ledger().list_canary_texts(&session.org).await?;
+        let provenance = Provenance {
+            labels: request.provenance.clone(),
+            session: labels.iter().filter_map(|label| session_label(label)).collect(),
+            canaries: canaries.as_slice(),
+        };
+        Ok(policy::scan(resolved.action(), &request.params, &provenance))
+    }
+
+    /// Looks at the content. What comes back must not run; what only asks for a person is noted.
+    async fn scan(&self, gated: &mut Gated) -> Result<Vec<Caught>, Error> {
+        let findings = self.findings_in(&gated.validated.resolved).await?;
+        let resolved = &gated.validated.resolved;
+        let session = &resolved.admitted.session;
+        let mut verdict = policy::scan::verdict(&findings);
+        let unread = self.unread_findings(&session.org, &resolved.definition).await?;
+        let unread: BTreeSet<_> = unread.iter().map(|finding| format!("definition:{}", finding.rule)).collect();
+        // A person has looked at exactly this and let it go.
+        let entrance = &resolved.admitted.entrance;
+        if let (Some(from), Verdict::Quarantine, false) = (entrance.released_from(), verdict.verdict, entrance.is_edited()) {
+            let mut determining = vec![format!("released:{from}")];
+            determining.extend(verdict.determining);
+            // Of the content, not of what the action is.
+            let left = if unread.is_empty() { Verdict::Ok } else { Verdict::NeedsApproval };
+            determining.extend(unread);
+            gated.set(GateVerdict::new(Gate::Safety, left, determining));
+            return Ok(Vec::new());
+        }
+        if !unread.is_empty() && verdict.verdict == Verdict::Ok {
+            verdict.verdict = Verdict::NeedsApproval;
+        }
+        verdict.determining.extend(unread);
+        let is_quarantined = verdict.verdict == Verdict::Quarantine;
+        gated.set(verdict);
+        Ok(if is_quarantined { caught(&findings) } else { Vec::new() })
+    }
+}
+
+/// What only policies ask about.
+#[derive(Default)]
+struct Facts {
+    now: Timestamp,
+    consents: Vec<String>,
+    labels: Vec<String>,
+    obtainable: Option<policy::Approval>,
+}
+
+/// What was found, without what was found in.
+pub(crate) fn caught(findings: &[Finding]) -> Vec<Caught> {
+    let dangerous = findings.iter().filter(|finding| finding.severity == Severity::Quarantines);
+    dangerous
+        .map(|finding| Caught { rule: finding.rule.to_owned(), pointer: finding.pointer.clone(), message: finding.message.clone() })
+        .collect()
+}
+
+fn denied_by(denial: &GateVerdict) -> Failure {
+    let because = match denial.errors.first() {
+        Some(error) => format!("a rule of it could not be evaluated: {error}"),
+        None => format!("determined by {}", denial.determining.join(", ")),
+    };
+    Failure { code: "denied_by_gate".into(), message: format!("gate `{}` denied it; {because}", denial.gate.as_str()) }
+}
+
+fn session_label(text: &str) -> Option<SessionLabel> {
+    serde_json::from_value(Value::String(text.to_owned())).ok()
+}
+
+const fn word(label: Label) -> &'static str {
+    match label {
+        Label::User => "user",
+        Label::ActionOutput => "action_output",
+        Label::Web => "web",
+    }
+}
+
+/// The purpose somebody consents to so that an action gets what would be redacted.
+fn exemption_purpose(action: &countersign_core::ActionId) -> String {
+    purpose_of(action).replacen("action:", "redaction:", 1)
+}

@@ -1,0 +1,133 @@
+//! Gate 6: what must not reach the source is taken out of the params, where the space asks for it. Then they are looked at again:
+//! a call whose params no longer fit does not go out.
+
+use super::{Gated, Gates, exemption_purpose};
+use crate::error::Error;
+use crate::walk::admit::Admitted;
+use crate::walk::ground::Walk;
+use crate::walk::validate::param_errors;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use countersign_core::decision::{Gate, GateVerdict, Verdict};
+use countersign_core::invocation::{Failure, TakenOut};
+use countersign_core::quarantine::Caught;
+use countersign_core::session::Kind;
+use countersign_core::{OrgId, Space, SpaceId};
+use policy::{Outgoing, Redaction};
+use serde_json::{Value, json};
+
+/// The rule that the space set.
+const SPACE: &str = "space.redaction";
+
+impl Walk {
+    pub(super) async fn take_out(&self, mut gated: Gated) -> Result<Gates, Error> {
+        let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
+        if space.redaction.kinds.is_empty() {
+            return Ok(Gates::Passed(gated));
+        }
+        let rules = rules_of(space)?;
+        let action = gated.validated.resolved.action();
+        let mut exempt = Vec::new();
+        if !action.exempt_from_redaction.is_empty()
+            && self.purposes_of(&request.principal, space).await?.contains(&exemption_purpose(&action.id))
+        {
+            exempt.clone_from(&action.exempt_from_redaction);
+        }
+        let outgoing = redacted(request.params.clone(), rules, exempt).await?;
+        if !outgoing.unreadable.is_empty() {
+            let caught = outgoing.unreadable.iter().map(|place| unreadable(place.pointer.clone())).collect();
+            gated.set(GateVerdict::new(Gate::Redaction, Verdict::Quarantine, vec![SPACE.to_owned()]));
+            return Ok(Gates::Quarantined(Box::new(gated), caught));
+        }
+        if outgoing.counts.is_empty() {
+            gated.set(GateVerdict::new(Gate::Redaction, Verdict::Ok, vec![SPACE.to_owned()]));
+            return Ok(Gates::Passed(gated));
+        }
+        self.send_instead(gated, outgoing)
+    }
+
+    /// What may be kept of a call that another gate ended: what a space does not let out of it is not stored from it either.
+    /// `None` where the space asks for nothing. No exemption holds, since nothing needs the value any more.
+    pub(super) async fn taken_out_for_the_record(&self, gated: &Gated) -> Result<Option<Value>, Error> {
+        let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
+        if space.redaction.kinds.is_empty() {
+            return Ok(None);
+        }
+        let outgoing = redacted(request.params.clone(), rules_of(space)?, Vec::new()).await?;
+        Ok(Some(if outgoing.unreadable.is_empty() { outgoing.value } else { json!({ "_unreadable": true }) }))
+    }
+
+    /// What a source answered, as far as it may be kept and handed on from a space; and where that cannot be said.
+    /// It never fails: the effect has happened, and what cannot be looked at is withheld.
+    pub(crate) async fn take_out_of_answer(&self, org: &OrgId, id: &SpaceId, answer: &Value) -> (Value, Vec<Caught>) {
+        let space = self.ledger().find_space(org, id).await;
+        let rules = match &space {
+            Ok(Some(space)) if space.redaction.kinds.is_empty() => return (answer.clone(), Vec::new()),
+            Ok(Some(space)) => rules_of(space),
+            Ok(None) => Err(Error::Internal { message: format!("space `{id}` is gone") }),
+            Err(error) => Err(Error::Store(error.clone())),
+        };
+        let looked = match rules {
+            Ok(rules) => redacted(answer.clone(), rules, Vec::new()).await,
+            Err(error) => Err(error),
+        };
+        match looked {
+            Ok(outgoing) => {
+                let caught = outgoing.unreadable.into_iter().map(|place| unreadable(place.pointer)).collect();
+                (outgoing.value, caught)
+            }
+            Err(error) => {
+                tracing::error!(%error, space = %id, "an answer could not be redacted; it is withheld");
+                (Value::Null, vec![unreadable(String::new())])
+            }
+        }
+    }
+
+    /// The params become the redacted ones: what is approved, sent and recorded from here on.
+    fn send_instead(&self, mut gated: Gated, outgoing: Outgoing) -> Result<Gates, Error> {
+        let counts = outgoing.counts.iter().map(|(kind, count)| (kind.as_str().to_owned(), *count)).collect();
+        let validated = &mut gated.validated;
+        let canonical =
+            countersign_core::json::canonical(&outgoing.value).map_err(|error| Error::Internal { message: error.to_string() })?;
+        validated.digests.params = validated.key.digest("params", canonical.as_bytes());
+        gated.as_sent = Some(std::mem::replace(&mut validated.resolved.admitted.request.params, outgoing.value));
+        let map = serde_json::to_vec(&outgoing.map).map_err(|error| Error::Internal { message: error.to_string() })?;
+        let context = format!("redaction:{}", validated.resolved.admitted.id);
+        let sealed_map = STANDARD.encode(validated.key.seal(&context, &map));
+        let broken = param_errors(&validated.resolved).into_iter().next();
+        gated.taken_out = Some(TakenOut { counts, sealed_map });
+        match broken {
+            None => {
+                gated.set(GateVerdict::new(Gate::Redaction, Verdict::Redacted, vec![SPACE.to_owned()]));
+                Ok(Gates::Passed(gated))
+            }
+            Some(error) => {
+                gated.set(GateVerdict::new(Gate::Redaction, Verdict::Deny, vec![SPACE.to_owned()]));
+                let message = format!("without what is redacted the params no longer fit at `{}`: {}", error.pointer, error.message);
+                Ok(Gates::Denied(Box::new(gated), Failure { code: "redaction_breaks_params".into(), message }))
+            }
+        }
+    }
+}
+
+fn rules_of(space: &Space) -> Result<Redaction, Error> {
+    Redaction::try_from(&space.redaction)
+        .map_err(|unknown| Error::Internal { message: format!("space `{}` names the region `{}`", space.id, unknown.0) })
+}
+
+fn unreadable(pointer: String) -> Caught {
+    Caught {
+        rule: "redaction.unreadable".to_owned(),
+        pointer,
+        message: "it could not be looked into, so it cannot be said that nothing is left in it".to_owned(),
+    }
+}
+
+/// Pictures take a while: they are looked at off the threads that answer requests.
+async fn redacted(params: Value, rules: Redaction, exempt: Vec<String>) -> Result<Outgoing, Error> {
+    if !rules.kinds.contains(&Kind::Face) {
+        return Ok(policy::redact_params(&params, &rules, &exempt));
+    }
+    let looked = tokio::task::spawn_blocking(move || policy::redact_params(&params, &rules, &exempt)).await;
+    looked.map_err(|error| Error::Internal { message: error.to_string() })
+}

@@ -1,0 +1,72 @@
+//! A grant that stands in for a person: found here, used up in the transaction that writes the intent.
+
+use crate::catalogue::compile_condition;
+use crate::error::Error;
+use crate::walk::admit::Admitted;
+use crate::walk::gate::Gated;
+use crate::walk::ground::Walk;
+use countersign_core::session::SelfApproval;
+use countersign_core::{Grant, GrantId, UserId};
+
+/// A grant that fits the call. Only this file can make one.
+pub(crate) struct Fitting {
+    id: GrantId,
+}
+
+impl Fitting {
+    pub(crate) const fn id(&self) -> &GrantId {
+        &self.id
+    }
+}
+
+impl Walk {
+    /// The narrowest grant that fits, if the decision leaves room for one.
+    pub(crate) async fn fitting_grant(&self, gated: &Gated, is_grantable: bool) -> Result<Option<Fitting>, Error> {
+        if !is_grantable {
+            return Ok(None);
+        }
+        let resolved = &gated.validated.resolved;
+        let session = &resolved.admitted.session;
+        let grants = self.ledger().find_grants(session, &resolved.action().id).await?;
+        if grants.is_empty() {
+            return Ok(None);
+        }
+        let approvers = self.ledger().list_approvers(&session.org).await?;
+        for grant in grants.into_iter().filter(|grant| fits(grant, gated, &approvers)) {
+            if self.answers(&grant, gated).await? {
+                return Ok(Some(Fitting { id: grant.id }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether every policy that asks for a person is satisfied with the people who gave the grant.
+    async fn answers(&self, grant: &Grant, gated: &Gated) -> Result<bool, Error> {
+        if policy::asking(&gated.gates).is_none() {
+            return Ok(true);
+        }
+        let yes = policy::Approval { by: grant.givers.clone(), expires: grant.expires_at };
+        self.passes_with(gated, &yes).await
+    }
+}
+
+/// What the store cannot tell: whether it stands in for the people this call needs, whether the definition is the one it was given
+/// for, and whether the params fit its condition.
+fn fits(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
+    let resolved = &gated.validated.resolved;
+    let definition = &resolved.definition;
+    let is_same =
+        grant.terms.definition.is_none_or(|given| (given.structural, given.textual) == (definition.structural, definition.textual));
+    let is_met = |condition| compile_condition(condition).is_ok_and(|schema| schema.is_valid(&resolved.admitted.request.params));
+    stands_in(grant, gated, approvers) && is_same && grant.terms.condition.as_ref().is_none_or(is_met)
+}
+
+/// A grant is worth as much as the approval it spares, by the rules of now: it was given by as many people as the space asks for,
+/// each of them may still approve, and where nobody approves their own calls none of them is who asks.
+fn stands_in(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
+    let Admitted { space, request, .. } = &*gated.validated.resolved.admitted;
+    let quorum = space.quorum.of(gated.validated.resolved.tier()) as usize;
+    let is_own = |user: &UserId| request.principal.owner.as_ref() == Some(user);
+    let may_give = |user: &UserId| approvers.contains(user) && (space.self_approval == SelfApproval::Allowed || !is_own(user));
+    grant.givers.len() >= quorum.max(1) && grant.givers.iter().all(may_give)
+}

@@ -1,0 +1,157 @@
+//! Stage 7: the call waits for a person, bound to exactly what the person will see.
+//! After the answer everything is derived again; what no longer matches does not run.
+
+use super::admit::{Admitted, Step, Walked};
+use super::binding::{Redeemed, bound, bound_to, conflict_of, seal_params, to_binding};
+use super::decide::{Cleared, Moded, Pending};
+use super::ending::Ending;
+use super::gate::{Gated, Gates};
+use super::ground::Walk;
+use super::replay::{Taken, key_seconds};
+use super::stage::Stage;
+use crate::error::{Conflict, Error};
+use crate::request::Outcome;
+use countersign_core::invocation::{Deadline, DeniedBy, Failure};
+use countersign_core::ledger::{Held, Hold, NewReservation, Row};
+use countersign_core::{Decision, Digest, Invocation, Mode, PrincipalId, Status};
+use policy::digest::mismatch;
+
+impl Walk {
+    pub(crate) async fn hold(&self, pending: Box<Pending>) -> Result<Walked, Error> {
+        let _timed = self.timed(Stage::Hold);
+        let Pending { gated, decision, policy_slice } = *pending;
+        let session = &gated.validated.resolved.admitted.session;
+        let asked_at = self.ledger().now().await?;
+        let expires_at = asked_at.plus_seconds(session.attendance.approval_seconds());
+        let bound = bound(&gated, &decision, policy_slice, Digest::new(self.random_bytes()), expires_at);
+        let mut invocation = gated.to_invocation(Status::Pending, &decision);
+        invocation.binding = Some(to_binding(&bound)?);
+        invocation.deadline = Some(Deadline::At(expires_at));
+        let instead_of = gated.validated.resolved.admitted.entrance.replaces().cloned();
+        let hold = Hold {
+            rules_version: gated.validated.resolved.admitted.rules_version,
+            sealed_params: seal_params(&gated)?,
+            reservation: invocation.idempotency_key.clone().map(|key| NewReservation {
+                key,
+                expires_at: asked_at.plus_seconds(key_seconds(invocation.intention)),
+                instead_of,
+            }),
+            event: self.event(&invocation, Status::Pending),
+            pending_max: self.inner.settings.pending_per_session_max,
+            invocation: Invocation::clone(&invocation),
+        };
+        match self.ledger().hold(hold).await? {
+            Held::Pending => {
+                self.count(&invocation);
+                Ok(Step::Done(Outcome::Pending(invocation)))
+            }
+            Held::RulesChanged => Ok(Step::RulesChanged(gated.undecided())),
+            Held::TooManyPending { pending } => Err(Error::TooManyPending { session: invocation.session, pending }),
+            Held::KeyTaken(reservation) => self.attach(Taken::by(&invocation, reservation)).await.map(Step::Done),
+        }
+    }
+
+    /// The approved call as it may run now, or what its approval is bound to and is no longer so.
+    pub(crate) async fn redeem(&self, approved: &Invocation, admitted: Box<Admitted>) -> Result<Result<Box<Cleared>, Conflict>, Error> {
+        let held = bound_to(approved)?;
+        let validated = match self.resolve(admitted).await {
+            Ok(resolved) => self.validate(resolved).await,
+            Err(error) => Err(error),
+        };
+        let validated = match validated {
+            Ok(validated) => validated,
+            Err(error) if is_redefined(&error) => return Ok(Err(Conflict::DefinitionMismatch)),
+            Err(other) => return Err(other),
+        };
+        let by = approved.approvals.iter().filter_map(|approval| match &approval.by {
+            PrincipalId::User(user) => Some(user.clone()),
+            PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => None,
+        });
+        let by: Vec<_> = by.collect();
+        // An approval counts for as long as who gave it may give one.
+        let approvers = self.ledger().list_approvers(&approved.org).await?;
+        if by.iter().any(|user| !approvers.contains(user)) {
+            return Ok(Err(Conflict::TupleMismatch));
+        }
+        let yes = policy::Approval { by, expires: held.expires_at };
+        let Gates::Passed(gated) = self.gate(validated, Some(yes)).await? else {
+            return Ok(Err(Conflict::PolicyMismatch));
+        };
+        let moded = self.mode_of(&gated).await?;
+        if moded.stopped().is_some() {
+            return Ok(Err(Conflict::Stopped));
+        }
+        let Moded { decision, policy_slice, .. } = moded;
+        let decision = as_held(approved, decision);
+        if decision.mode == Mode::Deny {
+            return Ok(Err(Conflict::PolicyMismatch));
+        }
+        let live = bound(&gated, &decision, policy_slice, held.nonce, held.expires_at);
+        let redeemed = Redeemed::of(approved, &live)?;
+        Ok(redeemed.map(|redeemed| Box::new(Cleared::by_person(gated, decision, policy_slice, redeemed))))
+    }
+
+    /// An approval that no longer fits ends the invocation: nothing ran, and the receipt says why.
+    pub(crate) async fn void(&self, approved: Invocation, conflict: Conflict) -> Result<Outcome, Error> {
+        let id = approved.id.clone();
+        let failure = Failure { code: conflict.code().into(), message: conflict.message().into() };
+        let (status, by, row) = match conflict {
+            Conflict::Expired => (Status::Expired, None, Row::ExpiredFrom(Status::Approved)),
+            Conflict::Rejected
+            | Conflict::Consumed
+            | Conflict::Ended
+            | Conflict::ArgsMismatch
+            | Conflict::DefinitionMismatch
+            | Conflict::PolicyMismatch
+            | Conflict::TupleMismatch
+            | Conflict::Stopped
+            | Conflict::AlreadyApproved => (Status::Denied, Some(DeniedBy::Binding), Row::From(Status::Approved)),
+        };
+        self.record_ending(Ending::unexecuted(approved, status, by, failure, row)).await?;
+        Err(Error::Conflict { invocation: id, conflict })
+    }
+
+    /// The approval could not be used at the last moment.
+    pub(crate) async fn record_void(&self, void: Box<Void>) -> Result<Outcome, Error> {
+        let Void { invocation, conflict } = *void;
+        match self.ledger().find_invocation(&invocation.org, &invocation.id).await? {
+            // Someone else's walk has it: this one has nothing to end.
+            Some(row) if row.status != Status::Approved => Err(Error::Conflict { invocation: row.id, conflict: Conflict::Consumed }),
+            Some(row) => self.void(row, conflict).await,
+            None => Err(Error::UnknownInvocation { invocation: invocation.id.to_string() }),
+        }
+    }
+}
+
+/// Whether what was asked for could be asked for then, and cannot any more.
+pub(crate) const fn is_redefined(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::UnknownAction { .. }
+            | Error::InvalidParams { .. }
+            | Error::InvalidRequest { .. }
+            | Error::InvalidScope { .. }
+            | Error::CommandNotAllowed { .. }
+    )
+}
+
+/// An approved invocation that could not start.
+pub(crate) struct Void {
+    pub(crate) invocation: Invocation,
+    pub(crate) conflict: Conflict,
+}
+
+/// What a yes to a held call is bound to and is no longer so: such a yes runs nothing.
+pub(crate) fn void_by(held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
+    let then = bound_to(held)?;
+    let now = bound(gated, &as_held(held, moded.decision.clone()), moded.policy_slice, then.nonce, then.expires_at);
+    Ok(mismatch(&then, &now).map(conflict_of))
+}
+
+/// With the yes a gate no longer asks; what it was held by stays what it was held by.
+fn as_held(held: &Invocation, decision: Decision) -> Decision {
+    if decision.mode < held.decision.mode {
+        return Decision { rules_version: decision.rules_version, ..held.decision.clone() };
+    }
+    decision
+}

@@ -1,0 +1,243 @@
+//! The intent: what is about to happen, on disk before it does. From here on a crash leaves the effect `in_doubt`.
+
+use super::binding::seal_params;
+use super::decide::Cleared;
+use super::ending::{Ending, STORE_AWAY_MAX, evidence_digest};
+use super::ground::Walk;
+use super::hold::Void;
+use super::replay::{Taken, key_seconds};
+use crate::error::{Conflict, Error};
+use countersign_core::action::Class;
+use countersign_core::grant::{Covers, GrantScope, GrantTerms, GrantedDefinition};
+use countersign_core::invocation::{Beyond, Failure};
+use countersign_core::keyring::SpaceKey;
+use countersign_core::ledger::{Begin, BeginAgain, Begun, BeyondOnce, EntryDraft, EntryId, NewReservation, Row};
+use countersign_core::{Digest, GrantId, IntentId, Invocation, Status, ledger};
+use durable::Pace;
+use receipt::body::{ApprovalBody, Body as _, DefinitionDigests, IntentBody};
+use std::sync::Arc;
+
+/// What the intents of one call all say.
+pub(crate) struct Announcement {
+    pub(crate) approval: Option<ApprovalBody>,
+    pub(crate) grant: Option<GrantId>,
+    pub(crate) idempotency: Option<Digest>,
+    pub(crate) profile: String,
+    pub(crate) key: Arc<dyn SpaceKey>,
+}
+
+/// What became of the first intent of a call.
+pub(super) enum Started {
+    Row(Row),
+    /// The approval could not be used any more.
+    Void(Box<Void>),
+    /// Another call under the same idempotency key was first.
+    Elsewhere(Box<Taken>),
+    /// A rule changed, or the grant was used up: it is decided again.
+    RulesChanged,
+}
+
+/// What became of the intent of a further attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnnouncedAgain {
+    Written,
+    /// The store is away, or the call is another server's for the moment: the same intent may be written later.
+    NotYet,
+    Never,
+}
+
+impl Walk {
+    /// Writes the intent; from here on a crash leaves the effect `in_doubt`.
+    pub(super) async fn begin(&self, cleared: &Cleared, invocation: &mut Invocation) -> Result<Started, Error> {
+        let row = if cleared.approval().is_some() { Row::From(Status::Approved) } else { Row::Insert };
+        if row != Row::Insert {
+            self.carry_answer(invocation).await?;
+        }
+        let expires_at = invocation.created_at.plus_seconds(key_seconds(invocation.intention));
+        let instead_of = cleared.gated().validated.resolved.admitted.entrance.replaces().cloned();
+        let key = invocation.idempotency_key.clone().filter(|_| row == Row::Insert);
+        let reservation = key.map(|key| NewReservation { key, expires_at, instead_of });
+        let begin = Begin {
+            invocation: invocation.clone(),
+            row,
+            intent: self.intent(&self.announcement(cleared), invocation)?,
+            sealed_params: self.kept_params(cleared, row)?,
+            reservation,
+            rules_version: cleared.rules_version(),
+            beyond: self.beyond(cleared, invocation),
+        };
+        let void = |conflict| Started::Void(Box::new(Void { invocation: invocation.clone(), conflict }));
+        let begun = self.ledger().begin(begin).await;
+        if matches!(begun, Err(ledger::Error::CommitUnknown { .. })) {
+            self.abandon(cleared, invocation.clone());
+        }
+        Ok(match begun? {
+            Begun::Started => Started::Row(Row::Begun),
+            Begun::RulesChanged | Begun::GrantSpent => Started::RulesChanged,
+            Begun::KeyTaken(reservation) => Started::Elsewhere(Box::new(Taken::by(invocation, reservation))),
+            Begun::Expired => void(Conflict::Expired),
+            Begun::Not(_) | Begun::Missing => void(Conflict::Consumed),
+        })
+    }
+
+    /// Writes the intent of a further attempt that can as well not be made. Whether it is written.
+    pub(crate) async fn begin_again(&self, cleared: &Cleared, invocation: &Invocation, rules_version: Option<i64>) -> Result<bool, Error> {
+        let announced = self.announce_again(&self.announcement(cleared), invocation, rules_version).await?;
+        Ok(announced == AnnouncedAgain::Written)
+    }
+
+    /// Writes the intent of a further attempt, of what runs or is in doubt.
+    pub(crate) async fn announce_again(
+        &self,
+        announcement: &Announcement,
+        invocation: &Invocation,
+        rules_version: Option<i64>,
+    ) -> Result<AnnouncedAgain, Error> {
+        let intent = self.intent(announcement, invocation)?;
+        let begun = self.ledger().begin_again(BeginAgain { invocation: invocation.clone(), intent, rules_version }).await;
+        Ok(match begun {
+            Ok(Begun::Started) => AnnouncedAgain::Written,
+            Err(ledger::Error::CommitUnknown { .. }) => match self.is_at_attempt(invocation).await {
+                Some(true) => AnnouncedAgain::Written,
+                Some(false) => AnnouncedAgain::NotYet,
+                None => return Err(Error::Unrecorded { invocation: invocation.id.clone() }),
+            },
+            Err(ledger::Error::Unavailable { .. }) => AnnouncedAgain::NotYet,
+            // Another server took this one for gone, and asks what became of it.
+            Ok(Begun::Not(status)) if status == invocation.status => AnnouncedAgain::NotYet,
+            Ok(Begun::Not(_) | Begun::Missing | Begun::Expired | Begun::KeyTaken(_) | Begun::RulesChanged | Begun::GrantSpent)
+            | Err(ledger::Error::Corrupt { .. }) => AnnouncedAgain::Never,
+        })
+    }
+
+    /// Whether the row knows of this attempt: then its intent was written after all. Waits for a store that is away: the receipt
+    /// must count every intent there is, and could not be written without the store anyway.
+    /// `None`: it did not come back.
+    async fn is_at_attempt(&self, invocation: &Invocation) -> Option<bool> {
+        let (mut row, mut pace) = (self.ledger().find_invocation(&invocation.org, &invocation.id).await, Pace::for_at_most(STORE_AWAY_MAX));
+        while row.is_err() && pace.again().await {
+            row = self.ledger().find_invocation(&invocation.org, &invocation.id).await;
+        }
+        let row = row.ok()?;
+        Some(row.is_some_and(|row| row.attempts == invocation.attempts))
+    }
+
+    /// The intent may have been written, and nothing was sent: the row must not stay `running`.
+    fn abandon(&self, cleared: &Cleared, invocation: Invocation) {
+        let walk = self.clone();
+        let (policy_slice, approval) = (cleared.policy_slice(), approval_body(cleared));
+        let validated = &cleared.gated().validated;
+        let (profile, idempotency) = (validated.resolved.action().profile.as_str().to_owned(), validated.idempotency_digest());
+        let walking = self.inner.walking.join(&invocation.id);
+        self.spawn(async move {
+            let _walking = walking;
+            let message = "the store went away while the intent was written; nothing was sent".to_owned();
+            let failure = Failure { code: "store_unavailable".into(), message };
+            let mut ending = Ending::unexecuted(invocation, Status::Failed, None, failure, Row::From(Status::Running));
+            ending.return_grant();
+            (ending.policy_slice, ending.profile) = (policy_slice, profile);
+            (ending.approval, ending.idempotency) = (approval, idempotency);
+            if let Err(error) = walk.record_ending(ending).await {
+                tracing::debug!(%error, "an intent that was perhaps written needs no end");
+            }
+        });
+    }
+
+    /// What the held row knows and this walk does not: the answer, what it is bound to, and whether it was taken up again.
+    async fn carry_answer(&self, invocation: &mut Invocation) -> Result<(), Error> {
+        let held = self.ledger().find_invocation(&invocation.org, &invocation.id).await?;
+        let held = held.ok_or_else(|| Error::UnknownInvocation { invocation: invocation.id.to_string() })?;
+        invocation.answer = held.answer;
+        invocation.approvals = held.approvals;
+        invocation.edit = held.edit;
+        invocation.binding = held.binding;
+        invocation.taken_up_at = held.taken_up_at;
+        Ok(())
+    }
+
+    /// What the approvers said it should do beyond this one call. It takes all of them to say the same.
+    fn beyond(&self, cleared: &Cleared, invocation: &Invocation) -> Option<BeyondOnce> {
+        cleared.approval()?;
+        let last = invocation.approvals.last()?;
+        if invocation.approvals.iter().any(|approval| approval.beyond != last.beyond) {
+            return None;
+        }
+        let resolved = &cleared.gated().validated.resolved;
+        match &last.beyond {
+            Beyond::Once => None,
+            Beyond::Always => Some(BeyondOnce::Always { automation: resolved.admitted.session.automation.clone(), by: last.by.clone() }),
+            Beyond::Grant(offer) => Some(BeyondOnce::Grant {
+                id: GrantId::new(self.now(), self.random_bytes()),
+                terms: Box::new(GrantTerms {
+                    scope: offer.scope.clone(),
+                    space: Some(invocation.space.clone()).filter(|_| offer.scope != GrantScope::Org),
+                    covers: Covers::only(&invocation.action),
+                    condition: None,
+                    calls_max: offer.calls_max,
+                    definition: Some(GrantedDefinition { structural: invocation.digests.structural, textual: invocation.digests.textual }),
+                }),
+                lifetime_seconds: offer.lifetime_seconds,
+                by: last.by.clone(),
+            }),
+        }
+    }
+
+    /// The params, kept sealed until it ends, so that a crash leaves enough to find out what happened.
+    fn kept_params(&self, cleared: &Cleared, row: Row) -> Result<Option<Vec<u8>>, Error> {
+        let is_write = cleared.gated().validated.resolved.tier().class() != Class::Read;
+        if row == Row::Insert && is_write { seal_params(cleared.gated()).map(Some) } else { Ok(None) }
+    }
+
+    pub(super) fn announcement(&self, cleared: &Cleared) -> Announcement {
+        let validated = &cleared.gated().validated;
+        Announcement {
+            approval: approval_body(cleared),
+            grant: cleared.grant().cloned(),
+            idempotency: validated.idempotency_digest(),
+            profile: validated.resolved.action().profile.as_str().to_owned(),
+            key: Arc::clone(&validated.key),
+        }
+    }
+
+    pub(crate) fn intent(&self, announcement: &Announcement, invocation: &Invocation) -> Result<EntryDraft, Error> {
+        let id = IntentId::new(self.now(), self.random_bytes());
+        let body = IntentBody {
+            intent_id: id.clone(),
+            invocation_id: invocation.id.clone(),
+            attempt: invocation.attempts,
+            batch: invocation.batch.as_ref().map(|part| part.batch.clone()),
+            reverses: invocation.reverses.clone(),
+            principal: invocation.principal.clone(),
+            space: invocation.space.clone(),
+            action: invocation.action.clone(),
+            tier: invocation.tier,
+            definition: DefinitionDigests { structural: invocation.digests.structural, textual: invocation.digests.textual },
+            params: invocation.digests.params,
+            raw: invocation.digests.raw,
+            decision: invocation.decision.clone(),
+            approval: announcement.approval.clone(),
+            grant: announcement.grant.clone(),
+            idempotency_key: announcement.idempotency,
+            evidence: invocation.evidence.as_ref().map(|evidence| evidence_digest(&*announcement.key, evidence)),
+            profile: announcement.profile.clone(),
+            purpose: invocation.purpose,
+            trace_id: invocation.trace_id.clone(),
+        };
+        let body = body.to_canonical().map_err(|error| Error::Internal { message: error.to_string() })?;
+        Ok(EntryDraft { id: EntryId::Intent(id), body })
+    }
+}
+
+/// Reads that spend nothing can simply be made again: they need no intent. Everything else does.
+pub(super) fn needs_intent(cleared: &Cleared) -> bool {
+    let validated = &cleared.gated().validated;
+    validated.resolved.tier().class() != Class::Read
+        || cleared.approval().is_some()
+        || cleared.grant().is_some()
+        || validated.idempotency_key.is_some()
+}
+
+pub(super) fn approval_body(cleared: &Cleared) -> Option<ApprovalBody> {
+    let approval = cleared.approval()?;
+    Some(ApprovalBody { approvers: approval.approvers().to_vec(), binding: approval.binding() })
+}

@@ -1,0 +1,43 @@
+//! What a session has come to hold: private data, untrusted content. Both together with a way out is what ends in leaks, so it is
+//! known before the next call.
+
+use crate::error::Error;
+use crate::walk::admit::Admitted;
+use crate::walk::gate::Gated;
+use crate::walk::ground::Walk;
+use countersign_core::action::Effect;
+use countersign_core::{InvocationId, OrgId, SessionId};
+
+const PRIVATE_DATA: &str = "private_data";
+const UNTRUSTED_CONTENT: &str = "untrusted_content";
+
+impl Walk {
+    /// Before the call: what its action brings in is known by its effects.
+    pub(crate) async fn label_before(&self, gated: &Gated) -> Result<(), Error> {
+        let resolved = &gated.validated.resolved;
+        let Admitted { id, session, .. } = &*resolved.admitted;
+        for effect in &resolved.action().effects {
+            match effect {
+                Effect::FilesystemRead => self.label(&session.org, &session.id, PRIVATE_DATA, id).await?,
+                Effect::NetworkCall => self.label(&session.org, &session.id, UNTRUSTED_CONTENT, id).await?,
+                Effect::FilesystemWrite | Effect::DeviceNotification => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// After it: the answer itself spoke to the agent.
+    pub(crate) async fn label_untrusted(&self, org: &OrgId, session: &SessionId, by: &InvocationId) {
+        if let Err(error) = self.label(org, session, UNTRUSTED_CONTENT, by).await {
+            tracing::error!(%error, %session, "a session could not be labelled as holding untrusted content");
+        }
+    }
+
+    async fn label(&self, org: &OrgId, session: &SessionId, label: &'static str, by: &InvocationId) -> Result<(), Error> {
+        let known = self.ledger().find_labels(org, session).await?;
+        if !known.iter().any(|known| known == label) {
+            self.ledger().label_session(org, session, label, by).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! Whether a call could be made at all, asked before a person is: nobody decides about what cannot run.
+
+use super::ask::{Subject, failure_of};
+use super::decide::Decided;
+use super::gate::Gated;
+use super::ground::Walk;
+use countersign_core::invocation::{Failure, Intention};
+use countersign_core::source::{self, Asked};
+use countersign_core::{Decision, Status};
+
+impl Walk {
+    /// A call that could not be made whatever anybody says is refused before anybody is asked and before anything is announced, counted or
+    /// used up for it: the same call ends the same way, whoever would have had to be asked.
+    pub(crate) async fn unless_impossible(&self, decided: Decided) -> Decided {
+        let (gated, decision) = match &decided {
+            // What a batch takes back is done as far as it can be.
+            Decided::Cleared(cleared) if cleared.is_by_batch() => return decided,
+            Decided::Cleared(cleared) => (cleared.gated(), cleared.decision()),
+            Decided::Pending(pending) => (&pending.gated, &pending.decision),
+            Decided::Preview(preview) => (&preview.gated, &preview.decision),
+            Decided::Denied(_) => return decided,
+        };
+        match self.would_be_impossible(gated, decision).await {
+            None => decided,
+            Some(failure) => decided.refused(failure),
+        }
+    }
+
+    /// Why a call that is only decided about could not be made.
+    pub(crate) async fn would_be_impossible(&self, gated: &Gated, decision: &Decision) -> Option<Failure> {
+        let resolved = &gated.validated.resolved;
+        let request = &resolved.admitted.request;
+        if request.intention == Intention::Revert {
+            let invocation = gated.to_invocation(Status::Pending, decision);
+            return Box::pin(self.impossible(Subject::of(gated, &invocation))).await;
+        }
+        let action = resolved.action();
+        let asked = Asked { action: &action.id, params: Some(&request.params), scope: &request.scope, code: action.package_sha256 };
+        certainly(self.ask_whether_possible(&*resolved.source, asked).await)
+    }
+
+    pub(crate) async fn impossible(&self, subject: Subject<'_>) -> Option<Failure> {
+        let asked = match subject.invocation.intention {
+            Intention::Effect | Intention::DryRun => self.ask_whether_possible(subject.source, subject.asked()).await,
+            // It is put back from what was kept, whatever became of its source: only what it would overwrite is in its way.
+            Intention::Revert => {
+                let evidence = self.kept_by_reversed(subject.invocation).await.ok()??;
+                self.ask_whether_revertible(subject, &evidence).await
+            }
+        };
+        certainly(asked)
+    }
+}
+
+/// Why not, where asking again would be answered the same.
+fn certainly(answer: Result<(), source::Error>) -> Option<Failure> {
+    let refusal = answer.err()?;
+    is_certain(&refusal).then(|| failure_of(&refusal))
+}
+
+/// Whether asking again would be answered the same.
+pub(crate) const fn is_certain(error: &source::Error) -> bool {
+    match error {
+        source::Error::Refused { .. } | source::Error::Failed { .. } | source::Error::WorkspaceElsewhere => true,
+        source::Error::Unreachable { .. }
+        | source::Error::Busy { .. }
+        | source::Error::NoTurn { .. }
+        | source::Error::TimedOut { .. }
+        | source::Error::Broken { .. }
+        | source::Error::PreviewUnsupported { .. } => false,
+    }
+}

@@ -1,0 +1,22 @@
+//! How a dangerous payload is kept for review: sealed under the key of its space, and nowhere else.
+
+use crate::error::Error;
+use countersign_core::keyring::SpaceKey;
+use countersign_core::ledger::SealedPayload;
+use countersign_core::{InvocationId, json};
+use serde_json::Value;
+
+/// What stands in the row of a quarantined call where its params stood: they are nowhere but sealed.
+pub(crate) fn marker() -> Value {
+    serde_json::json!({ "_quarantined": true })
+}
+
+pub(crate) fn sealed(key: &dyn SpaceKey, id: &InvocationId, value: &Value) -> Result<SealedPayload, Error> {
+    // A source may answer with numbers that have no canonical form; its compact text still has exactly one.
+    let text = json::canonical(value).unwrap_or_else(|_| value.to_string());
+    Ok(SealedPayload { bytes: key.seal(&context_of(id), text.as_bytes()), digest: key.digest("quarantine", text.as_bytes()) })
+}
+
+pub(crate) fn context_of(id: &InvocationId) -> String {
+    format!("quarantine:{id}")
+}

@@ -1,0 +1,153 @@
+//! Stage 10: the end. What is kept is redacted and bounded; `ending.rs` writes it.
+
+use super::admit::{Step, Walked};
+use super::checks::{Looked, Verified};
+use super::ending::{Ending, Recorded, evidence_digest};
+use super::execute::Done;
+use super::ground::Walk;
+use super::reward::Execution;
+use super::truncate::truncate;
+use crate::error::Error;
+use crate::request::Outcome;
+use countersign_core::effect::{Aftermath, Purpose, Remedy};
+use countersign_core::invocation::Intention;
+use countersign_core::keyring::SpaceKey;
+use countersign_core::ledger::{GrantUse, KeyFate, NewQuarantine, Row};
+use countersign_core::limits::{QUARANTINE_SECONDS, RESULT_STORED_BYTES_MAX};
+use countersign_core::quarantine::{Caught, Holds};
+use countersign_core::{Digest, Invocation, Status, json};
+use receipt::body::Outputs;
+use serde_json::Value;
+
+impl Walk {
+    pub(crate) async fn record(&self, looked: Looked) -> Result<Walked, Error> {
+        let Verified { done, failure } = match looked {
+            Looked::Verified(verified) => verified,
+            Looked::InDoubt(invocation) => return Ok(Step::Done(Outcome::InDoubt(invocation))),
+        };
+        let Done { origin, definition, mut invocation, row, answer, policy_slice, approval, key, idempotency, walking, .. } = *done;
+        let unbegun = if row == Row::Insert { origin.undecided() } else { None };
+        let mut result = None;
+        let (mut outputs, mut evidence, mut quality_thousandths) = (None, None, 0);
+        let mut grant_use = GrantUse::Kept;
+        let mut quarantine = None;
+        let claimed = claimed_digest(&*key, &invocation)?;
+        match answer {
+            Ok(output) => {
+                let findings = policy::scan_output(&output.value);
+                let mut caught = crate::walk::gate::caught(&findings);
+                let (handed_on, unreadable) = self.take_out_of_answer(&invocation.org, &invocation.space, &output.value).await;
+                caught.extend(unreadable);
+                outputs = Some(outputs_of(&*key, &output.value, !caught.is_empty()));
+                if output.evidence.is_some() {
+                    invocation.evidence = output.evidence;
+                }
+                evidence = invocation.evidence.as_ref().map(|value| evidence_digest(&*key, value));
+                quality_thousandths = output.quality_thousandths;
+                let mut safe = policy::redact(&handed_on).value;
+                if !findings.is_empty() {
+                    self.label_untrusted(&invocation.org, &invocation.session, &invocation.id).await;
+                }
+                if !caught.is_empty() {
+                    // The effect has happened: only the answer is kept back.
+                    let sealed = crate::walk::quarantine::sealed(&*key, &invocation.id, &output.value)?;
+                    safe = withheld(&caught);
+                    quarantine = Some(NewQuarantine { holds: Holds::Output, sealed, caught, lifetime_seconds: QUARANTINE_SECONDS });
+                }
+                invocation.result = Some(truncate(safe.clone(), RESULT_STORED_BYTES_MAX));
+                invocation.status = status_after(failure.is_none(), &invocation.aftermath);
+                invocation.failure = failure;
+                result = Some(safe);
+            }
+            Err(error) => {
+                // What never left has used nothing. A repair or a rollback comes after something that did.
+                if error.is_transient() && invocation.purpose == Purpose::Effect && invocation.grant.is_some() {
+                    grant_use = GrantUse::Returned;
+                }
+                invocation.status = status_after(false, &invocation.aftermath);
+                invocation.failure = Some(failure.unwrap_or_else(|| crate::walk::ask::failure_of(&error)));
+            }
+        }
+        let executed = invocation.intention != Intention::DryRun;
+        let succeeded = invocation.status == Status::Succeeded;
+        let ending = Ending {
+            row,
+            walking,
+            policy_slice,
+            approval,
+            answered: None,
+            idempotency,
+            profile: definition.action.profile.as_str().to_owned(),
+            outputs,
+            evidence,
+            execution: match (executed, succeeded) {
+                (false, _) => Execution::Never,
+                (true, true) => Execution::Succeeded,
+                (true, false) => Execution::Failed,
+            },
+            quality_thousandths,
+            timeout_ms: definition.action.timeout_ms,
+            key_fate: key_fate(&invocation),
+            grant_use,
+            quarantine,
+            claimed,
+            supersedes: None,
+            rules_version: unbegun.as_ref().map(|unbegun| unbegun.rules_version),
+            invocation,
+        };
+        Ok(match (self.record_by_rules(ending).await?, unbegun) {
+            (Recorded::Ended(invocation), _) => Step::Done(Outcome::Ended { invocation, result }),
+            // What was read is not given out: it is asked for again, if it still may be.
+            (Recorded::RulesChanged, Some(unbegun)) => Step::RulesChanged(unbegun),
+            (Recorded::RulesChanged, None) => return Err(Error::rules_keep_changing()),
+        })
+    }
+}
+
+/// Only what was seen to be as it was before is `reverted`.
+fn status_after(is_well: bool, aftermath: &Aftermath) -> Status {
+    match aftermath.rollback {
+        _ if is_well => Status::Succeeded,
+        Some(Remedy { ok: true, .. }) => Status::Reverted,
+        Some(Remedy { ok: false, .. }) | None => Status::Failed,
+    }
+}
+
+/// A failure the source vouches for had no effect, and one that was taken back has none left; a result that does not fit means one
+/// may have happened, and one that was not taken back stands: under the same key it is not made a second time.
+const fn key_fate(invocation: &Invocation) -> KeyFate {
+    let is_answered = match invocation.status {
+        Status::Succeeded => true,
+        Status::Reverted => false,
+        Status::Failed
+        | Status::Pending
+        | Status::Approved
+        | Status::Running
+        | Status::Denied
+        | Status::Quarantined
+        | Status::Expired
+        | Status::Cancelled
+        | Status::InDoubt => invocation.result.is_some() || invocation.aftermath.is_left_over(),
+    };
+    if is_answered { KeyFate::Answers } else { KeyFate::Freed }
+}
+
+/// What stands where a dangerous answer stood.
+fn withheld(caught: &[Caught]) -> Value {
+    let rules: Vec<_> = caught.iter().map(|caught| caught.rule.as_str()).collect();
+    serde_json::json!({ "_withheld": true, "rules": rules })
+}
+
+fn claimed_digest(key: &dyn SpaceKey, invocation: &Invocation) -> Result<Option<Digest>, Error> {
+    let Some(claimed) = &invocation.claimed else {
+        return Ok(None);
+    };
+    let text = json::canonical(claimed).map_err(|error| Error::Internal { message: error.to_string() })?;
+    Ok(Some(key.digest("claimed", text.as_bytes())))
+}
+
+fn outputs_of(key: &dyn SpaceKey, value: &Value, withheld: bool) -> Outputs {
+    // A source may answer with numbers that have no canonical form; its compact text still has exactly one.
+    let text = json::canonical(value).unwrap_or_else(|_| value.to_string());
+    Outputs { digest: key.digest("outputs", text.as_bytes()), bytes: text.len() as u64, withheld }
+}

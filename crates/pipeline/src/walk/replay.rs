@@ -1,0 +1,171 @@
+//! Stage 6: was this very call made before? Then its answer is the answer, and nothing happens twice.
+
+use crate::error::{Conflict, Error};
+use crate::request::Outcome;
+use crate::walk::decide::Decided;
+use crate::walk::gate::Gated;
+use crate::walk::ground::Walk;
+use crate::walk::stage::Stage;
+use countersign_core::effect::Scope;
+use countersign_core::invocation::{DeniedBy, Intention};
+use countersign_core::ledger::Reservation;
+use countersign_core::limits::{IDEMPOTENCY_SECONDS, REVERTED_SECONDS};
+use countersign_core::{Digest, Invocation, InvocationId, OrgId, SessionId, Status, UserId};
+use std::time::Duration;
+
+#[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]
+pub(crate) enum Replay {
+    Earlier(Outcome),
+    Fresh(Decided),
+}
+
+/// An idempotency key that another call holds.
+pub(crate) struct Taken {
+    pub(crate) org: OrgId,
+    pub(crate) session: SessionId,
+    pub(crate) owner: Option<UserId>,
+    pub(crate) reservation: Reservation,
+    /// What this caller sent: must be what the holder sent.
+    pub(crate) raw: Digest,
+    pub(crate) scope: Scope,
+    pub(crate) commands: Vec<String>,
+}
+
+/// For how long a key answers. An effect is taken back once, not once a day.
+pub(crate) const fn key_seconds(intention: Intention) -> u64 {
+    match intention {
+        Intention::Effect | Intention::DryRun => IDEMPOTENCY_SECONDS,
+        Intention::Revert => REVERTED_SECONDS,
+    }
+}
+
+impl Taken {
+    /// The key this invocation wanted.
+    pub(crate) fn by(invocation: &Invocation, reservation: Reservation) -> Self {
+        Self {
+            org: invocation.org.clone(),
+            session: invocation.session.clone(),
+            owner: invocation.owner.clone(),
+            reservation,
+            raw: invocation.digests.raw,
+            scope: invocation.scope.clone(),
+            commands: invocation.commands.clone(),
+        }
+    }
+}
+
+impl Walk {
+    pub(crate) async fn replay(&self, decided: Decided) -> Result<Replay, Error> {
+        let _timed = self.timed(Stage::Replay);
+        let gated = match &decided {
+            Decided::Cleared(cleared) => cleared.gated(),
+            Decided::Pending(pending) => &pending.gated,
+            Decided::Preview(_) | Decided::Denied(_) => return Ok(Replay::Fresh(decided)),
+        };
+        if let Some(reference) = &gated.validated.resolved.admitted.request.approval_ref {
+            let org = &gated.validated.resolved.admitted.session.org;
+            let earlier = Box::pin(self.refer(gated, reference)).await;
+            return self.counted(org, earlier).await.map(Replay::Earlier);
+        }
+        let Some(key) = &gated.validated.idempotency_key else {
+            return Ok(Replay::Fresh(decided));
+        };
+        let session = &gated.validated.resolved.admitted.session;
+        let action = &gated.validated.resolved.action().id;
+        match self.ledger().find_reservation(&session.org, &session.space, action, key).await? {
+            None => Ok(Replay::Fresh(decided)),
+            // The key of the very call that is made again answers nothing: it passes on.
+            Some(held) if gated.validated.resolved.admitted.entrance.replaces() == Some(&held.invocation) => Ok(Replay::Fresh(decided)),
+            Some(reservation) => {
+                let request = &gated.validated.resolved.admitted.request;
+                let taken = Taken {
+                    org: session.org.clone(),
+                    session: session.id.clone(),
+                    owner: request.principal.owner.clone(),
+                    reservation,
+                    raw: gated.validated.digests.raw,
+                    scope: request.scope.clone(),
+                    commands: request.commands.clone(),
+                };
+                Box::pin(self.attach(taken)).await.map(Replay::Earlier)
+            }
+        }
+    }
+
+    /// Waits for the call that holds the key, and answers with what became of it.
+    pub(crate) async fn attach(&self, taken: Taken) -> Result<Outcome, Error> {
+        let holder = &taken.reservation.invocation;
+        if taken.reservation.raw != taken.raw {
+            return Err(Error::IdempotencyConflict { invocation: holder.clone() });
+        }
+        // One person's agents may share a key across their sessions; nobody reads another's invocation by guessing it.
+        let held = self.ledger().find_invocation(&taken.org, holder).await?;
+        let is_anothers = |held: &Invocation| held.session != taken.session && (held.owner.is_none() || held.owner != taken.owner);
+        // An answer that was not bounded or verified like this does not answer this call.
+        let is_other = |held: &Invocation| held.scope != taken.scope || held.commands != taken.commands;
+        if held.is_some_and(|held| is_anothers(&held) || is_other(&held)) {
+            return Err(Error::IdempotencyConflict { invocation: holder.clone() });
+        }
+        let limit = Duration::from_millis(self.inner.settings.key_wait_ms);
+        let invocation = self.wait_until(&taken.org, holder, limit, |status| match status {
+            Status::Approved | Status::Running => false,
+            Status::Pending
+            | Status::InDoubt
+            | Status::Succeeded
+            | Status::Failed
+            | Status::Reverted
+            | Status::Denied
+            | Status::Quarantined
+            | Status::Expired
+            | Status::Cancelled => true,
+        });
+        outcome_of(invocation.await?)
+    }
+
+    /// The caller repeats a call a person was asked about: it must be that call, to the letter.
+    async fn refer(&self, gated: &Gated, reference: &InvocationId) -> Result<Outcome, Error> {
+        let session = &gated.validated.resolved.admitted.session;
+        let unknown = || Error::UnknownInvocation { invocation: reference.to_string() };
+        let held = self.ledger().find_invocation(&session.org, reference).await?.ok_or_else(unknown)?;
+        let conflict = |conflict| Err(Error::Conflict { invocation: reference.clone(), conflict });
+        let request = &gated.validated.resolved.admitted.request;
+        let live = gated.validated.digests;
+        if held.session != session.id || held.principal != request.principal.id || held.action != gated.validated.resolved.action().id {
+            return conflict(Conflict::TupleMismatch);
+        }
+        // As it was sent: an approver may have changed the params since.
+        if held.digests.raw != live.raw || held.scope != request.scope || held.commands != request.commands {
+            return conflict(Conflict::ArgsMismatch);
+        }
+        if held.digests.structural != live.structural || held.digests.textual != live.textual {
+            return conflict(Conflict::DefinitionMismatch);
+        }
+        match held.status {
+            Status::Denied if held.denied_by == Some(DeniedBy::Person) => conflict(Conflict::Rejected),
+            Status::Denied => conflict(Conflict::Ended),
+            Status::Expired => conflict(Conflict::Expired),
+            Status::Cancelled | Status::Quarantined => conflict(Conflict::Ended),
+            Status::Pending | Status::InDoubt | Status::Succeeded | Status::Failed | Status::Reverted => outcome_of(held),
+            Status::Approved | Status::Running => {
+                let limit = Duration::from_millis(self.inner.settings.key_wait_ms);
+                outcome_of(self.wait_until(&session.org, reference, limit, |status| status.is_final() || status == Status::InDoubt).await?)
+            }
+        }
+    }
+}
+
+fn outcome_of(invocation: Invocation) -> Result<Outcome, Error> {
+    let invocation = Box::new(invocation);
+    match invocation.status {
+        Status::Pending => Ok(Outcome::Pending(invocation)),
+        Status::InDoubt => Ok(Outcome::InDoubt(invocation)),
+        Status::Approved | Status::Running => Err(Error::IdempotencyInFlight { invocation: invocation.id.clone() }),
+        Status::Succeeded
+        | Status::Failed
+        | Status::Reverted
+        | Status::Denied
+        | Status::Quarantined
+        | Status::Expired
+        | Status::Cancelled => Ok(Outcome::Replayed(invocation)),
+    }
+}

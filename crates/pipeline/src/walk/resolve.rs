@@ -1,0 +1,97 @@
+//! Stage 2: which action is meant, as its source defines it now.
+
+use crate::catalogue::Definition;
+use crate::error::Error;
+use crate::walk::admit::Admitted;
+use crate::walk::ground::Walk;
+use crate::walk::stage::Stage;
+use countersign_core::decision::Drift;
+use countersign_core::ledger::ArchivedDefinition;
+use countersign_core::source::Source;
+use countersign_core::{Action, ActionId, Digest, OrgId, Tier};
+use std::sync::Arc;
+
+/// A request whose action is known.
+pub(crate) struct Resolved {
+    pub(crate) admitted: Box<Admitted>,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) definition: Arc<Definition>,
+    /// How the definition differs from the one a person reviewed.
+    pub(crate) drift: Drift,
+}
+
+impl Resolved {
+    pub(crate) fn action(&self) -> &Action {
+        &self.definition.action
+    }
+
+    /// How risky the call is: as its definition says, or more if the caller says so.
+    pub(crate) fn tier(&self) -> Tier {
+        self.admitted.request.bounds.tier.map_or(self.action().tier, |said| said.max(self.action().tier))
+    }
+}
+
+/// The action a call means.
+struct Meant {
+    source: Arc<dyn Source>,
+    definition: Arc<Definition>,
+    /// As it was when an effect was made under it. Nothing of its code runs: there is nothing left for a person to review.
+    is_past: bool,
+}
+
+impl Walk {
+    pub(crate) async fn resolve(&self, mut admitted: Box<Admitted>) -> Result<Resolved, Error> {
+        let _timed = self.timed(Stage::Resolve);
+        let Meant { source, definition, is_past } = self.find_meant(&admitted).await?;
+        if is_past {
+            return Ok(Resolved { admitted, source, definition, drift: Drift::None });
+        }
+        self.archive(&admitted.session.org, &definition).await?;
+        let drift = self.drift_of(&mut admitted, &definition).await?;
+        Ok(Resolved { admitted, source, definition, drift })
+    }
+
+    /// The same for who only wonders: nothing is kept, and a drift is seen and not noted.
+    pub(crate) async fn resolve_readonly(&self, admitted: Box<Admitted>) -> Result<Resolved, Error> {
+        let Meant { source, definition, is_past } = self.find_meant(&admitted).await?;
+        let drift = if is_past { Drift::None } else { self.drift_seen(&admitted.session.org, &definition.action).await? };
+        Ok(Resolved { admitted, source, definition, drift })
+    }
+
+    async fn find_meant(&self, admitted: &Admitted) -> Result<Meant, Error> {
+        let unknown = || Error::UnknownAction { action: admitted.request.action.chars().take(160).collect() };
+        let id = ActionId::parse(&admitted.request.action).map_err(|_| unknown())?;
+        let found = self.inner.catalogue.find(&admitted.session.org, &id).await;
+        let now = found.as_ref().ok().and_then(Option::as_ref).map(|(_, definition)| &**definition);
+        if let Some((source, definition)) = self.past_of_reversed(admitted, &id, now).await? {
+            return Ok(Meant { source, definition, is_past: true });
+        }
+        let found = found.map_err(|error| Error::SourceUnavailable { message: error.to_string() })?;
+        let (source, definition) = found.ok_or_else(|| match &admitted.request.reverses {
+            Some(reversed) => {
+                Error::NotRevertible { invocation: reversed.clone(), why: "its action is gone, and its definition was not kept" }
+            }
+            None => unknown(),
+        })?;
+        Ok(Meant { source, definition, is_past: false })
+    }
+
+    /// Whoever verifies a receipt later finds the definition it was checked against.
+    pub(crate) async fn archive(&self, org: &OrgId, definition: &Definition) -> Result<(), Error> {
+        for (digest, body) in &definition.archive {
+            if !self.inner.catalogue.is_archived(org, *digest) {
+                self.archive_once(org, *digest, body.clone()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a text that receipts point to by its digest.
+    pub(crate) async fn archive_once(&self, org: &OrgId, digest: Digest, body: String) -> Result<(), Error> {
+        if !self.inner.catalogue.is_archived(org, digest) {
+            self.ledger().archive_definition(org, ArchivedDefinition { digest, body }).await?;
+            self.inner.catalogue.mark_archived(org, digest);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,39 @@
+//! The span around what is done for one call: whatever is logged within it carries the trace id of the request that asked for it, also
+//! long after that request, and also by another server.
+
+use crate::walk::decide::Cleared;
+use countersign_core::{Batch, Invocation};
+use tracing::Span;
+use tracing::field::Empty;
+
+/// Around an execution. `attempts` is filled in when it has ended.
+pub(crate) fn of_execution(cleared: &Cleared) -> Span {
+    let resolved = &cleared.gated().validated.resolved;
+    let (action, admitted) = (resolved.action(), &resolved.admitted);
+    tracing::info_span!(
+        "action.exec",
+        trace_id = admitted.request.trace_id,
+        invocation = admitted.id.as_str(),
+        action = action.id.as_str(),
+        space = admitted.session.space.as_str(),
+        requires = action.requires.join(" "),
+        sandbox_profile = action.profile.as_str(),
+        attempts = Empty,
+    )
+}
+
+/// Around what is done about a call that was left behind.
+pub(crate) fn of_left(left: &Invocation) -> Span {
+    tracing::info_span!(
+        "action.recover",
+        trace_id = left.trace_id,
+        invocation = left.id.as_str(),
+        action = left.action.as_str(),
+        space = left.space.as_str(),
+    )
+}
+
+/// Around what is done about a batch behind its caller's back.
+pub(crate) fn of_batch(batch: &Batch) -> Span {
+    tracing::info_span!("batch.recover", trace_id = batch.trace_id, batch = batch.id.as_str())
+}

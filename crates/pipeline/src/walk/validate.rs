@@ -1,0 +1,261 @@
+//! Stage 3: do the params fit the schema, and what is this call known by?
+
+use super::claimed;
+use super::ground::Walk;
+use super::resolve::Resolved;
+use super::reversal::why_no_way_back;
+use super::stage::Stage;
+use crate::error::{Error, ParamError};
+use countersign_core::action::{Class, Preview};
+use countersign_core::invocation::{Digests, Intention, REVERT_KEY, revert_key};
+use countersign_core::keyring::SpaceKey;
+use countersign_core::{Digest, Invocation, Status, json, limits};
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// In place of a key: one made of the params.
+const AUTO_KEY: &str = "auto";
+const NO_AUTO_KEY: &str = "this action does not say what an automatic key would be made of; send your own";
+/// How many of the values that a param may have stand in the message that refuses another.
+const OPTIONS_SHOWN_MAX: usize = 20;
+/// How much of a command stands in the message that refuses it.
+const COMMAND_SHOWN_CHARS: usize = 80;
+
+/// A call whose params fit, with its digests.
+pub(crate) struct Validated {
+    pub(crate) resolved: Resolved,
+    pub(crate) digests: Digests,
+    pub(crate) key: Arc<dyn SpaceKey>,
+    /// As it is reserved: the caller's, or derived from the params.
+    pub(crate) idempotency_key: Option<String>,
+}
+
+impl Walk {
+    pub(crate) async fn validate(&self, resolved: Resolved) -> Result<Validated, Error> {
+        let _timed = self.timed(Stage::Validate);
+        self.check_revertible(&resolved).await?;
+        self.check_call(&resolved)?;
+        let action = resolved.action();
+        // What only reads would change nothing, and that is known without asking it.
+        let can_foresee = action.preview == Preview::Supported || action.tier.class() == Class::Read;
+        if resolved.admitted.request.intention == Intention::DryRun && !can_foresee {
+            return Err(Error::DryRunUnsupported { action: resolved.action().id.to_string() });
+        }
+        self.validated_as_it_is(resolved).await
+    }
+
+    /// Whether there is an effect, and a way back from it.
+    pub(crate) async fn check_revertible(&self, resolved: &Resolved) -> Result<(), Error> {
+        let Some(id) = &resolved.admitted.request.reverses else {
+            return Ok(());
+        };
+        let session = &resolved.admitted.session;
+        let reversed = self.ledger().find_invocation(&session.org, id).await?;
+        let reversed = reversed.filter(|reversed| reversed.session == session.id);
+        let reversed = reversed.ok_or_else(|| Error::UnknownInvocation { invocation: id.to_string() })?;
+        self.check_not_reverted(resolved, &reversed).await?;
+        let now = self.ledger().now().await?;
+        match why_no_way_back(&reversed, &resolved.definition, now) {
+            Some(why) => Err(Error::NotRevertible { invocation: id.clone(), why }),
+            None => Ok(()),
+        }
+    }
+
+    /// An effect is taken back once. A batch that was interrupted while it took its parts back asks again, and is answered as before.
+    async fn check_not_reverted(&self, resolved: &Resolved, reversed: &Invocation) -> Result<(), Error> {
+        if resolved.admitted.entrance.compensation().is_some() {
+            return Ok(());
+        }
+        let Invocation { org, space, action, id, .. } = reversed;
+        let Some(reservation) = self.ledger().find_reservation(org, space, action, &revert_key(id)).await? else {
+            return Ok(());
+        };
+        match self.ledger().find_invocation(org, &reservation.invocation).await? {
+            Some(revert) if revert.status == Status::Succeeded => Err(Error::AlreadyReverted { invocation: id.clone(), by: revert.id }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Everything that is wrong is listed; what it is called is said of the first of these that anything is wrong with.
+    fn check_call(&self, resolved: &Resolved) -> Result<(), Error> {
+        let action = || resolved.action().id.to_string();
+        let (params, around) = (param_errors(resolved), request_field_errors(resolved));
+        let (scope, commands) = (unclear_scope(resolved), self.refused_commands(resolved));
+        let all = |of: &[&[ParamError]]| of.concat();
+        if !params.is_empty() {
+            return Err(Error::InvalidParams { action: action(), errors: all(&[&params, &around, &scope, &commands]) });
+        }
+        if !around.is_empty() {
+            return Err(Error::InvalidRequest { errors: all(&[&around, &scope, &commands]) });
+        }
+        if !scope.is_empty() {
+            return Err(Error::InvalidScope { action: action(), errors: all(&[&scope, &commands]) });
+        }
+        if commands.is_empty() { Ok(()) } else { Err(Error::CommandNotAllowed { action: action(), errors: commands }) }
+    }
+
+    /// A command that would not be run is refused before the effect, not after it.
+    fn refused_commands(&self, resolved: &Resolved) -> Vec<ParamError> {
+        let request = &resolved.admitted.request;
+        let pointer = "/verification/commands";
+        if request.commands.len() > limits::COMMANDS_PER_CALL_MAX {
+            let message = format!("names more than {} commands", limits::COMMANDS_PER_CALL_MAX);
+            return vec![ParamError { pointer: pointer.to_owned(), message }];
+        }
+        let refusal = |command: &String| match &self.inner.commands {
+            _ if command.chars().count() > limits::COMMAND_CHARS_MAX => {
+                Some(format!("it is longer than {} characters", limits::COMMAND_CHARS_MAX))
+            }
+            _ if command.chars().any(char::is_control) => Some("it must be one line of plain words".to_owned()),
+            Some(commands) => commands.refusal(command, &request.scope),
+            None => Some("this server runs no commands".to_owned()),
+        };
+        let refused = request.commands.iter().enumerate().filter_map(|(position, command)| {
+            let why = refusal(command)?;
+            let shown: String = policy::redact_text(command).chars().take(COMMAND_SHOWN_CHARS).flat_map(char::escape_debug).collect();
+            Some(ParamError { pointer: format!("{pointer}/{position}"), message: format!("the command `{shown}` is refused: {why}") })
+        });
+        refused.collect()
+    }
+
+    /// The call with its digests, whether or not its params fit.
+    pub(crate) async fn validated_as_it_is(&self, resolved: Resolved) -> Result<Validated, Error> {
+        let session = &resolved.admitted.session;
+        let key = self.inner.keyring.space_key(&session.org, &session.space).await?;
+        let canonical = json::canonical(&resolved.admitted.request.params).map_err(|error| without_form(&resolved, &error.to_string()))?;
+        let digests = Digests {
+            raw: resolved.admitted.entrance.raw().unwrap_or_else(|| key.digest("raw", canonical.as_bytes())),
+            params: key.digest("params", canonical.as_bytes()),
+            structural: resolved.definition.structural,
+            textual: resolved.definition.textual,
+        };
+        let idempotency_key = idempotency_key(&resolved, &*key)?;
+        Ok(Validated { resolved, digests, key, idempotency_key })
+    }
+}
+
+impl Validated {
+    /// The key as it may stand in a receipt: whatever the caller put in it stays with us.
+    pub(crate) fn idempotency_digest(&self) -> Option<Digest> {
+        self.idempotency_key.as_ref().map(|text| self.key.digest("idempotency_key", text.as_bytes()))
+    }
+}
+
+/// What cannot be held to is not taken for held to.
+fn unclear_scope(resolved: &Resolved) -> Vec<ParamError> {
+    let unclear = resolved.admitted.request.scope.unclear();
+    unclear.map(|(field, at, why)| ParamError { pointer: format!("/scope/{field}/{at}"), message: why.to_owned() }).collect()
+}
+
+pub(crate) fn param_errors(resolved: &Resolved) -> Vec<ParamError> {
+    let request = &resolved.admitted.request;
+    if request.intention == Intention::Revert {
+        // Its params are ours: they name what is taken back.
+        return Vec::new();
+    }
+    if !request.params.is_object() {
+        return vec![ParamError { pointer: String::new(), message: "params must be an object".into() }];
+    }
+    resolved
+        .definition
+        .params
+        .iter_errors(&request.params)
+        .map(|error| ParamError { pointer: error.instance_path().to_string(), message: in_words(&error) })
+        .collect()
+}
+
+/// Without the value, which may be a secret; with all that it may be.
+fn in_words(error: &ValidationError<'_>) -> String {
+    let options = if let ValidationErrorKind::Enum { options } = error.kind() { options.as_array() } else { None };
+    match options {
+        Some(options) => {
+            let each: Vec<_> = options.iter().take(OPTIONS_SHOWN_MAX).map(ToString::to_string).collect();
+            let more = if options.len() > each.len() { ", …" } else { "" };
+            format!("value is not one of {}{more}", each.join(", "))
+        }
+        None => error.masked().to_string(),
+    }
+}
+
+/// What the caller says beside the params.
+pub(crate) fn request_field_errors(resolved: &Resolved) -> Vec<ParamError> {
+    let request = &resolved.admitted.request;
+    let mut errors = Vec::new();
+    if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > limits::REASON_CHARS_MAX) {
+        errors.push(ParamError { pointer: "/reason".into(), message: format!("longer than {} characters", limits::REASON_CHARS_MAX) });
+    }
+    if request.idempotency_key.as_ref().is_some_and(|key| key.is_empty() || key.chars().count() > limits::IDEMPOTENCY_KEY_CHARS_MAX) {
+        let message = format!("must have 1 to {} characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
+        errors.push(ParamError { pointer: "/idempotency_key".into(), message });
+    }
+    errors.extend(request.claimed.iter().flat_map(claimed::errors_in));
+    if request.provenance.len() > limits::PROVENANCE_MAX {
+        errors.push(ParamError { pointer: "/provenance".into(), message: format!("names more than {} params", limits::PROVENANCE_MAX) });
+    }
+    let is_ours = |key: &String| key.starts_with(REVERT_KEY) && request.intention != Intention::Revert;
+    if request.idempotency_key.as_ref().is_some_and(is_ours) {
+        let message = format!("begins with `{REVERT_KEY}`, which only taking an effect back may");
+        errors.push(ParamError { pointer: "/idempotency_key".into(), message });
+    }
+    if wants_auto_key(resolved) && resolved.action().idempotency_key_fields.is_empty() {
+        errors.push(ParamError { pointer: "/idempotency_key".into(), message: NO_AUTO_KEY.into() });
+    }
+    // A column of text cannot hold it everywhere.
+    if request.idempotency_key.as_ref().is_some_and(|key| key.contains('\0')) {
+        errors.push(ParamError { pointer: "/idempotency_key".into(), message: "holds the character U+0000".into() });
+    }
+    errors
+}
+
+fn without_form(resolved: &Resolved, why: &str) -> Error {
+    let error = ParamError { pointer: String::new(), message: format!("the params have no canonical form: {why}") };
+    Error::InvalidParams { action: resolved.action().id.to_string(), errors: vec![error] }
+}
+
+fn invalid_key(message: &str) -> Error {
+    Error::InvalidRequest { errors: vec![ParamError { pointer: "/idempotency_key".to_owned(), message: message.to_owned() }] }
+}
+
+/// A dry run has no effect to repeat, and needs no key.
+fn wants_auto_key(resolved: &Resolved) -> bool {
+    let request = &resolved.admitted.request;
+    request.idempotency_key.as_deref() == Some(AUTO_KEY) && request.intention != Intention::DryRun
+}
+
+/// `auto` is derived from the fields the definition names; any other text is the caller's own key.
+fn idempotency_key(resolved: &Resolved, key: &dyn SpaceKey) -> Result<Option<String>, Error> {
+    let request = &resolved.admitted.request;
+    // A dry run has no effect to repeat.
+    let Some(given) = request.idempotency_key.as_deref().filter(|_| request.intention != Intention::DryRun) else {
+        return Ok(None);
+    };
+    // A held call enters again with the key it was reserved under.
+    if given != AUTO_KEY {
+        return Ok(Some(given.to_owned()));
+    }
+    let fields = &resolved.action().idempotency_key_fields;
+    if fields.is_empty() {
+        return Err(invalid_key(NO_AUTO_KEY));
+    }
+    let parts: Vec<String> = fields.iter().map(|field| key_part(field, &request.params, key)).collect();
+    let text = json::canonical(&parts).map_err(|error| invalid_key(&error.to_string()))?;
+    Ok(Some(format!("auto:{}", key.digest("auto_key", text.as_bytes()))))
+}
+
+/// `path` is taken as it is, cleaned of `.` and doubled slashes; `sha256(text)` as a digest under the space's key.
+fn key_part(field: &str, params: &Value, key: &dyn SpaceKey) -> String {
+    let hashed = field.strip_prefix("sha256(").and_then(|rest| rest.strip_suffix(')'));
+    let value = params.get(hashed.unwrap_or(field)).unwrap_or(&Value::Null);
+    match (hashed, value) {
+        (Some(name), value) => key.digest(name, value.to_string().as_bytes()).to_string(),
+        (None, Value::String(text)) if field == "path" => clean_path(text),
+        (None, value) => value.to_string(),
+    }
+}
+
+/// Case is kept: on most disks `A.txt` and `a.txt` are two files.
+fn clean_path(path: &str) -> String {
+    path.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/")
+}
