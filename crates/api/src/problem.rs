@@ -63,6 +63,7 @@ codes! {
     InvalidPolicy = "invalid_policy", 422, "A policy does not hold up";
     PackageInvalid = "package_invalid", 422, "The package breaks a rule";
     PackageFindings = "package_findings", 422, "Somebody has to read what the package says";
+    NeedsConfirmation = "needs_confirmation", 422, "This is approved by name";
     NotGrantable = "not_grantable", 422, "This cannot be granted beyond one call";
     ApprovalVoid = "approval_void", 403, "The approval no longer fits the call";
     UnknownRoute = "unknown_route", 404, "There is nothing at this address";

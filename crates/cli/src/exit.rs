@@ -104,6 +104,7 @@ impl Exit {
             | Code::CommandNotAllowed
             | Code::InvalidBatch
             | Code::DryRunUnsupported
+            | Code::NeedsConfirmation
             | Code::NotGrantable
             | Code::InvalidPolicy
             | Code::PackageInvalid

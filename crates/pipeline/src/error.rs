@@ -1,6 +1,7 @@
 //! Why the pipeline could not do its work. A denial is not here: it is an outcome, with a receipt.
 
 use countersign_core::invocation::Failure;
+use countersign_core::principal::Permission;
 use countersign_core::quarantine::QuarantineState;
 use countersign_core::{ActionId, BatchId, InvocationId, SessionId, Status, ledger};
 
@@ -97,6 +98,10 @@ pub enum Error {
     IdempotencyInFlight { invocation: InvocationId },
     #[error("you may not answer invocations: that takes an admin or an owner")]
     MayNotApprove,
+    #[error("you may not do this: it takes the permission `{}`", permission.as_str())]
+    Forbidden { permission: Permission },
+    #[error("`{invocation}` was not approved: `{action}` is R4, which is approved by name, one call at a time")]
+    NeedsConfirmation { invocation: InvocationId, action: ActionId },
     #[error("you may not answer `{invocation}`: whoever asked, or owns the agent that asked, does not approve in this space")]
     SelfApproval { invocation: InvocationId },
     #[error("you may not settle quarantined `{invocation}`: you asked for it, or own the agent that did")]
@@ -172,6 +177,8 @@ impl Error {
             Self::SourceUnavailable { .. } => "source_unavailable",
             Self::NeedsPersonNow { .. } => "needs_person_now",
             Self::MayNotApprove
+            | Self::Forbidden { .. }
+            | Self::NeedsConfirmation { .. }
             | Self::SelfApproval { .. }
             | Self::OwnQuarantine { .. }
             | Self::NotInDoubt { .. }

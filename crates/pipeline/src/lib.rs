@@ -30,6 +30,7 @@ pub use preview::revert::RevertForesight;
 pub use preview::what_if::{Fate, Proposal, ProposedModes, Replayed, WhatIf};
 pub use progress::follow::{Follower, Next, ProgressEvent};
 pub use request::{Outcome, Request};
+pub use rules::grants::check_bounds;
 pub use rules::review::{DefinitionNow, Reviewed};
 pub use rules::standing::Standing;
 pub use walk::{Ports, RewardWeights, Settings, count_conflict, is_truncated};

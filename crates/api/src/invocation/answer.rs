@@ -62,6 +62,9 @@ pub struct ApproveRequest {
     /// The `binding.digest` that was shown; when it is not the invocation's, nothing is approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<String>,
+    /// The action's id, typed by the person. An R4 action is approved with it only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

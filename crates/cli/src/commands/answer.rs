@@ -86,14 +86,12 @@ impl Approve {
 
     async fn approve(&self, id: &str, client: &Client, terminal: &mut Terminal) -> Result<(InvocationView, Value), Failure> {
         let (shown, _) = invocation::get(id, client).await?;
-        if outcome::status(&shown) == Status::Pending {
-            self.confirmed(&shown, terminal).await?;
-        }
+        let confirm = if outcome::status(&shown) == Status::Pending { self.confirmed(&shown, terminal).await? } else { None };
         let params = self.other_params(&shown, client, terminal).await?;
         self.beyond.agreed(&shown, self.agreed.consent(client), client, terminal).await?;
         let (mode, grant) = self.beyond.request();
         let binding = shown.binding.map(|binding| binding.digest);
-        let request = ApproveRequest { mode, grant, params, binding, reason: self.reason.clone() };
+        let request = ApproveRequest { mode, grant, params, binding, confirm, reason: self.reason.clone() };
         let Answer { read, raw } = client.post::<InvokeResponse>(&["invocations", id, "approve"], &request).await?;
         Ok((read.invocation, raw))
     }
@@ -144,9 +142,9 @@ impl Approve {
     }
 
     /// An R4 action takes no single key: it is approved by its name.
-    async fn confirmed(&self, shown: &InvocationView, terminal: &mut Terminal) -> Result<(), Failure> {
+    async fn confirmed(&self, shown: &InvocationView, terminal: &mut Terminal) -> Result<Option<String>, Failure> {
         if shown.tier != "R4" {
-            return Ok(());
+            return Ok(None);
         }
         let action = &shown.action;
         let typed = match &self.confirm {
@@ -155,7 +153,7 @@ impl Approve {
             None => String::new(),
         };
         if typed == *action {
-            return Ok(());
+            return Ok(Some(typed));
         }
         let message = format!("`{}` was not approved: `{action}` is R4, and its name was not confirmed", shown.id);
         Err(Failure::usage(message).hint(format!("countersign approve {} --confirm {action}", shown.id)))

@@ -1,6 +1,7 @@
 //! A person's answer to a pending invocation. Approval is bound to the exact call, single use, and runs it at once.
 
 use crate::error::{Conflict, Error, ParamError};
+use crate::rules::grants::check_bounds;
 use crate::pipeline::Pipeline;
 use crate::request::Outcome;
 use crate::walk::drift::drift_from;
@@ -26,6 +27,8 @@ pub struct Yes {
     pub beyond: BeyondAsked,
     /// Other params than the ones that were asked for.
     pub params: Option<Value>,
+    /// The action's id as the person typed it. R4 is approved by name, and so one call at a time.
+    pub confirm: Option<String>,
 }
 
 /// What a yes is to do beyond this one call.
@@ -69,6 +72,9 @@ impl Pipeline {
         if matches!(pending.deadline, Some(Deadline::Stopped { .. })) {
             return conflict(Conflict::Stopped);
         }
+        if pending.tier.class() == Class::Danger && yes.confirm.as_deref() != Some(pending.action.as_str()) {
+            return Err(Error::NeedsConfirmation { invocation: id.clone(), action: pending.action });
+        }
         let cannot_run = match self.why_impossible(&pending).await? {
             None if yes.params.is_none() => self.refused_ahead(&pending).await,
             // Other params are judged when they are taken.
@@ -77,7 +83,7 @@ impl Pipeline {
         if let Some(failure) = cannot_run {
             return Err(Error::CannotRun { invocation: id.clone(), failure });
         }
-        let beyond = self.beyond_of(&pending, &space, yes.beyond).await?;
+        let beyond = self.beyond_of(principal, &pending, &space, yes.beyond).await?;
         let edited = match yes.params {
             Some(params) => self.edit(principal, &pending, yes.shown, params).await?,
             None => None,
@@ -197,7 +203,7 @@ impl Pipeline {
     }
 
     /// What the approver gives beyond this call, if that can be given at all.
-    async fn beyond_of(&self, pending: &Invocation, space: &Space, asked: BeyondAsked) -> Result<Beyond, Error> {
+    async fn beyond_of(&self, principal: &Principal, pending: &Invocation, space: &Space, asked: BeyondAsked) -> Result<Beyond, Error> {
         let refused = |reason| Err(Error::NotGrantable { invocation: pending.id.clone(), reason });
         if asked == BeyondAsked::Once {
             return Ok(Beyond::Once);
@@ -216,8 +222,11 @@ impl Pipeline {
         }
         match asked {
             BeyondAsked::Once => Ok(Beyond::Once),
+            // It writes a mode, so it takes the right to.
+            BeyondAsked::Always if !principal.may(Permission::ManagePolicy) => Err(Error::Forbidden { permission: Permission::ManagePolicy }),
             BeyondAsked::Always => Ok(Beyond::Always),
             BeyondAsked::Grant { to, calls_max, lifetime_seconds } => {
+                check_bounds(calls_max, lifetime_seconds)?;
                 let scope = match to {
                     GrantFor::Org => GrantScope::Org,
                     GrantFor::Session => GrantScope::Session(pending.session.clone()),

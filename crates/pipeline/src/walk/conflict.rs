@@ -27,6 +27,7 @@ impl Walk {
         match error {
             Error::Conflict { conflict, .. } => count_conflict(conflict.code()),
             Error::SelfApproval { .. } => count_conflict("self_approval"),
+            Error::NeedsConfirmation { .. } => count_conflict("needs_confirmation"),
             Error::MayNotApprove => count_conflict("may_not_approve"),
             Error::Store(ledger::Error::Unavailable { .. } | ledger::Error::CommitUnknown { .. }) => count_conflict("store_unavailable"),
             Error::UnknownInvocation { invocation } => match InvocationId::parse(invocation) {
@@ -45,6 +46,7 @@ impl Walk {
             | Error::CommandNotAllowed { .. }
             | Error::IdempotencyConflict { .. }
             | Error::IdempotencyInFlight { .. }
+            | Error::Forbidden { .. }
             | Error::OwnQuarantine { .. }
             | Error::NotInDoubt { .. }
             | Error::Reconciling { .. }

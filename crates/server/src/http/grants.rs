@@ -194,9 +194,7 @@ async fn read(app: &App, caller: &Caller, body: NewGrantRequest) -> Result<NewGr
         Some(text) => seconds_of("expires_in", text, GRANT_SECONDS_MAX)?,
         None => GRANT_SECONDS_DEFAULT,
     };
-    if lifetime_seconds == 0 {
-        return Err(wrong("`expires_in` must be longer than nothing".to_owned()));
-    }
+    pipeline::check_bounds(calls_max, lifetime_seconds)?;
     let definition = match covers.action() {
         Some(action) => {
             let unknown = || {

@@ -46,8 +46,7 @@ pub(super) async fn create(
     }
     // It is approved by its name, and a link has none.
     if found.tier.class() == Class::Danger {
-        let message = format!("`{}` destroys: it is approved by its name, not by a link", found.action);
-        return Err(Refusal::new(Code::NotGrantable, message).hint(format!("countersign approve {id} --confirm {}", found.action)));
+        return Err(pipeline::Error::NeedsConfirmation { invocation: id, action: found.action }.into());
     }
     let seconds = body.expires_in.as_deref().map_or(Ok(LINK_SECONDS), |text| seconds_of("expires_in", text, LINK_SECONDS_MAX))?;
     let link =

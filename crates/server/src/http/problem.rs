@@ -140,6 +140,9 @@ impl From<pipeline::Error> for Refusal {
             }
             E::IdempotencyInFlight { invocation } => about(Self::new(Code::IdempotencyInFlight, detail), &invocation),
             E::MayNotApprove => Self::new(Code::MayNotApprove, detail).hint("ask an admin or an owner to answer it"),
+            E::Forbidden { .. } => Self::new(Code::Forbidden, detail),
+            E::NeedsConfirmation { invocation, action } => about(Self::new(Code::NeedsConfirmation, detail), &invocation)
+                .hint(format!("send `\"confirm\": \"{action}\"` with the approval, by itself")),
             E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to answer"),
             E::OwnQuarantine { invocation } => {
                 about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to look at it")

@@ -221,15 +221,16 @@ async fn whoever_changes_what_destroys_is_not_the_only_one_to_approve_it(kind: K
     server.owner.set_mode("fake.destroy", "require_approval").await;
     let ada = server.owner.person("ada", "admin").await;
     let id = agent.pending("fake.destroy", json!({ "text": "a" })).await;
-    let edited = server.owner.approve_with(&id, json!({ "params": { "text": "b" } })).await;
+    let by_name = json!({ "confirm": "fake.destroy" });
+    let edited = server.owner.approve_with(&id, json!({ "params": { "text": "b" }, "confirm": "fake.destroy" })).await;
     assert_eq!((edited.status, server.source.effects()), (202, 0), "{edited:?}");
-    server.owner.approve(&id).await.problem(409, "already_approved");
+    server.owner.approve_with(&id, by_name.clone()).await.problem(409, "already_approved");
     assert_eq!(server.source.effects(), 0, "nor with a second yes of the same person");
-    ada.approve(&id).await.ok();
+    ada.approve_with(&id, by_name.clone()).await.ok();
     assert_eq!(server.source.calls()[0].params, json!({ "text": "b" }));
     // Unchanged, one is enough.
     let id = agent.pending("fake.destroy", json!({ "text": "a" })).await;
-    server.owner.approve(&id).await.ok();
+    server.owner.approve_with(&id, by_name).await.ok();
     assert_eq!(server.source.effects(), 2);
     server.verify().await;
 }

@@ -472,10 +472,17 @@ async fn what_destroys_or_is_in_black_is_approved_one_call_at_a_time(kind: Kind)
     let beyond = [json!({ "mode": "always" }), json!({ "mode": "grant" }), json!({ "mode": "grant", "grant": { "scope": "org" } })];
     let id = agent.pending("fake.destroy", json!({})).await;
     for body in &beyond {
-        server.owner.approve_with(&id, body.clone()).await.problem(422, "not_grantable");
+        let mut by_name = body.clone();
+        by_name["confirm"] = json!("fake.destroy");
+        server.owner.approve_with(&id, by_name).await.problem(422, "not_grantable");
     }
+    // By name, and by its own: neither plainly, nor by another's name, nor among others.
+    server.owner.approve(&id).await.problem(422, "needs_confirmation");
+    server.owner.approve_with(&id, json!({ "confirm": "fake.write" })).await.problem(422, "needs_confirmation");
+    let many = server.owner.post("/api/v1/invocations/approve", json!({ "invocations": [id] })).await.ok();
+    assert_eq!(many["results"][0]["problem"]["code"], "needs_confirmation", "{many}");
     assert_eq!((server.source.effects(), server.shown(&id).await["status"].clone()), (0, json!("pending")));
-    server.owner.approve(&id).await.ok();
+    server.owner.approve_with(&id, json!({ "confirm": "fake.destroy" })).await.ok();
     assert_eq!(server.source.effects(), 1);
 
     server.change_space(json!({ "band": "black" })).await;
