@@ -1,19 +1,43 @@
 //! Telephone numbers in a folded text. A scanner proposes runs of digits that are written as numbers are, and the numbering
 //! plans decide. International ones are read without a region: with the wrong one, valid numbers are refused. National ones
-//! need a region, and where they stand alone also a word or key that speaks of telephones: many things have ten digits.
+//! need a region, and where they stand alone also a key that says phone: many things have ten digits.
 
 mod plans;
-mod words;
 
 pub(super) use plans::Plans;
 pub use plans::{Region, UnknownRegion, warm};
-pub(super) use words::Says;
 
+use crate::words;
 use plans::{Rank, Spelling};
 use std::ops::Range;
 
-/// Every number, from left to right. `key` is what the key above the text says.
-pub(super) fn find(chars: &[char], key: Says, plans: &mut Plans) -> Vec<Range<usize>> {
+/// What the keys above a text say of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Says {
+    Nothing,
+    Phone,
+}
+
+impl Says {
+    /// What a key says: what is below a phone is of a phone, unless it is an id.
+    pub(super) fn of_key(key: &str, above: Self) -> Self {
+        let words = words::split(key);
+        if matches!(words.last().map(String::as_str), Some("id" | "ids")) {
+            Self::Nothing
+        } else if words.iter().any(|word| PHONE.contains(&word.as_str())) {
+            Self::Phone
+        } else {
+            above
+        }
+    }
+}
+
+const PHONE: [&str; 14] = [
+    "phone", "phones", "telephone", "telephones", "tel", "mobile", "mobiles", "cell", "cellphone", "fax", "whatsapp", "sms", "msisdn", "phonenumber",
+];
+
+/// Every number, from left to right. `says` is what the keys above the text say.
+pub(super) fn find(chars: &[char], says: Says, plans: &mut Plans) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < chars.len() {
@@ -22,8 +46,8 @@ pub(super) fn find(chars: &[char], key: Says, plans: &mut Plans) -> Vec<Range<us
             continue;
         };
         let (number, next) = match run.plus {
-            Some(_) => international(&run, key.and(words::before(chars, at)), plans),
-            None => national(chars, &run, key, plans),
+            Some(_) => international(&run, says, plans),
+            None => national(chars, &run, says, plans),
         };
         found.extend(number.map(|number| number.start..extension(chars, number.end)));
         at = found.last().map_or(next, |last| next.max(last.end)).max(at + 1);
@@ -79,10 +103,7 @@ fn run(chars: &[char], at: usize) -> Option<Run> {
     let before = at.checked_sub(1).map(|before| chars[before]);
     let opened = usize::from(chars[at] == '(');
     let plus = (chars.get(at + opened) == Some(&'+')).then_some(at);
-    let is_within = before.is_some_and(|before| {
-        let is_said = plus.is_some() && before.is_ascii_alphabetic() && words::before(chars, at) == Says::Telephone;
-        (before.is_ascii_alphanumeric() && !is_said) || matches!(before, '_' | '+')
-    });
+    let is_within = before.is_some_and(|before| before.is_ascii_alphanumeric() || matches!(before, '_' | '+'));
     let mut next = at + opened + usize::from(plus.is_some());
     next += usize::from(plus.is_some() && chars.get(next).is_some_and(|next| matches!(next, ' ' | '(')));
     if is_within || !chars.get(next).is_some_and(char::is_ascii_digit) {
@@ -124,7 +145,7 @@ fn international(run: &Run, says: Says, plans: &mut Plans) -> (Option<Range<usiz
             break;
         }
         // A number that is grouped or long as numbers are need not be in a range that is known to be in use.
-        let least = if says == Says::Telephone || index >= 2 || digits.len() > 11 { Rank::Possible } else { Rank::Assigned };
+        let least = if says == Says::Phone || index >= 2 || digits.len() > 11 { Rank::Possible } else { Rank::Assigned };
         ends.push((digits.clone(), group.range.end, least));
     }
     let tried: Vec<_> = ends.iter().rev().take(ENDS_MAX).filter(|(digits, ..)| DIGITS.contains(&(digits.len() - 1))).collect();
@@ -141,17 +162,16 @@ fn international(run: &Run, says: Says, plans: &mut Plans) -> (Option<Range<usiz
 }
 
 /// The first number of a run that has no plus, and where to look further.
-fn national(chars: &[char], run: &Run, key: Says, plans: &mut Plans) -> (Option<Range<usize>>, usize) {
+fn national(chars: &[char], run: &Run, says: Says, plans: &mut Plans) -> (Option<Range<usize>>, usize) {
     let (Some(first), Some(last)) = (run.groups.first(), run.groups.last()) else {
         return (None, 0);
     };
     let begin = first.start();
-    let says = key.and(words::before(chars, begin));
     let over = (None, last.range.end);
     if is_minute(chars, begin) {
         return (None, first.range.end);
     }
-    if (plans.regions.is_empty() && says != Says::Telephone) || is_attached(chars, begin, says) || is_account(chars, run) {
+    if (plans.regions.is_empty() && says != Says::Phone) || is_attached(chars, begin, says) || is_account(chars, run) {
         return over;
     }
     let undated = dates(&run.groups);
@@ -197,7 +217,7 @@ fn ends(groups: &[Group], start: usize, opens: bool) -> Vec<usize> {
 }
 
 fn is_dialled(chars: &[char], groups: &[Group], digits: &str, says: Says, plans: &mut Plans) -> bool {
-    let is_certain = says == Says::Telephone;
+    let is_certain = says == Says::Phone;
     let is_grouped = digits.starts_with('0') && groups.len() > 1 && (10..=11).contains(&digits.len());
     let least = match groups {
         _ if is_certain || is_grouped => Rank::Possible,
@@ -205,7 +225,7 @@ fn is_dialled(chars: &[char], groups: &[Group], digits: &str, says: Says, plans:
         [alone] if !is_cell(chars, alone) => Rank::Mobile,
         _ => Rank::Assigned,
     };
-    // `0044…` from nearly everywhere; and without anything before it where a key or word says what it is.
+    // `0044…` from nearly everywhere; and without anything before it where a key says what it is.
     let abroad = digits.strip_prefix("00").filter(|rest| rest.len() >= 9);
     let spelling =
         if is_certain { Spelling::Any } else { Spelling::Usual { lengths: groups.iter().map(|group| group.digits.len()).collect() } };
@@ -226,8 +246,8 @@ fn is_cell(chars: &[char], group: &Group) -> bool {
 /// Whether digits are grouped as numbers are, and not as dates, addresses, amounts or identifiers are.
 fn is_written_so(groups: &[Group], digits: &str, says: Says) -> bool {
     let is_zero = digits.starts_with('0');
-    let is_certain = says == Says::Telephone;
-    if says == Says::Other || digits.starts_with("000") {
+    let is_certain = says == Says::Phone;
+    if digits.starts_with("000") {
         return false;
     }
     let [first, rest @ ..] = groups else {
@@ -286,7 +306,7 @@ fn is_attached(chars: &[char], begin: usize, says: Says) -> bool {
     let is_joined = second.is_some_and(|second| second.is_ascii_alphanumeric() || matches!(second, '_' | '}' | ')'));
     match last {
         '#' | '$' | '€' | '£' | '¥' | '₹' | '₽' | '₩' | '№' | '@' | '^' | '*' => true,
-        '-' | '.' | '/' | '~' | '%' | '&' => says != Says::Telephone && (is_joined || second == Some(last)),
+        '-' | '.' | '/' | '~' | '%' | '&' => says != Says::Phone && (is_joined || second == Some(last)),
         _ => false,
     }
 }
@@ -322,7 +342,7 @@ fn is_closed(chars: &[char], groups: &[Group]) -> bool {
     last.is_bracketed() && chars.get(last.range.end) == Some(&')')
 }
 
-/// Whether a letter, a currency, a unit or decimals follow.
+/// Whether a letter, a currency or decimals follow.
 fn is_measured(chars: &[char], end: usize) -> bool {
     let mut after = chars[end..].iter();
     match (after.next(), after.next()) {
@@ -331,7 +351,7 @@ fn is_measured(chars: &[char], end: usize) -> bool {
         (Some(next), _) if next.is_ascii_alphanumeric() || matches!(next, '_' | '%' | '€' | '$' | '£' | '°' | '@') => true,
         (Some(',' | '.' | ':' | '-' | '/'), Some(next)) if next.is_ascii_digit() => true,
         (Some('-' | '/' | ':'), Some(next)) if next.is_ascii_alphanumeric() => true,
-        _ => words::is_unit(chars, end),
+        _ => false,
     }
 }
 
@@ -340,7 +360,7 @@ fn extension(chars: &[char], end: usize) -> usize {
     let skip_spaces =
         |at: usize| at + chars[at..].iter().take(2).take_while(|character| matches!(character, ' ' | ',' | '.' | ':' | '-')).count();
     let start = skip_spaces(end);
-    for word in ["extension", "ext", "x", "durchwahl", "dw", "poste", "anexo", "доб"] {
+    for word in ["extension", "ext", "x"] {
         let length = word.chars().count();
         let is_word = chars[start..].iter().take(length).flat_map(|character| character.to_lowercase()).eq(word.chars());
         let digits = skip_spaces((start + length).min(chars.len()));
