@@ -92,7 +92,9 @@ impl Cgroups {
         let (backend, bases) = found;
         let cpu = match backend {
             CgroupBackend::V2 => bases.first().filter(|base| share_cpu(base).is_ok()).cloned(),
-            CgroupBackend::V1 => v1_group(&mounts, &own, "cpu").and_then(|group| prepare(backend, vec![group])).ok().and_then(|mut one| one.pop()),
+            CgroupBackend::V1 => {
+                v1_group(&mounts, &own, "cpu").and_then(|group| prepare(backend, vec![group])).ok().and_then(|mut one| one.pop())
+            }
             CgroupBackend::None => None,
         };
         let cgroups = Self { backend, bases, cpu, why: why.join("; "), made: AtomicU64::new(0), left: Mutex::new(vec![]) };
@@ -374,7 +376,8 @@ mod tests {
         fs::write(folder.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
         let bases = prepare(CgroupBackend::V2, vec![folder.path().to_owned()]).unwrap();
         let cpu = bases.first().cloned();
-        let cgroups = Cgroups { backend: CgroupBackend::V2, bases, cpu, why: String::new(), made: AtomicU64::new(0), left: Mutex::default() };
+        let cgroups =
+            Cgroups { backend: CgroupBackend::V2, bases, cpu, why: String::new(), made: AtomicU64::new(0), left: Mutex::default() };
         let leaf = Arc::new(cgroups).leaf(Cpu::Bounded).unwrap().unwrap();
         assert_eq!(leaf.folders.len(), 1, "the processor is bounded in the same group");
         leaf.bound(Bounds { memory_bytes: 4096, processes: 7, cpu_percent: Some(150) }).unwrap();

@@ -1,8 +1,8 @@
 //! Watches a run: carries its streams, keeps its bounds, and does not leave before everything in the jail is dead.
 
 use crate::error::{Error, Step};
-use crate::outcome::{Captured, Ended};
 use crate::memory;
+use crate::outcome::{Captured, Ended};
 use crate::run::OnLog;
 use crate::spec::Limits;
 use crate::streams::{Feed, LOG, Printed};

@@ -1,6 +1,6 @@
 //! Telephone numbers in a folded text. A scanner proposes runs of digits that are written as numbers are, and the numbering
 //! plans decide. International ones are read without a region: with the wrong one, valid numbers are refused. National ones
-//! need a region, and where they stand alone also a key that says phone: many things have ten digits.
+//! need a region, and where they stand alone also a key or label that says phone: many things have ten digits.
 
 mod plans;
 
@@ -11,33 +11,48 @@ use crate::words;
 use plans::{Rank, Spelling};
 use std::ops::Range;
 
-/// What the keys above a text say of it.
+/// What a key says of the text under it, or a label of the number behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
     Nothing,
     Phone,
+    /// That it identifies something else.
+    Other,
 }
 
 impl Says {
-    /// What a key says: what is below a phone is of a phone, unless it is an id.
+    /// What a key says; what is below a phone is of a phone, unless its own key says otherwise.
     pub(super) fn of_key(key: &str, above: Self) -> Self {
         let words = words::split(key);
-        if matches!(words.last().map(String::as_str), Some("id" | "ids")) {
-            Self::Nothing
-        } else if words.iter().any(|word| PHONE.contains(&word.as_str())) {
+        let is_listed = |list: &str, word: &String| list.split(' ').any(|listed| listed == word);
+        if words.last().is_some_and(|last| is_listed(OTHER, last)) {
+            Self::Other
+        } else if above == Self::Phone || words.iter().any(|word| is_listed(PHONE, word)) {
             Self::Phone
         } else {
-            above
+            Self::Nothing
+        }
+    }
+
+    /// What the word right before a number says, as in `tel: …`, `"phone": "…"` and `?fax=…`.
+    fn of_label(chars: &[char], begin: usize, key: Self) -> Self {
+        let before = chars[begin.saturating_sub(LABEL_CHARS_MAX)..begin].iter().rev();
+        let word: String =
+            before.skip_while(|sign| GAP.contains(sign)).take_while(|sign| sign.is_ascii_alphabetic() || **sign == '_').collect();
+        match Self::of_key(&word.chars().rev().collect::<String>(), Self::Nothing) {
+            Self::Nothing => key,
+            said @ (Self::Phone | Self::Other) => said,
         }
     }
 }
 
-const PHONE: [&str; 14] = [
-    "phone", "phones", "telephone", "telephones", "tel", "mobile", "mobiles", "cell", "cellphone", "fax", "whatsapp", "sms", "msisdn", "phonenumber",
-];
+const PHONE: &str = "phone phones telephone telephones tel mobile mobiles cell cellphone fax whatsapp sms msisdn phonenumber";
+const OTHER: &str = "id ids order invoice account ref reference ticket serial tracking customer case build page hash";
+const GAP: [char; 8] = [' ', ':', '.', '=', '(', '"', '\'', '\t'];
+const LABEL_CHARS_MAX: usize = 32;
 
-/// Every number, from left to right. `says` is what the keys above the text say.
-pub(super) fn find(chars: &[char], says: Says, plans: &mut Plans) -> Vec<Range<usize>> {
+/// Every number, from left to right. `key` is what the keys above the text say.
+pub(super) fn find(chars: &[char], key: Says, plans: &mut Plans) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < chars.len() {
@@ -46,8 +61,8 @@ pub(super) fn find(chars: &[char], says: Says, plans: &mut Plans) -> Vec<Range<u
             continue;
         };
         let (number, next) = match run.plus {
-            Some(_) => international(&run, says, plans),
-            None => national(chars, &run, says, plans),
+            Some(_) => international(&run, Says::of_label(chars, at, key), plans),
+            None => national(chars, &run, key, plans),
         };
         found.extend(number.map(|number| number.start..extension(chars, number.end)));
         at = found.last().map_or(next, |last| next.max(last.end)).max(at + 1);
@@ -162,11 +177,12 @@ fn international(run: &Run, says: Says, plans: &mut Plans) -> (Option<Range<usiz
 }
 
 /// The first number of a run that has no plus, and where to look further.
-fn national(chars: &[char], run: &Run, says: Says, plans: &mut Plans) -> (Option<Range<usize>>, usize) {
+fn national(chars: &[char], run: &Run, key: Says, plans: &mut Plans) -> (Option<Range<usize>>, usize) {
     let (Some(first), Some(last)) = (run.groups.first(), run.groups.last()) else {
         return (None, 0);
     };
     let begin = first.start();
+    let says = Says::of_label(chars, begin, key);
     let over = (None, last.range.end);
     if is_minute(chars, begin) {
         return (None, first.range.end);
@@ -247,7 +263,7 @@ fn is_cell(chars: &[char], group: &Group) -> bool {
 fn is_written_so(groups: &[Group], digits: &str, says: Says) -> bool {
     let is_zero = digits.starts_with('0');
     let is_certain = says == Says::Phone;
-    if digits.starts_with("000") {
+    if says == Says::Other || digits.starts_with("000") {
         return false;
     }
     let [first, rest @ ..] = groups else {

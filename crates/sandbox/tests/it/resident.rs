@@ -2,7 +2,7 @@
 
 use crate::harness::alive;
 use crate::server::{SOON, groups_of, mark, sandbox, spec, wait_until};
-use sandbox::{Bind, Ended, Error, Profile, Program, Resident, Sandbox, Spec, Stay, Step, Stdout, sha256_of};
+use sandbox::{Bind, Ended, Error, Profile, Program, Resident, Sandbox, Spec, Stay, Stdout, Step, sha256_of};
 use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};

@@ -81,7 +81,8 @@ impl Turns {
     /// A place for a resident program. Nobody waits for one: those who have one may keep it for days.
     pub(super) fn reside(&self, owner: &str) -> Result<Taken, Error> {
         let own = self.resident_of.share(owner).try_acquire_owned();
-        let own = own.map_err(|_| busy(&format!("{RESIDENTS_OF_ONE} resident programs of `{owner}` run already, as many as may at once")))?;
+        let own =
+            own.map_err(|_| busy(&format!("{RESIDENTS_OF_ONE} resident programs of `{owner}` run already, as many as may at once")))?;
         let all = Arc::clone(&self.resident).try_acquire_owned();
         let all = all.map_err(|_| busy(&format!("{RESIDENTS_AT_ONCE} resident programs run already, as many as may at once")))?;
         Ok(Taken(vec![own, all]))
