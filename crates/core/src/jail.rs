@@ -100,6 +100,7 @@ pub enum Ended {
     OutOfMemory,
     /// It printed far more than is kept.
     Flooded,
+    /// It was killed because whoever asked for it no longer wants it.
     Cancelled,
 }
 

@@ -27,6 +27,7 @@ pub mod notification;
 pub mod policies;
 pub mod principal;
 pub mod quarantine;
+pub mod resident;
 pub mod secret;
 pub mod session;
 pub mod source;

@@ -246,6 +246,11 @@ pub const PACKAGES_RUNS_AT_ONCE: usize = 4;
 pub const AFTERWARDS_RUNS_AT_ONCE: usize = 4;
 /// Of these, for one source: whose checks are slow holds up its own, and nobody else's.
 pub const AFTERWARDS_RUNS_OF_ONE: usize = 2;
+/// Resident programs in the jail at once, and how many of them one owner may have; the next is refused.
+pub const RESIDENTS_AT_ONCE: usize = 64;
+pub const RESIDENTS_OF_ONE: usize = 16;
+/// Bytes of the last lines of a resident's stderr that are kept; older lines are dropped and counted.
+pub const RESIDENT_STDERR_BYTES_MAX: usize = 64 * 1024;
 /// Files one call of a package may change; more are refused with `package_stage_refused`.
 pub const PACKAGE_CHANGES_MAX: usize = 256;
 /// Parts of the workspace one run may be shown, where the scope of its call shows less than all of it; more are refused with

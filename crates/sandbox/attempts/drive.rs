@@ -2,7 +2,7 @@
 
 use crate::files::text;
 use crate::sys::call;
-use sandbox::{Bind, Cancel, Input, Limits, Options, Probes, Profile, Program, Sandbox, Spec, StageSpec, View};
+use sandbox::{Bind, Cancel, Input, Limits, Options, Probes, Profile, Program, Sandbox, Spec, StageSpec, Stay, View};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::Read;
@@ -47,6 +47,9 @@ struct Job {
     again: bool,
     /// An attempt that runs beside the first once that one has said something; then the first is called off.
     beside: Option<String>,
+    /// Whether it is started to stay, for as long as this process does.
+    #[serde(default)]
+    resident: bool,
 }
 
 pub(crate) fn main() -> i32 {
@@ -72,6 +75,9 @@ fn drive(job: Job) -> Result<Value, String> {
     crate::sys::leak_ring();
     let sandbox = Sandbox::new(Probes::now(&job.helper), &job.helper, Options { allow_degraded: job.allow_degraded, ..Options::default() });
     let sandbox = sandbox.map_err(|error| error.to_string())?;
+    if job.resident {
+        return stay(&sandbox, spec(&job)?);
+    }
     let Some(beside) = job.beside.clone() else {
         let mut report = run(&sandbox, spec(&job)?, None, None)?;
         if job.again {
@@ -96,6 +102,16 @@ fn drive(job: Job) -> Result<Value, String> {
         let mut report = first.join().map_err(|_| "the first run was lost".to_owned())??;
         report["beside"] = ran?;
         Ok(report)
+    })
+}
+
+fn stay(sandbox: &Sandbox, spec: Spec) -> Result<Value, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let stay = Stay { cpu_percent: 100, line_bytes_max: 1 << 20, stderr_bytes_max: 1 << 16, grace: Duration::from_secs(60) };
+    runtime.block_on(async {
+        let resident = sandbox.start(spec, stay, ()).await.map_err(|error| error.to_string())?;
+        let ended = resident.child.ended().await.map_err(|error| error.to_string())?;
+        Ok(json!({ "ended": ended }))
     })
 }
 

@@ -18,11 +18,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The group that holds our leaves.
 const OURS: &str = "countersign";
 
+/// The span in which a share of the processor is used up, and given again.
+const CPU_PERIOD_US: u64 = 100_000;
+
+/// Whether a run has a bounded share of the processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cpu {
+    Bounded,
+    Unbounded,
+}
+
 #[derive(Debug)]
 pub(crate) struct Cgroups {
     pub(crate) backend: CgroupBackend,
     /// One folder for version 2; memory, then pids, for version 1.
     bases: Vec<PathBuf>,
+    /// Where the processor can be bounded: the same folder in version 2, a hierarchy of its own in version 1.
+    cpu: Option<PathBuf>,
     /// Why not the better backend, for the operator.
     pub(crate) why: String,
     made: AtomicU64,
@@ -35,6 +47,8 @@ pub(crate) struct Cgroups {
 pub(crate) struct Bounds {
     pub(crate) memory_bytes: u64,
     pub(crate) processes: u64,
+    /// Of one processor, for all processes together. Where no group bounds the processor, this has no effect.
+    pub(crate) cpu_percent: Option<u32>,
 }
 
 impl Drop for Cgroups {
@@ -43,7 +57,7 @@ impl Drop for Cgroups {
         self.remove_left();
         // In version 2 the group carries settings, which another server beside us relies on.
         if self.backend == CgroupBackend::V1 {
-            for base in &self.bases {
+            for base in self.bases.iter().chain(&self.cpu) {
                 let _ = fs::remove_dir(base);
             }
         }
@@ -55,6 +69,8 @@ impl Drop for Cgroups {
 pub(crate) struct Leaf {
     owner: Arc<Cgroups>,
     folders: Vec<PathBuf>,
+    /// Which of them bounds the processor, where that was asked for and can be had.
+    cpu: Option<PathBuf>,
 }
 
 impl Cgroups {
@@ -74,20 +90,29 @@ impl Cgroups {
             }
         }
         let (backend, bases) = found;
-        let cgroups = Self { backend, bases, why: why.join("; "), made: AtomicU64::new(0), left: Mutex::new(vec![]) };
+        let cpu = match backend {
+            CgroupBackend::V2 => bases.first().filter(|base| share_cpu(base).is_ok()).cloned(),
+            CgroupBackend::V1 => {
+                v1_group(&mounts, &own, "cpu").and_then(|group| prepare(backend, vec![group])).ok().and_then(|mut one| one.pop())
+            }
+            CgroupBackend::None => None,
+        };
+        let cgroups = Self { backend, bases, cpu, why: why.join("; "), made: AtomicU64::new(0), left: Mutex::new(vec![]) };
         cgroups.sweep();
         cgroups
     }
 
-    pub(crate) fn leaf(self: &Arc<Self>) -> Result<Option<Leaf>, Error> {
+    /// A group for one run. To enter one more hierarchy takes time, so only who needs the processor bounded enters that one.
+    pub(crate) fn leaf(self: &Arc<Self>, cpu: Cpu) -> Result<Option<Leaf>, Error> {
         if self.backend == CgroupBackend::None {
             return Ok(None);
         }
         self.remove_left();
         let name = format!("{}.{}", owner_name(std::process::id()), self.made.fetch_add(1, Ordering::Relaxed));
-        let mut leaf = Leaf { owner: self.clone(), folders: vec![] };
+        let cpu = self.cpu.as_ref().filter(|_| cpu == Cpu::Bounded);
+        let mut leaf = Leaf { owner: self.clone(), folders: vec![], cpu: cpu.map(|base| base.join(&name)) };
         let failed = |error: io::Error| Error::Unavailable { step: Step::Cgroup, why: format!("making a cgroup: {error}") };
-        for base in &self.bases {
+        for base in self.bases.iter().chain(cpu.filter(|base| !self.bases.contains(base))) {
             let folder = base.join(&name);
             make(&folder).map_err(failed)?;
             leaf.folders.push(folder);
@@ -97,7 +122,7 @@ impl Cgroups {
 
     /// Leaves of servers that are no longer there are empty: their jails died with them.
     fn sweep(&self) {
-        for base in &self.bases {
+        for base in self.bases.iter().chain(&self.cpu) {
             for folder in fs::read_dir(base).into_iter().flatten().flatten() {
                 let name = folder.file_name();
                 if name.to_str().is_some_and(is_left_behind) {
@@ -145,7 +170,7 @@ impl Leaf {
 
     fn write(&self, bounds: Bounds) -> io::Result<()> {
         let memory = self.folders.first().ok_or(io::ErrorKind::NotFound)?;
-        let pids = self.folders.last().ok_or(io::ErrorKind::NotFound)?;
+        let pids = self.folders.get(1).unwrap_or(memory);
         let bytes = bounds.memory_bytes.to_string();
         match self.owner.backend {
             CgroupBackend::V2 => {
@@ -160,6 +185,17 @@ impl Leaf {
                 optional(fs::write(memory.join("memory.memsw.limit_in_bytes"), &bytes))?;
             }
             CgroupBackend::None => {}
+        }
+        if let (Some(cpu), Some(percent)) = (&self.cpu, bounds.cpu_percent) {
+            let quota = u64::from(percent) * (CPU_PERIOD_US / 100);
+            match self.owner.backend {
+                CgroupBackend::V2 => fs::write(cpu.join("cpu.max"), format!("{quota} {CPU_PERIOD_US}"))?,
+                CgroupBackend::V1 => {
+                    fs::write(cpu.join("cpu.cfs_period_us"), CPU_PERIOD_US.to_string())?;
+                    fs::write(cpu.join("cpu.cfs_quota_us"), quota.to_string())?;
+                }
+                CgroupBackend::None => {}
+            }
         }
         fs::write(pids.join("pids.max"), bounds.processes.to_string())
     }
@@ -227,20 +263,26 @@ fn v2(mounts: &str, own: &str) -> Result<Vec<PathBuf>, String> {
 
 /// Where version 1 may: our own group in the hierarchy of each controller.
 fn v1(mounts: &str, own: &str) -> Result<Vec<PathBuf>, String> {
-    ["memory", "pids"]
-        .map(|controller| {
-            let mount = mount_of(mounts, |kind, options| kind == "cgroup" && options.split(',').any(|option| option == controller))
-                .ok_or_else(|| format!("no cgroup v1 with `{controller}` is mounted"))?;
-            let path = own.lines().find_map(|line| {
-                let (_, rest) = line.split_once(':')?;
-                let (controllers, path) = rest.split_once(':')?;
-                controllers.split(',').any(|one| one == controller).then_some(path)
-            });
-            let group = mount.join(path.unwrap_or("/").trim_start_matches('/'));
-            Ok(if group.is_dir() { group } else { mount })
-        })
-        .into_iter()
-        .collect()
+    ["memory", "pids"].into_iter().map(|controller| v1_group(mounts, own, controller)).collect()
+}
+
+fn v1_group(mounts: &str, own: &str, controller: &str) -> Result<PathBuf, String> {
+    let mount = mount_of(mounts, |kind, options| kind == "cgroup" && options.split(',').any(|option| option == controller))
+        .ok_or_else(|| format!("no cgroup v1 with `{controller}` is mounted"))?;
+    let path = own.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        controllers.split(',').any(|one| one == controller).then_some(path)
+    });
+    let group = mount.join(path.unwrap_or("/").trim_start_matches('/'));
+    Ok(if group.is_dir() { group } else { mount })
+}
+
+/// Version 2: lets the leaves of our group have bounds on the processor.
+fn share_cpu(base: &Path) -> io::Result<()> {
+    let group = base.parent().ok_or(io::ErrorKind::NotFound)?;
+    fs::write(group.join("cgroup.subtree_control"), "+cpu")?;
+    fs::write(base.join("cgroup.subtree_control"), "+cpu")
 }
 
 fn mount_of(mounts: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
@@ -333,11 +375,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
         let bases = prepare(CgroupBackend::V2, vec![folder.path().to_owned()]).unwrap();
-        let cgroups = Cgroups { backend: CgroupBackend::V2, bases, why: String::new(), made: AtomicU64::new(0), left: Mutex::default() };
-        let leaf = Arc::new(cgroups).leaf().unwrap().unwrap();
-        leaf.bound(Bounds { memory_bytes: 4096, processes: 7 }).unwrap();
+        let cpu = bases.first().cloned();
+        let cgroups =
+            Cgroups { backend: CgroupBackend::V2, bases, cpu, why: String::new(), made: AtomicU64::new(0), left: Mutex::default() };
+        let leaf = Arc::new(cgroups).leaf(Cpu::Bounded).unwrap().unwrap();
+        assert_eq!(leaf.folders.len(), 1, "the processor is bounded in the same group");
+        leaf.bound(Bounds { memory_bytes: 4096, processes: 7, cpu_percent: Some(150) }).unwrap();
         let read = |name: &str| fs::read_to_string(leaf.folders[0].join(name)).unwrap();
         assert_eq!((read("memory.max").as_str(), read("pids.max").as_str(), read("memory.swap.max").as_str()), ("4096", "7", "0"));
+        assert_eq!(read("cpu.max"), "150000 100000");
         for (events, expected) in [("low 0\noom 1\noom_kill 0\n", false), ("oom_kill 2\n", true), ("", false)] {
             fs::write(leaf.folders[0].join("memory.events"), events).unwrap();
             assert_eq!(leaf.ran_out_of_memory(), expected, "{events}");

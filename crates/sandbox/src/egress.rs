@@ -12,7 +12,7 @@ use crate::orders::fd;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::egress::{Egress, Refused, Request, Response};
-use countersign_core::limits::{EGRESS_LINE_BYTES_MAX, EGRESS_REQUESTS_MAX, EGRESS_RESPONSE_BYTES_MAX};
+use countersign_core::limits::{EGRESS_LINE_BYTES_MAX, EGRESS_RESPONSE_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -37,11 +37,11 @@ pub fn pair() -> io::Result<(Proxy, OwnedFd)> {
 impl Proxy {
     /// Answers one line after the other until the program is gone, or has used up what it may. Dropping the future ends it: what was not
     /// read is not made, and what is under way is broken off.
-    pub async fn serve(self, egress: &dyn Egress) -> io::Result<()> {
+    pub async fn serve(self, egress: &dyn Egress, requests_max: usize) -> io::Result<()> {
         self.0.set_nonblocking(true)?;
         let (lines, mut answers) = tokio::net::UnixStream::from_std(self.0)?.into_split();
         let mut lines = BufReader::new(lines);
-        for _ in 0..EGRESS_REQUESTS_MAX {
+        for _ in 0..requests_max {
             let mut line = vec![];
             // The longest line that is taken, and one byte more to tell that it is longer.
             let mut bounded_line = (&mut lines).take(EGRESS_LINE_BYTES_MAX as u64 + 1);
@@ -139,6 +139,8 @@ mod tests {
     use countersign_core::Future;
     use parking_lot::Mutex;
 
+    const REQUESTS_MAX: usize = 20;
+
     /// Answers with what it was sent, and remembers what it was told.
     #[derive(Debug, Default)]
     struct Echo {
@@ -181,7 +183,7 @@ mod tests {
             answered
         });
         let echo = Echo::default();
-        proxy.serve(&echo).await.unwrap();
+        proxy.serve(&echo, REQUESTS_MAX).await.unwrap();
         (tokio::task::spawn_blocking(move || program.join().unwrap()).await.unwrap(), echo)
     }
 
@@ -235,8 +237,8 @@ mod tests {
     #[tokio::test]
     async fn requests_are_counted() {
         let one = b"{\"method\":\"GET\",\"url\":\"https://a.example/\"}\n";
-        let (answered, echo) = exchange(&one.repeat(EGRESS_REQUESTS_MAX + 5)).await;
-        assert_eq!((answered.lines().count(), echo.asked.lock().len()), (EGRESS_REQUESTS_MAX, EGRESS_REQUESTS_MAX));
+        let (answered, echo) = exchange(&one.repeat(REQUESTS_MAX + 5)).await;
+        assert_eq!((answered.lines().count(), echo.asked.lock().len()), (REQUESTS_MAX, REQUESTS_MAX));
     }
 
     #[tokio::test]
@@ -251,7 +253,7 @@ mod tests {
         }
         let echo = Echo::default();
         {
-            let serving = proxy.serve(&echo);
+            let serving = proxy.serve(&echo, REQUESTS_MAX);
             tokio::pin!(serving);
             // Polled until the first request is under way, then dropped.
             while echo.asked.lock().is_empty() {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The jail could not be built as the profile demands. Nothing of the program ran; a weaker jail is never taken instead.
     #[error("the sandbox is unavailable at step `{step}`: {why}; nothing ran, and retrying will not help until the host changes")]

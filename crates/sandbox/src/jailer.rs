@@ -4,7 +4,7 @@
 //! thread starts all of them and stays as long as the sandbox: a jail dies with the thread that spawned it, and runs begin on threads
 //! that come and go.
 
-use crate::cgroup::{Cgroups, Leaf};
+use crate::cgroup::{Cgroups, Cpu, Leaf};
 use crate::error::Error;
 use crate::orders::{Errand, JAIL_NAME, fd};
 use crate::spec::Profile;
@@ -39,7 +39,7 @@ impl Spare {
 
 enum Request {
     /// Somebody waits for this one.
-    One(Profile, mpsc::Sender<Result<Spare, Error>>),
+    One(Profile, Cpu, mpsc::Sender<Result<Spare, Error>>),
     /// Nobody does yet. What the run before leaves of its cgroup is removed first: that, too, nobody waits for.
     Refill(Profile, Option<Leaf>),
 }
@@ -59,8 +59,8 @@ impl Jailer {
             for request in heard {
                 match request {
                     // Whoever asked may be gone; then it is a spare like any other.
-                    Request::One(profile, reply) => {
-                        if let Err(mpsc::SendError(Ok(spare))) = reply.send(kit.start(profile)) {
+                    Request::One(profile, cpu, reply) => {
+                        if let Err(mpsc::SendError(Ok(spare))) = reply.send(kit.start(profile, cpu)) {
                             kept.lock().push(spare);
                         }
                     }
@@ -68,7 +68,7 @@ impl Jailer {
                         drop(over);
                         let waiting = kept.lock().iter().filter(|spare: &&Spare| spare.profile == profile).count();
                         if waiting < spares_max
-                            && let Ok(spare) = kit.start(profile)
+                            && let Ok(spare) = kit.start(profile, Cpu::Unbounded)
                         {
                             kept.lock().push(spare);
                         }
@@ -87,7 +87,7 @@ impl Jailer {
             let mut spares = self.spares.lock();
             spares.iter().position(|spare| spare.profile == profile).map(|at| spares.swap_remove(at))
         };
-        spare.map_or_else(|| self.take_new(profile), Ok)
+        spare.map_or_else(|| self.take_new(profile, Cpu::Unbounded), Ok)
     }
 
     /// Makes one for whoever comes next, and clears up after a run. Asked for when it is over: before, it would only be in its way.
@@ -95,10 +95,10 @@ impl Jailer {
         self.ask(Request::Refill(profile, over));
     }
 
-    /// One that has not been waiting: for when there is no spare, or it turned out to be dead.
-    pub(crate) fn take_new(&self, profile: Profile) -> Result<Spare, Error> {
+    /// One that has not been waiting: for a resident, or when there is no spare, or it turned out to be dead.
+    pub(crate) fn take_new(&self, profile: Profile, cpu: Cpu) -> Result<Spare, Error> {
         let (reply, answer) = mpsc::channel();
-        self.ask(Request::One(profile, reply));
+        self.ask(Request::One(profile, cpu, reply));
         answer.recv().unwrap_or_else(|_| Err(Error::host("start the jail", "the jailer is gone")))
     }
 
@@ -130,8 +130,8 @@ pub(crate) struct Kit {
 }
 
 impl Kit {
-    fn start(&self, profile: Profile) -> Result<Spare, Error> {
-        let leaf = self.cgroups.leaf()?;
+    fn start(&self, profile: Profile, cpu: Cpu) -> Result<Spare, Error> {
+        let leaf = self.cgroups.leaf(cpu)?;
         let lease = self.uids.as_ref().map(|uids| lease(uids, profile)).transpose()?;
         let (ours, control) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .map_err(|error| Error::host("make the control socket", error))?;

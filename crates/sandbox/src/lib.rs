@@ -1,6 +1,6 @@
 //! Runs a program that nobody trusts: bounded, watched, and unable to reach anything it was not given.
 //!
-//! The server calls `Sandbox::run`. What is run is a `Spec`, what came of it an `Outcome`, and what it wrote a `Stage`, read after every
+//! The server calls `Sandbox::run`, or `Sandbox::start` for a program that stays (`resident.rs`). What is run is a `Spec`, what came of it an `Outcome`, and what it wrote a `Stage`, read after every
 //! process of it is dead. The jail is this same binary, started again under another name (`main_if_asked`), which locks itself up in
 //! fourteen steps (`jail.rs`) before it becomes the program. A step that fails ends it: there is no weaker jail.
 
@@ -9,6 +9,7 @@ mod spec;
 mod outcome;
 mod probes;
 mod run;
+mod resident;
 mod jailer;
 mod pump;
 mod streams;
@@ -16,7 +17,7 @@ mod check;
 mod program;
 mod filter;
 mod cgroup;
-mod resident;
+mod memory;
 mod uids;
 mod orders;
 mod word;
@@ -31,5 +32,6 @@ pub use jail::main_if_asked;
 pub use outcome::{Captured, CgroupBackend, Cost, Ended, Facts, Outcome};
 pub use probes::{Probe, Probes, UID_FIRST};
 pub use program::sha256_of;
+pub use resident::{Child, Resident, Stay, StderrTail, Stdout};
 pub use run::{Cancel, OnLog, Options, Sandbox};
 pub use spec::{Bind, Input, Limits, Profile, Program, SCRATCH_BYTES_MAX, SCRATCH_FILES_MAX, Spec, StageSpec, View};

@@ -76,6 +76,8 @@ pub(crate) struct Orders {
     /// Bytes of each filter.
     pub(crate) filters: Vec<usize>,
     pub(crate) egress: bool,
+    /// Whether the jail says when the program has begun.
+    pub(crate) is_resident: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -95,7 +97,8 @@ pub(crate) struct Sized {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Rlimits {
     pub(crate) address_space: Option<u64>,
-    pub(crate) cpu_seconds: u64,
+    /// A resident has no end of its time; its cgroup bounds its share.
+    pub(crate) cpu_seconds: Option<u64>,
     pub(crate) file_bytes: u64,
     pub(crate) open_files: u64,
     pub(crate) processes: u64,

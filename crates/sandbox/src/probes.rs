@@ -4,7 +4,7 @@ use crate::cgroup::Cgroups;
 use crate::orders::JAIL_NAME;
 use crate::outcome::CgroupBackend;
 use crate::spec::Profile;
-use crate::{resident, sys};
+use crate::{memory, sys};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -56,7 +56,7 @@ impl Probes {
         let cgroups = Arc::new(Cgroups::find());
         let (landlock_abi, errata) = sys::landlock().unwrap_or((0, 0));
         let is_root = rustix::process::geteuid().is_root();
-        let memory_is_countable = resident::is_countable();
+        let memory_is_countable = memory::is_countable();
         let tried = try_in_helper(helper);
 
         let mut probes = vec![];

@@ -1,11 +1,11 @@
 //! Watches a run: carries its streams, keeps its bounds, and does not leave before everything in the jail is dead.
 
 use crate::error::{Error, Step};
+use crate::memory;
 use crate::outcome::{Captured, Ended};
-use crate::resident;
 use crate::run::OnLog;
 use crate::spec::Limits;
-use crate::streams::{Feed, Printed};
+use crate::streams::{Feed, LOG, Printed};
 use crate::sys::{self, Usage};
 use crate::word::{self, Heard, Word};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,14 +20,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long the dead may take to go before their last handle is pulled too, and how long before we give up on them.
 const DYING: Duration = Duration::from_secs(5);
 const DYING_MAX: Duration = Duration::from_secs(20);
+/// How long the log of a resident rests after each piece of at most 64 KiB: one that floods it waits, and costs the server little.
+const LOG_RESTS: Duration = Duration::from_millis(10);
 
 /// A jail that was just started, and our ends of what it holds.
 pub(crate) struct Running {
     pub(crate) pid: Pid,
     pub(crate) handle: OwnedFd,
     pub(crate) control: OwnedFd,
-    pub(crate) stdin: OwnedFd,
-    pub(crate) stdout: OwnedFd,
+    /// Gone where somebody else writes to the program and reads from it.
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: OwnedFd,
     pub(crate) started: Instant,
 }
@@ -49,6 +52,15 @@ pub(crate) struct Watch<'a> {
     pub(crate) cancel: Option<BorrowedFd<'a>>,
     pub(crate) out_of_memory: Option<OwnedFd>,
     pub(crate) on_log: Option<OnLog>,
+    pub(crate) resident: Option<Resident>,
+}
+
+/// What is different where the program stays: the deadline is for its beginning, and an end that is asked for is asked of it first.
+pub(crate) struct Resident {
+    /// How long it may take to end after SIGTERM; then everything is killed.
+    pub(crate) grace: Duration,
+    /// Told once, when the program runs, whether it has a `/proc`.
+    pub(crate) on_begun: Option<Box<dyn FnOnce(bool) + Send>>,
 }
 
 /// What there is to say about a run when everything in it is dead.
@@ -65,26 +77,33 @@ pub(crate) struct Finished {
 }
 
 pub(crate) fn run(running: Running, watch: Watch<'_>) -> Result<Finished, Error> {
-    let streams = [&running.stdin, &running.stdout, &running.stderr];
+    let streams = running.stdin.iter().chain(&running.stdout).chain([&running.stderr]);
     let ready = streams.into_iter().try_for_each(|fd| rustix::fs::fcntl_setfl(fd, OFlags::NONBLOCK));
     if let Err(error) = ready {
         let error = Error::Host { what: "watch the program", why: error.to_string(), started: true };
         return Err(running.abandon(error));
     }
     let limits = watch.limits;
+    let printed = match watch.resident {
+        None => Printed::kept([running.stdout, Some(running.stderr)], &limits, watch.on_log),
+        Some(_) => Printed::handed_out(Some(running.stderr), &limits, watch.on_log),
+    };
     let pump = Pump {
         first: Some(running.handle),
         init: None,
         scratch: None,
         control: Some(running.control),
-        stdin: Some(Feed::new(running.stdin, watch.stdin)),
-        printed: Printed::new([running.stdout, running.stderr], &limits, watch.on_log),
+        stdin: running.stdin.map(|stdin| Feed::new(stdin, watch.stdin)),
+        printed,
+        log_at: None,
+        resident: watch.resident,
         cancel: watch.cancel,
         out_of_memory: watch.out_of_memory,
         stopped_at: None,
         look_at: watch.look_at_memory.then_some(running.started),
         pid: running.pid,
-        deadline: watch.deadline,
+        deadline: Some(watch.deadline),
+        late: Ended::TimedOut,
         limits,
         finished: Finished::default(),
     };
@@ -113,12 +132,17 @@ struct Pump<'a> {
     control: Option<OwnedFd>,
     stdin: Option<Feed>,
     printed: Printed,
+    /// When the log is read again.
+    log_at: Option<Instant>,
+    resident: Option<Resident>,
     cancel: Option<BorrowedFd<'a>>,
     out_of_memory: Option<OwnedFd>,
     stopped_at: Option<Instant>,
     look_at: Option<Instant>,
     pid: Pid,
-    deadline: Instant,
+    deadline: Option<Instant>,
+    /// Why everything is ended at the deadline.
+    late: Ended,
     limits: Limits,
     finished: Finished,
 }
@@ -144,8 +168,8 @@ impl Pump<'_> {
     }
 
     fn keep_bounds(&mut self, now: Instant) -> Result<(), Error> {
-        if now >= self.deadline {
-            self.stop(Ended::TimedOut);
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            self.stop(self.late);
         }
         if self.look_at.is_some_and(|at| now >= at) {
             self.look_at = Some(now + LOOK_EVERY);
@@ -168,8 +192,8 @@ impl Pump<'_> {
     /// What its processes, its stage and its scratch hold together.
     fn held_bytes(&self) -> u64 {
         let stage = self.finished.stage.as_ref().map(|(stage, _)| stage);
-        let files: u64 = stage.into_iter().chain(&self.scratch).map(|root| resident::bytes_of_files(root.as_fd())).sum();
-        resident::bytes_below(self.pid.as_raw_nonzero().get().unsigned_abs()).saturating_add(files)
+        let files: u64 = stage.into_iter().chain(&self.scratch).map(|root| memory::bytes_of_files(root.as_fd())).sum();
+        memory::bytes_below(self.pid.as_raw_nonzero().get().unsigned_abs()).saturating_add(files)
     }
 
     /// Ends everything, once. The first reason is the one that counts.
@@ -211,7 +235,8 @@ impl Pump<'_> {
         if let Some(feed) = &self.stdin {
             add(Event::Stdin, feed.as_fd(), PollFlags::OUT);
         }
-        for (which, fd) in self.printed.open() {
+        let rests = self.log_at.is_some_and(|at| now < at);
+        for (which, fd) in self.printed.open().filter(|(which, _)| *which != LOG || !rests) {
             add(Event::Output(which), fd, PollFlags::IN);
         }
         if let Some(cancel) = self.cancel {
@@ -220,16 +245,24 @@ impl Pump<'_> {
         if let Some(events) = &self.out_of_memory {
             add(Event::OutOfMemory, events.as_fd(), PollFlags::IN);
         }
-        let until = [self.look_at, self.stopped_at.map(|at| at + DYING).or(Some(self.deadline)), self.stopped_at.map(|at| at + DYING_MAX)];
-        // Once stopped, the deadline has done its work; and a moment that has passed is looked at again only a little later.
-        let until = until.into_iter().flatten().filter(|at| *at > now).min().unwrap_or(now + LOOK_EVERY);
-        let left = until.saturating_duration_since(now) + Duration::from_millis(1);
-        let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-        match poll(&mut fds, Some(&timeout)) {
+        let timeout = self.next_look(now).map(|until| {
+            let left = until.saturating_duration_since(now) + Duration::from_millis(1);
+            Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() }
+        });
+        match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(self.give_up("watch the program", error)),
         }
         Ok(events.into_iter().zip(fds).filter(|(_, fd)| !fd.revents().is_empty()).map(|(event, _)| event).collect())
+    }
+
+    /// When there is something to do even if nothing happens.
+    fn next_look(&self, now: Instant) -> Option<Instant> {
+        let dying = self.stopped_at.map(|at| at + DYING);
+        let moments = [self.look_at, dying.or(self.deadline), self.stopped_at.map(|at| at + DYING_MAX), self.log_at.filter(|at| *at > now)];
+        // Once stopped, the deadline has done its work; and a moment that has passed is looked at again only a little later.
+        let next = moments.into_iter().flatten().filter(|at| *at > now).min();
+        next.or_else(|| moments.iter().any(Option::is_some).then(|| now + LOOK_EVERY))
     }
 
     fn handle(&mut self, event: Event) -> Result<(), Error> {
@@ -243,10 +276,13 @@ impl Pump<'_> {
             Event::Stdin => self.feed(),
             Event::Output(which) => {
                 self.read(which)?;
+                if which == LOG && self.resident.is_some() {
+                    self.log_at = Some(Instant::now() + LOG_RESTS);
+                }
             }
             Event::Cancel => {
                 self.cancel = None;
-                self.stop(Ended::Cancelled);
+                self.call_off();
             }
             Event::OutOfMemory => {
                 self.out_of_memory = None;
@@ -254,6 +290,27 @@ impl Pump<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A resident is asked to end and given time for it; anything else is ended at once.
+    fn call_off(&mut self) {
+        match (&self.resident, &self.control) {
+            (Some(resident), Some(control)) if word::ask_to_end(control.as_fd()).is_ok() => {
+                self.deadline = Some(Instant::now() + resident.grace);
+                self.late = Ended::Cancelled;
+            }
+            (Some(_) | None, _) => self.stop(Ended::Cancelled),
+        }
+    }
+
+    fn begun(&mut self) {
+        let on_begun = self.resident.as_mut().and_then(|resident| resident.on_begun.take());
+        if let (Some(on_begun), None) = (on_begun, &self.finished.failed) {
+            if self.late == Ended::TimedOut {
+                self.deadline = None;
+            }
+            on_begun(self.finished.stage.as_ref().is_some_and(|(_, proc)| *proc));
+        }
     }
 
     fn hear(&mut self) -> Result<(), Error> {
@@ -271,6 +328,7 @@ impl Pump<'_> {
                 }
             }
             Heard::Word(Word::Failed { step, why }) => self.finished.failed = Some((step, why)),
+            Heard::Word(Word::Begun) => self.begun(),
             Heard::Word(Word::Exited(code)) => self.finished.said = Some(Ended::Exited(code)),
             Heard::Word(Word::Signalled(signal)) => self.finished.said = Some(Ended::Signalled(signal)),
         }

@@ -1,6 +1,6 @@
 //! One run, from a spec to an outcome. This file holds the order: check, open, bound, spawn, watch, conclude.
 
-use crate::cgroup::{Bounds, Leaf};
+use crate::cgroup::{Bounds, Cpu, Leaf};
 use crate::error::{Error, Step};
 use crate::filter::{self, Filters};
 use crate::jailer::{Jailer, Kit, Spare};
@@ -51,6 +51,10 @@ impl Cancel {
     pub fn new() -> Result<Self, Error> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         rustix::event::eventfd(0, flags).map(|fd| Self(Arc::new(fd))).map_err(|error| Error::host("make a cancellation", error))
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     pub fn cancel(&self) {
@@ -114,43 +118,77 @@ impl Sandbox {
 
     /// The same, on this thread.
     pub fn run_blocking(&self, mut spec: Spec, on_log: Option<OnLog>, cancel: Option<&Cancel>) -> Result<Outcome, Error> {
-        let inner = &*self.0;
-        self.offers(spec.profile)?;
-        check::check(&spec)?;
-        let program = inner.digests.open(&spec.program)?;
-        let facts = inner.facts(spec.profile);
-        let filters = inner.filters(spec.profile);
-        let orders = inner.orders(&spec, filters);
-        let blobs: Vec<&[u8]> =
-            filters.programs.iter().map(Vec::as_slice).chain(bytes_of(&spec.inputs)).chain(bytes_of(&spec.stage.initial)).collect();
-        let orders = Packet::seal(&orders, &blobs).map_err(|error| Error::host("write the orders", error))?;
-
-        let started = Instant::now();
-        let (running, leaf, _lease) = inner.start(&spec, &orders, &program, started)?;
-        // The program's end is the program's alone: a copy of ours would keep it open after its death.
-        spec.egress = None;
-        let out_of_memory = match leaf.as_ref().map(Leaf::out_of_memory_events).transpose() {
-            Ok(events) => events.flatten(),
-            Err(error) => {
-                let error = Error::Host { what: "watch the cgroup", why: error.to_string(), started: true };
-                return Err(running.abandon(error));
-            }
-        };
+        let Begun { running, leaf, lease: _lease, out_of_memory, mut facts } = self.begin(&mut spec, Life::OneRun)?;
+        let started = running.started;
         let watch = pump::Watch {
             limits: spec.limits,
             deadline: started + spec.limits.wall,
             look_at_memory: leaf.is_none(),
             stdin: spec.stdin,
-            cancel: cancel.map(|cancel| cancel.0.as_fd()),
+            cancel: cancel.map(Cancel::as_fd),
             out_of_memory,
             on_log,
+            resident: None,
         };
         let finished = pump::run(running, watch);
         let starved = leaf.as_ref().is_some_and(Leaf::ran_out_of_memory);
-        inner.jailer.refill(spec.profile, leaf);
-        let finished = finished?;
-        conclude(finished, facts, starved, started, (spec.stage.files_max, spec.stage.bytes_max))
+        self.0.jailer.refill(spec.profile, leaf);
+        let mut finished = finished?;
+        let ended = ended(&mut finished, starved)?;
+        let Some((root, proc)) = finished.stage else { return Err(never_ready(ended)) };
+        facts.proc = proc;
+        Ok(Outcome {
+            ended,
+            result: finished.result,
+            log: finished.log,
+            cost: Cost::new(finished.usage.cpu, finished.usage.max_rss_bytes, started.elapsed()),
+            facts,
+            stage: Stage::new(root, spec.stage.files_max, spec.stage.bytes_max),
+        })
     }
+
+    /// Everything up to a jail at work.
+    pub(crate) fn begin(&self, spec: &mut Spec, life: Life) -> Result<Begun, Error> {
+        let inner = &*self.0;
+        self.offers(spec.profile)?;
+        check::check(spec)?;
+        let program = inner.digests.open(&spec.program)?;
+        let facts = inner.facts(spec.profile);
+        let filters = inner.filters(spec.profile);
+        let orders = inner.orders(spec, life, filters);
+        let blobs: Vec<&[u8]> =
+            filters.programs.iter().map(Vec::as_slice).chain(bytes_of(&spec.inputs)).chain(bytes_of(&spec.stage.initial)).collect();
+        let orders = Packet::seal(&orders, &blobs).map_err(|error| Error::host("write the orders", error))?;
+
+        let (running, leaf, lease) = inner.start(spec, life, &orders, &program, Instant::now())?;
+        // The program's end is the program's alone: a copy of ours would keep it open after its death.
+        spec.egress = None;
+        match leaf.as_ref().map(Leaf::out_of_memory_events).transpose() {
+            Ok(events) => Ok(Begun { running, leaf, lease, out_of_memory: events.flatten(), facts }),
+            Err(error) => {
+                let error = Error::Host { what: "watch the cgroup", why: error.to_string(), started: true };
+                Err(running.abandon(error))
+            }
+        }
+    }
+}
+
+/// How long a program is to live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// To its own end, within the time of one run.
+    OneRun,
+    /// Until its owner no longer wants it, with a share of the processor instead of a time.
+    Resident { cpu_percent: u32 },
+}
+
+/// A jail at work, and what is its own until it ends: a cgroup, and a uid.
+pub(crate) struct Begun {
+    pub(crate) running: Running,
+    pub(crate) leaf: Option<Leaf>,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) out_of_memory: Option<OwnedFd>,
+    pub(crate) facts: Facts,
 }
 
 /// The jail's own two, beside what the program starts.
@@ -181,7 +219,7 @@ impl Inner {
         }
     }
 
-    fn orders(&self, spec: &Spec, filters: &Filters) -> Orders {
+    fn orders(&self, spec: &Spec, life: Life, filters: &Filters) -> Orders {
         let abi = self.probes.landlock_abi.min(LANDLOCK_ABI_MAX);
         let sized = |inputs: &[Input]| inputs.iter().map(|input| Sized { path: input.path.clone(), bytes: input.bytes.len() }).collect();
         let name = spec.program.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -197,7 +235,7 @@ impl Inner {
             starts_in: spec.starts_in.clone(),
             limits: Rlimits {
                 address_space: spec.limits.address_space_bytes,
-                cpu_seconds: spec.limits.cpu.as_secs().max(1).saturating_add(1),
+                cpu_seconds: (life == Life::OneRun).then(|| spec.limits.cpu.as_secs().max(1).saturating_add(1)),
                 file_bytes: spec.limits.file_bytes,
                 open_files: spec.limits.open_files.into(),
                 processes: u64::from(spec.limits.processes) + OWN_PROCESSES,
@@ -205,36 +243,45 @@ impl Inner {
             landlock_abi: (abi >= LANDLOCK_ABI_MIN).then_some(abi),
             filters: filters.programs.iter().map(Vec::len).collect(),
             egress: spec.egress.is_some(),
+            is_resident: life != Life::OneRun,
         }
     }
 
     /// Gives a jail its bounds and its orders.
-    fn start(&self, spec: &Spec, orders: &OwnedFd, program: &OwnedFd, started: Instant) -> Result<Started, Error> {
+    fn start(&self, spec: &Spec, life: Life, orders: &OwnedFd, program: &OwnedFd, started: Instant) -> Result<Started, Error> {
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| Error::host("make a pipe", error));
         let ((stdin, stdin_ours), (stdout_ours, stdout), (stderr_ours, stderr)) = (pipe()?, pipe()?, pipe()?);
         let mut fds = vec![orders.as_fd(), program.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         fds.extend(spec.egress.as_ref().map(OwnedFd::as_fd));
         let trees = if self.probes.is_root { jail::open_trees(&bounds(spec))? } else { vec![] };
         fds.extend(trees.iter().map(OwnedFd::as_fd));
-        let mut spare = self.jailer.take(spec.profile)?;
-        if self.give(&spare, spec, &fds)?.is_err() {
+        let (cpu, mut spare) = match life {
+            Life::OneRun => (Cpu::Unbounded, self.jailer.take(spec.profile)?),
+            Life::Resident { .. } => (Cpu::Bounded, self.jailer.take_new(spec.profile, Cpu::Bounded)?),
+        };
+        if self.give(&spare, spec, life, &fds)?.is_err() {
             // It died while it waited. A second one that does so is no accident.
             spare.dismiss();
-            spare = self.jailer.take_new(spec.profile)?;
-            if let Err(error) = self.give(&spare, spec, &fds)? {
+            spare = self.jailer.take_new(spec.profile, cpu)?;
+            if let Err(error) = self.give(&spare, spec, life, &fds)? {
                 spare.dismiss();
                 return Err(Error::host("give the jail its orders", error));
             }
         }
         let Spare { pid, handle, control, leaf, lease, .. } = spare;
-        Ok((Running { pid, handle, control, stdin: stdin_ours, stdout: stdout_ours, stderr: stderr_ours, started }, leaf, lease))
+        let (stdin, stdout, stderr) = (Some(stdin_ours), Some(stdout_ours), stderr_ours);
+        Ok((Running { pid, handle, control, stdin, stdout, stderr, started }, leaf, lease))
     }
 
-    fn give(&self, spare: &Spare, spec: &Spec, fds: &[BorrowedFd<'_>]) -> Result<Result<(), Errno>, Error> {
+    fn give(&self, spare: &Spare, spec: &Spec, life: Life, fds: &[BorrowedFd<'_>]) -> Result<Result<(), Errno>, Error> {
         match &spare.leaf {
             Some(leaf) => {
                 let processes = u64::from(spec.limits.processes) + OWN_PROCESSES;
-                leaf.bound(Bounds { memory_bytes: spec.limits.memory_bytes, processes })?;
+                let cpu_percent = match life {
+                    Life::OneRun => None,
+                    Life::Resident { cpu_percent } => Some(cpu_percent),
+                };
+                leaf.bound(Bounds { memory_bytes: spec.limits.memory_bytes, processes, cpu_percent })?;
             }
             None if !self.probes.memory_is_countable => {
                 return Err(Error::Unavailable { step: Step::Cgroup, why: "nothing here can bound memory".into() });
@@ -248,7 +295,6 @@ impl Inner {
 /// The newest Landlock whose rights we know.
 const LANDLOCK_ABI_MAX: i32 = 9;
 
-/// A jail at work, and what is its own until it ends: a cgroup, and a uid.
 type Started = (Running, Option<Leaf>, Option<Lease>);
 
 fn bounds(spec: &Spec) -> Vec<Bound> {
@@ -261,35 +307,24 @@ fn bytes_of(inputs: &[Input]) -> impl Iterator<Item = &[u8]> {
     inputs.iter().map(|input| input.bytes.as_slice())
 }
 
-fn conclude(finished: Finished, mut facts: Facts, out_of_memory: bool, started: Instant, stage: (u64, u64)) -> Result<Outcome, Error> {
-    if let Some((step, why)) = finished.failed {
+/// How it ended, once everything in it is dead.
+pub(crate) fn ended(finished: &mut Finished, out_of_memory: bool) -> Result<Ended, Error> {
+    if let Some((step, why)) = finished.failed.take() {
         return Err(Error::Unavailable { step, why });
     }
     let killed = Ended::Signalled(libc::SIGKILL);
-    let ended = match (finished.stopped, finished.said) {
-        (_, _) if out_of_memory => Ended::OutOfMemory,
-        (Some(stopped), _) => stopped,
-        (None, Some(said)) => said,
-        (None, None) => killed,
-    };
-    let Some((root, proc)) = finished.stage else {
-        return match ended {
-            // It never came to the program: there was no time, or no memory, for even the jail.
-            Ended::TimedOut | Ended::Cancelled | Ended::OutOfMemory => {
-                Err(Error::Unavailable { step: Step::Init, why: format!("the jail was not ready when the run ended as `{ended:?}`") })
-            }
-            Ended::Exited(_) | Ended::Signalled(_) | Ended::Flooded => {
-                Err(Error::Unavailable { step: Step::Orders, why: "the jail ended without a word".into() })
-            }
-        };
-    };
-    facts.proc = proc;
-    Ok(Outcome {
-        ended,
-        result: finished.result,
-        log: finished.log,
-        cost: Cost::new(finished.usage.cpu, finished.usage.max_rss_bytes, started.elapsed()),
-        facts,
-        stage: Stage::new(root, stage.0, stage.1),
-    })
+    Ok(if out_of_memory { Ended::OutOfMemory } else { finished.stopped.or(finished.said).unwrap_or(killed) })
+}
+
+/// It never came to the program.
+pub(crate) fn never_ready(ended: Ended) -> Error {
+    match ended {
+        // There was no time, or no memory, for even the jail.
+        Ended::TimedOut | Ended::Cancelled | Ended::OutOfMemory => {
+            Error::Unavailable { step: Step::Init, why: format!("the jail was not ready when the run ended as `{ended:?}`") }
+        }
+        Ended::Exited(_) | Ended::Signalled(_) | Ended::Flooded => {
+            Error::Unavailable { step: Step::Orders, why: "the jail ended without a word".into() }
+        }
+    }
 }

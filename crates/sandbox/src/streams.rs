@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const STREAMED_FACTOR: usize = 16;
 
 /// Which of the two is the log.
-const LOG: usize = 1;
+pub(crate) const LOG: usize = 1;
 
 /// What is still to be written to stdin.
 pub(crate) struct Feed {
@@ -50,21 +50,29 @@ pub(crate) struct Printed {
     dropped: u64,
     lines: Lines,
     streamed: usize,
+    streamed_max: usize,
     on_log: Option<OnLog>,
 }
 
 impl Printed {
-    pub(crate) fn new(fds: [OwnedFd; 2], limits: &Limits, on_log: Option<OnLog>) -> Self {
+    /// Of a program that runs to its end: what it prints is kept.
+    pub(crate) fn kept(fds: [Option<OwnedFd>; 2], limits: &Limits, on_log: Option<OnLog>) -> Self {
         Self {
-            fds: fds.map(Some),
+            fds,
             max: [limits.result_bytes, limits.log_bytes],
             kept: [vec![], vec![]],
             truncated: [false, false],
             dropped: 0,
             lines: Lines::default(),
             streamed: 0,
+            streamed_max: limits.log_bytes.saturating_mul(STREAMED_FACTOR),
             on_log,
         }
+    }
+
+    /// Of a resident: each line of its log is handed out, and nothing is kept.
+    pub(crate) fn handed_out(log: Option<OwnedFd>, limits: &Limits, on_log: Option<OnLog>) -> Self {
+        Self { max: [0, 0], streamed_max: usize::MAX, ..Self::kept([None, log], limits, on_log) }
     }
 
     pub(crate) fn open(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
@@ -94,8 +102,8 @@ impl Printed {
         self.kept[which].extend_from_slice(&bytes[..room]);
         self.truncated[which] |= room < read;
         self.dropped = self.dropped.saturating_add((read - room) as u64);
-        if which == LOG && self.streamed < self.max[LOG].saturating_mul(STREAMED_FACTOR) {
-            self.streamed += read;
+        if which == LOG && self.streamed < self.streamed_max {
+            self.streamed = self.streamed.saturating_add(read);
             if let Some(on_log) = &mut self.on_log {
                 self.lines.push(bytes, on_log);
             }

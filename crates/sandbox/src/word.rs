@@ -28,6 +28,8 @@ pub(crate) enum Word {
         step: Step,
         why: String,
     },
+    /// The program runs. Said of a resident only.
+    Begun,
     Exited(i32),
     Signalled(i32),
 }
@@ -59,6 +61,10 @@ pub(crate) fn say_failed(socket: BorrowedFd<'_>, step: Step, why: &str) -> Resul
     say(socket, &bytes)
 }
 
+pub(crate) fn say_begun(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    say(socket, b"B")
+}
+
 pub(crate) fn say_exited(socket: BorrowedFd<'_>, code: i32) -> Result<(), Errno> {
     say_number(socket, b'X', code)
 }
@@ -74,6 +80,16 @@ fn say_number(socket: BorrowedFd<'_>, kind: u8, number: i32) -> Result<(), Errno
 
 fn say(socket: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
     rustix::net::send(socket, bytes, SendFlags::NOSIGNAL).map(|_| ())
+}
+
+/// Asks the jail to end its program with SIGTERM.
+pub(crate) fn ask_to_end(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::net::send(socket, b"T", SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(|_| ())
+}
+
+/// Whether the server has asked for the end of the program, without waiting for it.
+pub(crate) fn is_asked_to_end(socket: BorrowedFd<'_>) -> bool {
+    matches!(rustix::net::recv(socket, &mut [0_u8; 1], RecvFlags::DONTWAIT), Ok((1, _)))
 }
 
 /// Hands the jail its orders, with everything they speak of.
@@ -133,6 +149,7 @@ fn parse(bytes: &[u8], fds: Vec<OwnedFd>) -> Option<Word> {
             Some(Word::Ready { stage, scratch, init, proc: *proc != 0 })
         }
         [b'F', step, why @ ..] => Some(Word::Failed { step: Step::from_number(*step)?, why: String::from_utf8_lossy(why).into_owned() }),
+        [b'B'] => Some(Word::Begun),
         [b'X', rest @ ..] => number(rest).map(Word::Exited),
         [b'S', rest @ ..] => number(rest).map(Word::Signalled),
         _ => None,

@@ -1,17 +1,18 @@
 //! The port `core::jail` over the sandbox: specs in, outcomes out, and a bound on how many run at once. A program's way out is joined here
 //! to who judges what goes out.
 
+mod resident;
 mod turns;
 
 use countersign_core::action::Profile;
 use countersign_core::jail::{Confined, Confinement, Ended, Error, Jail, StagedFile, Turn};
-use countersign_core::limits::PACKAGE_RESULT_BYTES_MAX;
+use countersign_core::limits::{EGRESS_REQUESTS_MAX, PACKAGE_RESULT_BYTES_MAX};
 use sandbox::egress::{self, Proxy};
 use sandbox::stage::Kind;
 use sandbox::{Bind, Input, Limits, OnLog, Options, Outcome, Probes, Program, Sandbox, Spec, StageSpec, View};
 use std::future::Future;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use turns::Turns;
 
@@ -65,7 +66,7 @@ impl SandboxJail {
         let outcome = match &egress {
             Some(egress) => {
                 let proxy = open_way_out(&mut spec)?;
-                beside(sandbox.run(spec, on_log), proxy.serve(&**egress)).await
+                beside(sandbox.run(spec, on_log), proxy.serve(&**egress, EGRESS_REQUESTS_MAX)).await
             }
             None => sandbox.run(spec, on_log).await,
         };
@@ -129,17 +130,13 @@ async fn beside<T>(running: impl Future<Output = T>, serving: impl Future<Output
 }
 
 fn spec(what: Confinement) -> Result<Spec, Error> {
-    let profile = match what.profile {
-        Profile::Default => sandbox::Profile::Default,
-        Profile::HighIsolation => sandbox::Profile::HighIsolation,
-        Profile::InProcess => return Err(Error::Refused { message: "`in_process` is no confinement".to_owned() }),
-    };
+    let profile = confining(what.profile)?;
     let wall = Duration::from_millis(what.wall_ms);
     Ok(Spec {
         args: what.args,
         env: what.env,
         starts_in: what.starts_in,
-        read_only: what.read_only.into_iter().map(|(host, jail)| Bind { host, jail }).collect(),
+        read_only: binds(what.read_only),
         views: what.views.into_iter().map(|view| View { host: view.host, jail: view.jail, only: view.only }).collect(),
         inputs: what.inputs.into_iter().map(|input| Input { path: input.path, bytes: input.bytes.to_vec() }).collect(),
         stage: StageSpec { bytes_max: what.stage_bytes_max, files_max: what.stage_files_max, initial: Vec::new() },
@@ -156,8 +153,20 @@ fn spec(what: Confinement) -> Result<Spec, Error> {
     })
 }
 
-fn confined(outcome: Outcome) -> Confined {
-    let ended = match outcome.ended {
+fn confining(profile: Profile) -> Result<sandbox::Profile, Error> {
+    match profile {
+        Profile::Default => Ok(sandbox::Profile::Default),
+        Profile::HighIsolation => Ok(sandbox::Profile::HighIsolation),
+        Profile::InProcess => Err(Error::Refused { message: "`in_process` is no confinement".to_owned() }),
+    }
+}
+
+fn binds(read_only: Vec<(PathBuf, PathBuf)>) -> Vec<Bind> {
+    read_only.into_iter().map(|(host, jail)| Bind { host, jail }).collect()
+}
+
+fn ended(ended: sandbox::Ended) -> Ended {
+    match ended {
         sandbox::Ended::Exited(code) => Ended::Exited(code),
         // The kernel ends what has used up its processor time: it did not end in the time it had.
         sandbox::Ended::Signalled(signal) if signal == rustix::process::Signal::XCPU.as_raw() => Ended::TimedOut,
@@ -166,9 +175,12 @@ fn confined(outcome: Outcome) -> Confined {
         sandbox::Ended::OutOfMemory => Ended::OutOfMemory,
         sandbox::Ended::Flooded => Ended::Flooded,
         sandbox::Ended::Cancelled => Ended::Cancelled,
-    };
+    }
+}
+
+fn confined(outcome: Outcome) -> Confined {
     Confined {
-        ended,
+        ended: ended(outcome.ended),
         is_cut: outcome.result.truncated,
         stdout: outcome.result.kept,
         log: outcome.log.kept,

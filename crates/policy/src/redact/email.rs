@@ -36,8 +36,8 @@ enum Writing {
 }
 
 const OPEN: [char; 3] = ['[', '(', '{'];
-const AT: &[&str] = &["at", "@", "arroba", "ät", "chez", "собака"];
-const DOT: &[&str] = &["dot", ".", "punkt", "punto", "point", "ponto", "точка"];
+const AT: &[&str] = &["at", "@"];
+const DOT: &[&str] = &["dot", "."];
 /// Spaces around a word that stands for a sign.
 const SPACES_MAX: usize = 2;
 

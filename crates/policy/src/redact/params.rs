@@ -163,7 +163,7 @@ impl Taking<'_> {
                 (own, _) => own,
             };
             let holds = if place.holds == Holds::Secrets { Holds::Secrets } else { own };
-            let says = place.says.below().and(Says::of_key(&without_tokens(&key)));
+            let says = Says::of_key(&without_tokens(&key), place.says);
             let below = Place { pointer: place.below(name), holds, says, is_exempt: false };
             let value = step_into(&key, outgoing, |outgoing| self.walk(value, &below, outgoing));
             walked.insert(key, value);

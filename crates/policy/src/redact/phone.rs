@@ -1,18 +1,57 @@
 //! Telephone numbers in a folded text. A scanner proposes runs of digits that are written as numbers are, and the numbering
 //! plans decide. International ones are read without a region: with the wrong one, valid numbers are refused. National ones
-//! need a region, and where they stand alone also a word or key that speaks of telephones: many things have ten digits.
+//! need a region, and where they stand alone also a key or label that says phone: many things have ten digits.
 
 mod plans;
-mod words;
 
 pub(super) use plans::Plans;
 pub use plans::{Region, UnknownRegion, warm};
-pub(super) use words::Says;
 
+use crate::words;
 use plans::{Rank, Spelling};
 use std::ops::Range;
 
-/// Every number, from left to right. `key` is what the key above the text says.
+/// What a key says of the text under it, or a label of the number behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Says {
+    Nothing,
+    Phone,
+    /// That it identifies something else.
+    Other,
+}
+
+impl Says {
+    /// What a key says; what is below a phone is of a phone, unless its own key says otherwise.
+    pub(super) fn of_key(key: &str, above: Self) -> Self {
+        let words = words::split(key);
+        let is_listed = |list: &str, word: &String| list.split(' ').any(|listed| listed == word);
+        if words.last().is_some_and(|last| is_listed(OTHER, last)) {
+            Self::Other
+        } else if above == Self::Phone || words.iter().any(|word| is_listed(PHONE, word)) {
+            Self::Phone
+        } else {
+            Self::Nothing
+        }
+    }
+
+    /// What the word right before a number says, as in `tel: …`, `"phone": "…"` and `?fax=…`.
+    fn of_label(chars: &[char], begin: usize, key: Self) -> Self {
+        let before = chars[begin.saturating_sub(LABEL_CHARS_MAX)..begin].iter().rev();
+        let word: String =
+            before.skip_while(|sign| GAP.contains(sign)).take_while(|sign| sign.is_ascii_alphabetic() || **sign == '_').collect();
+        match Self::of_key(&word.chars().rev().collect::<String>(), Self::Nothing) {
+            Self::Nothing => key,
+            said @ (Self::Phone | Self::Other) => said,
+        }
+    }
+}
+
+const PHONE: &str = "phone phones telephone telephones tel mobile mobiles cell cellphone fax whatsapp sms msisdn phonenumber";
+const OTHER: &str = "id ids order invoice account ref reference ticket serial tracking customer case build page hash";
+const GAP: [char; 8] = [' ', ':', '.', '=', '(', '"', '\'', '\t'];
+const LABEL_CHARS_MAX: usize = 32;
+
+/// Every number, from left to right. `key` is what the keys above the text say.
 pub(super) fn find(chars: &[char], key: Says, plans: &mut Plans) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -22,7 +61,7 @@ pub(super) fn find(chars: &[char], key: Says, plans: &mut Plans) -> Vec<Range<us
             continue;
         };
         let (number, next) = match run.plus {
-            Some(_) => international(&run, key.and(words::before(chars, at)), plans),
+            Some(_) => international(&run, Says::of_label(chars, at, key), plans),
             None => national(chars, &run, key, plans),
         };
         found.extend(number.map(|number| number.start..extension(chars, number.end)));
@@ -79,10 +118,7 @@ fn run(chars: &[char], at: usize) -> Option<Run> {
     let before = at.checked_sub(1).map(|before| chars[before]);
     let opened = usize::from(chars[at] == '(');
     let plus = (chars.get(at + opened) == Some(&'+')).then_some(at);
-    let is_within = before.is_some_and(|before| {
-        let is_said = plus.is_some() && before.is_ascii_alphabetic() && words::before(chars, at) == Says::Telephone;
-        (before.is_ascii_alphanumeric() && !is_said) || matches!(before, '_' | '+')
-    });
+    let is_within = before.is_some_and(|before| before.is_ascii_alphanumeric() || matches!(before, '_' | '+'));
     let mut next = at + opened + usize::from(plus.is_some());
     next += usize::from(plus.is_some() && chars.get(next).is_some_and(|next| matches!(next, ' ' | '(')));
     if is_within || !chars.get(next).is_some_and(char::is_ascii_digit) {
@@ -124,7 +160,7 @@ fn international(run: &Run, says: Says, plans: &mut Plans) -> (Option<Range<usiz
             break;
         }
         // A number that is grouped or long as numbers are need not be in a range that is known to be in use.
-        let least = if says == Says::Telephone || index >= 2 || digits.len() > 11 { Rank::Possible } else { Rank::Assigned };
+        let least = if says == Says::Phone || index >= 2 || digits.len() > 11 { Rank::Possible } else { Rank::Assigned };
         ends.push((digits.clone(), group.range.end, least));
     }
     let tried: Vec<_> = ends.iter().rev().take(ENDS_MAX).filter(|(digits, ..)| DIGITS.contains(&(digits.len() - 1))).collect();
@@ -146,12 +182,12 @@ fn national(chars: &[char], run: &Run, key: Says, plans: &mut Plans) -> (Option<
         return (None, 0);
     };
     let begin = first.start();
-    let says = key.and(words::before(chars, begin));
+    let says = Says::of_label(chars, begin, key);
     let over = (None, last.range.end);
     if is_minute(chars, begin) {
         return (None, first.range.end);
     }
-    if (plans.regions.is_empty() && says != Says::Telephone) || is_attached(chars, begin, says) || is_account(chars, run) {
+    if (plans.regions.is_empty() && says != Says::Phone) || is_attached(chars, begin, says) || is_account(chars, run) {
         return over;
     }
     let undated = dates(&run.groups);
@@ -197,7 +233,7 @@ fn ends(groups: &[Group], start: usize, opens: bool) -> Vec<usize> {
 }
 
 fn is_dialled(chars: &[char], groups: &[Group], digits: &str, says: Says, plans: &mut Plans) -> bool {
-    let is_certain = says == Says::Telephone;
+    let is_certain = says == Says::Phone;
     let is_grouped = digits.starts_with('0') && groups.len() > 1 && (10..=11).contains(&digits.len());
     let least = match groups {
         _ if is_certain || is_grouped => Rank::Possible,
@@ -205,7 +241,7 @@ fn is_dialled(chars: &[char], groups: &[Group], digits: &str, says: Says, plans:
         [alone] if !is_cell(chars, alone) => Rank::Mobile,
         _ => Rank::Assigned,
     };
-    // `0044…` from nearly everywhere; and without anything before it where a key or word says what it is.
+    // `0044…` from nearly everywhere; and without anything before it where a key says what it is.
     let abroad = digits.strip_prefix("00").filter(|rest| rest.len() >= 9);
     let spelling =
         if is_certain { Spelling::Any } else { Spelling::Usual { lengths: groups.iter().map(|group| group.digits.len()).collect() } };
@@ -226,7 +262,7 @@ fn is_cell(chars: &[char], group: &Group) -> bool {
 /// Whether digits are grouped as numbers are, and not as dates, addresses, amounts or identifiers are.
 fn is_written_so(groups: &[Group], digits: &str, says: Says) -> bool {
     let is_zero = digits.starts_with('0');
-    let is_certain = says == Says::Telephone;
+    let is_certain = says == Says::Phone;
     if says == Says::Other || digits.starts_with("000") {
         return false;
     }
@@ -286,7 +322,7 @@ fn is_attached(chars: &[char], begin: usize, says: Says) -> bool {
     let is_joined = second.is_some_and(|second| second.is_ascii_alphanumeric() || matches!(second, '_' | '}' | ')'));
     match last {
         '#' | '$' | '€' | '£' | '¥' | '₹' | '₽' | '₩' | '№' | '@' | '^' | '*' => true,
-        '-' | '.' | '/' | '~' | '%' | '&' => says != Says::Telephone && (is_joined || second == Some(last)),
+        '-' | '.' | '/' | '~' | '%' | '&' => says != Says::Phone && (is_joined || second == Some(last)),
         _ => false,
     }
 }
@@ -322,7 +358,7 @@ fn is_closed(chars: &[char], groups: &[Group]) -> bool {
     last.is_bracketed() && chars.get(last.range.end) == Some(&')')
 }
 
-/// Whether a letter, a currency, a unit or decimals follow.
+/// Whether a letter, a currency or decimals follow.
 fn is_measured(chars: &[char], end: usize) -> bool {
     let mut after = chars[end..].iter();
     match (after.next(), after.next()) {
@@ -331,7 +367,7 @@ fn is_measured(chars: &[char], end: usize) -> bool {
         (Some(next), _) if next.is_ascii_alphanumeric() || matches!(next, '_' | '%' | '€' | '$' | '£' | '°' | '@') => true,
         (Some(',' | '.' | ':' | '-' | '/'), Some(next)) if next.is_ascii_digit() => true,
         (Some('-' | '/' | ':'), Some(next)) if next.is_ascii_alphanumeric() => true,
-        _ => words::is_unit(chars, end),
+        _ => false,
     }
 }
 
@@ -340,7 +376,7 @@ fn extension(chars: &[char], end: usize) -> usize {
     let skip_spaces =
         |at: usize| at + chars[at..].iter().take(2).take_while(|character| matches!(character, ' ' | ',' | '.' | ':' | '-')).count();
     let start = skip_spaces(end);
-    for word in ["extension", "ext", "x", "durchwahl", "dw", "poste", "anexo", "доб"] {
+    for word in ["extension", "ext", "x"] {
         let length = word.chars().count();
         let is_word = chars[start..].iter().take(length).flat_map(|character| character.to_lowercase()).eq(word.chars());
         let digits = skip_spaces((start + length).min(chars.len()));

@@ -8,7 +8,7 @@ use crate::orders::{Packet, fd};
 use crate::sys;
 use crate::word;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 use std::convert::Infallible;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -45,6 +45,10 @@ pub(super) fn run(control: &OwnedFd) -> Result<Infallible, Failure> {
         }
     });
     let child = child.map_err(at(Step::Init, "forking"))?;
+    if packet.orders.is_resident {
+        // The child has executed the program by now, or has said why not.
+        word::say_begun(control.as_fd()).map_err(at(Step::Init, "saying that the program runs"))?;
+    }
     drop((program, packet));
     super::close_programs();
     let _ = lock::forget_capabilities();
@@ -93,7 +97,7 @@ fn watch(program: Pid, control: &OwnedFd, signals: &OwnedFd) -> ! {
                 report(status, control);
             }
         }
-        let mut fds = [PollFd::new(signals, PollFlags::IN), PollFd::new(control, PollFlags::RDHUP)];
+        let mut fds = [PollFd::new(signals, PollFlags::IN), PollFd::new(control, PollFlags::IN | PollFlags::RDHUP)];
         match poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => std::process::exit(EXIT_FAILED),
@@ -101,6 +105,9 @@ fn watch(program: Pid, control: &OwnedFd, signals: &OwnedFd) -> ! {
         let deaf = fds[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL);
         if deaf || fds[1].revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR | PollFlags::NVAL) {
             std::process::exit(EXIT_FAILED);
+        }
+        if fds[1].revents().contains(PollFlags::IN) && word::is_asked_to_end(control.as_fd()) {
+            let _ = rustix::process::kill_process(program, Signal::TERM);
         }
         let mut drained = [0_u8; 1024];
         while rustix::io::read(signals, &mut drained).is_ok() {}

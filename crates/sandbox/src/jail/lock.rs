@@ -46,7 +46,6 @@ pub(super) fn become_program(packet: &Packet, program: &OwnedFd, proc: bool) -> 
 fn limit(orders: &Orders) -> Result<(), Failure> {
     let limits = &orders.limits;
     let mut all = vec![
-        (Resource::Cpu, limits.cpu_seconds),
         (Resource::Fsize, limits.file_bytes),
         (Resource::Nofile, limits.open_files),
         (Resource::Nproc, limits.processes),
@@ -59,6 +58,7 @@ fn limit(orders: &Orders) -> Result<(), Failure> {
         (Resource::Nice, 0),
         (Resource::Sigpending, 1024),
     ];
+    all.extend(limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds)));
     if let Some(bytes) = limits.address_space {
         all.push((Resource::As, bytes));
         all.push((Resource::Data, bytes));

@@ -7,5 +7,6 @@ mod corpus;
 mod effects;
 mod faults;
 mod server;
+mod resident;
 mod views;
 mod refusals;

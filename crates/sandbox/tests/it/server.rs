@@ -8,13 +8,13 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// How long something is waited for that must happen soon. Only a failure takes that long.
-const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_server_that_is_killed_takes_its_jails_along() {
-    for setup in setups() {
+    for (setup, resident) in setups().into_iter().flat_map(|setup| [(setup, false), (setup, true)]) {
         let victim = Victim::new(setup);
-        let mut server = start(&job(setup, "time_ignore", &victim.path(), &json!({})));
+        let mut server = start(&job(setup, "time_ignore", &victim.path(), &json!({ "resident": resident })));
         // The program's own line has the token; the server's has not.
         wait_until("the program runs", || !alive().is_empty());
         let pid = server.id();
@@ -112,11 +112,11 @@ fn many_runs_at_once_do_not_disturb_each_other() {
     });
 }
 
-fn sandbox() -> Sandbox {
+pub(crate) fn sandbox() -> Sandbox {
     Sandbox::new(Probes::now(&helper()), &helper(), Options::default()).unwrap()
 }
 
-fn spec(attempt: &str) -> Spec {
+pub(crate) fn spec(attempt: &str) -> Spec {
     let program = Program { path: attempts(), sha256: sandbox::sha256_of(&attempts()).unwrap() };
     let mut spec = Spec::new(Profile::Default, program);
     spec.args = ["attempt", attempt, "/nowhere", "0", &mark()].map(str::to_owned).into();
@@ -125,7 +125,7 @@ fn spec(attempt: &str) -> Spec {
     spec
 }
 
-fn mark() -> String {
+pub(crate) fn mark() -> String {
     format!("token-of-{}", std::process::id())
 }
 
@@ -137,7 +137,7 @@ fn jails_of(server: u32) -> Vec<String> {
 }
 
 /// The cgroups this server made, wherever they are.
-fn groups_of(folder: &Path, server: u32, depth: usize) -> Vec<PathBuf> {
+pub(crate) fn groups_of(folder: &Path, server: u32, depth: usize) -> Vec<PathBuf> {
     let mut found = vec![];
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if depth < 8 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -149,7 +149,7 @@ fn groups_of(folder: &Path, server: u32, depth: usize) -> Vec<PathBuf> {
     found
 }
 
-fn wait_until(what: &str, done: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, done: impl Fn() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < SOON, "{what}: not within {SOON:?}");

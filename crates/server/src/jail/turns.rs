@@ -4,7 +4,7 @@ use countersign_core::effect::Progress;
 use countersign_core::jail::{Error, Turn};
 use countersign_core::limits::{
     AFTERWARDS_RUNS_AT_ONCE as AFTERWARDS_AT_ONCE, AFTERWARDS_RUNS_OF_ONE as AFTERWARDS_OF_ONE, PACKAGE_RUNS_AT_ONCE as MAKING_OF_ONE,
-    PACKAGES_RUNS_AT_ONCE as MAKING_AT_ONCE,
+    PACKAGES_RUNS_AT_ONCE as MAKING_AT_ONCE, RESIDENTS_AT_ONCE, RESIDENTS_OF_ONE,
 };
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -15,8 +15,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(super) struct Turns {
     making: Arc<Semaphore>,
     afterwards: Arc<Semaphore>,
+    resident: Arc<Semaphore>,
     making_of: Shares,
     afterwards_of: Shares,
+    resident_of: Shares,
 }
 
 /// How many turns each may have at once.
@@ -34,8 +36,10 @@ impl Turns {
         Self {
             making: of(MAKING_AT_ONCE),
             afterwards: of(AFTERWARDS_AT_ONCE),
+            resident: of(RESIDENTS_AT_ONCE),
             making_of: Shares { of_one: MAKING_OF_ONE, each: Mutex::default() },
             afterwards_of: Shares { of_one: AFTERWARDS_OF_ONE, each: Mutex::default() },
+            resident_of: Shares { of_one: RESIDENTS_OF_ONE, each: Mutex::default() },
         }
     }
 
@@ -72,6 +76,16 @@ impl Turns {
             }
         }
         Ok(Taken(taken))
+    }
+
+    /// A place for a resident program. Nobody waits for one: those who have one may keep it for days.
+    pub(super) fn reside(&self, owner: &str) -> Result<Taken, Error> {
+        let own = self.resident_of.share(owner).try_acquire_owned();
+        let own =
+            own.map_err(|_| busy(&format!("{RESIDENTS_OF_ONE} resident programs of `{owner}` run already, as many as may at once")))?;
+        let all = Arc::clone(&self.resident).try_acquire_owned();
+        let all = all.map_err(|_| busy(&format!("{RESIDENTS_AT_ONCE} resident programs run already, as many as may at once")))?;
+        Ok(Taken(vec![own, all]))
     }
 }
 
@@ -133,6 +147,18 @@ mod tests {
         turns.take(&make("slow"), NOW, None).await.unwrap();
         held.clear();
         turns.take(&look("c"), NOW, None).await.unwrap();
+    }
+
+    #[test]
+    fn one_owner_never_takes_all_the_places_of_residents() {
+        let turns = Turns::new();
+        let of = |owner: &str| (0..RESIDENTS_OF_ONE).map(|_| turns.reside(owner).unwrap()).collect::<Vec<_>>();
+        let mut held: Vec<_> = (0..RESIDENTS_AT_ONCE / RESIDENTS_OF_ONE - 1).flat_map(|owner| of(&owner.to_string())).collect();
+        assert!(turns.reside("0").is_err(), "it has all that one may have");
+        held.extend(of("last"));
+        assert!(turns.reside("new").is_err(), "as many run as may");
+        held.pop();
+        turns.reside("new").unwrap();
     }
 
     #[tokio::test]

@@ -1,0 +1,238 @@
+//! Programs that stay: spoken to while they run, bounded, and gone with their owner.
+
+use crate::harness::alive;
+use crate::server::{SOON, groups_of, mark, sandbox, spec, wait_until};
+use sandbox::{Bind, Ended, Error, Profile, Program, Resident, Sandbox, Spec, Stay, Stdout, Step, sha256_of};
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+
+/// A grace that is never used up in a test that passes.
+const STAY: Stay = Stay { cpu_percent: 200, line_bytes_max: 1 << 20, stderr_bytes_max: 4096, grace: SOON };
+
+/// A program of the host, with the folders it needs in sight.
+fn program(path: &str, args: &[&str]) -> Spec {
+    let path = Path::new(path).canonicalize().unwrap();
+    let mut spec = spec("none");
+    spec.program = Program { sha256: sha256_of(&path).unwrap(), path };
+    spec.args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    spec.read_only.push(Bind { host: "/usr/bin".into(), jail: "/usr/bin".into() });
+    spec
+}
+
+/// `alive` finds whoever has `$1` on its command line.
+fn shell(script: &str) -> Spec {
+    let mut spec = program("/bin/sh", &["-c", script, "sh", &mark()]);
+    spec.env = vec![("PATH".to_owned(), "/usr/bin".to_owned())];
+    spec
+}
+
+async fn start(sandbox: &Sandbox, spec: Spec) -> Resident {
+    sandbox.start(spec, STAY, ()).await.unwrap()
+}
+
+async fn line(stdout: &mut BufReader<Stdout>) -> String {
+    let mut line = String::new();
+    stdout.read_line(&mut line).await.unwrap();
+    line
+}
+
+async fn all_of(resident: &mut Resident) -> String {
+    let mut printed = String::new();
+    resident.stdout.read_to_string(&mut printed).await.unwrap();
+    printed
+}
+
+/// How far the memory of this process ever went.
+fn high_water_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_programs_answer_line_by_line_in_every_profile_until_their_stdin_ends() {
+    let sandbox = sandbox();
+    for profile in Profile::ALL.into_iter().filter(|profile| sandbox.offers(*profile).is_ok()) {
+        let cat = || Spec { profile, ..program("/usr/bin/cat", &[]) };
+        let (one, two) = (start(&sandbox, cat()).await, start(&sandbox, cat()).await);
+        assert_eq!((one.facts.profile, one.facts.proc), (profile, true));
+        let mut both = [(one.stdin, BufReader::new(one.stdout), one.child, "a"), (two.stdin, BufReader::new(two.stdout), two.child, "b")];
+        for round in 0..3 {
+            for (stdin, stdout, _, name) in &mut both {
+                let said = format!("{name} {round}\n");
+                stdin.write_all(said.as_bytes()).await.unwrap();
+                assert_eq!(line(stdout).await, said);
+            }
+        }
+        for (stdin, mut stdout, child, _) in both {
+            drop(stdin);
+            assert_eq!(line(&mut stdout).await, "");
+            assert_eq!(child.ended().await.unwrap(), Ended::Exited(0));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_lines_waits_for_its_reader_and_ends_with_it() {
+    let mut resident = start(&sandbox(), shell("echo $1; exec yes $1")).await;
+    let before = high_water_kb();
+    let mut buffer = vec![0; 1 << 16];
+    for _ in 0..1 << 10 {
+        resident.stdout.read_exact(&mut buffer).await.unwrap();
+    }
+    let grown = high_water_kb() - before;
+    assert!(grown < 16 << 10, "64 MiB went through, and {grown} KiB stayed");
+    drop(resident);
+    wait_until("everything is dead", || alive().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_does_not_end_is_the_end_of_the_program() {
+    let mut resident = start(&sandbox(), spec("out_flood")).await;
+    let error = all_or_error(&mut resident).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+    drop(resident.stdin);
+    drop(resident.stdout);
+    assert_eq!(resident.child.ended().await.unwrap(), Ended::Flooded);
+}
+
+async fn all_or_error(resident: &mut Resident) -> std::io::Result<usize> {
+    resident.stdout.read_to_end(&mut Vec::new()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_flood_of_stderr_the_last_lines_are_kept_and_the_rest_is_counted() {
+    let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo \"line $i\" >&2; done; echo done; read answer; echo \"$answer\"";
+    let mut resident = start(&sandbox(), shell(script)).await;
+    resident.stdin.write_all(b"still here\n").await.unwrap();
+    assert_eq!(all_of(&mut resident).await, "done\nstill here\n");
+    assert_eq!(resident.child.ended().await.unwrap(), Ended::Exited(0));
+    let tail = resident.child.stderr();
+    assert_eq!(tail.lines.back().unwrap(), "line 20000");
+    assert_eq!(tail.dropped + tail.lines.len() as u64, 20_000);
+    assert!(tail.lines.iter().map(String::len).sum::<usize>() <= STAY.stderr_bytes_max);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_is_asked_to_end_before_it_is_killed() {
+    let polite = start(&sandbox(), shell("trap 'echo bye; exit 7' TERM; echo ready; read answer")).await;
+    let mut stdout = BufReader::new(polite.stdout);
+    assert_eq!(line(&mut stdout).await, "ready\n");
+    polite.child.end();
+    assert_eq!(line(&mut stdout).await, "bye\n");
+    assert_eq!(polite.child.ended().await.unwrap(), Ended::Exited(7));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_ignores_sigterm_is_killed_after_its_grace_with_everything_it_started() {
+    let sandbox = sandbox();
+    let script = "trap '' TERM HUP; sh -c 'while :; do sleep 1; done' \"$1\" & echo ready; wait; while :; do sleep 1; done";
+    let stubborn = sandbox.start(shell(script), Stay { grace: Duration::from_millis(100), ..STAY }, ()).await.unwrap();
+    let mut stdout = BufReader::new(stubborn.stdout);
+    assert_eq!(line(&mut stdout).await, "ready\n");
+    stubborn.child.end();
+    assert_eq!(stubborn.child.ended().await.unwrap(), Ended::Cancelled);
+    assert!(alive().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_program_started_dies_with_it_and_with_its_owner() {
+    let sandbox = sandbox();
+    let start_another = "sh -c 'while :; do sleep 1; done' \"$1\" > /dev/null & echo ready;";
+    let ends = start(&sandbox, shell(&format!("{start_another} read answer"))).await;
+    let mut stdout = BufReader::new(ends.stdout);
+    assert_eq!(line(&mut stdout).await, "ready\n");
+    drop(ends.stdin);
+    ends.child.ended().await.unwrap();
+    assert!(alive().is_empty());
+
+    // The owner holds a place until everything is dead.
+    let (place, gone) = std::sync::mpsc::channel::<()>();
+    let stays = sandbox.start(shell(&format!("trap 'exit 0' TERM; {start_another} wait; wait")), STAY, place).await.unwrap();
+    let mut stdout = BufReader::new(stays.stdout);
+    assert_eq!(line(&mut stdout).await, "ready\n");
+    assert!(!alive().is_empty());
+    drop(stays.child);
+    assert!(gone.recv_timeout(SOON).is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Disconnected));
+    assert!(alive().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_and_processes_are_bounded() {
+    let sandbox = sandbox();
+    let mut hungry = spec("mem_private");
+    hungry.limits.memory_bytes = 64 << 20;
+    assert_eq!(start(&sandbox, hungry).await.child.ended().await.unwrap(), Ended::OutOfMemory);
+    let mut many = spec("proc_fork_bomb");
+    many.limits.processes = 16;
+    let mut resident = start(&sandbox, many).await;
+    assert!(all_of(&mut resident).await.contains("EAGAIN"));
+}
+
+/// Where no group bounds the processor there is nothing to look at, as for an ordinary user.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_spins_has_to_wait_and_is_not_killed_for_it() {
+    let stay = Stay { cpu_percent: 10, ..STAY };
+    let resident = sandbox().start(spec("time_spin"), stay, ()).await.unwrap();
+    let groups = groups_of(Path::new("/sys/fs/cgroup"), std::process::id(), 0);
+    let bounded = |folder: &&std::path::PathBuf| {
+        let quota = std::fs::read_to_string(folder.join("cpu.cfs_quota_us")).or_else(|_| std::fs::read_to_string(folder.join("cpu.max")));
+        quota.is_ok_and(|quota| quota.trim() == "10000" || quota.trim() == "10000 100000")
+    };
+    if let Some(group) = groups.iter().find(bounded) {
+        wait_until("it was made to wait", || {
+            let stat = std::fs::read_to_string(group.join("cpu.stat")).unwrap_or_default();
+            stat.lines().any(|line| line.strip_prefix("nr_throttled ").is_some_and(|count| count != "0"))
+        });
+    }
+    assert!(!alive().is_empty());
+    resident.child.end();
+    assert_eq!(resident.child.ended().await.unwrap(), Ended::Signalled(libc::SIGTERM));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_has_the_environment_it_was_given_no_network_and_nothing_of_the_host() {
+    let sandbox = sandbox();
+    let mut env = program("/usr/bin/env", &[]);
+    env.env = vec![("GIVEN".to_owned(), "this".to_owned())];
+    assert_eq!(all_of(&mut start(&sandbox, env).await).await, "GIVEN=this\n");
+
+    let answers = all_of(&mut start(&sandbox, spec("net_inet")).await).await;
+    assert!(answers.lines().count() == 7 && answers.lines().all(|line| line.ends_with("=EPERM")), "{answers}");
+
+    let data = tempfile::tempdir().unwrap();
+    let secret = data.path().join("master.key");
+    std::fs::write(&secret, "secret").unwrap();
+    let mut reads = start(&sandbox, program("/usr/bin/cat", &[secret.to_str().unwrap(), "/etc/passwd"])).await;
+    assert_eq!(all_of(&mut reads).await, "");
+    assert_eq!(reads.child.ended().await.unwrap(), Ended::Exited(1));
+    assert!(reads.child.stderr().lines.iter().all(|line| line.ends_with("No such file or directory")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_cannot_begin_is_an_error_of_its_start() {
+    let sandbox = sandbox();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = folder.path().join("no-program");
+    std::fs::write(&path, "not a program").unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut text = spec("nothing");
+    text.program = Program { sha256: sha256_of(&path).unwrap(), path };
+    assert!(matches!(sandbox.start(text, STAY, ()).await, Err(Error::Unavailable { step: Step::Exec, .. })));
+    let mut other = spec("nothing");
+    other.program.sha256 = [0; 32];
+    assert!(matches!(sandbox.start(other, STAY, ()).await, Err(Error::OtherProgram { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_nobody_awaits_any_more_leaves_nothing() {
+    let sandbox = sandbox();
+    for patience_ms in [0, 1, 5] {
+        let (place, gone) = std::sync::mpsc::channel::<()>();
+        let starting = sandbox.start(spec("time_ignore"), Stay { grace: Duration::from_millis(1), ..STAY }, place);
+        drop(tokio::time::timeout(Duration::from_millis(patience_ms), starting).await);
+        assert!(gone.recv_timeout(SOON).is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Disconnected));
+        assert!(alive().is_empty());
+    }
+}

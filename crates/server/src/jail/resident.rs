@@ -1,0 +1,80 @@
+//! The port `core::resident` over the sandbox.
+
+use super::{SandboxJail, binds, confining, ended, open_way_out, without_outcome};
+use countersign_core::jail::{Ended, Error};
+use countersign_core::limits::RESIDENT_STDERR_BYTES_MAX;
+use countersign_core::resident::{Child, Resident, Residents, Spec, StderrTail};
+use sandbox::{Limits, Program, Stay};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::task::AbortHandle;
+use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
+
+impl Residents for SandboxJail {
+    fn start(&self, spec: Spec) -> countersign_core::Future<'_, Result<Resident, Error>> {
+        Box::pin(self.start_resident(spec))
+    }
+}
+
+impl SandboxJail {
+    async fn start_resident(&self, asked: Spec) -> Result<Resident, Error> {
+        let sandbox = self.sandbox.as_ref().map_err(|why| Error::Unavailable { message: why.clone() })?;
+        let place = self.turns.reside(&asked.owner)?;
+        let mut spec = sandbox::Spec {
+            args: asked.args,
+            env: asked.env,
+            read_only: binds(asked.read_only),
+            limits: Limits { memory_bytes: asked.memory_bytes, processes: asked.processes, ..Limits::default() },
+            ..sandbox::Spec::new(confining(asked.profile)?, Program { path: asked.program, sha256: asked.program_sha256 })
+        };
+        let stay = Stay {
+            cpu_percent: asked.cpu_percent,
+            line_bytes_max: asked.line_bytes_max,
+            stderr_bytes_max: RESIDENT_STDERR_BYTES_MAX,
+            grace: Duration::from_millis(asked.grace_ms),
+        };
+        let way_out = asked.egress.map(|egress| Ok((open_way_out(&mut spec)?, egress))).transpose()?;
+        let started = sandbox.start(spec, stay, place).await.map_err(|error| without_outcome(&error))?;
+        // It lives for days, so its requests are bounded one by one and not in their number.
+        let way_out = way_out.map(|(proxy, egress)| tokio::spawn(async move { proxy.serve(&*egress, usize::MAX).await }).abort_handle());
+        let facts = serde_json::to_value(&started.facts).unwrap_or_default();
+        Ok(Resident {
+            stdin: Box::new(started.stdin.compat_write()),
+            stdout: Box::new(started.stdout.compat()),
+            child: Box::new(Handle { child: started.child, facts, way_out }),
+        })
+    }
+}
+
+struct Handle {
+    child: sandbox::Child,
+    facts: Value,
+    way_out: Option<AbortHandle>,
+}
+
+impl Child for Handle {
+    fn end(&self) {
+        self.child.end();
+    }
+
+    fn ended(&self) -> countersign_core::Future<'_, Result<Ended, Error>> {
+        Box::pin(async { self.child.ended().await.map(ended).map_err(|error| without_outcome(&error)) })
+    }
+
+    fn stderr(&self) -> StderrTail {
+        let tail = self.child.stderr();
+        StderrTail { lines: tail.lines.into(), dropped: tail.dropped }
+    }
+
+    fn facts(&self) -> &Value {
+        &self.facts
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(way_out) = &self.way_out {
+            way_out.abort();
+        }
+    }
+}
