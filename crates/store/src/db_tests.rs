@@ -5,7 +5,10 @@ use crate::Error;
 use crate::fixture::{Opened, postgres, sqlite};
 use crate::seal::{self, Draft};
 use countersign_core::OrgId;
+use futures_util::FutureExt;
 use receipt::entry::Kind;
+use std::pin::pin;
+use tokio::sync::oneshot;
 
 const INSERT: &str = "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, 0)";
 
@@ -239,4 +242,93 @@ async fn on_sqlite_a_batch_goes_on_after_a_first_statement_that_does_not_read() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_postgresql_a_batch_goes_on_after_a_first_statement_that_does_not_read() {
     broken_first(postgres().await).await;
+}
+
+/// A write may undo a part of itself and fail later: all of it is undone.
+async fn undone_in_parts(store: Opened) {
+    let org = org(&store).await;
+    let twice = org.clone();
+    let failed: Result<(), Error> = store
+        .db
+        .write(org.clone(), move |tx| {
+            Box::pin(async move {
+                writing(twice.clone(), 0, End::Well)(tx).await?;
+                let mark = tx.sealing.mark();
+                writing(twice.clone(), 1, End::Well)(tx).await?;
+                tx.sealing.undo_to(mark);
+                writing(twice.clone(), 2, End::Well)(tx).await?;
+                Err(Error::Corrupt { message: "changed its mind".into() })
+            })
+        })
+        .await;
+    assert!(failed.is_err());
+    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 3, End::Well)).await, Ok(1), "no position was lost");
+    assert_eq!(store.log_size(&org).await, Ok(2));
+}
+
+#[tokio::test]
+async fn on_sqlite_a_write_that_undid_a_part_of_itself_is_undone_whole() {
+    undone_in_parts(sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_postgresql_a_write_that_undid_a_part_of_itself_is_undone_whole() {
+    undone_in_parts(postgres().await).await;
+}
+
+/// A write that says when it has begun, and stays open until it is released.
+fn held_open(
+    org: OrgId,
+    begun: oneshot::Sender<()>,
+    released: oneshot::Receiver<()>,
+) -> impl for<'t> FnOnce(&'t mut Tx) -> countersign_core::Future<'t, Result<u64, Error>> + Send + 'static {
+    move |tx| {
+        Box::pin(async move {
+            let seq = writing(org, 0, End::Well)(tx).await?;
+            begun.send(()).unwrap();
+            released.await.unwrap();
+            Ok(seq)
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_batch_of_one_org_is_open_another_server_commits_for_another_org() {
+    let one = postgres().await;
+    let other = one.another().await;
+    let (ours, theirs) = (org(&one).await, org(&one).await);
+    let ((begun, has_begun), (release, released)) = (oneshot::channel(), oneshot::channel());
+    let body = held_open(ours.clone(), begun, released);
+    let open = tokio::spawn({
+        let (db, ours) = (one.db.clone(), ours.clone());
+        async move { db.write(ours, body).await }
+    });
+    has_begun.await.unwrap();
+    assert_eq!(other.db.write(theirs.clone(), writing(theirs.clone(), 1, End::Well)).await, Ok(1));
+    let mut waits = pin!(other.db.write(ours.clone(), writing(ours.clone(), 1, End::Well)));
+    assert!(waits.as_mut().now_or_never().is_none());
+    assert_eq!(digests(&other.db, &ours).await, Vec::<String>::new());
+    release.send(()).unwrap();
+    assert_eq!(open.await.unwrap(), Ok(1));
+    assert_eq!(waits.await, Ok(2), "batches of one org take turns");
+    assert_eq!(digests(&one.db, &theirs).await, ["001"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_of_an_org_that_the_running_batch_has_not_locked_waits_for_the_next() {
+    let store = postgres().await;
+    let (ours, theirs) = (org(&store).await, org(&store).await);
+    let ((begun, has_begun), (release, released)) = (oneshot::channel(), oneshot::channel());
+    let body = held_open(ours.clone(), begun, released);
+    let open = store.db.write(ours.clone(), body);
+    let later = async {
+        has_begun.await.unwrap();
+        let same = store.db.write(ours.clone(), writing(ours.clone(), 1, End::Well));
+        let other = store.db.write(theirs.clone(), writing(theirs.clone(), 1, End::Well));
+        let last = store.db.write(ours.clone(), writing(ours.clone(), 2, End::Well));
+        let released = async { release.send(()).unwrap() };
+        tokio::join!(biased; same, other, last, released)
+    };
+    let (open, (same, other, last, ())) = tokio::join!(open, later);
+    assert_eq!((open, same, other, last), (Ok(1), Ok(2), Ok(1), Ok(3)));
 }

@@ -13,6 +13,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use countersign_core::Digest;
+use countersign_core::ports::Quarantines;
 use countersign_core::principal::Permission;
 use countersign_core::quarantine::{Quarantine, QuarantineState};
 use pipeline::{Released, Word};
