@@ -157,7 +157,7 @@ async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) 
     let change = RuleChange::QuarantineSettled {
         invocation_id: invocation,
         state,
-        digest: Some(found.digest),
+        digest: found.digest,
         reason: reason.clone(),
         released_as: released_as.clone(),
     };

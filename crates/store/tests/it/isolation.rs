@@ -249,12 +249,13 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 16] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 17] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
     ("check_readiness", "no row is returned"),
     ("now", "a clock"),
+    ("wait_for_event", "no row is returned"),
     ("join", "a lock, and this server's own lease"),
     ("renew_lease", "this server's own lease"),
     ("end_lease", "this server's own lease"),

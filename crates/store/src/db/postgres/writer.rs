@@ -112,7 +112,7 @@ async fn send(client: &ClientWrapper, words: &str) -> Result<(), tokio_postgres:
 }
 
 /// The advisory lock of an org. Should two orgs share one, they take turns with each other.
-pub(super) fn lock_of(org: &OrgId) -> i64 {
+fn lock_of(org: &OrgId) -> i64 {
     let hash = blake3::hash(format!("countersign writes {org}").as_bytes());
     i64::from_le_bytes(*hash.as_bytes().first_chunk().unwrap_or(&[0; 8]))
 }
