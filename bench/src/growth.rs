@@ -7,7 +7,8 @@ use crate::load::Time;
 use crate::stats::Window;
 use crate::{measure, progress};
 use anyhow::{Context, Result};
-use countersign_core::ledger::{EntryDraft, EntryId, EventDraft, Finish, Finished, KeyFate, Ledger, Row};
+use countersign_core::ledger::{EntryDraft, EntryId, EventDraft, Finish, Finished, KeyFate, Row};
+use countersign_core::ports::{EventFeed, Invocations};
 use countersign_core::{Clock, EventId, Invocation, InvocationId, ReceiptId, Status, json, random_bytes};
 use server::{OsRandom, SystemClock};
 use std::path::Path;
@@ -125,8 +126,8 @@ async fn sample(store: &Store, org: &countersign_core::OrgId) -> Result<Sample> 
     let receipt = invocation.receipt.as_ref().context("the invocation has not ended")?.id.clone();
     let entry = store.find_receipt(org, &receipt).await?.context("the receipt is missing")?;
     let receipt_body = json::canonical(&receipt::entry::Entry::parse(&entry.payload)?.body)?;
-    let events = store.list_events(org, &page).await?;
-    let event = events.items.into_iter().find(|event| event.receipt.as_ref() == Some(&receipt)).context("the receipt has no event")?;
+    let events = store.list_events_after(org, 0, 100).await?;
+    let event = events.into_iter().find(|event| event.receipt.as_ref() == Some(&receipt)).context("the receipt has no event")?;
     Ok(Sample { invocation, receipt, receipt_body, event_body: event.body, random: OsRandom::default() })
 }
 

@@ -8,6 +8,7 @@ use countersign_core::decision::Drift;
 use countersign_core::keyring::{Keyring, SpaceKey};
 use countersign_core::ledger::{ModeRow, ModeRows};
 use countersign_core::policies::PolicyTexts;
+use countersign_core::ports::Rules;
 use countersign_core::principal::Standing;
 use countersign_core::{Action, Band, Invocation, Mode, Principal, Secret, Space, json};
 use policy::{Policies, Provenance};

@@ -171,7 +171,6 @@ pub struct Answer {
     pub at: Timestamp,
     pub reason: Option<String>,
     /// What a yes is to do besides letting this one call run.
-    #[serde(default)]
     pub beyond: Beyond,
 }
 
@@ -292,7 +291,6 @@ pub struct Invocation {
     /// What is needed to undo or check the effect; never the content itself. Written with the intent, before the effect.
     pub evidence: Option<Value>,
     /// What the latest attempt is for.
-    #[serde(default)]
     pub purpose: Purpose,
     #[serde(default, skip_serializing_if = "Aftermath::is_empty")]
     pub aftermath: Aftermath,
@@ -324,32 +322,24 @@ pub struct Invocation {
     #[serde(skip)]
     pub deadline: Option<Deadline>,
     /// Everyone who said yes so far, each to the same binding.
-    #[serde(default)]
     pub approvals: Vec<Answer>,
     /// The answer that settled it.
     pub answer: Option<Answer>,
-    #[serde(default)]
     pub edit: Option<Edit>,
     /// What stood in for a person.
-    #[serde(default)]
     pub grant: Option<GrantId>,
     /// What the caller said about itself and the call: recorded, never evaluated.
-    #[serde(default)]
     pub claimed: Option<Claimed>,
     /// Where the caller says each param came from, by pointer. It can only tighten.
-    #[serde(default)]
     pub provenance: BTreeMap<String, String>,
     /// What was taken out of the params before the source saw them.
-    #[serde(default)]
     pub redacted: Option<TakenOut>,
     /// The quarantined call that a person released as this one.
-    #[serde(default)]
     pub released_from: Option<InvocationId>,
     /// What its intents say besides; known once it has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub announced: Option<Announced>,
     /// The org's policies that concerned the action, by digest.
-    #[serde(default)]
     pub policies: Option<Digest>,
     pub attempts: u32,
     pub created_at: Timestamp,
@@ -374,14 +364,5 @@ mod tests {
         }
         let running_ends: Vec<_> = Status::ALL.into_iter().filter(|next| Status::Running.may_become(*next)).collect();
         assert_eq!(running_ends, [Status::Succeeded, Status::Failed, Status::Reverted, Status::InDoubt]);
-    }
-
-    #[test]
-    fn what_was_claimed_before_there_was_more_to_claim_reads_and_is_written_as_it_was() {
-        let old = r#"{"time":"noon","device":null,"actor":null}"#;
-        let claimed: Claimed = serde_json::from_str(old).unwrap();
-        assert_eq!(claimed, Claimed { time: Some("noon".into()), ..Claimed::default() });
-        // To the letter, since receipts hold a digest of it.
-        assert_eq!(serde_json::to_string(&claimed).unwrap(), old);
     }
 }

@@ -1,6 +1,6 @@
 //! The nouns of Countersign, the legal changes of their state, its limits, and the ports the rest plugs into.
 //! Nothing here reads a clock, rolls a die or touches the outside: whoever needs those is handed a port.
-//! Start with `invocation`, then `decision`, then the ports `source` and `ledger`.
+//! Start with `invocation`, then `decision`, then the ports: `source`, and `ports` for the store.
 
 pub mod action;
 pub mod batch;
@@ -25,6 +25,7 @@ pub mod limiter;
 pub mod limits;
 pub mod notification;
 pub mod policies;
+pub mod ports;
 pub mod principal;
 pub mod quarantine;
 pub mod resident;

@@ -287,3 +287,7 @@ pub const RECOVERED_AT_ONCE: usize = 8;
 pub const PACKAGE_CHECKS_MAX: usize = 64;
 /// Days a token that expires may live; more is refused with `invalid_request`.
 pub const TOKEN_LIFETIME_DAYS_MAX: u64 = 3_650;
+/// Pending calls that end in one transaction when their action's definition changes; the rest end in further ones.
+pub const DRIFT_ENDS_PER_WRITE: usize = 100;
+/// The longest a reader of events waits for a notice; then it reads again without one.
+pub const EVENT_WAIT_SECONDS: u64 = 5;

@@ -76,7 +76,7 @@ pub struct Quarantine {
     pub owner: Option<UserId>,
     pub holds: Holds,
     /// HMAC of what it holds, under the key of the space: whoever settles it can name what they looked at.
-    pub digest: Option<Digest>,
+    pub digest: Digest,
     pub caught: Vec<Caught>,
     pub state: QuarantineState,
     pub settled_by: Option<PrincipalId>,

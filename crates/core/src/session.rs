@@ -10,8 +10,7 @@ pub struct SessionLabel {
     /// `private_data` or `untrusted_content`.
     pub label: String,
     pub at: Timestamp,
-    /// `None` for what came in before this was kept.
-    pub invocation: Option<InvocationId>,
+    pub invocation: InvocationId,
 }
 
 /// Whether a person sits at the other end; decides how long an approval may take.

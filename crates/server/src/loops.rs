@@ -3,6 +3,7 @@
 use crate::Parts;
 use countersign_core::breaker::BreakerState;
 use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_DAYS, SWEEP_SECONDS};
+use countersign_core::ports::Breakers;
 use countersign_core::{Clock, Status};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::Pipeline;

@@ -1,7 +1,7 @@
 //! Backup and restore: every row as a JSON line, all from one moment, the same file for both engines.
 //! A backup of one engine restores into the other, which is also how to move from one machine to many.
 
-use crate::db::{Columns, Tx, Val, vals};
+use crate::db::{Columns, Tx, Val};
 use crate::{Error, Store, migrate};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -155,12 +155,16 @@ const TABLES: &[(&str, &[&str], &str)] = &[
         &["org_id", "key_id", "purpose", "public", "sealed_secret", "starts_at_seq", "created_at", "retired_at", "revoked_at"],
         "org_id, key_id",
     ),
-    ("logs", &["org_id", "log_id", "size", "prev", "frontier", "key_id", "checkpoint_key_id", "checkpointed", "at"], "org_id"),
+    (
+        "logs",
+        &["org_id", "log_id", "size", "prev", "frontier", "key_id", "checkpoint_key_id", "checkpointed", "at", "last_event"],
+        "org_id",
+    ),
     ("entries", &["org_id", "seq", "kind", "id", "invocation_id", "payload", "leaf", "key_id", "signature"], "org_id, seq"),
     ("tree_nodes", &["org_id", "level", "position", "hash"], "org_id, level, position"),
     ("checkpoints", &["org_id", "size", "note", "at"], "org_id, size"),
     ("definitions", &["org_id", "digest", "body", "archived_at"], "org_id, digest"),
-    ("events", &["seq", "org_id", "id", "name", "key", "receipt_id", "body", "at"], "seq"),
+    ("events", &["org_id", "seq", "id", "name", "key", "receipt_id", "body", "at"], "org_id, seq"),
     ("notifications", &["org_id", "id", "space_id", "invocation_id", "title", "body", "created_at"], "org_id, id"),
 ];
 
@@ -224,7 +228,7 @@ impl Store {
         let (tell, told) = std::sync::mpsc::channel();
         let outcome = self
             .db
-            .write(move |tx| {
+            .write_unscoped(move |tx| {
                 Box::pin(async move {
                     restore_in(tx, file).await.map_err(|refusal| {
                         let error = match &refusal {
@@ -252,7 +256,6 @@ async fn restore_in(tx: &mut Tx, file: impl BufRead + Send) -> Result<Moved, Res
     }
     let mut hasher = Sha256::new();
     let mut rows = 0;
-    let mut last_event = 0;
     for (index, line) in file.lines().enumerate() {
         let number = index as u64 + 1;
         let malformed = |message: String| RestoreError::Malformed { line: number, message };
@@ -268,18 +271,10 @@ async fn restore_in(tx: &mut Tx, file: impl BufRead + Send) -> Result<Moved, Res
             if ending.rows != rows || ending.sha256 != hex::encode(hasher.finalize()) {
                 return Err(RestoreError::Damaged { message: "its content does not match its closing line".into() });
             }
-            if tx.is_postgres() {
-                tx.query("/* every org */ SELECT setval(pg_get_serial_sequence('events', 'seq'), $1)", &vals![last_event.max(1)]).await?;
-            }
             check_keys(tx).await?;
             return Ok(Moved { rows });
         } else {
             let (table, columns, row) = table_row(&value).map_err(malformed)?;
-            if table == "events"
-                && let Some(Val::Int(seq)) = row.first()
-            {
-                last_event = *seq;
-            }
             let places = (1..=columns.len()).map(|place| format!("${place}")).collect::<Vec<_>>().join(", ");
             let sql = format!("/* every org */ INSERT INTO {table} ({}) VALUES ({places})", columns.join(", "));
             tx.exec(&sql, &row).await?;

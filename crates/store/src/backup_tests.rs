@@ -28,9 +28,9 @@ async fn forgotten(tx: &mut Tx) -> Result<Vec<String>, Error> {
 #[tokio::test]
 async fn no_table_and_no_column_is_left_out() {
     for store in [sqlite().await, postgres().await] {
-        assert_eq!(store.db.write(|tx| Box::pin(forgotten(tx))).await, Ok(vec![]));
+        assert_eq!(store.db.write_unscoped(|tx| Box::pin(forgotten(tx))).await, Ok(vec![]));
         // So that the test above can fail.
-        let added = store.db.write(|tx| {
+        let added = store.db.write_unscoped(|tx| {
             Box::pin(async move {
                 tx.exec("/* every org */ CREATE TABLE added (org_id TEXT)", &[]).await?;
                 tx.exec("/* every org */ ALTER TABLE users ADD COLUMN added TEXT", &[]).await?;

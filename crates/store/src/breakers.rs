@@ -1,35 +1,46 @@
 //! Circuit breakers: kept in the database, so that servers agree and a restart forgets nothing.
 
-use crate::db::{Columns, Row, Tx, vals};
-use crate::events::insert_event;
+use crate::db::{Columns, Row, Tx, all, count, only, vals};
+use crate::events::tell;
 use crate::{Error, Store};
 use countersign_core::breaker::{Breaker, BreakerKey, BreakerState, LetThrough};
-use countersign_core::ledger::EventDraft;
 use countersign_core::limits::{
     BREAKER_FAILURES_MAX, BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKER_OPEN_SECONDS_MAX, BREAKERS_WITH_LABELS_MAX,
 };
-use countersign_core::{EventId, OrgId, Timestamp, random_bytes};
+use countersign_core::ports::Breakers;
+use countersign_core::{Future, OrgId, Timestamp};
 use serde_json::json;
 use std::sync::Arc;
 
-const SELECT_BREAKERS: &str = "SELECT key, state, failures, opened, reason, since, until FROM breakers WHERE org_id = $1 ORDER BY key";
+macro_rules! select_breaker {
+    () => {
+        "SELECT key, state, failures, opened, reason, since, until FROM breakers WHERE org_id = $1"
+    };
+}
 
-impl Store {
-    /// Every target that has failed since it last worked.
-    pub async fn list_breakers(&self, org: &OrgId) -> Result<Arc<Vec<Breaker>>, Error> {
-        self.db.read_remembered(SELECT_BREAKERS, &vals![org.as_str()], |rows| rows.into_iter().map(read_breaker).collect()).await
+impl Breakers for Store {
+    fn list_breakers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Breaker>>, Error>> {
+        Box::pin(async move {
+            let sql = concat!(select_breaker!(), " ORDER BY key");
+            self.db.read_remembered(org, sql, &vals![org.as_str()], |rows| all(rows, read_breaker)).await
+        })
     }
 
     /// Counts a failure; the one that is too many opens it, and one of the call that was let through opens it again, for longer. Every
     /// other that comes while it is open began before, or was approved by a person: it is counted, and the time stays as it is.
-    pub(crate) async fn break_once(&self, org: &OrgId, key: BreakerKey, reason: String, let_through: LetThrough) -> Result<(), Error> {
-        let (store, org) = (self.clone(), org.clone());
-        self.db
-            .write(move |tx| {
+    fn break_once<'a>(
+        &'a self,
+        org: &'a OrgId,
+        key: &'a BreakerKey,
+        reason: &'a str,
+        let_through: LetThrough,
+    ) -> Future<'a, Result<(), Error>> {
+        let (store, org, key, reason) = (self.clone(), org.clone(), key.clone(), reason.to_owned());
+        Box::pin(self.db.write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let now = tx.now();
                     let known = find(tx, &org, key.as_str()).await?;
-                    if known.is_none() && key.is_labelled() && count(tx, &org).await? >= BREAKERS_WITH_LABELS_MAX {
+                    if known.is_none() && key.is_labelled() && !has_room(tx, &org).await? {
                         return Ok(());
                     }
                     let known = known.unwrap_or_else(|| unbroken(&key, now));
@@ -62,26 +73,51 @@ impl Store {
                     )
                     .await?;
                     if opens {
-                        tell(&store, tx, &org, "breaker.opened", key.as_str(), &reason);
+                        tell_of(&store, tx, &org, "breaker.opened", key.as_str(), &reason).await?;
                     }
                     Ok(())
                 })
-            })
-            .await
+        }))
     }
 
+    fn close_breaker<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey) -> Future<'a, Result<(), Error>> {
+        Box::pin(async move { Self::close_breaker(self, org, key.as_str()).await.map(|_| ()) })
+    }
+
+    fn claim_probe<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, lease_seconds: u64) -> Future<'a, Result<bool, Error>> {
+        let (store, org, key) = (self.clone(), org.clone(), key.clone());
+        Box::pin(self.db.write(org.clone(), move |tx| {
+            Box::pin(async move {
+                let now = tx.now();
+                let claimed = tx
+                    .exec(
+                        "UPDATE breakers SET state = 'half_open', until = $1
+                             WHERE org_id = $2 AND key = $3 AND state IN ('open', 'half_open') AND until <= $4",
+                        &vals![now.plus_seconds(lease_seconds), org.as_str(), key.as_str(), now],
+                    )
+                    .await?;
+                if claimed == 1 {
+                    tell_of(&store, tx, &org, "breaker.half_opened", key.as_str(), "").await?;
+                }
+                Ok(claimed == 1)
+            })
+        }))
+    }
+}
+
+impl Store {
     /// It works: whatever was counted is forgotten. Whether there was anything.
     pub async fn close_breaker(&self, org: &OrgId, key: &str) -> Result<bool, Error> {
         let (store, org, key) = (self.clone(), org.clone(), key.to_owned());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let Some(known) = find(tx, &org, &key).await? else {
                         return Ok(false);
                     };
                     tx.exec("DELETE FROM breakers WHERE org_id = $1 AND key = $2", &vals![org.as_str(), key.as_str()]).await?;
                     if known.state != BreakerState::Closed {
-                        tell(&store, tx, &org, "breaker.closed", &key, &known.reason);
+                        tell_of(&store, tx, &org, "breaker.closed", &key, &known.reason).await?;
                     }
                     Ok(true)
                 })
@@ -93,7 +129,7 @@ impl Store {
     pub async fn forget_breakers(&self, org: &OrgId) -> Result<(), Error> {
         let org = org.clone();
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let long_ago = tx.now().minus_seconds(BREAKER_FORGOTTEN_SECONDS);
                     tx.exec("DELETE FROM breakers WHERE org_id = $1 AND state = 'closed' AND until <= $2", &vals![org.as_str(), long_ago])
@@ -103,41 +139,16 @@ impl Store {
             })
             .await
     }
-
-    /// Lets one call through an open one whose time has passed. Whether it is this one.
-    pub(crate) async fn claim_probe(&self, org: &OrgId, key: BreakerKey, lease_seconds: u64) -> Result<bool, Error> {
-        let (store, org) = (self.clone(), org.clone());
-        self.db
-            .write(move |tx| {
-                Box::pin(async move {
-                    let now = tx.now();
-                    let claimed = tx
-                        .exec(
-                            "UPDATE breakers SET state = 'half_open', until = $1
-                             WHERE org_id = $2 AND key = $3 AND state IN ('open', 'half_open') AND until <= $4",
-                            &vals![now.plus_seconds(lease_seconds), org.as_str(), key.as_str(), now],
-                        )
-                        .await?;
-                    if claimed == 1 {
-                        tell(&store, tx, &org, "breaker.half_opened", key.as_str(), "");
-                    }
-                    Ok(claimed == 1)
-                })
-            })
-            .await
-    }
 }
 
 async fn find(tx: &mut Tx, org: &OrgId, key: &str) -> Result<Option<Breaker>, Error> {
-    let sql = "SELECT key, state, failures, opened, reason, since, until FROM breakers WHERE org_id = $1 AND key = $2";
-    let rows = tx.query_locked(sql, &vals![org.as_str(), key]).await?;
-    rows.into_iter().next().map(read_breaker).transpose()
+    let rows = tx.query_locked(concat!(select_breaker!(), " AND key = $2"), &vals![org.as_str(), key]).await?;
+    only(rows, read_breaker)
 }
 
-async fn count(tx: &mut Tx, org: &OrgId) -> Result<usize, Error> {
-    let rows = tx.query("SELECT count(*) FROM breakers WHERE org_id = $1", &vals![org.as_str()]).await?;
-    let counted = rows.into_iter().next().map(|row| Columns::of(row).int()).transpose()?;
-    Ok(counted.and_then(|counted| usize::try_from(counted).ok()).unwrap_or(0))
+async fn has_room(tx: &mut Tx, org: &OrgId) -> Result<bool, Error> {
+    let known = count(tx.query("SELECT count(*) FROM breakers WHERE org_id = $1", &vals![org.as_str()]).await?)?;
+    Ok(usize::try_from(known).is_ok_and(|known| known < BREAKERS_WITH_LABELS_MAX))
 }
 
 /// A target of which no failure is known.
@@ -151,10 +162,9 @@ fn open_seconds(opened: u32) -> u64 {
     (BREAKER_OPEN_SECONDS << opened.saturating_sub(1).min(16)).min(BREAKER_OPEN_SECONDS_MAX)
 }
 
-fn tell(store: &Store, tx: &mut Tx, org: &OrgId, name: &'static str, key: &str, reason: &str) {
-    let id = EventId::new(tx.now(), random_bytes(&*store.random));
+async fn tell_of(store: &Store, tx: &mut Tx, org: &OrgId, name: &'static str, key: &str, reason: &str) -> Result<(), Error> {
     let body = json!({ "key": key, "reason": reason }).to_string();
-    insert_event(tx, org, &EventDraft { id, name, key: key.to_owned(), body }, None);
+    tell(store, tx, org, name, key.to_owned(), body).await
 }
 
 fn read_breaker(row: Row) -> Result<Breaker, Error> {

@@ -1,11 +1,10 @@
 //! Texts that were laid out to be stolen: whatever carries one is caught on its way out.
 
-use crate::db::{Columns, Row, vals};
+use crate::db::{Columns, Row, all, vals};
 use crate::rules::{self, Told};
 use crate::{Error, Store};
 use countersign_core::{CanaryId, OrgId, PrincipalId, Timestamp, random_bytes};
 use receipt::body::RuleChange;
-use std::sync::Arc;
 
 /// A canary.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,13 +15,13 @@ pub struct Canary {
     pub added_at: Timestamp,
 }
 
-const SELECT_CANARIES: &str = "SELECT id, text, added_by, added_at FROM canaries WHERE org_id = $1 ORDER BY id";
+pub(crate) const SELECT_CANARIES: &str = "SELECT id, text, added_by, added_at FROM canaries WHERE org_id = $1 ORDER BY id";
 
 impl Store {
     pub async fn add_canary(&self, org: &OrgId, text: &str, by: &PrincipalId) -> Result<Canary, Error> {
         let (store, org, text, by) = (self.clone(), org.clone(), text.to_owned(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let now = tx.now();
                     let canary = Canary { id: CanaryId::new(now, random_bytes(&*store.random)), text, added_by: by.clone(), added_at: now };
@@ -43,7 +42,7 @@ impl Store {
     pub async fn remove_canary(&self, org: &OrgId, canary: &CanaryId, by: &PrincipalId) -> Result<bool, Error> {
         let (store, org, canary, by) = (self.clone(), org.clone(), canary.clone(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let sql = "DELETE FROM canaries WHERE org_id = $1 AND id = $2";
                     if tx.exec(sql, &vals![org.as_str(), canary.as_str()]).await? == 0 {
@@ -58,21 +57,11 @@ impl Store {
     }
 
     pub async fn list_canaries(&self, org: &OrgId) -> Result<Vec<Canary>, Error> {
-        self.db.read(SELECT_CANARIES, &vals![org.as_str()]).await?.into_iter().map(read_canary).collect()
-    }
-
-    pub(crate) async fn canary_texts(&self, org: &OrgId) -> Result<Arc<Vec<String>>, Error> {
-        let parse = |rows: Vec<Row>| rows.into_iter().map(|row| read_canary(row).map(|canary| canary.text)).collect();
-        self.db.read_remembered(SELECT_CANARIES, &vals![org.as_str()], parse).await
+        all(self.db.read(SELECT_CANARIES, &vals![org.as_str()]).await?, read_canary)
     }
 }
 
-fn read_canary(row: Row) -> Result<Canary, Error> {
+pub(crate) fn read_canary(row: Row) -> Result<Canary, Error> {
     let mut columns = Columns::of(row);
-    Ok(Canary {
-        id: columns.parsed(|text| CanaryId::parse(text).ok())?,
-        text: columns.text()?,
-        added_by: columns.parsed(PrincipalId::parse)?,
-        added_at: columns.time()?,
-    })
+    Ok(Canary { id: columns.id()?, text: columns.text()?, added_by: columns.parsed(PrincipalId::parse)?, added_at: columns.time()? })
 }

@@ -1,6 +1,6 @@
 //! Checkpoints: signed statements of how long the log is and what it hashes to, by a key that signs nothing else.
 
-use crate::db::{Columns, vals};
+use crate::db::{Columns, count, vals};
 use crate::{Error, Store, seal};
 use countersign_core::OrgId;
 
@@ -14,7 +14,7 @@ impl Store {
         let mut columns = Columns::of(row);
         if columns.int()? != columns.int()? {
             let org = org.clone();
-            self.db.write(move |tx| Box::pin(async move { seal::checkpoint(tx, &org).await })).await?;
+            self.db.write(org.clone(), move |tx| Box::pin(async move { seal::checkpoint(tx, &org).await })).await?;
         }
         self.latest_checkpoint(org).await
     }
@@ -29,6 +29,6 @@ impl Store {
     /// Entries in the org's log.
     pub async fn log_size(&self, org: &OrgId) -> Result<u64, Error> {
         let rows = self.db.read("SELECT size FROM logs WHERE org_id = $1", &vals![org.as_str()]).await?;
-        rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int()).map(|size| size as u64)
+        count(rows).map(|size| size as u64)
     }
 }

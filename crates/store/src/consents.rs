@@ -1,18 +1,18 @@
 //! What people gave leave for. Withdrawing it acts at once: nothing decided under it begins any more.
 
-use crate::db::{Columns, Row, vals};
+use crate::db::{Columns, Row, only, vals};
 use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::consent::Consent;
 use countersign_core::{ConsentId, OrgId, PrincipalId, SpaceId, UserId, random_bytes};
 use receipt::body::RuleChange;
-use std::sync::Arc;
 
 macro_rules! select_consent {
     () => {
         "SELECT id, user_id, space_id, purpose, evidence, given_at, expires_at, withdrawn_at FROM consents WHERE org_id = $1"
     };
 }
+pub(crate) use select_consent;
 
 /// A consent to be given.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ impl Store {
     pub async fn give_consent(&self, org: &OrgId, new: NewConsent) -> Result<Consent, Error> {
         let (store, org) = (self.clone(), org.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let now = tx.now();
                     let consent = Consent {
@@ -74,11 +74,11 @@ impl Store {
     pub async fn withdraw_consent(&self, org: &OrgId, consent: &ConsentId, user: &UserId) -> Result<Option<Consent>, Error> {
         let (store, org, consent, user) = (self.clone(), org.clone(), consent.clone(), user.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let sql = concat!(select_consent!(), " AND id = $2 AND user_id = $3 AND withdrawn_at IS NULL");
                     let rows = tx.query_locked(sql, &vals![org.as_str(), consent.as_str(), user.as_str()]).await?;
-                    let Some(mut found) = rows.into_iter().next().map(read_consent).transpose()? else {
+                    let Some(mut found) = only(rows, read_consent)? else {
                         return Ok(None);
                     };
                     found.withdrawn_at = Some(tx.now());
@@ -96,42 +96,22 @@ impl Store {
             .await
     }
 
-    /// The purposes this person has given leave for in this space, now.
-    pub async fn list_purposes(&self, org: &OrgId, user: &UserId, space: &SpaceId) -> Result<Vec<String>, Error> {
-        let live = self.live_consents(org, user).await?;
-        if live.is_empty() {
-            return Ok(Vec::new());
-        }
-        let now = self.db.now().await?;
-        let holds =
-            |consent: &&Consent| consent.expires_at.is_none_or(|at| at > now) && consent.space.as_ref().is_none_or(|only| only == space);
-        Ok(live.iter().filter(holds).map(|consent| consent.purpose.clone()).collect())
-    }
-
-    /// Whatever was not withdrawn: when one of them runs out, nobody writes anything.
-    async fn live_consents(&self, org: &OrgId, user: &UserId) -> Result<Arc<Vec<Consent>>, Error> {
-        let sql = concat!(select_consent!(), " AND user_id = $2 AND withdrawn_at IS NULL ORDER BY id");
-        let parse = |rows: Vec<Row>| rows.into_iter().map(read_consent).collect();
-        self.db.read_remembered(sql, &vals![org.as_str(), user.as_str()], parse).await
-    }
-
     /// Newest first; of one person, or of all.
     pub async fn list_consents(&self, org: &OrgId, user: Option<&UserId>, request: &PageRequest) -> Result<Page<Consent>, Error> {
         let sql = concat!(select_consent!(), " AND id < $2 AND ($3 = '' OR user_id = $3) ORDER BY id DESC LIMIT $4");
         let user = user.map_or("", UserId::as_str);
         let after = request.after.as_deref().unwrap_or("~");
         let rows = self.db.read(sql, &vals![org.as_str(), after, user, i64::from(request.limit) + 1]).await?;
-        let consents = rows.into_iter().map(read_consent).collect::<Result<Vec<_>, _>>()?;
-        Ok(page(consents, request.limit, |consent| consent.id.to_string()))
+        page(rows, request.limit, read_consent, |consent| consent.id.to_string())
     }
 }
 
-fn read_consent(row: Row) -> Result<Consent, Error> {
+pub(crate) fn read_consent(row: Row) -> Result<Consent, Error> {
     let mut columns = Columns::of(row);
     Ok(Consent {
-        id: columns.parsed(|text| ConsentId::parse(text).ok())?,
-        user: columns.parsed(|text| UserId::parse(text).ok())?,
-        space: columns.parsed_or_null(|text| SpaceId::parse(text).ok())?,
+        id: columns.id()?,
+        user: columns.id()?,
+        space: columns.id_or_null()?,
         purpose: columns.text()?,
         evidence: columns.text_or_null()?,
         given_at: columns.time()?,

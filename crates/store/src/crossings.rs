@@ -1,6 +1,6 @@
 //! Actions that may reach from one space into another. Without such a row a call stays in its space.
 
-use crate::db::{Columns, Row, vals};
+use crate::db::{Columns, Row, all, vals};
 use crate::rules::{self, Told};
 use crate::{Error, Store};
 use countersign_core::{ActionId, OrgId, PrincipalId, SpaceId, Timestamp};
@@ -26,7 +26,7 @@ impl Store {
     pub async fn allow_crossing(&self, org: &OrgId, crossing: Crossing, by: &PrincipalId) -> Result<(), Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let Crossing { from, to, action } = crossing;
                     let inserted = tx
@@ -50,7 +50,7 @@ impl Store {
     pub async fn forbid_crossing(&self, org: &OrgId, crossing: Crossing, by: &PrincipalId) -> Result<bool, Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let Crossing { from, to, action } = crossing;
                     let sql = "DELETE FROM crossings WHERE org_id = $1 AND from_space = $2 AND to_space = $3 AND action = $4";
@@ -68,24 +68,14 @@ impl Store {
     pub async fn list_crossings(&self, org: &OrgId) -> Result<Vec<ListedCrossing>, Error> {
         let sql = "SELECT from_space, to_space, action, listed_by, listed_at FROM crossings WHERE org_id = $1
                    ORDER BY from_space, to_space, action";
-        self.db.read(sql, &vals![org.as_str()]).await?.into_iter().map(read_crossing).collect()
-    }
-
-    pub(crate) async fn has_crossing(&self, org: &OrgId, from: &SpaceId, to: &str, action: &ActionId) -> Result<bool, Error> {
-        let sql = "SELECT from_space FROM crossings WHERE org_id = $1 AND from_space = $2 AND to_space = $3 AND action = $4";
-        let params = vals![org.as_str(), from.as_str(), to, action.as_str()];
-        self.db.read_remembered(sql, &params, |rows| Ok(!rows.is_empty())).await.map(|found| *found)
+        all(self.db.read(sql, &vals![org.as_str()]).await?, read_crossing)
     }
 }
 
 fn read_crossing(row: Row) -> Result<ListedCrossing, Error> {
     let mut columns = Columns::of(row);
     Ok(ListedCrossing {
-        crossing: Crossing {
-            from: columns.parsed(|text| SpaceId::parse(text).ok())?,
-            to: columns.parsed(|text| SpaceId::parse(text).ok())?,
-            action: columns.parsed(|text| ActionId::parse(text).ok())?,
-        },
+        crossing: Crossing { from: columns.id()?, to: columns.id()?, action: columns.parsed(|text| ActionId::parse(text).ok())? },
         listed_by: columns.parsed(PrincipalId::parse)?,
         listed_at: columns.time()?,
     })

@@ -3,6 +3,7 @@
 //! No timer: a lone write commits at once, and batches grow by themselves under load.
 
 mod lease;
+mod news;
 mod postgres;
 mod pulse;
 mod remembered;
@@ -12,9 +13,15 @@ pub use postgres::Patience;
 
 use crate::Error;
 use crate::seal::Sealing;
-use countersign_core::{Clock, Future, ServerId, Timestamp};
+use countersign_core::invocation::ReceiptRef;
+use countersign_core::{Clock, Future, OrgId, ServerId, Timestamp};
 pub(crate) use lease::Lease;
+use news::News;
+use remembered::{Change, Remembered};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -70,8 +77,8 @@ pub(crate) struct Tx {
     pub(crate) sealing: Sealing,
     lease: Arc<Lease>,
     savepoint: Savepoint,
-    /// Whether a statement of the batch changed what others remember.
-    changes_remembered: bool,
+    /// What the statements of the batch changed of what is remembered.
+    changes: Vec<Change>,
     /// Why nothing in the batch can go on, once that is so.
     broken: Option<Error>,
 }
@@ -92,12 +99,15 @@ enum Connection {
 
 /// A write waiting for its turn.
 trait Write: Send {
+    /// Whose rows it writes; `None` where it writes none of any org.
+    fn org(&self) -> Option<&OrgId>;
     fn run<'t>(&'t mut self, tx: &'t mut Tx) -> Future<'t, Result<(), Error>>;
     /// Tells the caller, once it is known whether the batch was committed.
     fn answer(self: Box<Self>, committed: Result<(), Error>);
 }
 
 struct Queued<T, F> {
+    org: Option<OrgId>,
     body: Option<F>,
     outcome: Option<Result<T, Error>>,
     caller: oneshot::Sender<Result<T, Error>>,
@@ -122,16 +132,34 @@ impl Db {
         matches!(self, Self::Postgres(_))
     }
 
-    /// Runs `body` in the next batch. When this returns `Ok` it is durable; when it returns an error nothing of it remains.
+    /// Runs `body`, which writes rows of this org, in the next batch. When this returns `Ok` it is durable; when it returns an error
+    /// nothing of it remains.
     ///
     /// `body` may await nothing but the transaction it is given: on SQLite anything else is an error, not a wait.
-    pub(crate) async fn write<T, F>(&self, body: F) -> Result<T, Error>
+    pub(crate) async fn write<T, F>(&self, org: OrgId, body: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'t> FnOnce(&'t mut Tx) -> Future<'t, Result<T, Error>> + Send + 'static,
+    {
+        self.queue(Some(org), body).await
+    }
+
+    /// Like `write`, for rows of no org, or of one that is about to be created.
+    pub(crate) async fn write_unscoped<T, F>(&self, body: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'t> FnOnce(&'t mut Tx) -> Future<'t, Result<T, Error>> + Send + 'static,
+    {
+        self.queue(None, body).await
+    }
+
+    async fn queue<T, F>(&self, org: Option<OrgId>, body: F) -> Result<T, Error>
     where
         T: Send + 'static,
         F: for<'t> FnOnce(&'t mut Tx) -> Future<'t, Result<T, Error>> + Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
-        let write = Box::new(Queued { body: Some(body), outcome: None, caller });
+        let write = Box::new(Queued { org, body: Some(body), outcome: None, caller });
         match self {
             Self::Sqlite(sqlite) => sqlite.submit(write).await?,
             Self::Postgres(postgres) => postgres.submit(write).await?,
@@ -152,48 +180,69 @@ impl Db {
         rows
     }
 
-    fn remembered(&self) -> &remembered::Remembered {
+    fn remembered(&self) -> &Remembered {
         match self {
             Self::Sqlite(sqlite) => sqlite.remembered(),
             Self::Postgres(postgres) => postgres.remembered(),
         }
     }
 
-    /// Like `read`, for what every call needs and hardly ever changes: answered from memory until one of the rows does.
-    /// A statement must always be read by the same `parse`.
+    /// Like `read`, for what every call needs and hardly ever changes: answered from memory until a row of its tables changes in this
+    /// org. A statement must always be read by the same `parse`.
     pub(crate) async fn read_remembered<T: Send + Sync + 'static>(
+        &self,
+        org: &OrgId,
+        sql: &'static str,
+        params: &[Val],
+        parse: impl FnOnce(Vec<Row>) -> Result<T, Error> + Send,
+    ) -> Result<Arc<T>, Error> {
+        self.read_remembered_of(sql, params, parse, |_| Some(org.clone())).await
+    }
+
+    /// The same, for a question whose answer tells the org.
+    pub(crate) async fn read_remembered_of<T: Send + Sync + 'static>(
         &self,
         sql: &'static str,
         params: &[Val],
         parse: impl FnOnce(Vec<Row>) -> Result<T, Error> + Send,
+        org_of: impl FnOnce(&T) -> Option<OrgId> + Send,
     ) -> Result<Arc<T>, Error> {
         let remembered = self.remembered();
         if let Some(answer) = remembered.recall(sql, params) {
             return Ok(answer);
         }
-        let generation = remembered.generation();
+        let asked_at = remembered.asked_at();
         let answer = Arc::new(parse(self.read(sql, params).await?)?);
-        remembered.keep(generation, sql, params, &answer);
+        remembered.keep(asked_at, sql, params, org_of(&answer).as_ref(), &answer);
         Ok(answer)
     }
 
     /// The version of an org's rules. Whatever is remembered afterwards was read at that version or later, so that a decision never
     /// names rules that are newer than the ones it was made by.
-    pub(crate) async fn read_version(&self, sql: &'static str, params: &[Val]) -> Result<i64, Error> {
-        match self.remembered().recall::<i64>(sql, params) {
+    pub(crate) async fn read_version(&self, org: &OrgId, sql: &'static str) -> Result<i64, Error> {
+        match self.remembered().recall::<i64>(sql, &vals![org.as_str()]) {
             Some(version) => Ok(*version),
-            None => self.read_version_anew(sql, params).await,
+            None => self.read_version_anew(org, sql).await,
         }
     }
 
     /// The same, asked of the database itself: also what another server changed a moment ago, and nobody has told us yet.
-    pub(crate) async fn read_version_anew(&self, sql: &'static str, params: &[Val]) -> Result<i64, Error> {
-        let remembered = self.remembered();
-        let rows = self.read(sql, params).await?;
-        let version = rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int())?;
-        let generation = remembered.note_version(params, version);
-        remembered.keep(generation, sql, params, &Arc::new(version));
+    pub(crate) async fn read_version_anew(&self, org: &OrgId, sql: &'static str) -> Result<i64, Error> {
+        let (remembered, params) = (self.remembered(), vals![org.as_str()]);
+        let asked_at = remembered.asked_at();
+        let rows = self.read(sql, &params).await?;
+        let version = count(rows)?;
+        remembered.note_version(org, version);
+        remembered.keep(asked_at, sql, &params, Some(org), &Arc::new(version));
         Ok(version)
+    }
+
+    /// Which events were committed, as far as this server has heard.
+    pub(crate) fn news(&self) -> &News {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.news(),
+            Self::Postgres(postgres) => postgres.news(),
+        }
     }
 
     /// Whether a write went through a moment ago, and nothing has failed since.
@@ -224,7 +273,7 @@ impl Db {
     pub(crate) async fn is_alone(&self) -> Result<bool, Error> {
         match self {
             Self::Sqlite(_) => {
-                self.write(|tx| Box::pin(async move { tx.exec(END_ALL_LEASES, &[]).await })).await?;
+                self.write_unscoped(|tx| Box::pin(async move { tx.exec(END_ALL_LEASES, &[]).await })).await?;
                 Ok(true)
             }
             Self::Postgres(postgres) => postgres.is_alone().await,
@@ -265,15 +314,7 @@ impl Snapshot {
 
 impl Tx {
     fn new(connection: Connection, sealing: Sealing, lease: Arc<Lease>) -> Self {
-        Self {
-            connection,
-            now: Timestamp::default(),
-            sealing,
-            lease,
-            savepoint: Savepoint::Outside,
-            changes_remembered: false,
-            broken: None,
-        }
+        Self { connection, now: Timestamp::default(), sealing, lease, savepoint: Savepoint::Outside, changes: Vec::new(), broken: None }
     }
 
     /// This process, as other servers know it.
@@ -298,7 +339,7 @@ impl Tx {
     /// Returns how many rows changed.
     pub(crate) async fn exec(&mut self, sql: &str, params: &[Val]) -> Result<u64, Error> {
         debug_assert!(is_scoped(sql), "this statement is not limited to an org: {sql}");
-        self.before(sql)?;
+        self.before(sql, params)?;
         match &mut self.connection {
             Connection::Sqlite(connection) => sqlite::exec(connection, sql, params),
             Connection::Postgres(writer) => writer.exec(sql, params).await,
@@ -309,14 +350,14 @@ impl Tx {
     /// that cannot be refused: if one were, the whole batch would fail.
     pub(crate) fn later(&mut self, sql: &'static str, params: Vec<Val>) {
         debug_assert!(is_scoped(sql), "this statement is not limited to an org: {sql}");
-        self.changes_remembered |= remembered::changes_remembered(sql);
+        remembered::note_changes(&mut self.changes, sql, &params);
         self.sealing.push_later(sql, params);
     }
 
     pub(crate) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
         debug_assert!(is_scoped(sql), "this query is not limited to an org: {sql}");
         // A query may change rows, too: `UPDATE … RETURNING`.
-        self.before(sql)?;
+        self.before(sql, params)?;
         match &mut self.connection {
             Connection::Sqlite(connection) => sqlite::query(connection, sql, params),
             Connection::Postgres(writer) => writer.query(sql, params).await,
@@ -344,8 +385,8 @@ impl Tx {
     }
 
     /// What every statement of a write is preceded by.
-    fn before(&mut self, sql: &str) -> Result<(), Error> {
-        self.changes_remembered |= remembered::changes_remembered(sql);
+    fn before(&mut self, sql: &str, params: &[Val]) -> Result<(), Error> {
+        remembered::note_changes(&mut self.changes, sql, params);
         self.set_savepoint()
     }
 
@@ -376,6 +417,10 @@ where
     T: Send,
     F: for<'t> FnOnce(&'t mut Tx) -> Future<'t, Result<T, Error>> + Send,
 {
+    fn org(&self) -> Option<&OrgId> {
+        self.org.as_ref()
+    }
+
     fn run<'t>(&'t mut self, tx: &'t mut Tx) -> Future<'t, Result<(), Error>> {
         Box::pin(async move {
             let Some(body) = self.body.take() else {
@@ -462,14 +507,6 @@ impl Columns {
         }
     }
 
-    pub(crate) fn bytes_or_null(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        match self.0.next() {
-            Some(Val::Null) => Ok(None),
-            Some(Val::Bytes(bytes)) => Ok(Some(bytes)),
-            other => Err(unexpected("bytes or null", other)),
-        }
-    }
-
     pub(crate) fn time(&mut self) -> Result<Timestamp, Error> {
         self.int().map(Timestamp::from_micros)
     }
@@ -478,10 +515,29 @@ impl Columns {
         Ok(self.int_or_null()?.map(Timestamp::from_micros))
     }
 
+    pub(crate) fn id<T: FromStr>(&mut self) -> Result<T, Error> {
+        self.parsed(|text| text.parse().ok())
+    }
+
+    pub(crate) fn id_or_null<T: FromStr>(&mut self) -> Result<Option<T>, Error> {
+        self.parsed_or_null(|text| text.parse().ok())
+    }
+
     /// A text that must parse as one of our words or ids.
     pub(crate) fn parsed<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Error> {
         let text = self.text()?;
         parse(&text).ok_or_else(|| Error::Corrupt { message: format!("`{text}` is not a value this column may hold") })
+    }
+
+    /// A text that must be this value's JSON.
+    pub(crate) fn json<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
+        serde_json::from_str(&self.text()?).map_err(|error| Error::Corrupt { message: format!("stored JSON does not read: {error}") })
+    }
+
+    /// The id of a receipt and its position in the log, as two columns.
+    pub(crate) fn receipt(&mut self) -> Result<Option<ReceiptRef>, Error> {
+        let (id, seq) = (self.id_or_null()?, self.int_or_null()?);
+        Ok(id.zip(seq).map(|(id, seq)| ReceiptRef { id, seq: seq as u64 }))
     }
 
     pub(crate) fn parsed_or_null<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Error> {
@@ -492,6 +548,25 @@ impl Columns {
             }
         }
     }
+}
+
+/// The first row, read; there is at most one.
+pub(crate) fn only<T>(rows: Vec<Row>, read: impl FnOnce(Row) -> Result<T, Error>) -> Result<Option<T>, Error> {
+    rows.into_iter().next().map(read).transpose()
+}
+
+/// Every row, read.
+pub(crate) fn all<T>(rows: Vec<Row>, read: impl FnMut(Row) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+    rows.into_iter().map(read).collect()
+}
+
+/// The number in the only row; 0 where there is none.
+pub(crate) fn count(rows: Vec<Row>) -> Result<i64, Error> {
+    only(rows, |row| Columns::of(row).int()).map(Option::unwrap_or_default)
+}
+
+pub(crate) fn to_json(value: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|error| Error::Corrupt { message: format!("a value has no JSON: {error}") })
 }
 
 fn unexpected(wanted: &str, got: Option<Val>) -> Error {

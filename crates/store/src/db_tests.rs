@@ -5,7 +5,10 @@ use crate::Error;
 use crate::fixture::{Opened, postgres, sqlite};
 use crate::seal::{self, Draft};
 use countersign_core::OrgId;
+use futures_util::FutureExt;
 use receipt::entry::Kind;
+use std::pin::pin;
+use tokio::sync::oneshot;
 
 const INSERT: &str = "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, 0)";
 
@@ -56,7 +59,7 @@ async fn mixed(store: Opened) {
     let org = org(&store).await;
     let ends = [End::Well, End::WithAnError, End::Well, End::AgainstARule, End::WithABrokenStatement];
     // Started before any of them is waited for, so that they share batches.
-    let writes = (0..200).map(|n| store.db.write(writing(org.clone(), n, ends[n % 5])));
+    let writes = (0..200).map(|n| store.db.write(org.clone(), writing(org.clone(), n, ends[n % 5])));
     let answers = futures_util::future::join_all(writes).await;
     let mut seqs = Vec::new();
     let mut expected = Vec::new();
@@ -92,7 +95,7 @@ async fn on_postgresql_a_failing_write_undoes_only_itself() {
 }
 
 fn pragma(store: &Opened, text: &'static str) -> impl Future<Output = Result<Vec<super::Row>, Error>> {
-    store.db.write(move |tx| Box::pin(async move { tx.query(&format!("/* every org */ PRAGMA {text}"), &[]).await }))
+    store.db.write_unscoped(move |tx| Box::pin(async move { tx.query(&format!("/* every org */ PRAGMA {text}"), &[]).await }))
 }
 
 /// Too large to fit into what is left of the pages in use.
@@ -113,8 +116,8 @@ async fn goes_on(store: &Opened, org: &OrgId, refused: Vec<Result<u64, Error>>) 
     }
     assert_eq!(digests(&store.db, org).await, ["000"]);
     assert_eq!(store.log_size(org).await, Ok(2));
-    assert_eq!(store.db.write(writing(org.clone(), 1, End::Well)).await, Ok(2), "no position was lost");
-    store.db.write(large(org.clone(), 2)).await.unwrap();
+    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 1, End::Well)).await, Ok(2), "no position was lost");
+    store.db.write(org.clone(), large(org.clone(), 2)).await.unwrap();
     assert_eq!(digests(&store.db, org).await, ["000", "001", "002", "large 2"]);
     assert_eq!(store.log_size(org).await, Ok(4));
     assert_eq!(store.check().await, Ok(()));
@@ -124,10 +127,10 @@ async fn goes_on(store: &Opened, org: &OrgId, refused: Vec<Result<u64, Error>>) 
 async fn a_full_disk_refuses_whole_writes_and_they_go_on_when_there_is_room() {
     let store = sqlite().await;
     let org = org(&store).await;
-    store.db.write(writing(org.clone(), 0, End::Well)).await.unwrap();
+    store.db.write(org.clone(), writing(org.clone(), 0, End::Well)).await.unwrap();
     // A limit below the present size is taken as the present size.
     pragma(&store, "max_page_count = 1").await.unwrap();
-    let refused = futures_util::future::join_all((1..20).map(|n| store.db.write(large(org.clone(), n)))).await;
+    let refused = futures_util::future::join_all((1..20).map(|n| store.db.write(org.clone(), large(org.clone(), n)))).await;
     pragma(&store, "max_page_count = 1000000").await.unwrap();
     goes_on(&store, &org, refused).await;
 }
@@ -136,15 +139,15 @@ async fn a_full_disk_refuses_whole_writes_and_they_go_on_when_there_is_room() {
 async fn a_read_only_database_refuses_whole_writes_and_they_go_on_when_it_is_writable() {
     let store = sqlite().await;
     let org = org(&store).await;
-    store.db.write(writing(org.clone(), 0, End::Well)).await.unwrap();
+    store.db.write(org.clone(), writing(org.clone(), 0, End::Well)).await.unwrap();
     // All in one batch, since a read-only database does not begin another: the first waits until the others are queued.
     let (release, released) = std::sync::mpsc::channel::<()>();
-    let first = store.db.write(move |_| {
+    let first = store.db.write_unscoped(move |_| {
         let _released = released.recv();
         Box::pin(std::future::ready(Ok(())))
     });
     let (on, off) = (pragma(&store, "query_only = ON"), pragma(&store, "query_only = OFF"));
-    let refused = futures_util::future::join_all((1..20).map(|n| store.db.write(large(org.clone(), n))));
+    let refused = futures_util::future::join_all((1..20).map(|n| store.db.write(org.clone(), large(org.clone(), n))));
     let all_queued = async { release.send(()).unwrap() };
     let (first, on, refused, off, ()) = tokio::join!(biased; first, on, refused, off, all_queued);
     assert!(first.is_ok() && on.is_ok() && off.is_ok(), "{first:?} {on:?} {off:?}");
@@ -158,7 +161,7 @@ async fn a_full_disk_over_many_batches_loses_no_position() {
     pragma(&store, "max_page_count = 1").await.unwrap();
     let mut written = 0;
     for n in 0..200 {
-        match store.db.write(writing(org.clone(), n, End::Well)).await {
+        match store.db.write(org.clone(), writing(org.clone(), n, End::Well)).await {
             Ok(seq) => {
                 written += 1;
                 assert_eq!(seq, written);
@@ -169,7 +172,7 @@ async fn a_full_disk_over_many_batches_loses_no_position() {
     }
     assert!(written < 200, "the disk was never full");
     pragma(&store, "max_page_count = 1000000").await.unwrap();
-    assert_eq!(store.db.write(writing(org.clone(), 200, End::Well)).await, Ok(written + 1));
+    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 200, End::Well)).await, Ok(written + 1));
     assert_eq!(store.log_size(&org).await, Ok(written + 2));
     assert_eq!(digests(&store.db, &org).await.len() as u64, written + 1);
 }
@@ -190,7 +193,7 @@ async fn a_check_really_writes_and_leaves_nothing() {
 #[tokio::test]
 async fn a_write_that_awaits_something_else_is_refused_and_holds_nobody_up() {
     let store = sqlite().await;
-    let stuck: Result<(), Error> = store.db.write(|_| Box::pin(std::future::pending())).await;
+    let stuck: Result<(), Error> = store.db.write_unscoped(|_| Box::pin(std::future::pending())).await;
     assert!(matches!(stuck, Err(Error::Corrupt { .. })), "{stuck:?}");
     assert_eq!(store.check().await, Ok(()));
 }
@@ -198,10 +201,10 @@ async fn a_write_that_awaits_something_else_is_refused_and_holds_nobody_up() {
 /// A write with a bug: whoever shares its batch may try again, and the store goes on.
 async fn panicking(store: Opened) {
     let org = org(&store).await;
-    store.db.write(writing(org.clone(), 0, End::Well)).await.unwrap();
-    let bug: Result<(), Error> = store.db.write(|tx| Box::pin(broken(tx))).await;
+    store.db.write(org.clone(), writing(org.clone(), 0, End::Well)).await.unwrap();
+    let bug: Result<(), Error> = store.db.write_unscoped(|tx| Box::pin(broken(tx))).await;
     assert!(matches!(bug, Err(Error::Unavailable { .. })), "{bug:?}");
-    assert_eq!(store.db.write(writing(org.clone(), 1, End::Well)).await, Ok(2));
+    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 1, End::Well)).await, Ok(2));
     assert_eq!(digests(&store.db, &org).await, ["000", "001"]);
 }
 
@@ -223,8 +226,8 @@ async fn on_postgresql_a_write_that_panics_leaves_the_store_as_it_was_and_workin
 /// The first statement of a batch cannot even be prepared: the batch has not begun then, and must still go on.
 async fn broken_first(store: Opened) {
     let org = org(&store).await;
-    let broken = store.db.write(|tx| Box::pin(async move { tx.exec("SELECT org_id FROM no_such_table", &[]).await }));
-    let others = (0..8).map(|n| store.db.write(writing(org.clone(), n, End::Well)));
+    let broken = store.db.write_unscoped(|tx| Box::pin(async move { tx.exec("SELECT org_id FROM no_such_table", &[]).await }));
+    let others = (0..8).map(|n| store.db.write(org.clone(), writing(org.clone(), n, End::Well)));
     let (broken, others) = futures_util::future::join(broken, futures_util::future::join_all(others)).await;
     assert!(matches!(broken, Err(Error::Corrupt { .. })), "{broken:?}");
     assert_eq!(others, (1..=8).map(Ok).collect::<Vec<_>>());
@@ -239,4 +242,93 @@ async fn on_sqlite_a_batch_goes_on_after_a_first_statement_that_does_not_read() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_postgresql_a_batch_goes_on_after_a_first_statement_that_does_not_read() {
     broken_first(postgres().await).await;
+}
+
+/// A write may undo a part of itself and fail later: all of it is undone.
+async fn undone_in_parts(store: Opened) {
+    let org = org(&store).await;
+    let twice = org.clone();
+    let failed: Result<(), Error> = store
+        .db
+        .write(org.clone(), move |tx| {
+            Box::pin(async move {
+                writing(twice.clone(), 0, End::Well)(tx).await?;
+                let mark = tx.sealing.mark();
+                writing(twice.clone(), 1, End::Well)(tx).await?;
+                tx.sealing.undo_to(mark);
+                writing(twice.clone(), 2, End::Well)(tx).await?;
+                Err(Error::Corrupt { message: "changed its mind".into() })
+            })
+        })
+        .await;
+    assert!(failed.is_err());
+    assert_eq!(store.db.write(org.clone(), writing(org.clone(), 3, End::Well)).await, Ok(1), "no position was lost");
+    assert_eq!(store.log_size(&org).await, Ok(2));
+}
+
+#[tokio::test]
+async fn on_sqlite_a_write_that_undid_a_part_of_itself_is_undone_whole() {
+    undone_in_parts(sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_postgresql_a_write_that_undid_a_part_of_itself_is_undone_whole() {
+    undone_in_parts(postgres().await).await;
+}
+
+/// A write that says when it has begun, and stays open until it is released.
+fn held_open(
+    org: OrgId,
+    begun: oneshot::Sender<()>,
+    released: oneshot::Receiver<()>,
+) -> impl for<'t> FnOnce(&'t mut Tx) -> countersign_core::Future<'t, Result<u64, Error>> + Send + 'static {
+    move |tx| {
+        Box::pin(async move {
+            let seq = writing(org, 0, End::Well)(tx).await?;
+            begun.send(()).unwrap();
+            released.await.unwrap();
+            Ok(seq)
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_batch_of_one_org_is_open_another_server_commits_for_another_org() {
+    let one = postgres().await;
+    let other = one.another().await;
+    let (ours, theirs) = (org(&one).await, org(&one).await);
+    let ((begun, has_begun), (release, released)) = (oneshot::channel(), oneshot::channel());
+    let body = held_open(ours.clone(), begun, released);
+    let open = tokio::spawn({
+        let (db, ours) = (one.db.clone(), ours.clone());
+        async move { db.write(ours, body).await }
+    });
+    has_begun.await.unwrap();
+    assert_eq!(other.db.write(theirs.clone(), writing(theirs.clone(), 1, End::Well)).await, Ok(1));
+    let mut waits = pin!(other.db.write(ours.clone(), writing(ours.clone(), 1, End::Well)));
+    assert!(waits.as_mut().now_or_never().is_none());
+    assert_eq!(digests(&other.db, &ours).await, Vec::<String>::new());
+    release.send(()).unwrap();
+    assert_eq!(open.await.unwrap(), Ok(1));
+    assert_eq!(waits.await, Ok(2), "batches of one org take turns");
+    assert_eq!(digests(&one.db, &theirs).await, ["001"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_of_an_org_that_the_running_batch_has_not_locked_waits_for_the_next() {
+    let store = postgres().await;
+    let (ours, theirs) = (org(&store).await, org(&store).await);
+    let ((begun, has_begun), (release, released)) = (oneshot::channel(), oneshot::channel());
+    let body = held_open(ours.clone(), begun, released);
+    let open = store.db.write(ours.clone(), body);
+    let later = async {
+        has_begun.await.unwrap();
+        let same = store.db.write(ours.clone(), writing(ours.clone(), 1, End::Well));
+        let other = store.db.write(theirs.clone(), writing(theirs.clone(), 1, End::Well));
+        let last = store.db.write(ours.clone(), writing(ours.clone(), 2, End::Well));
+        let released = async { release.send(()).unwrap() };
+        tokio::join!(biased; same, other, last, released)
+    };
+    let (open, (same, other, last, ())) = tokio::join!(open, later);
+    assert_eq!((open, same, other, last), (Ok(1), Ok(2), Ok(1), Ok(3)));
 }

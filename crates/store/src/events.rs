@@ -1,45 +1,39 @@
 //! Events, written in the transaction of what they tell: an event and its receipt can never disagree.
 
-use crate::db::{Columns, Row, Tx, vals};
-use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::ledger::EventDraft;
-use countersign_core::{EventId, OrgId, ReceiptId, Timestamp};
+use crate::db::{Columns, Row, Tx, all, vals};
+use crate::{Error, Store, seal};
+use countersign_core::limits::EVENT_WAIT_SECONDS;
+use countersign_core::ports::EventFeed;
+use countersign_core::ports::events::{Event, EventDraft};
+use countersign_core::{EventId, Future, OrgId, ReceiptId, random_bytes};
+use std::time::Duration;
 
-/// An immutable fact.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Grows; events of one key are in order.
-    pub seq: i64,
-    pub id: EventId,
-    pub name: String,
-    pub key: String,
-    /// The receipt it tells of, where it does.
-    pub receipt: Option<ReceiptId>,
-    /// JSON.
-    pub body: String,
-    pub at: Timestamp,
-}
+impl EventFeed for Store {
+    fn list_events_after<'a>(&'a self, org: &'a OrgId, after: i64, limit: u32) -> Future<'a, Result<Vec<Event>, Error>> {
+        Box::pin(async move {
+            let sql = "SELECT seq, id, name, key, receipt_id, body, at FROM events WHERE org_id = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+            all(self.db.read(sql, &vals![org.as_str(), after, i64::from(limit)]).await?, read_event)
+        })
+    }
 
-impl Store {
-    /// Oldest first, after the cursor.
-    pub async fn list_events(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Event>, Error> {
-        let after = request.after.as_deref().and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
-        let rows = self
-            .db
-            .read(
-                "SELECT seq, id, name, key, receipt_id, body, at FROM events WHERE org_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
-                &vals![org.as_str(), after, i64::from(request.limit) + 1],
-            )
-            .await?;
-        let events = rows.into_iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
-        Ok(page(events, request.limit, |event| event.seq.to_string()))
+    fn wait_for_event<'a>(&'a self, org: &'a OrgId, after: i64) -> Future<'a, ()> {
+        Box::pin(async move {
+            let _elapsed = tokio::time::timeout(Duration::from_secs(EVENT_WAIT_SECONDS), self.db.news().wait(org, after)).await;
+        })
     }
 }
 
+/// Publishes an event of no receipt under a new id.
+pub(crate) async fn tell(store: &Store, tx: &mut Tx, org: &OrgId, name: &'static str, key: String, body: String) -> Result<(), Error> {
+    let id = EventId::new(tx.now(), random_bytes(&*store.random));
+    insert_event(tx, org, &EventDraft { id, name, key, body }, None).await
+}
+
 /// Written at the end of the batch: nobody in it reads events, and their ids are new.
-pub(crate) fn insert_event(tx: &mut Tx, org: &OrgId, event: &EventDraft, receipt: Option<&ReceiptId>) {
+pub(crate) async fn insert_event(tx: &mut Tx, org: &OrgId, event: &EventDraft, receipt: Option<&ReceiptId>) -> Result<(), Error> {
     let params = vals![
         org.as_str(),
+        seal::next_event(tx, org).await?,
         event.id.as_str(),
         event.name,
         event.key.as_str(),
@@ -47,17 +41,21 @@ pub(crate) fn insert_event(tx: &mut Tx, org: &OrgId, event: &EventDraft, receipt
         event.body.as_str(),
         tx.now()
     ];
-    tx.later("INSERT INTO events (org_id, id, name, key, receipt_id, body, at) VALUES ($1, $2, $3, $4, $5, $6, $7)", params.into());
+    tx.later(
+        "INSERT INTO events (org_id, seq, id, name, key, receipt_id, body, at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        params.into(),
+    );
+    Ok(())
 }
 
-pub(crate) fn read_event(row: Row) -> Result<Event, Error> {
+fn read_event(row: Row) -> Result<Event, Error> {
     let mut columns = Columns::of(row);
     Ok(Event {
         seq: columns.int()?,
-        id: columns.parsed(|text| EventId::parse(text).ok())?,
+        id: columns.id()?,
         name: columns.text()?,
         key: columns.text()?,
-        receipt: columns.parsed_or_null(|text| ReceiptId::parse(text).ok())?,
+        receipt: columns.id_or_null()?,
         body: columns.text()?,
         at: columns.time()?,
     })

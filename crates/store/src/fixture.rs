@@ -9,7 +9,15 @@ use testkit::{FixedClock, SeededRandom};
 /// A store and the folder it lives in.
 pub(crate) struct Opened {
     store: Store,
+    engine: Engine,
     pub(crate) folder: tempfile::TempDir,
+}
+
+impl Opened {
+    /// Another store on the same database, as another process would open it.
+    pub(crate) async fn another(&self) -> Store {
+        open(self.engine.clone()).await
+    }
 }
 
 impl Deref for Opened {
@@ -22,12 +30,12 @@ impl Deref for Opened {
 pub(crate) async fn sqlite() -> Opened {
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::Sqlite { path: folder.path().join("test.db") };
-    Opened { store: open(engine).await, folder }
+    Opened { store: open(engine.clone()).await, engine, folder }
 }
 
 pub(crate) async fn postgres() -> Opened {
     let engine = Engine::Postgres { url: testkit::postgres::fresh_database().await };
-    Opened { store: open(engine).await, folder: tempfile::tempdir().unwrap() }
+    Opened { store: open(engine.clone()).await, engine, folder: tempfile::tempdir().unwrap() }
 }
 
 async fn open(engine: Engine) -> Store {

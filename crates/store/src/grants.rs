@@ -1,17 +1,15 @@
 //! Grants: given by a person, asked for by an agent, used in the very transaction that records the intent.
 
-use crate::db::{Columns, Row, Tx, Val, vals};
+use crate::db::{Columns, Row, Tx, Val, all, only, vals};
+use crate::events::tell;
 use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition};
 use countersign_core::limits::GRANT_REQUEST_SECONDS;
-use countersign_core::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, Session, SessionId, SpaceId, UserId, random_bytes};
+use countersign_core::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
 use receipt::body::{RuleChange, Terms};
 
-/// Grants that can stand in for one call, at most.
-const CANDIDATES_MAX: i64 = 50;
-
-/// Grants that one sweep ends.
+/// Grants that end in one write.
 const SWEPT_AT_ONCE: i64 = 100;
 
 macro_rules! select_grant {
@@ -21,6 +19,7 @@ macro_rules! select_grant {
          FROM grants WHERE org_id = $1"
     };
 }
+pub(crate) use select_grant;
 
 /// A grant to be given, or to be asked for.
 #[derive(Clone, Debug)]
@@ -51,7 +50,7 @@ impl Store {
     pub async fn give_grant(&self, org: &OrgId, grant: NewGrant, by: &PrincipalId) -> Result<Grant, Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let id = GrantId::new(tx.now(), random_bytes(&*store.random));
                     let NewGrant { terms, lifetime_seconds, .. } = grant;
@@ -66,7 +65,7 @@ impl Store {
     pub async fn request_grant(&self, org: &OrgId, grant: NewGrant, by: &PrincipalId) -> Result<Grant, Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let now = tx.now();
                     let asked = Grant {
@@ -87,7 +86,7 @@ impl Store {
                         created_at: now,
                     };
                     insert(tx, &org, &asked).await?;
-                    tell(&store, tx, &org, &asked, "grant.requested");
+                    tell_of(&store, tx, &org, &asked, "grant.requested").await?;
                     Ok(asked)
                 })
             })
@@ -116,12 +115,12 @@ impl Store {
         to: GrantState,
     ) -> Result<Option<GrantChanged>, Error> {
         let (store, org, grant, by) = (self.clone(), org.clone(), grant.clone(), by.clone());
-        self.db.write(move |tx| Box::pin(async move { change_in(&store, tx, &org, &grant, Some(by), from, to).await })).await
+        self.db.write(org.clone(), move |tx| Box::pin(async move { change_in(&store, tx, &org, &grant, Some(by), from, to).await })).await
     }
 
     pub async fn find_grant(&self, org: &OrgId, grant: &GrantId) -> Result<Option<Grant>, Error> {
         let rows = self.db.read(concat!(select_grant!(), " AND id = $2"), &vals![org.as_str(), grant.as_str()]).await?;
-        rows.into_iter().next().map(read_grant).transpose()
+        only(rows, read_grant)
     }
 
     /// Newest first.
@@ -141,8 +140,7 @@ impl Store {
         params.push(Val::from(i64::from(request.limit) + 1));
         sql.push_str(&format!(" ORDER BY id DESC LIMIT ${}", params.len()));
         let rows = self.db.read(&sql, &params).await?;
-        let grants = rows.into_iter().map(read_grant).collect::<Result<Vec<_>, _>>()?;
-        Ok(page(grants, request.limit, |grant| grant.id.to_string()))
+        page(rows, request.limit, read_grant, |grant| grant.id.to_string())
     }
 
     /// Ends requests and grants that are past their time, a bounded number at a time. None of them allowed anything any more.
@@ -155,45 +153,18 @@ impl Store {
         }
         let (store, org) = (self.clone(), org.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let rows = tx.query(sql, &vals![org.as_str(), tx.now(), SWEPT_AT_ONCE]).await?;
-                    let grants = rows.into_iter().map(read_grant).collect::<Result<Vec<_>, _>>()?;
+                    let grants = all(rows, read_grant)?;
                     for grant in &grants {
                         end_in(tx, &org, grant, None, GrantState::Expired).await?;
-                        tell(&store, tx, &org, grant, "grant.expired");
+                        tell_of(&store, tx, &org, grant, "grant.expired").await?;
                     }
                     Ok(grants.len() as u64)
                 })
             })
             .await
-    }
-
-    /// Grants that could stand in for a person now, the narrowest first.
-    pub(crate) async fn candidates(&self, session: &Session, action: &ActionId) -> Result<Vec<Grant>, Error> {
-        let now = self.db.now().await?;
-        let automation = session.automation.clone().map(GrantScope::Automation);
-        let sql = concat!(
-            select_grant!(),
-            " AND state = 'active' AND state IN ('requested', 'active') AND expires_at > $2 AND (calls_max IS NULL OR used < calls_max)
-              AND scope IN ('org', $3, $4) AND (space_id IS NULL OR space_id = $5) AND source IN ('*', $6) AND name IN ('*', $7)
-              ORDER BY expires_at LIMIT $8"
-        );
-        let params = vals![
-            session.org.as_str(),
-            now,
-            GrantScope::Session(session.id.clone()).to_string(),
-            automation.map(|scope| scope.to_string()).unwrap_or_default(),
-            session.space.as_str(),
-            action.source(),
-            action.name(),
-            CANDIDATES_MAX
-        ];
-        let rows = self.db.read(sql, &params).await?;
-        let mut grants = rows.into_iter().map(read_grant).collect::<Result<Vec<_>, _>>()?;
-        // The narrowest is used up first; of two alike the one that ends sooner.
-        grants.sort_by_key(|grant| (grant.terms.scope.clone(), grant.terms.covers.action().is_none(), grant.expires_at));
-        Ok(grants)
     }
 }
 
@@ -268,7 +239,7 @@ async fn change_in(
     to: GrantState,
 ) -> Result<Option<GrantChanged>, Error> {
     let rows = tx.query_locked(concat!(select_grant!(), " AND id = $2"), &vals![org.as_str(), id.as_str()]).await?;
-    let Some(mut grant) = rows.into_iter().next().map(read_grant).transpose()? else {
+    let Some(mut grant) = only(rows, read_grant)? else {
         return Ok(None);
     };
     // The sweep is late at most: what is past its time is past it.
@@ -300,7 +271,7 @@ async fn change_in(
         }
         GrantState::Requested | GrantState::Refused | GrantState::Expired => {
             end_in(tx, org, &grant, by.as_ref(), to).await?;
-            tell(store, tx, org, &grant, "grant.refused");
+            tell_of(store, tx, org, &grant, "grant.refused").await?;
             (grant.state, grant.ended_by, grant.ended_at) = (to, by, Some(tx.now()));
         }
     }
@@ -336,21 +307,20 @@ pub(crate) async fn return_in(tx: &mut Tx, org: &OrgId, grant: &GrantId) -> Resu
     tx.exec(sql, &vals![org.as_str(), grant.as_str()]).await.map(|_| ())
 }
 
-/// Revokes every grant that names this one action: it is not what it was given for.
-pub(crate) async fn revoke_for_in(store: &Store, tx: &mut Tx, org: &OrgId, action: &ActionId) -> Result<(), Error> {
-    let sql = concat!(select_grant!(), " AND source = $2 AND name = $3 AND state = 'active' ORDER BY id");
-    let rows = tx.query_locked(sql, &vals![org.as_str(), action.source(), action.name()]).await?;
-    for grant in rows.into_iter().map(read_grant).collect::<Result<Vec<_>, _>>()? {
+/// Revokes grants that name this one action, because it is not what they were given for. A bounded number; whether there may be more.
+pub(crate) async fn revoke_for_in(store: &Store, tx: &mut Tx, org: &OrgId, action: &ActionId) -> Result<bool, Error> {
+    let sql = concat!(select_grant!(), " AND source = $2 AND name = $3 AND state = 'active' AND expires_at > $4 ORDER BY id LIMIT $5");
+    let rows = tx.query(sql, &vals![org.as_str(), action.source(), action.name(), tx.now(), SWEPT_AT_ONCE]).await?;
+    let grants = all(rows, read_grant)?;
+    for grant in &grants {
         change_in(store, tx, org, &grant.id, None, GrantState::Active, GrantState::Revoked).await?;
     }
-    Ok(())
+    Ok(grants.len() as i64 == SWEPT_AT_ONCE)
 }
 
-fn tell(store: &Store, tx: &mut Tx, org: &OrgId, grant: &Grant, name: &'static str) {
-    let id = countersign_core::EventId::new(tx.now(), random_bytes(&*store.random));
+async fn tell_of(store: &Store, tx: &mut Tx, org: &OrgId, grant: &Grant, name: &'static str) -> Result<(), Error> {
     let body = serde_json::json!({ "grant": grant.id, "covers": grant.terms.covers, "scope": grant.terms.scope });
-    let event = countersign_core::ledger::EventDraft { id, name, key: grant.id.to_string(), body: body.to_string() };
-    crate::events::insert_event(tx, org, &event, None);
+    tell(store, tx, org, name, grant.id.to_string(), body.to_string()).await
 }
 
 async fn insert(tx: &mut Tx, org: &OrgId, grant: &Grant) -> Result<(), Error> {
@@ -394,11 +364,11 @@ fn givers_text(grant: &Grant) -> Option<String> {
     (!ids.is_empty()).then(|| serde_json::json!(ids).to_string())
 }
 
-fn read_grant(row: Row) -> Result<Grant, Error> {
+pub(crate) fn read_grant(row: Row) -> Result<Grant, Error> {
     let mut columns = Columns::of(row);
-    let id = columns.parsed(|text| GrantId::parse(text).ok())?;
+    let id = columns.id()?;
     let scope = columns.parsed(GrantScope::parse)?;
-    let space = columns.parsed_or_null(|text| SpaceId::parse(text).ok())?;
+    let space = columns.id_or_null()?;
     let (source, name) = (columns.text()?, columns.text()?);
     let unreadable = |what: &str| Error::Corrupt { message: format!("the {what} of grant `{id}` does not read") };
     let covers = Covers::parse(&format!("{source}.{name}")).ok_or_else(|| unreadable("actions"))?;
@@ -414,7 +384,7 @@ fn read_grant(row: Row) -> Result<Grant, Error> {
     let lifetime_seconds = columns.int()? as u64;
     let given_by = columns.parsed_or_null(PrincipalId::parse)?;
     let given_at = columns.time_or_null()?;
-    let givers: Option<Vec<UserId>> = columns.parsed_or_null(|text| serde_json::from_str(text).ok())?;
+    let givers: Option<_> = columns.parsed_or_null(|text| serde_json::from_str(text).ok())?;
     Ok(Grant {
         terms: GrantTerms { scope, space, covers, condition, calls_max, definition },
         used,
@@ -422,11 +392,10 @@ fn read_grant(row: Row) -> Result<Grant, Error> {
         requested_by,
         reason,
         lifetime_seconds,
-        // One from before the givers were kept counts as given by one.
-        givers: givers.or_else(|| given_by.as_ref().map(alone)).unwrap_or_default(),
+        givers: givers.unwrap_or_default(),
         given_by,
         given_at,
-        invocation: columns.parsed_or_null(|text| InvocationId::parse(text).ok())?,
+        invocation: columns.id_or_null()?,
         ended_by: columns.parsed_or_null(PrincipalId::parse)?,
         ended_at: columns.time_or_null()?,
         expires_at: columns.time()?,

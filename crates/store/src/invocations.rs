@@ -1,10 +1,29 @@
-//! Reading invocations. Their rows hold real columns for what is filtered and one JSON body for the rest.
+//! Invocations. Their rows hold real columns for what is filtered and one JSON body for the rest.
+//! Each write of their lives is in a file of its own.
 
-use crate::db::{Columns, Lease, Row, Tx, Val, vals};
+mod begin;
+mod finish;
+mod hold;
+mod keys;
+mod row;
+
+pub(crate) use finish::finish_in;
+
+use crate::claims::SWEEP_ROWS;
+use crate::db::{Columns, Lease, Row, Tx, Val, all, count, only, to_json, vals};
 use crate::{Error, Page, PageRequest, Store, page};
+use begin::{begin_again_in, begin_in};
 use countersign_core::invocation::{Deadline, REVERT_KEY, ReceiptRef, revert_key};
-use countersign_core::{ActionId, Invocation, InvocationId, OrgId, ReceiptId, SessionId, Status};
+use countersign_core::limits::DRIFT_ENDS_PER_WRITE;
+use countersign_core::ports::Invocations;
+use countersign_core::ports::events::EventDraft;
+use countersign_core::ports::invocations::{Approve, Approved, Begin, BeginAgain, Begun, Finish, Finished, Held, Hold, Reservation};
+use countersign_core::{ActionId, Future, Invocation, InvocationId, OrgId, SessionId, SpaceId, Status, Timestamp};
+use finish::doubt_in;
+use hold::{approve_in, hold_in};
+use keys::{SELECT_RESERVATION, read_reservation};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 macro_rules! insert_invocation {
     () => {
@@ -29,13 +48,116 @@ pub struct InvocationFilter {
     pub action: Option<ActionId>,
 }
 
-impl Store {
-    pub async fn find_invocation(&self, org: &OrgId, invocation: &InvocationId) -> Result<Option<Invocation>, Error> {
-        let sql = concat!(select_invocation!(), " AND id = $2");
-        let rows = self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?;
-        rows.into_iter().next().map(read_invocation).transpose()
+impl Invocations for Store {
+    fn now(&self) -> Future<'_, Result<Timestamp, Error>> {
+        Box::pin(self.db.now())
     }
 
+    fn find_invocation<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Invocation>, Error>> {
+        Box::pin(async move {
+            let rows = self.db.read(concat!(select_invocation!(), " AND id = $2"), &vals![org.as_str(), invocation.as_str()]).await?;
+            only(rows, read_invocation)
+        })
+    }
+
+    fn is_of_another_org<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            // By org, of which there are few: a row is found by its org and its id together, and by neither alone.
+            let sql = "SELECT 1 FROM orgs WHERE org_id <> $1
+                       AND EXISTS (SELECT 1 FROM invocations WHERE invocations.org_id = orgs.org_id AND invocations.id = $2) LIMIT 1";
+            Ok(!self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?.is_empty())
+        })
+    }
+
+    fn find_sealed_params<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>> {
+        Box::pin(async move {
+            let sql = "SELECT sealed_params FROM invocations WHERE org_id = $1 AND id = $2 AND sealed_params IS NOT NULL";
+            only(self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?, |row| Columns::of(row).bytes())
+        })
+    }
+
+    fn find_reservation<'a>(
+        &'a self,
+        org: &'a OrgId,
+        space: &'a SpaceId,
+        action: &'a ActionId,
+        key: &'a str,
+    ) -> Future<'a, Result<Option<Reservation>, Error>> {
+        Box::pin(async move {
+            let params = vals![org.as_str(), space.as_str(), action.as_str(), key, self.db.now().await?];
+            only(self.db.read(SELECT_RESERVATION, &params).await?, read_reservation)
+        })
+    }
+
+    fn list_in_status<'a>(
+        &'a self,
+        org: &'a OrgId,
+        status: Status,
+        after: Option<&'a InvocationId>,
+    ) -> Future<'a, Result<Vec<Invocation>, Error>> {
+        Box::pin(async move {
+            // Sorted by an expression: sorting the few open ones is better than walking all ids in order.
+            let open = among_open(status);
+            let sql = format!("{} AND status = $2{open} AND id || '' > $3 ORDER BY id || '' LIMIT $4", select_invocation!());
+            let params = vals![org.as_str(), status.as_str(), after.map_or("", InvocationId::as_str), SWEEP_ROWS];
+            all(self.db.read(&sql, &params).await?, read_invocation)
+        })
+    }
+
+    fn list_expired<'a>(&'a self, org: &'a OrgId, status: Status) -> Future<'a, Result<Vec<Invocation>, Error>> {
+        Box::pin(async move {
+            let open = among_open(status);
+            let sql = format!("{} AND status = $2{open} AND expires_at <= $3 ORDER BY expires_at LIMIT $4", select_invocation!());
+            let params = vals![org.as_str(), status.as_str(), self.db.now().await?, SWEEP_ROWS];
+            all(self.db.read(&sql, &params).await?, read_invocation)
+        })
+    }
+
+    fn list_pending_of<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Vec<Invocation>, Error>> {
+        Box::pin(async move {
+            let open = among_open(Status::Pending);
+            let sql = format!("{} AND status = 'pending'{open} AND action = $2 ORDER BY id LIMIT $3", select_invocation!());
+            all(self.db.read(&sql, &vals![org.as_str(), action.as_str(), DRIFT_ENDS_PER_WRITE as i64]).await?, read_invocation)
+        })
+    }
+
+    fn hold(&self, hold: Hold) -> Future<'_, Result<Held, Error>> {
+        Box::pin(self.db.write(hold.invocation.org.clone(), move |tx| Box::pin(hold_in(tx, hold))))
+    }
+
+    fn approve(&self, approve: Approve) -> Future<'_, Result<Approved, Error>> {
+        Box::pin(self.db.write(approve.org.clone(), move |tx| Box::pin(approve_in(tx, approve))))
+    }
+
+    fn begin(&self, begin: Begin) -> Future<'_, Result<Begun, Error>> {
+        Box::pin(async move {
+            // Made here and not in the write: writes run one at a time, callers do not.
+            let body = to_json(&begin.invocation)?;
+            let store = self.clone();
+            let org = begin.invocation.org.clone();
+            self.db.write(org, move |tx| Box::pin(async move { begin_in(&store, tx, begin, body).await })).await
+        })
+    }
+
+    fn begin_again(&self, begin: BeginAgain) -> Future<'_, Result<Begun, Error>> {
+        Box::pin(self.db.write(begin.invocation.org.clone(), move |tx| Box::pin(begin_again_in(tx, begin))))
+    }
+
+    fn doubt(&self, invocation: Invocation, event: EventDraft) -> Future<'_, Result<Finished, Error>> {
+        let org = invocation.org.clone();
+        Box::pin(self.db.write(org, move |tx| Box::pin(async move { doubt_in(tx, &invocation, &event).await })))
+    }
+
+    fn finish(&self, finish: Arc<Finish>) -> Future<'_, Result<Finished, Error>> {
+        Box::pin(async move {
+            let body = to_json(&finish.invocation)?;
+            let org = finish.invocation.org.clone();
+            self.db.write(org, move |tx| Box::pin(async move { finish_in(tx, &finish, body).await })).await
+        })
+    }
+}
+
+impl Store {
     /// Newest first.
     pub async fn list_invocations(&self, org: &OrgId, filter: &InvocationFilter, request: &PageRequest) -> Result<Page<Invocation>, Error> {
         let mut sql = String::from(concat!(select_invocation!(), " AND id < $2"));
@@ -52,8 +174,7 @@ impl Store {
         params.push(Val::from(i64::from(request.limit) + 1));
         sql.push_str(&format!(" ORDER BY id DESC LIMIT ${}", params.len()));
         let rows = self.db.read(&sql, &params).await?;
-        let invocations = rows.into_iter().map(read_invocation).collect::<Result<Vec<_>, _>>()?;
-        Ok(page(invocations, request.limit, |invocation| invocation.id.to_string()))
+        page(rows, request.limit, read_invocation, |invocation| invocation.id.to_string())
     }
 
     /// Which of these were taken back, and by which invocation. All are of one org.
@@ -77,7 +198,7 @@ impl Store {
         let read = |row| {
             let mut columns = Columns::of(row);
             let reversed = columns.parsed(|text| InvocationId::parse(text.strip_prefix(REVERT_KEY)?).ok())?;
-            Ok((reversed, columns.parsed(|text| InvocationId::parse(text).ok())?))
+            Ok((reversed, columns.id()?))
         };
         rows.into_iter().map(read).collect()
     }
@@ -86,17 +207,7 @@ impl Store {
     pub async fn count_in_status(&self, org: &OrgId, status: Status) -> Result<u64, Error> {
         let sql = format!("SELECT count(*) FROM invocations WHERE org_id = $1 AND status = $2{}", among_open(status));
         let rows = self.db.read(&sql, &vals![org.as_str(), status.as_str()]).await?;
-        rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int()).map(|count| count as u64)
-    }
-}
-
-impl Store {
-    /// At most `limit` pending invocations of an action, oldest first.
-    pub(crate) async fn pending_of(&self, org: &OrgId, action: &ActionId, limit: i64) -> Result<Vec<Invocation>, Error> {
-        let open = among_open(Status::Pending);
-        let sql = format!("{} AND status = 'pending'{open} AND action = $2 ORDER BY id LIMIT $3", select_invocation!());
-        let rows = self.db.read(&sql, &vals![org.as_str(), action.as_str(), limit]).await?;
-        rows.into_iter().map(read_invocation).collect()
+        count(rows).map(|count| count as u64)
     }
 }
 
@@ -125,7 +236,7 @@ enum Busy {
 impl<'a> InvocationRow<'a> {
     /// One that goes on.
     pub(crate) fn open(invocation: &'a Invocation) -> Result<Self, Error> {
-        Ok(Self { invocation, body: to_body(invocation)?, receipt: None, busy: Busy::WhileItRuns })
+        Ok(Self { invocation, body: to_json(invocation)?, receipt: None, busy: Busy::WhileItRuns })
     }
 
     /// One that begins; `body` was made before the write was queued.
@@ -269,25 +380,15 @@ pub(crate) enum Updated {
 pub(crate) async fn lock(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<Option<Invocation>, Error> {
     let sql = concat!(select_invocation!(), " AND id = $2");
     let rows = tx.query_locked(sql, &vals![org.as_str(), invocation.as_str()]).await?;
-    rows.into_iter().next().map(read_invocation).transpose()
+    only(rows, read_invocation)
 }
 
 pub(crate) fn read_invocation(row: Row) -> Result<Invocation, Error> {
     let mut columns = Columns::of(row);
-    let body = columns.text()?;
-    let mut invocation: Invocation =
-        serde_json::from_str(&body).map_err(|error| Error::Corrupt { message: format!("a stored invocation does not read: {error}") })?;
-    let receipt = columns.parsed_or_null(|text| ReceiptId::parse(text).ok())?;
-    if let Some((id, seq)) = receipt.zip(columns.int_or_null()?) {
-        invocation.receipt = Some(ReceiptRef { id, seq: seq as u64 });
-    }
+    let mut invocation: Invocation = columns.json()?;
+    invocation.receipt = columns.receipt()?;
     let expires_at = columns.time_or_null()?.map(Deadline::At);
     let stopped = columns.int_or_null()?.map(|left| Deadline::Stopped { left_ms: u64::try_from(left / 1_000).unwrap_or(0) });
     invocation.deadline = expires_at.or(stopped);
     Ok(invocation)
-}
-
-/// All of it but its place in the log, which is known last.
-pub(crate) fn to_body(invocation: &Invocation) -> Result<String, Error> {
-    serde_json::to_string(invocation).map_err(|error| Error::Corrupt { message: error.to_string() })
 }

@@ -1,5 +1,5 @@
 //! Everything that is remembered: SQLite and PostgreSQL behind the same functions, and the limiter beside them.
-//! Read `db` for how writes are batched, `seal` for how entries are signed inside them, `ledger` for an invocation's rows.
+//! Read `db` for how writes are batched, `seal` for how entries are signed inside them, `invocations` for the life of a call.
 //! SQL lives here and nowhere else; every statement names the org it is for.
 
 mod db;
@@ -12,18 +12,19 @@ mod batches;
 mod breakers;
 mod canaries;
 mod checkpoints;
+mod claims;
 mod consents;
 mod crossings;
+mod definitions;
 mod events;
 mod grants;
 mod invocations;
-mod ledger;
 mod limiter;
 mod modes;
 mod notifications;
 mod orgs;
-mod pins;
 mod policies;
+mod principals;
 mod quarantines;
 mod receipts;
 mod rules;
@@ -40,17 +41,16 @@ mod fixture;
 pub use backup::{Moved, RestoreError};
 pub use canaries::Canary;
 pub use consents::NewConsent;
-pub use countersign_core::ledger::Error;
+pub use countersign_core::ports::Error;
 pub use crossings::{Crossing, ListedCrossing};
 pub use db::{Engine, Patience, TimeSource};
-pub use events::Event;
+pub use definitions::Review;
 pub use grants::{GrantChanged, GrantFilter, NewGrant};
 pub use invocations::InvocationFilter;
 pub use keys::{LogKey, MasterKey, Purpose};
 pub use limiter::{MemoryLimiter, RedisLimiter};
 pub use modes::{FiledMode, ModeChange, ModeSetting, ModeVersion};
 pub use orgs::{FirstOrg, Org, SpaceChange};
-pub use pins::Review;
 pub use policies::PolicyVersion;
 pub use receipts::{InclusionProof, OldKeys, ReceiptFilter, StoredEntry};
 pub use servers::Server;
@@ -59,7 +59,7 @@ pub use tokens::{Lost, NewToken, Refused, Revoked, Token, TokenKind};
 pub use users::{ChangedUser, Disabled, User, UserChange};
 
 use countersign_core::limits::READINESS_SECONDS;
-use countersign_core::{Future, OrgId, Random, ServerId, SpaceId, Timestamp, random_bytes};
+use countersign_core::{Future, OrgId, Random, ServerId, SpaceId, random_bytes};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -134,7 +134,7 @@ impl Store {
     /// Whether a write goes through now. A real one, down to the disk: a full disk still answers reads.
     pub async fn check(&self) -> Result<(), Error> {
         self.db
-            .write(|tx| {
+            .write_unscoped(|tx| {
                 Box::pin(async move {
                     // An update to the same value writes nothing on SQLite; this does, and is gone before anybody could see it.
                     tx.exec("/* every org */ INSERT INTO schema_migrations (version, checksum, at) VALUES (-1, '', 0)", &[]).await?;
@@ -147,12 +147,7 @@ impl Store {
     /// Opens the org's keys, so that a wrong master key is noticed at start and not at the first call.
     pub async fn check_keys(&self, org: &OrgId) -> Result<(), Error> {
         let org = org.clone();
-        self.db.write(move |tx| Box::pin(async move { seal::key_ids(tx, &org).await.map(|_| ()) })).await
-    }
-
-    /// The clock that decides expiry.
-    pub async fn now(&self) -> Result<Timestamp, Error> {
-        self.db.now().await
+        self.db.write(org.clone(), move |tx| Box::pin(async move { seal::key_ids(tx, &org).await.map(|_| ()) })).await
     }
 
     /// Which engine runs underneath.
@@ -189,10 +184,17 @@ impl countersign_core::keyring::Keyring for Store {
     }
 }
 
-/// Splits one row too many into the page and its cursor.
-fn page<T>(mut items: Vec<T>, limit: u32, cursor: impl Fn(&T) -> String) -> Page<T> {
+/// Reads the rows, of which there is one more than a page holds where another page follows.
+fn page<T>(
+    mut rows: Vec<db::Row>,
+    limit: u32,
+    read: impl FnMut(db::Row) -> Result<T, Error>,
+    cursor: impl Fn(&T) -> String,
+) -> Result<Page<T>, Error> {
     let limit = limit as usize;
-    let next = if items.len() > limit { items.get(limit.saturating_sub(1)).map(cursor) } else { None };
-    items.truncate(limit);
-    Page { items, next }
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let items = db::all(rows, read)?;
+    let next = items.last().filter(|_| has_more).map(cursor);
+    Ok(Page { items, next })
 }

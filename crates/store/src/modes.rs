@@ -1,12 +1,12 @@
 //! The rows of the mode cascade. Every change is versioned, signed into the log and told as an event.
 
-use crate::db::{Columns, Row, Tx, vals};
-use crate::events::insert_event;
+use crate::db::{Columns, Row, Tx, all, vals};
+use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::decision::Lock;
-use countersign_core::ledger::{EventDraft, ModeRow, ModeRows};
-use countersign_core::{ActionId, AutomationId, EventId, Mode, OrgId, PrincipalId, Timestamp, random_bytes};
-use receipt::body::{Body as _, ModeBody};
+use countersign_core::ports::rules::{ModeRow, ModeRows};
+use countersign_core::{ActionId, AutomationId, Mode, OrgId, PrincipalId, Timestamp};
+use receipt::body::ModeBody;
 use receipt::entry::{Entry, Kind};
 
 const ORG_SCOPE: &str = "org";
@@ -55,7 +55,7 @@ impl Store {
     /// Returns the version the change got.
     pub async fn change_mode(&self, org: &OrgId, change: ModeChange) -> Result<i64, Error> {
         let (store, org) = (self.clone(), org.clone());
-        self.db.write(move |tx| Box::pin(async move { change_in(&store, tx, &org, change).await })).await
+        self.db.write(org.clone(), move |tx| Box::pin(async move { change_in(&store, tx, &org, change).await })).await
     }
 
     /// Makes these the rows, those of automations too, all of them and no others, at once. What is so already stays as it is; returns
@@ -63,11 +63,11 @@ impl Store {
     pub async fn replace_modes(&self, org: &OrgId, rows: Vec<FiledMode>, by: &PrincipalId) -> Result<u64, Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let sql = "SELECT scope, action, mode, lock FROM modes WHERE org_id = $1 ORDER BY action, scope";
                     let found = tx.query_locked(sql, &vals![org.as_str()]).await?;
-                    let before = found.into_iter().map(read_filed).collect::<Result<Vec<_>, _>>()?;
+                    let before = all(found, read_filed)?;
                     let change = |row: FiledMode, mode| {
                         let FiledMode { automation, action, lock, .. } = row;
                         ModeChange { automation, action, mode, lock, by: by.clone() }
@@ -97,7 +97,7 @@ impl Store {
     ) -> Result<Page<ModeSetting>, Error> {
         // The cursor is `<action> <scope>`: neither holds a space.
         let after = request.after.as_deref().unwrap_or_default();
-        let wanted = automation.map(|automation| scope(Some(automation))).unwrap_or_default();
+        let wanted = automation.map(|automation| scope_of(Some(automation))).unwrap_or_default();
         let rows = self
             .db
             .read(
@@ -106,8 +106,7 @@ impl Store {
                 &vals![org.as_str(), after, wanted, i64::from(request.limit) + 1],
             )
             .await?;
-        let modes = rows.into_iter().map(read_mode).collect::<Result<Vec<_>, _>>()?;
-        Ok(page(modes, request.limit, |mode| format!("{} {}", mode.action, mode.scope)))
+        page(rows, request.limit, read_mode, |mode| format!("{} {}", mode.action, mode.scope))
     }
 
     /// Every change of a mode, or of one action's, the newest first.
@@ -125,20 +124,13 @@ impl Store {
         let sql = "SELECT seq, payload FROM entries WHERE org_id = $1 AND id >= 'mode_' AND id < 'mode`' AND kind = 'mode' AND seq < $2
                    AND ($3 = '' OR replace(payload, $3, '') <> payload) ORDER BY seq DESC LIMIT $4";
         let rows = self.db.read(sql, &vals![org.as_str(), before, named, i64::from(request.limit) + 1]).await?;
-        let versions = rows.into_iter().map(read_version).collect::<Result<Vec<_>, _>>()?;
-        let page = page(versions, request.limit, |(seq, _)| seq.to_string());
+        let page = page(rows, request.limit, read_version, |(seq, _)| seq.to_string())?;
         Ok(Page { items: page.items.into_iter().map(|(_, version)| version).collect(), next: page.next })
-    }
-
-    pub(crate) async fn mode_rows(&self, org: &OrgId, automation: Option<&AutomationId>, action: &ActionId) -> Result<ModeRows, Error> {
-        let sql = "SELECT scope, mode, lock, version FROM modes WHERE org_id = $1 AND action = $2 AND scope IN ('org', $3)";
-        let params = vals![org.as_str(), action.as_str(), scope(automation)];
-        self.db.read_remembered(sql, &params, read_mode_rows).await.map(|rows| *rows)
     }
 }
 
 pub(crate) async fn change_in(store: &Store, tx: &mut Tx, org: &OrgId, change: ModeChange) -> Result<i64, Error> {
-    let scope = scope(change.automation.as_ref());
+    let scope = scope_of(change.automation.as_ref());
     let version = seal::next_rules_version(tx, org).await?;
     match change.mode {
         Some(mode) => {
@@ -167,12 +159,8 @@ pub(crate) async fn change_in(store: &Store, tx: &mut Tx, org: &OrgId, change: M
             .await?
         }
     };
-    let id = EventId::new(tx.now(), random_bytes(&*store.random));
     let body = ModeBody { scope, action: change.action, mode: change.mode, lock: change.lock, version, by: change.by };
-    let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
-    let entry_id = format!("mode_{version}");
-    seal::append(tx, org, seal::Draft { kind: Kind::Mode, id: &entry_id, invocation: None, body: &body }).await?;
-    insert_event(tx, org, &EventDraft { id, name: "mode.changed", key: "modes".into(), body }, None);
+    rules::sign(store, tx, org, Kind::Mode, version, &body, Told { name: "mode.changed", key: "modes".into() }).await?;
     Ok(version)
 }
 
@@ -186,7 +174,7 @@ fn read_filed(row: Row) -> Result<FiledMode, Error> {
     })
 }
 
-fn read_mode_rows(rows: Vec<Row>) -> Result<ModeRows, Error> {
+pub(crate) fn read_mode_rows(rows: Vec<Row>) -> Result<ModeRows, Error> {
     let mut found = ModeRows::default();
     for row in rows {
         let mut columns = Columns::of(row);
@@ -197,7 +185,7 @@ fn read_mode_rows(rows: Vec<Row>) -> Result<ModeRows, Error> {
     Ok(found)
 }
 
-fn scope(automation: Option<&AutomationId>) -> String {
+pub(crate) fn scope_of(automation: Option<&AutomationId>) -> String {
     automation.map_or_else(|| ORG_SCOPE.to_owned(), |automation| format!("automation:{automation}"))
 }
 

@@ -3,14 +3,14 @@
 use crate::db::{Columns, Row, vals};
 use crate::{Error, Page, PageRequest, Store, page};
 use countersign_core::notification::{Notification, Notifier};
-use countersign_core::{Future, InvocationId, NotificationId, OrgId, SpaceId};
+use countersign_core::{Future, OrgId};
 
 impl Notifier for Store {
     fn deliver<'a>(&'a self, notification: &'a Notification) -> Future<'a, Result<(), Error>> {
         Box::pin(async move {
             let notification = notification.clone();
             self.db
-                .write(move |tx| {
+                .write(notification.org.clone(), move |tx| {
                     Box::pin(async move {
                         // One per invocation: a call that is tried again does not notify twice.
                         tx.exec(
@@ -47,18 +47,17 @@ impl Store {
                 &vals![org.as_str(), after, i64::from(request.limit) + 1],
             )
             .await?;
-        let notifications = rows.into_iter().map(read_notification).collect::<Result<Vec<_>, _>>()?;
-        Ok(page(notifications, request.limit, |notification| notification.id.to_string()))
+        page(rows, request.limit, read_notification, |notification| notification.id.to_string())
     }
 }
 
 fn read_notification(row: Row) -> Result<Notification, Error> {
     let mut columns = Columns::of(row);
     Ok(Notification {
-        org: columns.parsed(|text| OrgId::parse(text).ok())?,
-        id: columns.parsed(|text| NotificationId::parse(text).ok())?,
-        space: columns.parsed(|text| SpaceId::parse(text).ok())?,
-        invocation: columns.parsed(|text| InvocationId::parse(text).ok())?,
+        org: columns.id()?,
+        id: columns.id()?,
+        space: columns.id()?,
+        invocation: columns.id()?,
         title: columns.text()?,
         body: columns.text()?,
         created_at: columns.time()?,

@@ -1,17 +1,15 @@
 //! Orgs and their spaces. Creating an org creates its log: there is no moment in which an org could act unrecorded.
 
-use crate::db::{Columns, Row, Tx, vals};
-use crate::events::insert_event;
+use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
 use crate::keys::Purpose;
+use crate::rules::{self, Told};
 use crate::tokens::{TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page, seal};
-use countersign_core::ledger::EventDraft;
 use countersign_core::principal::Role;
 use countersign_core::session::{Band, Quorum, SelfApproval, Space, SpaceRedaction};
-use countersign_core::{EventId, LogId, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
+use countersign_core::{LogId, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
 use receipt::body::{Body as _, KeyBody, KeyText, SpaceBody};
 use receipt::entry::Kind;
-use serde::Serialize;
 
 /// A tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +24,7 @@ macro_rules! select_space {
         "SELECT org_id, id, name, band, self_approval, quorum, redaction, created_at FROM spaces WHERE org_id = $1"
     };
 }
+pub(crate) use select_space;
 
 /// A change of a space; what is absent stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +55,7 @@ impl Store {
         let store = self.clone();
         let (name, owner_name) = (name.to_owned(), owner_name.to_owned());
         self.db
-            .write(move |tx| {
+            .write_unscoped(move |tx| {
                 Box::pin(async move {
                     let now = tx.now();
                     let org = OrgId::new(now, random_bytes(&*store.random));
@@ -83,14 +82,14 @@ impl Store {
 
     pub async fn list_orgs(&self) -> Result<Vec<Org>, Error> {
         let rows = self.db.read("SELECT org_id, name, created_at FROM orgs ORDER BY org_id", &[]).await?;
-        rows.into_iter().map(read_org).collect()
+        all(rows, read_org)
     }
 
     /// `None` when the name is taken.
     pub async fn create_space(&self, org: &OrgId, name: &str, by: &PrincipalId) -> Result<Option<Space>, Error> {
         let (store, org, name, by) = (self.clone(), org.clone(), name.to_owned(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let taken =
                         tx.query("SELECT id FROM spaces WHERE org_id = $1 AND name = $2", &vals![org.as_str(), name.as_str()]).await?;
@@ -113,31 +112,23 @@ impl Store {
                 &vals![org.as_str(), request.after.as_deref().unwrap_or_default(), i64::from(request.limit) + 1],
             )
             .await?;
-        let spaces = rows.into_iter().map(read_space).collect::<Result<Vec<_>, _>>()?;
-        Ok(page(spaces, request.limit, |space| space.id.to_string()))
-    }
-
-    pub async fn find_space(&self, org: &OrgId, space: &SpaceId) -> Result<Option<Space>, Error> {
-        let only = |rows: Vec<Row>| rows.into_iter().next().map(read_space).transpose();
-        let sql = concat!(select_space!(), " AND id = $2");
-        let space = self.db.read_remembered(sql, &vals![org.as_str(), space.as_str()], only).await?;
-        Ok(Option::clone(&space))
+        page(rows, request.limit, read_space, |space| space.id.to_string())
     }
 
     pub async fn find_space_by_name(&self, org: &OrgId, name: &str) -> Result<Option<Space>, Error> {
         let rows = self.db.read(concat!(select_space!(), " AND name = $2"), &vals![org.as_str(), name]).await?;
-        rows.into_iter().next().map(read_space).transpose()
+        only(rows, read_space)
     }
 
     /// Changes what a space tolerates and who may answer in it; `None` when there is no such space.
     pub async fn change_space(&self, org: &OrgId, space: &SpaceId, change: SpaceChange, by: &PrincipalId) -> Result<Option<Space>, Error> {
         let (store, org, space, by) = (self.clone(), org.clone(), space.clone(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let sql = concat!(select_space!(), " AND id = $2");
                     let rows = tx.query_locked(sql, &vals![org.as_str(), space.as_str()]).await?;
-                    let Some(before) = rows.into_iter().next().map(read_space).transpose()? else {
+                    let Some(before) = only(rows, read_space)? else {
                         return Ok(None);
                     };
                     let after = Space {
@@ -153,8 +144,8 @@ impl Store {
                             &vals![
                                 after.band.as_str(),
                                 self_approval_word(after.self_approval),
-                                json_text(&after.quorum)?,
-                                json_text(&after.redaction)?,
+                                to_json(&after.quorum)?,
+                                to_json(&after.redaction)?,
                                 org.as_str(),
                                 space.as_str()
                             ],
@@ -182,12 +173,7 @@ async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId
         space: space.id.clone(),
         version,
     };
-    let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
-    let entry_id = format!("space_{version}");
-    seal::append(tx, &space.org, seal::Draft { kind: Kind::Space, id: &entry_id, invocation: None, body: &body }).await?;
-    let id = EventId::new(tx.now(), random_bytes(&*store.random));
-    insert_event(tx, &space.org, &EventDraft { id, name: event, key: space.id.to_string(), body }, None);
-    Ok(())
+    rules::sign(store, tx, &space.org, Kind::Space, version, &body, Told { name: event, key: space.id.to_string() }).await
 }
 
 async fn start_log(store: &Store, tx: &mut Tx, org: &OrgId) -> Result<(), Error> {
@@ -240,25 +226,21 @@ async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Re
 
 fn read_org(row: Row) -> Result<Org, Error> {
     let mut columns = Columns::of(row);
-    Ok(Org { id: columns.parsed(|text| OrgId::parse(text).ok())?, name: columns.text()?, created_at: columns.time()? })
+    Ok(Org { id: columns.id()?, name: columns.text()?, created_at: columns.time()? })
 }
 
-fn read_space(row: Row) -> Result<Space, Error> {
+pub(crate) fn read_space(row: Row) -> Result<Space, Error> {
     let mut columns = Columns::of(row);
     Ok(Space {
-        org: columns.parsed(|text| OrgId::parse(text).ok())?,
-        id: columns.parsed(|text| SpaceId::parse(text).ok())?,
+        org: columns.id()?,
+        id: columns.id()?,
         name: columns.text()?,
         band: columns.parsed(Band::parse)?,
         self_approval: columns.parsed(parse_self_approval)?,
-        quorum: columns.parsed(|text| serde_json::from_str(text).ok())?,
-        redaction: columns.parsed(|text| serde_json::from_str(text).ok())?,
+        quorum: columns.json()?,
+        redaction: columns.json()?,
         created_at: columns.time()?,
     })
-}
-
-fn json_text(value: &impl Serialize) -> Result<String, Error> {
-    serde_json::to_string(value).map_err(|error| Error::Corrupt { message: error.to_string() })
 }
 
 const fn self_approval_word(rule: SelfApproval) -> &'static str {

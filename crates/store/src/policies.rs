@@ -8,7 +8,13 @@ use countersign_core::policies::{PoliciesInForce, PolicyTexts};
 use countersign_core::{Digest, OrgId, PrincipalId, Timestamp};
 use receipt::body::RuleChange;
 use sha2::{Digest as _, Sha256};
-use std::sync::Arc;
+
+macro_rules! select_policies {
+    () => {
+        "SELECT version, rbac, abac, consent, space, set_by, set_at FROM policies WHERE org_id = $1"
+    };
+}
+pub(crate) use select_policies;
 
 /// One version of the policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +29,7 @@ impl Store {
     pub async fn set_policies(&self, org: &OrgId, texts: PolicyTexts, by: &PrincipalId) -> Result<i64, Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     // The number of the change that is recorded below.
                     let version = seal::rules_version(tx, &org).await? + 1;
@@ -50,25 +56,12 @@ impl Store {
             .await
     }
 
-    /// The policies in force.
-    pub async fn find_policies(&self, org: &OrgId) -> Result<Arc<PoliciesInForce>, Error> {
-        let sql =
-            "SELECT version, rbac, abac, consent, space, set_by, set_at FROM policies WHERE org_id = $1 ORDER BY version DESC LIMIT 1";
-        let parse = |rows: Vec<Row>| match rows.into_iter().next() {
-            Some(row) => read_version(row).map(|version| version.policies),
-            None => Ok(PoliciesInForce::default()),
-        };
-        self.db.read_remembered(sql, &vals![org.as_str()], parse).await
-    }
-
     /// Every version, the newest first.
     pub async fn list_policy_versions(&self, org: &OrgId, request: &PageRequest) -> Result<Page<PolicyVersion>, Error> {
         let before = request.after.as_deref().and_then(|text| text.parse::<i64>().ok()).unwrap_or(i64::MAX);
-        let sql = "SELECT version, rbac, abac, consent, space, set_by, set_at FROM policies WHERE org_id = $1 AND version < $2
-                   ORDER BY version DESC LIMIT $3";
+        let sql = concat!(select_policies!(), " AND version < $2 ORDER BY version DESC LIMIT $3");
         let rows = self.db.read(sql, &vals![org.as_str(), before, i64::from(request.limit) + 1]).await?;
-        let versions = rows.into_iter().map(read_version).collect::<Result<Vec<_>, _>>()?;
-        Ok(page(versions, request.limit, |version| version.policies.version.to_string()))
+        page(rows, request.limit, read_policies, |version| version.policies.version.to_string())
     }
 }
 
@@ -76,7 +69,7 @@ fn sha256(text: &str) -> Digest {
     Digest::new(Sha256::digest(text).into())
 }
 
-fn read_version(row: Row) -> Result<PolicyVersion, Error> {
+pub(crate) fn read_policies(row: Row) -> Result<PolicyVersion, Error> {
     let mut columns = Columns::of(row);
     let version = columns.int()?;
     let texts = PolicyTexts { rbac: columns.text()?, abac: columns.text()?, consent: columns.text()?, space: columns.text()? };

@@ -1,13 +1,14 @@
 //! What was too dangerous to run. It is kept, sealed, until an admin releases or discards it, or nobody looks in time.
 
-use crate::db::{Columns, Row, Tx, Val, vals};
-use crate::events::insert_event;
+use crate::db::{Columns, Row, Tx, Val, only, to_json, vals};
+use crate::events::tell;
 use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::ledger::EventDraft;
-use countersign_core::ledger::{NewQuarantine, Settled, Settling};
+use countersign_core::ports::Quarantines;
+use countersign_core::ports::invocations::NewQuarantine;
+use countersign_core::ports::quarantines::{Settled, Settling};
 use countersign_core::quarantine::{Holds, Quarantine, QuarantineState};
-use countersign_core::{ActionId, Digest, EventId, Invocation, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
+use countersign_core::{ActionId, Digest, Future, Invocation, InvocationId, OrgId, PrincipalId, UserId};
 use receipt::body::RuleChange;
 
 macro_rules! select_quarantine {
@@ -21,13 +22,47 @@ macro_rules! select_quarantine {
 /// Quarantines one sweep ends.
 const SWEPT_AT_ONCE: i64 = 100;
 
-impl Store {
-    pub async fn find_quarantine(&self, org: &OrgId, invocation: &InvocationId) -> Result<Option<Quarantine>, Error> {
-        let sql = concat!(select_quarantine!(), " AND invocation_id = $2");
-        let rows = self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?;
-        rows.into_iter().next().map(read_quarantine).transpose()
+impl Quarantines for Store {
+    fn find_quarantine<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Quarantine>, Error>> {
+        Box::pin(async move {
+            let sql = concat!(select_quarantine!(), " AND invocation_id = $2");
+            only(self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?, read_quarantine)
+        })
     }
 
+    fn find_quarantined<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<Option<Vec<u8>>, Error>> {
+        Box::pin(async move {
+            let sql = "SELECT sealed FROM quarantines WHERE org_id = $1 AND invocation_id = $2 AND sealed IS NOT NULL";
+            only(self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?, |row| Columns::of(row).bytes())
+        })
+    }
+
+    fn look_at_quarantined<'a>(
+        &'a self,
+        org: &'a OrgId,
+        invocation: &'a InvocationId,
+        by: &'a PrincipalId,
+    ) -> Future<'a, Result<(), Error>> {
+        let (store, org, invocation, by) = (self.clone(), org.clone(), invocation.clone(), by.clone());
+        Box::pin(self.db.write(org.clone(), move |tx| {
+            Box::pin(async move {
+                let sql = "SELECT 1 FROM quarantines WHERE org_id = $1 AND invocation_id = $2";
+                if tx.query(sql, &vals![org.as_str(), invocation.as_str()]).await?.is_empty() {
+                    return Ok(());
+                }
+                let body = serde_json::json!({ "invocation_id": invocation, "by": by }).to_string();
+                tell(&store, tx, &org, "quarantine.looked_at", invocation.to_string(), body).await
+            })
+        }))
+    }
+
+    fn settle_quarantine<'a>(&'a self, org: &'a OrgId, settling: Settling) -> Future<'a, Result<Option<Settled>, Error>> {
+        let (store, org) = (self.clone(), org.clone());
+        Box::pin(self.db.write(org.clone(), move |tx| Box::pin(async move { settle_in(&store, tx, &org, settling).await })))
+    }
+}
+
+impl Store {
     /// Newest first.
     pub async fn list_quarantines(
         &self,
@@ -44,40 +79,7 @@ impl Store {
         params.push(Val::from(i64::from(request.limit) + 1));
         sql.push_str(&format!(" ORDER BY invocation_id DESC LIMIT ${}", params.len()));
         let rows = self.db.read(&sql, &params).await?;
-        let found = rows.into_iter().map(read_quarantine).collect::<Result<Vec<_>, _>>()?;
-        Ok(page(found, request.limit, |quarantine| quarantine.invocation.to_string()))
-    }
-
-    pub(crate) async fn sealed_quarantine(&self, org: &OrgId, invocation: &InvocationId) -> Result<Option<Vec<u8>>, Error> {
-        let sql = "SELECT sealed FROM quarantines WHERE org_id = $1 AND invocation_id = $2 ";
-        let rows = self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?;
-        rows.into_iter().next().map_or(Ok(None), |row| Columns::of(row).bytes_or_null())
-    }
-
-    /// Whoever looks is told of first: there is no look that nobody can know of.
-    pub(crate) async fn tell_of_look(&self, org: &OrgId, invocation: &InvocationId, by: &PrincipalId) -> Result<(), Error> {
-        let (store, org, invocation, by) = (self.clone(), org.clone(), invocation.clone(), by.clone());
-        self.db
-            .write(move |tx| {
-                Box::pin(async move {
-                    let sql = "SELECT 1 FROM quarantines WHERE org_id = $1 AND invocation_id = $2";
-                    if tx.query(sql, &vals![org.as_str(), invocation.as_str()]).await?.is_empty() {
-                        return Ok(());
-                    }
-                    let id = EventId::new(tx.now(), random_bytes(&*store.random));
-                    let body = serde_json::json!({ "invocation_id": invocation, "by": by }).to_string();
-                    let event = EventDraft { id, name: "quarantine.looked_at", key: invocation.to_string(), body };
-                    crate::events::insert_event(tx, &org, &event, None);
-                    Ok(())
-                })
-            })
-            .await
-    }
-
-    /// Ends a quarantine with a person's word; what it held is gone. `None` when there is no such quarantine.
-    pub(crate) async fn settle(&self, org: &OrgId, settling: Settling) -> Result<Option<Settled>, Error> {
-        let (store, org) = (self.clone(), org.clone());
-        self.db.write(move |tx| Box::pin(async move { settle_in(&store, tx, &org, settling).await })).await
+        page(rows, request.limit, read_quarantine, |quarantine| quarantine.invocation.to_string())
     }
 
     /// Forgets what nobody looked at in time.
@@ -90,7 +92,7 @@ impl Store {
         }
         let (store, org) = (self.clone(), org.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let rows = tx.query(sql, &vals![org.as_str(), tx.now(), SWEPT_AT_ONCE]).await?;
                     let count = rows.len() as u64;
@@ -105,7 +107,8 @@ impl Store {
                         .await?;
                         // What was released and is only forgotten now has had its end.
                         if state == QuarantineState::Held {
-                            tell_expired(&store, tx, &org, id);
+                            let body = serde_json::json!({ "invocation_id": id }).to_string();
+                            tell(&store, tx, &org, "quarantine.expired", id, body).await?;
                         }
                     }
                     Ok(count)
@@ -115,25 +118,18 @@ impl Store {
     }
 }
 
-/// Like a grant's: the clock ended it, by a time that stands in the row, and no person's word is there to sign.
-fn tell_expired(store: &Store, tx: &mut Tx, org: &OrgId, invocation: String) {
-    let id = EventId::new(tx.now(), random_bytes(&*store.random));
-    let body = serde_json::json!({ "invocation_id": invocation }).to_string();
-    insert_event(tx, org, &EventDraft { id, name: "quarantine.expired", key: invocation, body }, None);
-}
-
 async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) -> Result<Option<Settled>, Error> {
     let Settling { invocation, state, reason, by, digest, released_as } = settling;
     let sql = concat!(select_quarantine!(), " AND invocation_id = $2");
     let rows = tx.query_locked(sql, &vals![org.as_str(), invocation.as_str()]).await?;
-    let Some(mut found) = rows.into_iter().next().map(read_quarantine).transpose()? else {
+    let Some(mut found) = only(rows, read_quarantine)? else {
         return Ok(None);
     };
     let now = if found.state == QuarantineState::Held && found.expires_at <= tx.now() { QuarantineState::Expired } else { found.state };
     if now != QuarantineState::Held {
         return Ok(Some(Settled::Not(now)));
     }
-    if digest.is_some() && digest != found.digest {
+    if digest.is_some_and(|digest| digest != found.digest) {
         return Ok(Some(Settled::OtherPayload));
     }
     // What is released stays until its new call has been made: a crash in between must not lose it.
@@ -173,7 +169,7 @@ async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) 
 
 /// Kept with the receipt that ends the invocation, in the same write.
 pub(crate) async fn insert_in(tx: &mut Tx, invocation: &Invocation, quarantine: &NewQuarantine) -> Result<(), Error> {
-    let caught = serde_json::to_string(&quarantine.caught).map_err(|error| Error::Corrupt { message: error.to_string() })?;
+    let caught = to_json(&quarantine.caught)?;
     let params = vals![
         invocation.org.as_str(),
         invocation.id.as_str(),
@@ -203,20 +199,20 @@ pub(crate) async fn insert_in(tx: &mut Tx, invocation: &Invocation, quarantine: 
 fn read_quarantine(row: Row) -> Result<Quarantine, Error> {
     let mut columns = Columns::of(row);
     Ok(Quarantine {
-        invocation: columns.parsed(|text| InvocationId::parse(text).ok())?,
-        space: columns.parsed(|text| SpaceId::parse(text).ok())?,
-        session: columns.parsed(|text| SessionId::parse(text).ok())?,
+        invocation: columns.id()?,
+        space: columns.id()?,
+        session: columns.id()?,
         action: columns.parsed(|text| ActionId::parse(text).ok())?,
         principal: columns.parsed(PrincipalId::parse)?,
-        owner: columns.parsed_or_null(|text| UserId::parse(text).ok())?,
+        owner: columns.id_or_null()?,
         holds: columns.parsed(Holds::parse)?,
-        digest: columns.parsed_or_null(Digest::parse)?,
-        caught: columns.parsed(|text| serde_json::from_str(text).ok())?,
+        digest: columns.parsed(Digest::parse)?,
+        caught: columns.json()?,
         state: columns.parsed(QuarantineState::parse)?,
         settled_by: columns.parsed_or_null(PrincipalId::parse)?,
         settled_at: columns.time_or_null()?,
         reason: columns.text_or_null()?,
-        released_as: columns.parsed_or_null(|text| InvocationId::parse(text).ok())?,
+        released_as: columns.id_or_null()?,
         expires_at: columns.time()?,
         created_at: columns.time()?,
     })

@@ -1,9 +1,9 @@
 //! Reading the log: receipts by page, proofs that one stands in it, the whole of it as a bundle, and new keys for it.
 
-use crate::db::{Columns, Row, Snapshot, Val, vals};
+use crate::db::{Columns, Row, Snapshot, Val, all, count, only, vals};
 use crate::keys::Purpose;
 use crate::{Error, Page, PageRequest, Store, page, seal};
-use countersign_core::{ActionId, Digest, EventId, InvocationId, LogId, OrgId, ReceiptId, SessionId, UserId};
+use countersign_core::{ActionId, Digest, InvocationId, LogId, OrgId, ReceiptId, SessionId, UserId};
 use receipt::body::{Body as _, KeyBody, KeyText};
 use receipt::bundle::{Line, Opening, Tally};
 use receipt::entry::Kind;
@@ -53,14 +53,14 @@ pub struct ReceiptFilter {
 impl Store {
     pub async fn find_receipt(&self, org: &OrgId, receipt: &ReceiptId) -> Result<Option<StoredEntry>, Error> {
         let rows = self.db.read(&format!("{SELECT_ENTRY} AND id = $2"), &vals![org.as_str(), receipt.as_str()]).await?;
-        rows.into_iter().next().map(read_entry).transpose()
+        only(rows, read_entry)
     }
 
     /// Everything the log says of one invocation, in order: its intents and its receipt.
     pub async fn list_entries_of(&self, org: &OrgId, invocation: &InvocationId) -> Result<Vec<StoredEntry>, Error> {
         let rows =
             self.db.read(&format!("{SELECT_ENTRY} AND invocation_id = $2 ORDER BY seq"), &vals![org.as_str(), invocation.as_str()]).await?;
-        rows.into_iter().map(read_entry).collect()
+        all(rows, read_entry)
     }
 
     /// Those of calls and of batches, newest first. A batch is of no one action.
@@ -86,8 +86,7 @@ impl Store {
         params.push(Val::from(i64::from(request.limit) + 1));
         let sql = format!("{SELECT_ENTRY} AND kind IN ('receipt', 'batch') AND seq < $2{of} ORDER BY seq DESC LIMIT ${}", params.len());
         let rows = self.db.read(&sql, &params).await?;
-        let entries = rows.into_iter().map(read_entry).collect::<Result<Vec<_>, _>>()?;
-        Ok(page(entries, request.limit, |entry| entry.seq.to_string()))
+        page(rows, request.limit, read_entry, |entry| entry.seq.to_string())
     }
 
     /// Proves the receipt against a checkpoint signed now. `None` when there is no such receipt.
@@ -116,7 +115,7 @@ impl Store {
                     &vals![org.as_str(), range.start as i64, range.end as i64],
                 )
                 .await?;
-            have.add_leaves(range.start, rows.into_iter().map(read_hash).collect::<Result<Vec<_>, _>>()?);
+            have.add_leaves(range.start, all(rows, read_hash)?);
         }
         for (level, range) in &needs.tile_ranges {
             let rows = self
@@ -126,7 +125,7 @@ impl Store {
                     &vals![org.as_str(), i64::from(*level), range.start as i64, range.end as i64],
                 )
                 .await?;
-            have.add_tiles(*level, range.start, rows.into_iter().map(read_hash).collect::<Result<Vec<_>, _>>()?);
+            have.add_tiles(*level, range.start, all(rows, read_hash)?);
         }
         Ok(have)
     }
@@ -151,7 +150,7 @@ impl Store {
     pub async fn rotate_keys(&self, org: &OrgId, old: OldKeys) -> Result<(), Error> {
         let (store, org) = (self.clone(), org.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let (old_key, old_checkpoint_key) = seal::key_ids(tx, &org).await?;
                     // The old checkpoint key answers for everything up to here.
@@ -204,7 +203,7 @@ async fn export_all(mut snapshot: Snapshot, org: &OrgId, lines: &mpsc::Sender<Re
     bundle.send(opening).await?;
     let rows = snapshot.read("SELECT size FROM checkpoints WHERE org_id = $1 ORDER BY size DESC LIMIT 1", &vals![org.as_str()]).await?;
     // What came since is not missed: nobody could tell, if it were cut off later.
-    let covered = rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int())?;
+    let covered = count(rows)?;
     let mut next = 0;
     loop {
         let sql = format!("{SELECT_ENTRY} AND seq >= $2 AND seq < $3 ORDER BY seq LIMIT $4");
@@ -244,9 +243,9 @@ async fn export_all(mut snapshot: Snapshot, org: &OrgId, lines: &mpsc::Sender<Re
         for row in rows {
             let mut columns = Columns::of(row);
             after = columns.int()?;
-            let event_id = columns.parsed(|text| EventId::parse(text).ok())?;
+            let event_id = columns.id()?;
             let name = columns.text()?;
-            let receipt_id = columns.parsed_or_null(|text| ReceiptId::parse(text).ok())?;
+            let receipt_id = columns.id_or_null()?;
             let invocation_id = columns.text_or_null()?.and_then(|text| InvocationId::parse(&text).ok());
             bundle.line(Line::Event { event_id, name, receipt_id, invocation_id }).await?;
         }
@@ -292,7 +291,7 @@ fn read_entry(row: Row) -> Result<StoredEntry, Error> {
         seq: columns.int()? as u64,
         kind: columns.parsed(Kind::parse)?,
         id: columns.text()?,
-        invocation: columns.parsed_or_null(|text| InvocationId::parse(text).ok())?,
+        invocation: columns.id_or_null()?,
         payload: columns.text()?,
         key_id: columns.text()?,
         signature: columns.bytes()?.try_into().map_err(|_| Error::Corrupt { message: "a stored signature has the wrong length".into() })?,

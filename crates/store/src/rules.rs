@@ -1,34 +1,142 @@
-//! What every change of a rule has in common: a number that orders it among all others, an entry in the log, and an event.
+//! The rules in force, as every call asks for them, and what every change of a rule has in common: a number that orders it among
+//! all others, an entry in the log, and an event.
 
-use crate::db::{Tx, vals};
-use crate::events::insert_event;
+use crate::canaries::{SELECT_CANARIES, read_canary};
+use crate::consents::{read_consent, select_consent};
+use crate::db::{Tx, all, only, vals};
+use crate::events::tell;
+use crate::grants::{read_grant, select_grant};
+use crate::modes::{read_mode_rows, scope_of};
+use crate::orgs::{read_space, select_space};
+use crate::policies::{read_policies, select_policies};
+use crate::switches::{SELECT_SWITCHES, read_switch};
 use crate::{Error, Store, seal};
-use countersign_core::ledger::EventDraft;
-use countersign_core::{EventId, OrgId, PrincipalId, random_bytes};
-use receipt::body::{Body as _, RuleBody, RuleChange};
+use countersign_core::consent::Consent;
+use countersign_core::grant::{Grant, GrantScope};
+use countersign_core::policies::PoliciesInForce;
+use countersign_core::ports::Rules;
+use countersign_core::ports::rules::ModeRows;
+use countersign_core::switch::Switch;
+use countersign_core::{ActionId, AutomationId, Future, OrgId, PrincipalId, Session, Space, SpaceId, UserId};
+use receipt::body::{Body, RuleBody, RuleChange};
 use receipt::entry::Kind;
+use std::sync::Arc;
 
 const SELECT_VERSION: &str = "SELECT rules_version FROM orgs WHERE org_id = $1";
 
-impl Store {
-    /// Grows with every change of any rule of the org.
-    pub(crate) async fn rules_version_now(&self, org: &OrgId) -> Result<i64, Error> {
-        self.db.read_version(SELECT_VERSION, &vals![org.as_str()]).await
+/// Grants that can stand in for one call, at most.
+const CANDIDATES_MAX: i64 = 50;
+
+impl Rules for Store {
+    fn rules_version<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>> {
+        Box::pin(self.db.read_version(org, SELECT_VERSION))
     }
 
-    pub(crate) async fn rules_version_anew(&self, org: &OrgId) -> Result<i64, Error> {
-        self.db.read_version_anew(SELECT_VERSION, &vals![org.as_str()]).await
+    fn rules_version_anew<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>> {
+        Box::pin(self.db.read_version_anew(org, SELECT_VERSION))
+    }
+
+    fn find_space<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId) -> Future<'a, Result<Option<Space>, Error>> {
+        Box::pin(async move {
+            let sql = concat!(select_space!(), " AND id = $2");
+            let params = vals![org.as_str(), space.as_str()];
+            let space = self.db.read_remembered(org, sql, &params, |rows| only(rows, read_space)).await?;
+            Ok(Option::clone(&space))
+        })
+    }
+
+    fn find_modes<'a>(
+        &'a self,
+        org: &'a OrgId,
+        automation: Option<&'a AutomationId>,
+        action: &'a ActionId,
+    ) -> Future<'a, Result<ModeRows, Error>> {
+        Box::pin(async move {
+            let sql = "SELECT scope, mode, lock, version FROM modes WHERE org_id = $1 AND action = $2 AND scope IN ('org', $3)";
+            let params = vals![org.as_str(), action.as_str(), scope_of(automation)];
+            self.db.read_remembered(org, sql, &params, read_mode_rows).await.map(|rows| *rows)
+        })
+    }
+
+    fn list_switches<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Switch>>, Error>> {
+        Box::pin(async move { self.db.read_remembered(org, SELECT_SWITCHES, &vals![org.as_str()], |rows| all(rows, read_switch)).await })
+    }
+
+    fn find_policies<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<PoliciesInForce>, Error>> {
+        Box::pin(async move {
+            let sql = concat!(select_policies!(), " ORDER BY version DESC LIMIT 1");
+            let newest = |rows| Ok(only(rows, read_policies)?.map_or_else(PoliciesInForce::default, |newest| newest.policies));
+            self.db.read_remembered(org, sql, &vals![org.as_str()], newest).await
+        })
+    }
+
+    fn find_purposes<'a>(&'a self, org: &'a OrgId, user: &'a UserId, space: &'a SpaceId) -> Future<'a, Result<Vec<String>, Error>> {
+        Box::pin(async move {
+            // Whatever was not withdrawn: when one of them runs out, nobody writes anything.
+            let sql = concat!(select_consent!(), " AND user_id = $2 AND withdrawn_at IS NULL ORDER BY id");
+            let params = vals![org.as_str(), user.as_str()];
+            let live = self.db.read_remembered(org, sql, &params, |rows| all(rows, read_consent)).await?;
+            if live.is_empty() {
+                return Ok(Vec::new());
+            }
+            let now = self.db.now().await?;
+            let holds = |consent: &&Consent| {
+                consent.expires_at.is_none_or(|at| at > now) && consent.space.as_ref().is_none_or(|only| only == space)
+            };
+            Ok(live.iter().filter(holds).map(|consent| consent.purpose.clone()).collect())
+        })
+    }
+
+    fn is_crossing<'a>(&'a self, org: &'a OrgId, from: &'a SpaceId, to: &'a str, action: &'a ActionId) -> Future<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            let sql = "SELECT from_space FROM crossings WHERE org_id = $1 AND from_space = $2 AND to_space = $3 AND action = $4";
+            let params = vals![org.as_str(), from.as_str(), to, action.as_str()];
+            self.db.read_remembered(org, sql, &params, |rows| Ok(!rows.is_empty())).await.map(|found| *found)
+        })
+    }
+
+    fn list_canary_texts<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<String>>, Error>> {
+        Box::pin(async move {
+            let texts = |rows| all(rows, |row| read_canary(row).map(|canary| canary.text));
+            self.db.read_remembered(org, SELECT_CANARIES, &vals![org.as_str()], texts).await
+        })
+    }
+
+    fn find_grants<'a>(&'a self, session: &'a Session, action: &'a ActionId) -> Future<'a, Result<Vec<Grant>, Error>> {
+        Box::pin(async move {
+            let automation = session.automation.clone().map(GrantScope::Automation);
+            let sql = concat!(
+                select_grant!(),
+                " AND state = 'active' AND state IN ('requested', 'active') AND expires_at > $2 AND (calls_max IS NULL OR used < calls_max)
+                  AND scope IN ('org', $3, $4) AND (space_id IS NULL OR space_id = $5) AND source IN ('*', $6) AND name IN ('*', $7)
+                  ORDER BY expires_at LIMIT $8"
+            );
+            let params = vals![
+                session.org.as_str(),
+                self.db.now().await?,
+                GrantScope::Session(session.id.clone()).to_string(),
+                automation.map(|scope| scope.to_string()).unwrap_or_default(),
+                session.space.as_str(),
+                action.source(),
+                action.name(),
+                CANDIDATES_MAX
+            ];
+            let mut grants = all(self.db.read(sql, &params).await?, read_grant)?;
+            // The narrowest is used up first; of two alike the one that ends sooner.
+            grants.sort_by_key(|grant| (grant.terms.scope.clone(), grant.terms.covers.action().is_none(), grant.expires_at));
+            Ok(grants)
+        })
     }
 }
 
-/// What is told of a change.
+/// The event of a change of a rule.
 pub(crate) struct Told {
     pub(crate) name: &'static str,
     /// Events with the same key are delivered in order.
     pub(crate) key: String,
 }
 
-/// Signs a change of a rule into the log and tells of it. The change itself must be part of the same write.
+/// Signs a change of a rule into the log and publishes its event. The change itself must be part of the same write.
 pub(crate) async fn record(
     store: &Store,
     tx: &mut Tx,
@@ -38,11 +146,22 @@ pub(crate) async fn record(
     told: Told,
 ) -> Result<i64, Error> {
     let version = seal::next_rules_version(tx, org).await?;
-    let body = RuleBody { by, change, version };
-    let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
-    let entry_id = format!("rule_{version}");
-    seal::append(tx, org, seal::Draft { kind: Kind::Rule, id: &entry_id, invocation: None, body: &body }).await?;
-    let id = EventId::new(tx.now(), random_bytes(&*store.random));
-    insert_event(tx, org, &EventDraft { id, name: told.name, key: told.key, body }, None);
+    sign(store, tx, org, Kind::Rule, version, &RuleBody { by, change, version }, told).await?;
     Ok(version)
+}
+
+/// The same, where the change has its number already and a kind of entry of its own.
+pub(crate) async fn sign(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    kind: Kind,
+    version: i64,
+    body: &impl Body,
+    told: Told,
+) -> Result<(), Error> {
+    let body = body.to_canonical().map_err(|error| Error::Corrupt { message: error.to_string() })?;
+    let id = format!("{}_{version}", kind.as_str());
+    seal::append(tx, org, seal::Draft { kind, id: &id, invocation: None, body: &body }).await?;
+    tell(store, tx, org, told.name, told.key, body).await
 }

@@ -21,8 +21,12 @@ pub(crate) struct Sealing {
     tiles: Vec<(OrgId, CompleteTile)>,
     /// Statements whose outcome nobody in the batch asks for; see `Tx::later`.
     later: Vec<Statement>,
-    /// Heads as they were before the running write changed them.
+    /// Heads as they were before the writes of the batch changed them, the latest last.
     undo: Vec<(OrgId, Head)>,
+    /// How many of these were there at the last mark.
+    marked: usize,
+    /// The last event of each log the batch has changed, once its closing statements are made.
+    last_events: Vec<(OrgId, i64)>,
 }
 
 #[derive(Clone)]
@@ -37,13 +41,15 @@ struct Head {
     at: Timestamp,
     /// Of the org's rules: known here because every write that begins an effect compares it.
     rules_version: i64,
+    /// The position of the org's newest event. Events are numbered under the lock of their org, so that none becomes visible after
+    /// one with a higher number.
+    last_event: i64,
     changed: bool,
 }
 
 impl Head {
     fn sign_checkpoint(&mut self) -> String {
         self.checkpointed = self.frontier.size();
-        self.changed = true;
         Checkpoint::new(&self.log, self.frontier.size(), self.frontier.root()).sign(&self.checkpoint_key)
     }
 }
@@ -64,23 +70,33 @@ pub(crate) struct Mark {
     unsealed: usize,
     tiles: usize,
     later: usize,
+    undo: usize,
 }
 
 impl Sealing {
     pub(crate) fn new(keychain: Arc<Keychain>) -> Self {
-        Self { keychain, heads: HashMap::new(), unsealed: Vec::new(), tiles: Vec::new(), later: Vec::new(), undo: Vec::new() }
+        Self {
+            keychain,
+            heads: HashMap::new(),
+            unsealed: Vec::new(),
+            tiles: Vec::new(),
+            later: Vec::new(),
+            undo: Vec::new(),
+            marked: 0,
+            last_events: Vec::new(),
+        }
     }
 
     pub(crate) fn mark(&mut self) -> Mark {
-        self.undo.clear();
-        Mark { unsealed: self.unsealed.len(), tiles: self.tiles.len(), later: self.later.len() }
+        self.marked = self.undo.len();
+        Mark { unsealed: self.unsealed.len(), tiles: self.tiles.len(), later: self.later.len(), undo: self.undo.len() }
     }
 
     pub(crate) fn undo_to(&mut self, mark: Mark) {
         self.unsealed.truncate(mark.unsealed);
         self.tiles.truncate(mark.tiles);
         self.later.truncate(mark.later);
-        for (org, head) in self.undo.drain(..).rev() {
+        for (org, head) in self.undo.drain(mark.undo..).rev() {
             self.heads.insert(org, head);
         }
     }
@@ -95,7 +111,18 @@ impl Sealing {
         self.unsealed.clear();
         self.tiles.clear();
         self.later.clear();
+        self.clear_undo();
+        self.last_events.clear();
+    }
+
+    fn clear_undo(&mut self) {
         self.undo.clear();
+        self.marked = 0;
+    }
+
+    /// The last event of each org whose log the batch has changed, for those who wait for events.
+    pub(crate) fn take_last_events(&mut self) -> impl Iterator<Item = (OrgId, i64)> {
+        std::mem::take(&mut self.last_events).into_iter()
     }
 }
 
@@ -110,7 +137,7 @@ pub(crate) struct Draft<'a> {
 /// Starts an org's log; its first entry, the keys, must follow in the same write.
 pub(crate) async fn create_log(tx: &mut Tx, org: &OrgId, log: &LogId, key_id: &str, checkpoint_key_id: &str) -> Result<(), Error> {
     tx.exec(
-        "INSERT INTO logs (org_id, log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at) VALUES ($1, $2, 0, $3, $4, $5, $6, 0, $7)",
+        "INSERT INTO logs (org_id, log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at, last_event) VALUES ($1, $2, 0, $3, $4, $5, $6, 0, $7, 0)",
         &vals![
             org.as_str(),
             log.as_str(),
@@ -127,20 +154,17 @@ pub(crate) async fn create_log(tx: &mut Tx, org: &OrgId, log: &LogId, key_id: &s
 
 /// Appends to the org's log and returns the position. It becomes real when the batch commits.
 pub(crate) async fn append(tx: &mut Tx, org: &OrgId, draft: Draft<'_>) -> Result<u64, Error> {
-    let mut head = head_of(tx, org).await?;
-    tx.sealing.undo.push((org.clone(), head.clone()));
+    let now = tx.now();
+    let head = change_head(tx, org).await?;
     // Time in a log never runs backwards, even when the machine's clock does.
-    head.at = head.at.max(tx.now());
+    head.at = head.at.max(now);
     let seq = head.frontier.size();
     let header = Header { log: head.log.clone(), seq, prev: head.prev, kind: draft.kind, at: head.at };
     let payload = receipt::entry::payload(&header, draft.body);
     let leaf = receipt::tree::leaf(&payload);
     head.prev = receipt::entry::payload_digest(&payload);
-    head.changed = true;
-    for tile in head.frontier.append(leaf) {
-        tx.sealing.tiles.push((org.clone(), tile));
-    }
-    tx.sealing.unsealed.push(Unsealed {
+    let tiles = head.frontier.append(leaf);
+    let entry = Unsealed {
         org: org.clone(),
         seq,
         kind: draft.kind,
@@ -149,41 +173,41 @@ pub(crate) async fn append(tx: &mut Tx, org: &OrgId, draft: Draft<'_>) -> Result
         payload,
         leaf,
         key: Arc::clone(&head.key),
-    });
-    tx.sealing.heads.insert(org.clone(), head);
+    };
+    tx.sealing.tiles.extend(tiles.into_iter().map(|tile| (org.clone(), tile)));
+    tx.sealing.unsealed.push(entry);
     Ok(seq)
 }
 
 /// From the next entry on the org's log is signed by other keys. The entry that says so must have been appended.
 pub(crate) async fn change_keys(tx: &mut Tx, org: &OrgId, key_id: &str, checkpoint_key_id: &str) -> Result<(), Error> {
-    let mut head = head_of(tx, org).await?;
-    tx.sealing.undo.push((org.clone(), head.clone()));
     let keychain = Arc::clone(&tx.sealing.keychain);
-    head.key = keychain.signing_key(tx, org, key_id).await?;
-    head.checkpoint_key = keychain.signing_key(tx, org, checkpoint_key_id).await?;
-    head.changed = true;
-    tx.sealing.heads.insert(org.clone(), head);
+    let key = keychain.signing_key(tx, org, key_id).await?;
+    let checkpoint_key = keychain.signing_key(tx, org, checkpoint_key_id).await?;
+    let head = change_head(tx, org).await?;
+    (head.key, head.checkpoint_key) = (key, checkpoint_key);
     Ok(())
 }
 
 /// The version of the org's rules, as of this write.
 pub(crate) async fn rules_version(tx: &mut Tx, org: &OrgId) -> Result<i64, Error> {
-    // Nearly every write asks, and the head is nearly always known: it need not be copied for a number.
-    if let Some(head) = tx.sealing.heads.get(org) {
-        return Ok(head.rules_version);
-    }
     Ok(head_of(tx, org).await?.rules_version)
 }
 
 /// Counts a change of a rule; the number orders it among all others of the org.
 pub(crate) async fn next_rules_version(tx: &mut Tx, org: &OrgId) -> Result<i64, Error> {
-    let mut head = head_of(tx, org).await?;
-    tx.sealing.undo.push((org.clone(), head.clone()));
+    let head = change_head(tx, org).await?;
     head.rules_version += 1;
     let version = head.rules_version;
-    tx.sealing.heads.insert(org.clone(), head);
     tx.exec("UPDATE orgs SET rules_version = $1 WHERE org_id = $2", &vals![version, org.as_str()]).await?;
     Ok(version)
+}
+
+/// The position of the next event of the org.
+pub(crate) async fn next_event(tx: &mut Tx, org: &OrgId) -> Result<i64, Error> {
+    let head = change_head(tx, org).await?;
+    head.last_event += 1;
+    Ok(head.last_event)
 }
 
 /// The size the log will have when this batch commits.
@@ -199,14 +223,13 @@ pub(crate) async fn key_ids(tx: &mut Tx, org: &OrgId) -> Result<(String, String)
 
 /// Signs a checkpoint over everything so far, unless the last one covers it already.
 pub(crate) async fn checkpoint(tx: &mut Tx, org: &OrgId) -> Result<(), Error> {
-    let mut head = head_of(tx, org).await?;
+    let head = head_of(tx, org).await?;
     if head.checkpointed == head.frontier.size() {
         return Ok(());
     }
-    tx.sealing.undo.push((org.clone(), head.clone()));
+    let head = change_head(tx, org).await?;
     let note = head.sign_checkpoint();
-    let values = checkpoint_values(org, &head, note);
-    tx.sealing.heads.insert(org.clone(), head);
+    let values = checkpoint_values(org, head, note);
     tx.exec(INSERT_CHECKPOINT, &values).await.map(|_| ())
 }
 
@@ -216,36 +239,55 @@ fn checkpoint_values(org: &OrgId, head: &Head, note: String) -> Vec<Val> {
     vals![org.as_str(), head.frontier.size() as i64, note, head.at].into()
 }
 
-async fn head_of(tx: &mut Tx, org: &OrgId) -> Result<Head, Error> {
-    if let Some(head) = tx.sealing.heads.get(org) {
-        return Ok(head.clone());
+/// The head of the org's log, to be changed by this write; if the write fails, it is as before.
+async fn change_head<'t>(tx: &'t mut Tx, org: &OrgId) -> Result<&'t mut Head, Error> {
+    read_head(tx, org).await?;
+    let Sealing { heads, undo, marked, .. } = &mut tx.sealing;
+    let head = heads.get_mut(org).ok_or_else(|| no_log(org))?;
+    if undo.iter().skip(*marked).all(|(changed, _)| changed != org) {
+        undo.push((org.clone(), head.clone()));
+    }
+    head.changed = true;
+    Ok(head)
+}
+
+async fn head_of<'t>(tx: &'t mut Tx, org: &OrgId) -> Result<&'t Head, Error> {
+    read_head(tx, org).await?;
+    tx.sealing.heads.get(org).ok_or_else(|| no_log(org))
+}
+
+/// Reads the head of the org's log, unless it is known already.
+async fn read_head(tx: &mut Tx, org: &OrgId) -> Result<(), Error> {
+    if tx.sealing.heads.contains_key(org) {
+        return Ok(());
     }
     let rows = tx
         .query_for_batch(
-            "SELECT log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at,
+            "SELECT log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at, last_event,
                (SELECT rules_version FROM orgs WHERE orgs.org_id = logs.org_id)
              FROM logs WHERE org_id = $1",
             &vals![org.as_str()],
         )
         .await?;
-    let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: format!("org `{org}` has no log") })?;
-    let mut columns = Columns::of(row);
-    let log = columns.parsed(|text| LogId::parse(text).ok())?;
+    let mut columns = Columns::of(rows.into_iter().next().ok_or_else(|| no_log(org))?);
+    let log = columns.id()?;
     let size = columns.int()? as u64;
     let prev = columns.parsed(Digest::parse)?;
     let frontier = Frontier::from_bytes(size, &columns.bytes()?)
         .ok_or_else(|| Error::Corrupt { message: format!("the tree of log `{log}` does not fit its size {size}") })?;
-    let key_id = columns.text()?;
-    let checkpoint_key_id = columns.text()?;
-    let checkpointed = columns.int()? as u64;
-    let at = columns.time()?;
-    let rules_version = columns.int()?;
+    let (key_id, checkpoint_key_id) = (columns.text()?, columns.text()?);
+    let (checkpointed, at) = (columns.int()? as u64, columns.time()?);
+    let (last_event, rules_version) = (columns.int()?, columns.int()?);
     let keychain = Arc::clone(&tx.sealing.keychain);
     let key = keychain.signing_key(tx, org, &key_id).await?;
     let checkpoint_key = keychain.signing_key(tx, org, &checkpoint_key_id).await?;
-    let head = Head { log, prev, frontier, key, checkpoint_key, checkpointed, at, rules_version, changed: false };
-    tx.sealing.heads.insert(org.clone(), head.clone());
-    Ok(head)
+    let head = Head { log, prev, frontier, key, checkpoint_key, checkpointed, at, rules_version, last_event, changed: false };
+    tx.sealing.heads.insert(org.clone(), head);
+    Ok(())
+}
+
+fn no_log(org: &OrgId) -> Error {
+    Error::Corrupt { message: format!("org `{org}` has no log") }
 }
 
 /// What the batch ends with, just before its commit: all it has put off and appended, and the new heads.
@@ -261,7 +303,7 @@ pub(crate) fn appended(tx: &mut Tx) -> Vec<Statement> {
     let unsealed = std::mem::take(&mut sealing.unsealed);
     let tiles = std::mem::take(&mut sealing.tiles);
     let mut statements = std::mem::take(&mut sealing.later);
-    sealing.undo.clear();
+    sealing.clear_undo();
     statements.reserve(unsealed.len() + tiles.len());
     for entry in unsealed {
         let signature = receipt::envelope::sign(&entry.key, &entry.payload);
@@ -292,14 +334,17 @@ pub(crate) fn appended(tx: &mut Tx) -> Vec<Statement> {
 /// Where the logs the batch appended to stand now. The last statements of a batch.
 pub(crate) fn heads(tx: &mut Tx) -> Vec<Statement> {
     let mut statements = Vec::new();
-    for (org, head) in &mut tx.sealing.heads {
-        if head.frontier.size() - head.checkpointed >= CHECKPOINT_ENTRIES {
-            let note = head.sign_checkpoint();
-            statements.push((INSERT_CHECKPOINT, checkpoint_values(org, head, note)));
-        }
+    let Sealing { heads, last_events, .. } = &mut tx.sealing;
+    for (org, head) in heads {
         if std::mem::take(&mut head.changed) {
+            if head.frontier.size() - head.checkpointed >= CHECKPOINT_ENTRIES {
+                let note = head.sign_checkpoint();
+                statements.push((INSERT_CHECKPOINT, checkpoint_values(org, head, note)));
+            }
+            last_events.push((org.clone(), head.last_event));
             statements.push((
-                "UPDATE logs SET size = $1, prev = $2, frontier = $3, key_id = $4, checkpoint_key_id = $5, checkpointed = $6, at = $7 WHERE org_id = $8",
+                "UPDATE logs SET size = $1, prev = $2, frontier = $3, key_id = $4, checkpoint_key_id = $5, checkpointed = $6, at = $7, last_event = $8
+                 WHERE org_id = $9",
                 vals![
                     head.frontier.size() as i64,
                     head.prev.to_string(),
@@ -308,6 +353,7 @@ pub(crate) fn heads(tx: &mut Tx) -> Vec<Statement> {
                     head.checkpoint_key.key_id(),
                     head.checkpointed as i64,
                     head.at,
+                    head.last_event,
                     org.as_str()
                 ].into(),
             ));

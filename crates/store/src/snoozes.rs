@@ -10,7 +10,7 @@ impl Store {
     pub async fn snooze(&self, org: &OrgId, invocation: &InvocationId, user: &UserId, until: Timestamp) -> Result<(), Error> {
         let (org, invocation, user) = (org.clone(), invocation.clone(), user.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     // What has passed hides nothing any more.
                     tx.exec(
@@ -37,7 +37,7 @@ impl Store {
         let rows = self.db.read(sql, &vals![org.as_str(), user.as_str(), now]).await?;
         let read = |row| {
             let mut columns = Columns::of(row);
-            Ok((columns.parsed(|text| InvocationId::parse(text).ok())?, columns.time()?))
+            Ok((columns.id()?, columns.time()?))
         };
         rows.into_iter().map(read).collect()
     }

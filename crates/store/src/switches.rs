@@ -1,21 +1,20 @@
 //! Kill switches. Turning one on stops the clocks of what it covers in the same transaction, turning it off starts them again.
 
-use crate::db::{Columns, Row, Tx, Val, vals};
+use crate::db::{Columns, Row, Tx, Val, all, vals};
 use crate::rules::{self, Told};
 use crate::{Error, Store};
 use countersign_core::switch::{Stop, Switch, SwitchScope};
 use countersign_core::{OrgId, PrincipalId};
 use receipt::body::RuleChange;
-use std::sync::Arc;
 
-const SELECT_SWITCHES: &str = "SELECT scope, stop, reason, set_by, set_at FROM switches WHERE org_id = $1 ORDER BY scope";
+pub(crate) const SELECT_SWITCHES: &str = "SELECT scope, stop, reason, set_by, set_at FROM switches WHERE org_id = $1 ORDER BY scope";
 
 impl Store {
     /// Turns a switch on, or changes one that is on. Returns how many pending invocations wait with their clock stopped by it.
     pub async fn switch_on(&self, org: &OrgId, scope: SwitchScope, stop: Stop, reason: &str, by: &PrincipalId) -> Result<u64, Error> {
         let (store, org, reason, by) = (self.clone(), org.clone(), reason.to_owned(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     tx.exec(
                         "INSERT INTO switches (org_id, scope, stop, reason, set_by, set_at) VALUES ($1, $2, $3, $4, $5, $6)
@@ -46,7 +45,7 @@ impl Store {
     pub async fn switch_off(&self, org: &OrgId, scope: SwitchScope, reason: &str, by: &PrincipalId) -> Result<Option<u64>, Error> {
         let (store, org, reason, by) = (self.clone(), org.clone(), reason.to_owned(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let sql = "DELETE FROM switches WHERE org_id = $1 AND scope = $2";
                     if tx.exec(sql, &vals![org.as_str(), scope.to_string()]).await? == 0 {
@@ -60,15 +59,11 @@ impl Store {
             })
             .await
     }
-
-    pub async fn list_switches(&self, org: &OrgId) -> Result<Arc<Vec<Switch>>, Error> {
-        self.db.read_remembered(SELECT_SWITCHES, &vals![org.as_str()], |rows| rows.into_iter().map(read_switch).collect()).await
-    }
 }
 
 async fn release(tx: &mut Tx, org: &OrgId, scope: &SwitchScope) -> Result<u64, Error> {
     let still_on = tx.query(SELECT_SWITCHES, &vals![org.as_str()]).await?;
-    let still_on = still_on.into_iter().map(read_switch).collect::<Result<Vec<_>, _>>()?;
+    let still_on = all(still_on, read_switch)?;
     let (covered_by, values) = covered(scope, 3);
     let mut sql = format!(
         "UPDATE invocations SET expires_at = $1 + time_left, time_left = NULL
@@ -99,7 +94,7 @@ fn covered(scope: &SwitchScope, at: usize) -> (String, Vec<Val>) {
     }
 }
 
-fn read_switch(row: Row) -> Result<Switch, Error> {
+pub(crate) fn read_switch(row: Row) -> Result<Switch, Error> {
     let mut columns = Columns::of(row);
     Ok(Switch {
         scope: columns.parsed(SwitchScope::parse)?,

@@ -1,6 +1,6 @@
 //! Tokens: random, shown once, stored hashed, revocable, compared in constant time.
 
-use crate::db::{Columns, Row, Tx, vals};
+use crate::db::{Columns, Row, Tx, only, vals};
 use crate::users::lock_owners;
 use crate::{Error, Page, PageRequest, Store, page};
 use base64::Engine as _;
@@ -114,7 +114,7 @@ impl Store {
     ) -> Result<NewToken, Error> {
         let (store, org, name, scopes) = (self.clone(), org.clone(), name.to_owned(), scopes.to_vec());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let text = draw_token(&*store.random, kind.as_str());
                     insert_token(&store, tx, &org, kind, &name, &scopes, lifetime_seconds, text).await
@@ -128,7 +128,7 @@ impl Store {
         let hash = self.keychain.master().token_hash(text);
         let bearer = self
             .db
-            .read_remembered(
+            .read_remembered_of(
                 "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.made_by, t.hash, t.expires_at,
                    t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at, m.disabled_at
                  FROM tokens t
@@ -138,7 +138,8 @@ impl Store {
                  LEFT JOIN users m ON m.org_id = t.org_id AND m.id = t.made_by
                  WHERE t.hash = $1",
                 &vals![hash.to_vec()],
-                |rows| rows.into_iter().next().map(read_bearer).transpose(),
+                |rows| only(rows, read_bearer),
+                |bearer| bearer.as_ref().map(|bearer: &Bearer| bearer.principal.org.clone()),
             )
             .await?;
         // SECURITY: the index found the row by hash; this comparison does not depend on where a difference lies.
@@ -159,56 +160,9 @@ impl Store {
         Ok(Ok(bearer.principal.clone()))
     }
 
-    /// Who this is now, without a token in hand; `None` when they can no longer act.
-    pub(crate) async fn principal_now(&self, org: &OrgId, principal: &PrincipalId) -> Result<Option<Principal>, Error> {
-        let now = self.db.now().await?;
-        let live = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)";
-        let base = |name: String| Principal {
-            org: org.clone(),
-            id: principal.clone(),
-            name,
-            role: None,
-            owner: None,
-            session: None,
-            scopes: Vec::new(),
-        };
-        match principal {
-            PrincipalId::User(id) => {
-                let user = self.find_user(org, id).await?.filter(|user| user.disabled_at.is_none());
-                Ok(user.map(|user| Principal { role: Some(user.role), owner: Some(user.id), ..base(user.name) }))
-            }
-            PrincipalId::Agent(id) => {
-                let sql = format!("SELECT id FROM tokens WHERE org_id = $1 AND session_id = $2 AND {live} LIMIT 1");
-                let tokens = self.db.read(&sql, &vals![org.as_str(), id.as_str(), now]).await?;
-                let session = self.find_session(org, id).await?.filter(|session| session.ended_at.is_none() && !tokens.is_empty());
-                if let Some(owner) = session.as_ref().and_then(|session| session.owner.as_ref())
-                    && self.find_user(org, owner).await?.is_none_or(|owner| owner.disabled_at.is_some())
-                {
-                    return Ok(None);
-                }
-                Ok(session.map(|session| Principal { owner: session.owner, session: Some(session.id), ..base(session.title) }))
-            }
-            PrincipalId::Service(id) => {
-                let token = self.find_token(org, id).await?;
-                let is_live =
-                    |token: &Token| token.revoked_at.is_none() && token.lost.is_none() && token.expires_at.is_none_or(|at| at > now);
-                let Some(token) = token.filter(is_live) else {
-                    return Ok(None);
-                };
-                let owner = match token.kind {
-                    TokenKind::Service { made_by } => made_by,
-                    TokenKind::User(_) | TokenKind::Agent(_) => None,
-                };
-                Ok(Some(Principal { scopes: token.scopes, owner, ..base(token.name) }))
-            }
-            // Automations are principals of a later part of the product; nobody can act as one yet.
-            PrincipalId::Automation(_) => Ok(None),
-        }
-    }
-
     pub async fn find_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Token>, Error> {
         let rows = self.db.read(&format!("{SELECT_TOKEN} AND t.id = $2"), &vals![org.as_str(), token.as_str()]).await?;
-        rows.into_iter().next().map(read_token).transpose()
+        only(rows, read_token)
     }
 
     pub async fn list_tokens(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Token>, Error> {
@@ -219,14 +173,13 @@ impl Store {
                 &vals![org.as_str(), request.after.as_deref().unwrap_or_default(), i64::from(request.limit) + 1],
             )
             .await?;
-        let tokens = rows.into_iter().map(read_token).collect::<Result<Vec<_>, _>>()?;
-        Ok(page(tokens, request.limit, |token| token.id.to_string()))
+        page(rows, request.limit, read_token, |token| token.id.to_string())
     }
 
     /// Revoking twice changes nothing. `None` when there is no such token.
     pub async fn revoke_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Revoked>, Error> {
         let (owned_org, owned_token) = (org.clone(), token.clone());
-        let is_last = self.db.write(move |tx| {
+        let is_last = self.db.write(org.clone(), move |tx| {
             Box::pin(async move {
                 if owners_tokens(tx, &owned_org).await? == [owned_token.clone()] {
                     return Ok(true);
@@ -251,8 +204,8 @@ async fn owners_tokens(tx: &mut Tx, org: &OrgId) -> Result<Vec<TokenId>, Error> 
     let mut tokens = Vec::new();
     for row in tx.query(sql, &vals![org.as_str(), tx.now()]).await? {
         let mut columns = Columns::of(row);
-        let token = columns.parsed(|text| TokenId::parse(text).ok())?;
-        if owners.contains(&columns.parsed(|text| UserId::parse(text).ok())?) {
+        let token = columns.id()?;
+        if owners.contains(&columns.id()?) {
             tokens.push(token);
         }
     }
@@ -261,21 +214,21 @@ async fn owners_tokens(tx: &mut Tx, org: &OrgId) -> Result<Vec<TokenId>, Error> 
 
 fn read_bearer(row: Row) -> Result<Bearer, Error> {
     let mut columns = Columns::of(row);
-    let org = columns.parsed(|text| OrgId::parse(text).ok())?;
-    let token = columns.parsed(|text| TokenId::parse(text).ok())?;
+    let org = columns.id()?;
+    let token: TokenId = columns.id()?;
     let kind = columns.text()?;
-    let user = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
-    let session = columns.parsed_or_null(|text| SessionId::parse(text).ok())?;
+    let user: Option<UserId> = columns.id_or_null()?;
+    let session: Option<SessionId> = columns.id_or_null()?;
     let token_name = columns.text()?;
     let scopes = parse_scopes(&columns.text()?);
-    let made_by = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
+    let made_by = columns.id_or_null()?;
     let hash = columns.bytes()?;
     let expires_at = columns.time_or_null()?;
     let revoked_at = columns.time_or_null()?;
     let user_name = columns.text_or_null()?;
     let role = columns.parsed_or_null(Role::parse)?;
     let disabled_at = columns.time_or_null()?;
-    let session_owner = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
+    let session_owner = columns.id_or_null()?;
     let session_ended = columns.time_or_null()?;
     let session_title = columns.text_or_null()?;
     let owner_disabled_at = columns.time_or_null()?;
@@ -370,11 +323,11 @@ const SELECT_TOKEN: &str =
 
 fn read_token(row: Row) -> Result<Token, Error> {
     let mut columns = Columns::of(row);
-    let id = columns.parsed(|text| TokenId::parse(text).ok())?;
+    let id = columns.id()?;
     let kind = columns.text()?;
-    let user = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
-    let session = columns.parsed_or_null(|text| SessionId::parse(text).ok())?;
-    let made_by = columns.parsed_or_null(|text| UserId::parse(text).ok())?;
+    let user: Option<UserId> = columns.id_or_null()?;
+    let session: Option<SessionId> = columns.id_or_null()?;
+    let made_by = columns.id_or_null()?;
     let kind = match (kind.as_str(), user, session) {
         ("user", Some(user), None) => TokenKind::User(user),
         ("agent", None, Some(session)) => TokenKind::Agent(session),

@@ -1,12 +1,11 @@
 //! People and their standing.
 
-use crate::db::{Columns, Row, Tx, vals};
+use crate::db::{Columns, Row, Tx, only, vals};
 use crate::rules::{self, Told};
 use crate::{Error, Page, PageRequest, Store, page};
-use countersign_core::principal::{Role, Standing};
+use countersign_core::principal::Role;
 use countersign_core::{Band, OrgId, PrincipalId, Timestamp, UserId, random_bytes};
 use receipt::body::RuleChange;
-use std::sync::Arc;
 
 macro_rules! select_user {
     () => {
@@ -33,7 +32,7 @@ impl Store {
     pub async fn create_user(&self, org: &OrgId, name: &str, role: Role) -> Result<Option<User>, Error> {
         let (org, name, random) = (org.clone(), name.to_owned(), std::sync::Arc::clone(&self.random));
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let created_at = tx.now();
                     let user = User { id: UserId::new(created_at, random_bytes(&*random)), name, role, created_at, max_band: Band::Black, disabled_at: None };
@@ -51,7 +50,7 @@ impl Store {
 
     pub async fn find_user(&self, org: &OrgId, user: &UserId) -> Result<Option<User>, Error> {
         let rows = self.db.read(concat!(select_user!(), " AND id = $2"), &vals![org.as_str(), user.as_str()]).await?;
-        rows.into_iter().next().map(read_user).transpose()
+        only(rows, read_user)
     }
 
     pub async fn list_users(&self, org: &OrgId, request: &PageRequest) -> Result<Page<User>, Error> {
@@ -62,8 +61,7 @@ impl Store {
                 &vals![org.as_str(), request.after.as_deref().unwrap_or_default(), i64::from(request.limit) + 1],
             )
             .await?;
-        let users = rows.into_iter().map(read_user).collect::<Result<Vec<_>, _>>()?;
-        Ok(page(users, request.limit, |user| user.id.to_string()))
+        page(rows, request.limit, read_user, |user| user.id.to_string())
     }
 
     /// Changes what a person may do and where, all of it or nothing; `None` when there is no such person.
@@ -76,11 +74,11 @@ impl Store {
     ) -> Result<Option<ChangedUser>, Error> {
         let (store, org, user, by) = (self.clone(), org.clone(), user.clone(), by.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let owners = lock_owners(tx, &org).await?;
                     let rows = tx.query_locked(concat!(select_user!(), " AND id = $2"), &vals![org.as_str(), user.as_str()]).await?;
-                    let Some(before) = rows.into_iter().next().map(read_user).transpose()? else {
+                    let Some(before) = only(rows, read_user)? else {
                         return Ok(None);
                     };
                     let after = User {
@@ -115,31 +113,11 @@ impl Store {
             .await
     }
 
-    /// How far this person reaches now.
-    pub(crate) async fn standing_of(&self, org: &OrgId, user: &UserId) -> Result<Standing, Error> {
-        let sql = "SELECT role, max_band FROM users WHERE org_id = $1 AND id = $2";
-        let read = |row| {
-            let mut columns = Columns::of(row);
-            Ok(Standing { role: Some(columns.parsed(Role::parse)?), max_band: columns.parsed(Band::parse)? })
-        };
-        // Who does not exist may act nowhere that matters; their tokens work no more either.
-        let nobody = Standing { role: None, max_band: Band::Green };
-        let parse = |rows: Vec<Row>| rows.into_iter().next().map_or(Ok(nobody), read);
-        self.db.read_remembered(sql, &vals![org.as_str(), user.as_str()], parse).await.map(|standing| *standing)
-    }
-
-    /// Everyone who may say yes.
-    pub(crate) async fn approvers(&self, org: &OrgId) -> Result<Arc<Vec<UserId>>, Error> {
-        let sql = "SELECT id FROM users WHERE org_id = $1 AND role IN ('admin', 'owner') AND disabled_at IS NULL ORDER BY id";
-        let read = |row| Columns::of(row).parsed(|text| UserId::parse(text).ok());
-        self.db.read_remembered(sql, &vals![org.as_str()], |rows: Vec<Row>| rows.into_iter().map(read).collect()).await
-    }
-
     /// Disables a person at once. The last owner cannot be disabled; `None` when there is no such active person.
     pub async fn disable_user(&self, org: &OrgId, user: &UserId) -> Result<Option<Disabled>, Error> {
         let (org, user) = (org.clone(), user.clone());
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     if lock_owners(tx, &org).await? == [user.clone()] {
                         return Ok(Some(Disabled::LastOwner));
@@ -190,7 +168,7 @@ pub(crate) async fn lock_owners(tx: &mut Tx, org: &OrgId) -> Result<Vec<UserId>,
 fn read_user(row: Row) -> Result<User, Error> {
     let mut columns = Columns::of(row);
     Ok(User {
-        id: columns.parsed(|text| UserId::parse(text).ok())?,
+        id: columns.id()?,
         name: columns.text()?,
         role: columns.parsed(Role::parse)?,
         created_at: columns.time()?,

@@ -49,7 +49,7 @@ impl Pipeline {
 
     async fn release_and_run(&self, principal: &Principal, id: &InvocationId, word: Word) -> Result<Released, Error> {
         let held = self.settleable(principal, id).await?;
-        if word.digest.is_some() && word.digest != held.digest {
+        if word.digest.is_some_and(|digest| digest != held.digest) {
             return Err(other_payload(id));
         }
         let plain = self.open_quarantined(&held, &principal.org).await?;

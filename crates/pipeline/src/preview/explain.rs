@@ -125,7 +125,7 @@ impl Pipeline {
         }
         let held = self.held_by_session(&session.org, &session.id).await?;
         let since = held.iter().map(|held| {
-            let by = held.label.invocation.as_ref().map_or_else(String::new, |by| format!(" by `{by}`"));
+            let by = format!(" by `{}`", held.label.invocation);
             let action = held.action.as_ref().map_or_else(String::new, |action| format!(" (`{action}`)"));
             format!("`{}`{by}{action}", held.label.label)
         });

@@ -168,10 +168,7 @@ impl Pipeline {
     pub(crate) async fn held_by_session(&self, org: &OrgId, session: &SessionId) -> Result<Vec<Held>, Error> {
         let mut labels = Vec::new();
         for label in self.ledger().list_labels(org, session).await? {
-            let by = match &label.invocation {
-                Some(by) => self.ledger().find_invocation(org, by).await?,
-                None => None,
-            };
+            let by = self.ledger().find_invocation(org, &label.invocation).await?;
             labels.push(Held { label, action: by.map(|by| by.action) });
         }
         Ok(labels)

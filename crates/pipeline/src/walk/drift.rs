@@ -20,9 +20,10 @@ impl Walk {
             return Ok(Drift::None);
         };
         let drift = drift_from(&pin, definition.structural, definition.textual);
-        if drift != Drift::None && pin.seen != Some((definition.structural, definition.textual)) {
-            let noted = NewDrift { action: action.clone(), drift, structural: definition.structural, textual: definition.textual };
-            self.note(&org, noted).await?;
+        let noted = NewDrift { action: action.clone(), drift, structural: definition.structural, textual: definition.textual };
+        let is_known = pin.seen == Some((definition.structural, definition.textual));
+        // What is known may have been noted by a server that stopped before it had ended all pending calls.
+        if drift != Drift::None && self.note(&org, noted, is_known).await? {
             // Noting it is a change of the rules: what was read of them before is read again.
             admitted.rules_version = self.ledger().rules_version(&org).await?;
             admitted.space = self.space_of(&admitted.session).await?;
@@ -47,21 +48,32 @@ impl Walk {
         Ok(if pin.as_ref().is_some_and(is_read) { &[] } else { &definition.findings })
     }
 
-    async fn note(&self, org: &OrgId, drift: NewDrift) -> Result<(), Error> {
-        tracing::warn!(action = %drift.action, drift = drift.drift.as_str(), "the definition is no longer the one that was reviewed");
-        let pending = self.ledger().list_pending_of(org, &drift.action).await?;
-        let ends = pending.into_iter().map(|waiting| {
-            let failure = Failure { code: "definition_mismatch".into(), message: drifted(&drift.action) };
-            self.finish_of(Ending::unexecuted(waiting, Status::Denied, Some(DeniedBy::Drift), failure, Row::From(Status::Pending)))
-        });
-        let ends = ends.collect::<Result<Vec<_>, _>>()?;
-        let ended = self.ledger().drift(org, drift, ends.clone()).await?;
-        for (finish, ended) in ends.iter().zip(ended) {
-            if matches!(ended, Finished::Recorded { .. }) {
-                self.tell(&finish.invocation);
+    /// Notes a drift that is not known yet, and ends pending calls of other definitions, a bounded number at a time. Whether there was
+    /// anything to do.
+    async fn note(&self, org: &OrgId, drift: NewDrift, mut is_known: bool) -> Result<bool, Error> {
+        if !is_known {
+            tracing::warn!(action = %drift.action, drift = drift.drift.as_str(), "the definition is no longer the one that was reviewed");
+        }
+        let mut is_changed = false;
+        loop {
+            let mut pending = self.ledger().list_pending_of(org, &drift.action).await?;
+            pending.retain(|waiting| (waiting.digests.structural, waiting.digests.textual) != (drift.structural, drift.textual));
+            if is_known && pending.is_empty() {
+                return Ok(is_changed);
+            }
+            let ends = pending.into_iter().map(|waiting| {
+                let failure = Failure { code: "definition_mismatch".into(), message: drifted(&drift.action) };
+                self.finish_of(Ending::unexecuted(waiting, Status::Denied, Some(DeniedBy::Drift), failure, Row::From(Status::Pending)))
+            });
+            let ends = ends.collect::<Result<Vec<_>, _>>()?;
+            let ended = self.ledger().drift(org, drift.clone(), ends.clone()).await?;
+            (is_known, is_changed) = (true, true);
+            for (finish, ended) in ends.iter().zip(ended) {
+                if matches!(ended, Finished::Recorded { .. }) {
+                    self.tell(&finish.invocation);
+                }
             }
         }
-        Ok(())
     }
 }
 

@@ -142,8 +142,7 @@ pub enum RuleChange {
         invocation_id: InvocationId,
         state: QuarantineState,
         /// HMAC of what it held.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        digest: Option<Digest>,
+        digest: Digest,
         reason: String,
         released_as: Option<InvocationId>,
     },

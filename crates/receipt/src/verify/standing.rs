@@ -22,15 +22,13 @@ pub(super) struct Standing {
     quorums: HashMap<SpaceId, Quorum>,
     /// The last call that began with an approval: a grant that came with it stands right behind it.
     approved: Option<(InvocationId, Vec<PrincipalId>)>,
-    /// Whether a grant so far has named who gave it.
-    names_givers: bool,
 }
 
 struct Given {
     terms: Terms,
     expires_at: Timestamp,
-    /// How many gave it; absent where the entry is from before they were named and it came with an approval.
-    givers: Option<usize>,
+    /// How many people gave it.
+    givers: usize,
     used: u32,
     is_revoked: bool,
 }
@@ -76,16 +74,11 @@ impl Standing {
     }
 
     /// How many people gave a grant. Nobody is named who did not say yes to it, or to the call it came with.
-    fn givers(
-        &mut self,
-        by: Option<&PrincipalId>,
-        givers: &[UserId],
-        invocation: Option<&InvocationId>,
-    ) -> Result<Option<usize>, &'static str> {
+    fn givers(&self, by: Option<&PrincipalId>, givers: &[UserId], invocation: Option<&InvocationId>) -> Result<usize, &'static str> {
+        // Given by a service, which counts as one.
         if givers.is_empty() {
-            return Ok(if invocation.is_none() || self.names_givers { Some(1) } else { None });
+            return Ok(1);
         }
-        self.names_givers = true;
         let said_yes = match (invocation, &self.approved) {
             (None, _) => by.map(std::slice::from_ref).unwrap_or_default(),
             (Some(came_with), Some((approved, approvers))) if approved == came_with => approvers,
@@ -94,7 +87,7 @@ impl Standing {
         if givers.iter().any(|giver| !said_yes.contains(&PrincipalId::User(giver.clone()))) {
             return Err("names somebody who did not give it");
         }
-        Ok(Some(givers.iter().collect::<BTreeSet<_>>().len()))
+        Ok(givers.iter().collect::<BTreeSet<_>>().len())
     }
 
     /// That an effect about to start is not stopped, and that its grant, if it has one, is good for it.
@@ -114,7 +107,7 @@ impl Standing {
             return Err(refused(format!("grant `{id}` {why}")));
         }
         let quorum = self.quorums.get(&intent.space).map_or(1, |quorum| quorum.of(intent.tier));
-        if given.givers.is_some_and(|givers| givers < quorum as usize) {
+        if given.givers < quorum as usize {
             return Err(refused(format!("grant `{id}` was given by fewer people than the space asks for, which is {quorum}")));
         }
         given.used += 1;

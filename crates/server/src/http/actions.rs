@@ -8,6 +8,7 @@ use api::{Code, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::action::{Action, Preview, Reversibility};
+use countersign_core::ports::Rules;
 use countersign_core::principal::Permission;
 use countersign_core::{OrgId, Session, Space};
 use pipeline::{Listed, Standing};

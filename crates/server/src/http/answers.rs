@@ -16,6 +16,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX, REASON_CHARS_MAX};
+use countersign_core::ports::Invocations;
 use countersign_core::principal::Permission;
 use countersign_core::{Digest, InvocationId, PrincipalId, Status};
 use pipeline::{BeyondAsked, GrantFor, Outcome, Settlement, Yes};

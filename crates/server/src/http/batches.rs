@@ -14,6 +14,7 @@ use axum::http::StatusCode;
 use countersign_core::batch::BatchStatus;
 use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
+use countersign_core::ports::{Batches, Invocations};
 use countersign_core::principal::Permission;
 use countersign_core::{Batch, BatchId, Invocation, SessionId};
 use pipeline::Batched;

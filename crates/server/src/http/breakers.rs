@@ -9,6 +9,7 @@ use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use countersign_core::ports::Breakers;
 use countersign_core::principal::Permission;
 
 /// Every target that has failed since it last worked, and whether calls are let through to it.

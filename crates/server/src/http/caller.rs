@@ -7,6 +7,7 @@ use api::Code;
 use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
+use countersign_core::ports::{Rules, Sessions};
 use countersign_core::principal::Permission;
 use countersign_core::{Principal, Session, SessionId, SpaceId};
 use store::Refused;

@@ -16,6 +16,7 @@ use countersign_core::action::{Class, Reversibility};
 use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::limits::CLAIMED_CHARS_MAX;
+use countersign_core::ports::Sessions;
 use countersign_core::{Action, ActionId, Invocation, OrgId, Session, SessionId, SpaceId, Tier};
 use pipeline::{Outcome, Request};
 use serde_json::{Number, Value};

@@ -12,6 +12,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::consent::{Consent, is_purpose};
 use countersign_core::limits::{CONSENT_SECONDS_MAX, REASON_CHARS_MAX};
+use countersign_core::ports::Invocations;
 use countersign_core::principal::Permission;
 use countersign_core::{ConsentId, PrincipalId, Timestamp, UserId};
 use store::NewConsent;

@@ -71,7 +71,7 @@ fn label(held: Held) -> LabelView {
     LabelView {
         label: held.label.label,
         at: held.label.at.to_string(),
-        invocation_id: held.label.invocation.map(|invocation| invocation.to_string()),
+        invocation_id: Some(held.label.invocation.to_string()),
         action: held.action.map(|action| action.to_string()),
     }
 }

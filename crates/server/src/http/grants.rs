@@ -16,6 +16,7 @@ use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms,
 use countersign_core::limits::{
     GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX, REASON_CHARS_MAX,
 };
+use countersign_core::ports::Sessions;
 use countersign_core::principal::Permission;
 use countersign_core::{AutomationId, GrantId, PrincipalId, SessionId};
 use serde::Deserialize;

@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::Status;
+use countersign_core::ports::Invocations;
 use countersign_core::principal::{Permission, Role};
 use store::{Server, Store};
 

@@ -17,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use countersign_core::changed_file::ChangedFile;
 use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
+use countersign_core::ports::Invocations;
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, Invocation, InvocationId, OrgId, PrincipalId, SessionId, Status};
 use pipeline::{Outcome, Request};

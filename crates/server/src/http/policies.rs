@@ -14,6 +14,7 @@ use axum::extract::State;
 use countersign_core::OrgId;
 use countersign_core::limits::PAGE_ROWS_MAX;
 use countersign_core::policies::PolicyTexts;
+use countersign_core::ports::{Invocations, Rules};
 use countersign_core::principal::Permission;
 use pipeline::{Fate, Proposal, Replayed, WhatIf};
 use policy::{Policies, PolicyProblem};

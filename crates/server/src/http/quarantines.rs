@@ -13,6 +13,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use countersign_core::Digest;
+use countersign_core::ports::Quarantines;
 use countersign_core::principal::Permission;
 use countersign_core::quarantine::{Quarantine, QuarantineState};
 use pipeline::{Released, Word};
@@ -66,7 +67,7 @@ pub(super) async fn payload(
     Path(invocation): Path<String>,
 ) -> Result<Json<QuarantinePayloadResponse>, Refusal> {
     let (held, payload) = app.pipeline().look_at(&caller.principal, &parse_id(&invocation)?).await?;
-    let digest = held.digest.map(|digest| digest.to_string());
+    let digest = Some(held.digest.to_string());
     Ok(Json(QuarantinePayloadResponse { invocation_id: invocation, holds: held.holds.as_str().to_owned(), digest, payload }))
 }
 
@@ -117,7 +118,7 @@ fn view(quarantine: Quarantine) -> QuarantineView {
         principal: quarantine.principal.to_string(),
         holds: quarantine.holds.as_str().to_owned(),
         state: quarantine.state.as_str().to_owned(),
-        digest: quarantine.digest.map(|digest| digest.to_string()),
+        digest: Some(quarantine.digest.to_string()),
         caught: quarantine
             .caught
             .into_iter()

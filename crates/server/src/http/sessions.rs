@@ -11,6 +11,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::limits::AGENT_TOKEN_DAYS;
+use countersign_core::ports::Rules;
 use countersign_core::principal::Permission;
 use countersign_core::session::Attendance;
 use countersign_core::{AutomationId, Session, Space, SpaceId};

@@ -10,6 +10,7 @@ use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use countersign_core::ports::Rules;
 use countersign_core::principal::Permission;
 use countersign_core::session::{Kind, Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::{Band, Space, SpaceId, Tier};

@@ -8,6 +8,7 @@ use api::rules::{StopName, SwitchChangedResponse, SwitchOffRequest, SwitchOnRequ
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::State;
+use countersign_core::ports::{Rules, Sessions};
 use countersign_core::principal::Permission;
 use countersign_core::switch::{Stop, Switch, SwitchScope};
 

@@ -4,6 +4,7 @@ use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines};
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::Reconciled;
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BATCH_PARTS_MAX, CALL_TIMEOUT_MS, RUNNING_SECONDS_MAX};
+use countersign_core::ports::EventFeed;
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
@@ -107,7 +108,7 @@ async fn what_all_succeeds_has_one_receipt_each_and_one_for_all(kind: Kind) {
         assert_eq!((&receipt["batch"], &body["parts"][index]["receipt_id"]), (&batch["id"], &part["receipt_id"]));
     }
     assert_eq!(server.verify().await.batches, 1);
-    let events = server.store.list_events(&server.org, &store::PageRequest { limit: 100, after: None }).await.unwrap().items;
+    let events = server.store.list_events_after(&server.org, 0, 100).await.unwrap();
     assert_eq!(events.iter().filter(|event| event.name == "batch.succeeded").count(), 1);
     assert_eq!(shown(&server, &batch).await, batch);
     let listed = server.owner.get("/api/v1/batches").await.ok();

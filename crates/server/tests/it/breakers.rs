@@ -5,6 +5,7 @@ use countersign_core::Clock as _;
 use countersign_core::limits::{
     ATTEMPTS_MAX, BREAKER_FAILURES_MAX, BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKERS_WITH_LABELS_MAX,
 };
+use countersign_core::ports::EventFeed;
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
@@ -76,7 +77,7 @@ async fn a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one(kind
     probing.await.unwrap().ok();
     assert_eq!(breakers(&server).await, [] as [Value; 0], "it works: nothing is counted any more");
     agent.invoke("fake.read", json!({})).await.ok();
-    let told: Vec<_> = server.store.list_events(&server.org, &store::PageRequest { limit: 100, after: None }).await.unwrap().items;
+    let told: Vec<_> = server.store.list_events_after(&server.org, 0, 100).await.unwrap();
     let told: Vec<_> = told.iter().map(|event| event.name.as_str()).filter(|name| name.starts_with("breaker.")).collect();
     assert_eq!(told, ["breaker.opened", "breaker.half_opened", "breaker.opened", "breaker.half_opened", "breaker.closed"]);
     server.verify().await;
@@ -112,7 +113,7 @@ async fn failures_at_once_open_it_once_and_for_the_shortest_time(kind: Kind) {
     assert_eq!((&open["state"], &open["failures"]), (&json!("open"), &json!(count)), "every one of them is counted");
     let until = server.clock.now().plus_seconds(BREAKER_OPEN_SECONDS);
     assert_eq!(open["until"], until.to_string(), "and only the first that was too many opened it");
-    let told = server.store.list_events(&server.org, &store::PageRequest { limit: 100, after: None }).await.unwrap().items;
+    let told = server.store.list_events_after(&server.org, 0, 100).await.unwrap();
     assert_eq!(told.iter().filter(|event| event.name == "breaker.opened").count(), 1);
     // What a person approved is tried while it is open. Its failure leaves the time as it is.
     server.owner.set_mode("fake.read", "require_approval").await;

@@ -14,6 +14,7 @@ on_both_engines!(
     an_action_that_changed_since_its_review_asks_again,
     drift_never_loosens_what_is_denied,
     what_waits_ends_with_the_drift_and_grants_of_the_action_are_revoked,
+    what_a_known_drift_left_pending_ends_with_the_next_call,
     words_may_be_left_out_of_a_review,
     a_review_is_of_what_was_shown,
     what_has_changed_is_told,
@@ -87,6 +88,24 @@ async fn drift_never_loosens_what_is_denied(kind: Kind) {
     server.verify().await;
 }
 
+/// As after a stop between noting a drift and ending all that waited: the drift is known, and calls of the old definition are pending.
+async fn what_a_known_drift_left_pending_ends_with_the_next_call(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let (agent, other) = (server.agent().await, server.agent().await);
+    server.owner.review("fake.write").await;
+    restructure(&server);
+    let drifted = agent.pending("fake.write", json!({ "text": "new" })).await;
+    server.source.redefine("write", |action| action.params_schema["properties"].as_object_mut().unwrap().remove("bypass").map_or((), drop));
+    let old = other.pending("fake.write", json!({ "text": "old" })).await;
+    restructure(&server);
+    agent.pending("fake.write", json!({ "text": "newer" })).await;
+    assert_eq!(server.receipt_of(&old).await["denied_by"], "drift");
+    assert_eq!(server.shown(&drifted).await["status"], "pending", "a call of the definition as it is now is not ended");
+    let rules = server.log().await.into_iter().filter(|(_, body)| body["change"]["rule"] == "drifted").count();
+    assert_eq!(rules, 1, "it is noted once");
+    server.verify().await;
+}
+
 async fn what_waits_ends_with_the_drift_and_grants_of_the_action_are_revoked(kind: Kind) {
     let server = TestServer::start(kind).await;
     let (agent, other) = (server.agent().await, server.agent().await);
@@ -106,10 +125,10 @@ async fn what_waits_ends_with_the_drift_and_grants_of_the_action_are_revoked(kin
     }
     let state = async |grant: &str| server.owner.get(&format!("/api/v1/grants/{grant}")).await.ok()["state"].clone();
     assert_eq!((state(&exact).await, state(&any).await), (json!("revoked"), json!("active")));
-    // The drift, the ends and the revocation are neighbours in the log: one write.
+    // The revocation, the drift and the ends are neighbours in the log: one write.
     let log = server.log().await;
     let drifted = log.iter().position(|(_, body)| body["change"]["rule"] == "drifted").unwrap();
-    let around = &log[drifted - 3..drifted];
+    let around = &log[drifted - 1..drifted + 3];
     assert_eq!(around.iter().filter(|(kind, _)| kind == "receipt").count(), 2, "{log:#?}");
     assert!(around.iter().any(|(_, body)| body["change"]["rule"] == "grant_revoked"), "{log:#?}");
     // Who waited for the answer is told what happened, and what has nothing to do with it goes on.

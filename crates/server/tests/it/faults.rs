@@ -4,6 +4,7 @@
 use crate::harness::{Agent, Answer, Kind, TestServer};
 use countersign_core::action::Reversibility;
 use countersign_core::effect::Check;
+use countersign_core::ports::Invocations;
 use countersign_core::source::Output;
 use countersign_core::{InvocationId, Secret, Status};
 use serde_json::json;

@@ -2,7 +2,8 @@
 
 use crate::harness::{Agent, Kind, TestServer, on_both_engines, on_postgres};
 use countersign_core::invocation::{Answer, Beyond};
-use countersign_core::ledger::{Approval, Approve, Approved, EventDraft, Ledger};
+use countersign_core::ledger::{Approval, Approve, Approved, EventDraft};
+use countersign_core::ports::Invocations;
 use countersign_core::source::Output;
 use countersign_core::{ApprovalId, EventId, InvocationId, PrincipalId, UserId, limits};
 use serde_json::{Value, json};
@@ -186,7 +187,7 @@ async fn a_switch_may_spare_dry_runs(kind: Kind) {
 async fn approve_without_running(server: &TestServer, id: &str) {
     let id = InvocationId::parse(id).unwrap();
     let row = server.store.find_invocation(&server.org, &id).await.unwrap().unwrap();
-    let now = Ledger::now(&server.store).await.unwrap();
+    let now = Invocations::now(&server.store).await.unwrap();
     let by = server.owner.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
     let by = PrincipalId::User(UserId::parse(&by).unwrap());
     let approval = Approval {

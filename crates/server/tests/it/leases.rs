@@ -4,8 +4,9 @@
 use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgres};
 use countersign_core::action::Reversibility;
 use countersign_core::effect::Reconciled;
-use countersign_core::ledger::{EventDraft, Finished, Ledger};
+use countersign_core::ledger::{EventDraft, Finished};
 use countersign_core::limits::{CALL_TIMEOUT_MS, LEASE_FENCE_SECONDS, LEASE_SECONDS};
+use countersign_core::ports::{Claims, Invocations};
 use countersign_core::source::Output;
 use countersign_core::{EventId, Invocation, InvocationId, Status};
 use serde_json::{Value, json};

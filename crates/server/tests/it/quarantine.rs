@@ -1,7 +1,8 @@
 //! What is too dangerous to run does not run, is kept sealed, and is let go only by somebody else, as a new call.
 
 use crate::harness::{Client, Kind, TestServer, on_both_engines, smuggled};
-use countersign_core::ledger::{Ledger, Settled, Settling};
+use countersign_core::ledger::{Settled, Settling};
+use countersign_core::ports::{EventFeed, Quarantines};
 use countersign_core::quarantine::QuarantineState;
 use countersign_core::source::Output;
 use countersign_core::{InvocationId, PrincipalId, UserId, limits};
@@ -171,7 +172,7 @@ async fn what_nobody_looks_at_in_time_is_forgotten(kind: Kind) {
     settle(&ada, "release", &id).await.problem(409, "quarantine_settled");
     assert_eq!(server.store.expire_quarantines(&server.org).await, Ok(1));
     assert_eq!(server.store.expire_quarantines(&server.org).await, Ok(0));
-    let events = server.store.list_events(&server.org, &store::PageRequest { limit: 100, after: None }).await.unwrap().items;
+    let events = server.store.list_events_after(&server.org, 0, 100).await.unwrap();
     let told: Vec<_> = events.iter().filter(|event| event.name == "quarantine.expired").map(|event| event.key.clone()).collect();
     assert_eq!(told, std::slice::from_ref(&id), "once");
     assert_eq!(held(&server, &id).await["state"], "expired");

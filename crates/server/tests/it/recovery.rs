@@ -2,7 +2,8 @@
 
 use crate::harness::{Kind, TestServer, on_both_engines};
 use countersign_core::invocation::{Answer, Beyond};
-use countersign_core::ledger::{Approval, Approve, Approved, EventDraft, Ledger};
+use countersign_core::ledger::{Approval, Approve, Approved, EventDraft};
+use countersign_core::ports::Invocations;
 use countersign_core::source::Output;
 use countersign_core::{ApprovalId, EventId, InvocationId, PrincipalId, Random, limits, random_bytes};
 use serde_json::json;
@@ -22,7 +23,7 @@ async fn approve_without_running(server: &TestServer, id: &str) {
     let id = InvocationId::parse(id).unwrap();
     let row = server.store.find_invocation(&server.org, &id).await.unwrap().unwrap();
     let random = SeededRandom::new(99);
-    let now = Ledger::now(&server.store).await.unwrap();
+    let now = Invocations::now(&server.store).await.unwrap();
     let draw = || random_bytes::<10>(&random as &dyn Random);
     let approval = Approval {
         id: ApprovalId::new(now, draw()),
@@ -69,7 +70,7 @@ async fn an_approved_call_that_had_not_started_is_resumed(kind: Kind) {
     assert_eq!(ended["invocation"]["status"], "succeeded", "{ended}");
     assert_eq!(restarted.source.calls()[0].params, json!({ "text": "kept" }));
     // That it was, and when, stays with it; what ran as it was approved says nothing of the kind.
-    let now = Ledger::now(&restarted.store).await.unwrap();
+    let now = Invocations::now(&restarted.store).await.unwrap();
     assert_eq!(ended["invocation"]["taken_up_at"], json!(now.to_string()), "{ended}");
     let straight = restarted.agent().await.pending("fake.write", json!({ "text": "straight" })).await;
     assert_eq!(restarted.owner.approve(&straight).await.ok()["invocation"].get("taken_up_at"), None);

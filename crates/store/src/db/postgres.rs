@@ -8,8 +8,9 @@ mod writer;
 pub(super) use writer::Writer;
 
 use super::lease::Lease;
+use super::news::News;
 use super::pulse::Pulse;
-use super::remembered::{Remembered, Trust};
+use super::remembered::Remembered;
 use super::{Connection, END_ALL_LEASES, QUEUE_MAX, Row, Savepoint, TimeSource, Tx, Val, Write};
 use crate::Error;
 use crate::seal::Sealing;
@@ -19,6 +20,7 @@ use countersign_core::Timestamp;
 use countersign_core::limits::STORE_WRITE_SECONDS;
 use deadpool_postgres::{ClientWrapper, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::{FutureExt, TryStreamExt};
+use listen::Heard;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,8 +54,8 @@ pub(crate) struct Postgres {
     writer: mpsc::Sender<Box<dyn Write>>,
     time: Arc<Time>,
     presence: Presence,
-    remembered: Arc<Remembered>,
     pulse: Arc<Pulse>,
+    heard: Arc<Heard>,
     lease: Arc<Lease>,
 }
 
@@ -85,21 +87,21 @@ impl Postgres {
         let time = Arc::new(Time::new(time));
         let (writer, queue) = mpsc::channel(QUEUE_MAX);
         let presence = Presence::default();
-        let remembered = Arc::new(Remembered::new(Trust::Uninformed));
+        let heard = Arc::new(Heard::new());
         let pulse = Arc::new(Pulse::default());
         let life = Life {
             patience,
             pool: pool.clone(),
             time: Arc::clone(&time),
             presence: Arc::clone(&presence),
-            remembered: Arc::clone(&remembered),
+            heard: Arc::clone(&heard),
             pulse: Arc::clone(&pulse),
             lease: Arc::clone(&lease),
             bell: Bell::hang(),
         };
         life.start(queue, sealing)?;
-        tokio::spawn(listen::listen(config, Arc::downgrade(&remembered)));
-        Ok(Self { patience, pool, writer, time, presence, remembered, pulse, lease })
+        tokio::spawn(listen::listen(config, Arc::downgrade(&heard)));
+        Ok(Self { patience, pool, writer, time, presence, pulse, heard, lease })
     }
 
     pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
@@ -165,7 +167,11 @@ impl Postgres {
     }
 
     pub(super) fn remembered(&self) -> &Remembered {
-        &self.remembered
+        &self.heard.remembered
+    }
+
+    pub(super) fn news(&self) -> &News {
+        &self.heard.news
     }
 }
 
@@ -229,8 +235,8 @@ struct Life {
     pool: Pool,
     time: Arc<Time>,
     presence: Presence,
-    remembered: Arc<Remembered>,
     pulse: Arc<Pulse>,
+    heard: Arc<Heard>,
     lease: Arc<Lease>,
     bell: Bell,
 }
@@ -245,37 +251,36 @@ impl Life {
     }
 
     /// Wait for a write, run it and all that queued up meanwhile, commit once, answer all.
-    async fn write_all(self, mut queue: mpsc::Receiver<Box<dyn Write>>, mut sealing: Sealing) {
+    async fn write_all(self, queue: mpsc::Receiver<Box<dyn Write>>, mut sealing: Sealing) {
+        let mut queue = Queue { writes: queue, next: None };
         let mut kept = None;
-        while let Some(first) = queue.recv().await {
+        while let Some(first) = queue.wait().await {
             let mut batch = vec![first];
             let committed = match self.take(kept.take()).await {
                 // Whoever came meanwhile would only wait as long for the same answer.
                 Err(error) => {
-                    while batch.len() < QUEUE_MAX
-                        && let Ok(write) = queue.try_recv()
-                    {
-                        batch.push(write);
-                    }
+                    queue.fill(&mut batch, QUEUE_MAX);
                     Err(error)
                 }
                 Ok(client) => {
-                    let mut tx = Tx::new(Connection::Postgres(Writer::new(client, self.patience)), sealing, Arc::clone(&self.lease));
+                    queue.fill(&mut batch, BATCH_MAX);
+                    let orgs = batch.iter().filter_map(|write| write.org()).cloned().collect();
+                    let writer = Writer::new(client, self.patience, orgs);
+                    let mut tx = Tx::new(Connection::Postgres(writer), sealing, Arc::clone(&self.lease));
                     let committed = AssertUnwindSafe(self.commit_batch(&mut tx, &mut queue, &mut batch)).catch_unwind().await;
                     // A bug in one write: its connection is dropped, and everybody in the batch may try again.
                     let committed = committed.unwrap_or_else(|_panic| Err(super::by_a_bug()));
-                    if tx.changes_remembered {
-                        self.remembered.forget();
-                    }
+                    self.heard.remembered.forget(&tx.changes);
                     sealing = tx.sealing;
-                    // Other replicas move the head too: it is read again in every batch.
-                    sealing.forget();
                     if committed.is_ok() {
+                        self.heard.publish(sealing.take_last_events());
                         kept = match tx.connection {
                             Connection::Postgres(writer) => Some(writer.client),
                             Connection::Sqlite(_) => None,
                         };
                     }
+                    // Other replicas move the head too: it is read again in every batch.
+                    sealing.forget();
                     committed
                 }
             };
@@ -299,27 +304,17 @@ impl Life {
         }
     }
 
-    async fn commit_batch(
-        &self,
-        tx: &mut Tx,
-        queue: &mut mpsc::Receiver<Box<dyn Write>>,
-        batch: &mut Vec<Box<dyn Write>>,
-    ) -> Result<(), Error> {
+    async fn commit_batch(&self, tx: &mut Tx, queue: &mut Queue, batch: &mut Vec<Box<dyn Write>>) -> Result<(), Error> {
         // On an error the connection is dropped, and PostgreSQL rolls back.
         self.run_batch(tx, queue, batch).await?;
         let statements = crate::seal::closing(tx);
-        if tx.changes_remembered {
-            writer(tx)?.say_later(listen::TELL);
-        }
-        writer(tx)?.commit(&statements).await
+        let notices: Vec<_> = tx.changes.iter().map(listen::notice_of).collect();
+        let writer = writer(tx)?;
+        notices.iter().for_each(|notice| writer.say_later(notice));
+        writer.commit(&statements).await
     }
 
-    async fn run_batch(
-        &self,
-        tx: &mut Tx,
-        queue: &mut mpsc::Receiver<Box<dyn Write>>,
-        batch: &mut Vec<Box<dyn Write>>,
-    ) -> Result<(), Error> {
+    async fn run_batch(&self, tx: &mut Tx, queue: &mut Queue, batch: &mut Vec<Box<dyn Write>>) -> Result<(), Error> {
         tx.now = match self.time.known() {
             Some(now) => now,
             None => self.time.learn(&writer(tx)?.query(DATABASE_TIME, &[]).await?)?,
@@ -343,12 +338,45 @@ impl Life {
             }
             next += 1;
             if batch.len() < BATCH_MAX
-                && let Ok(write) = queue.try_recv()
+                && let Some(write) = queue.next_of(writer(tx)?)
             {
                 batch.push(write);
             }
         }
         Ok(())
+    }
+}
+
+/// Writes that wait for a batch.
+struct Queue {
+    writes: mpsc::Receiver<Box<dyn Write>>,
+    /// Taken, and found to be of an org that the running batch has not locked.
+    next: Option<Box<dyn Write>>,
+}
+
+impl Queue {
+    async fn wait(&mut self) -> Option<Box<dyn Write>> {
+        match self.next.take() {
+            Some(write) => Some(write),
+            None => self.writes.recv().await,
+        }
+    }
+
+    /// Adds what waits now.
+    fn fill(&mut self, batch: &mut Vec<Box<dyn Write>>, max: usize) {
+        while batch.len() < max
+            && let Ok(write) = self.writes.try_recv()
+        {
+            batch.push(write);
+        }
+    }
+
+    /// The next write, if the running batch may take it too. A further org would be locked out of order.
+    fn next_of(&mut self, writer: &Writer) -> Option<Box<dyn Write>> {
+        if self.next.is_none() {
+            self.next = self.writes.try_recv().ok();
+        }
+        self.next.take_if(|write| write.org().is_none_or(|org| writer.has_locked(org)))
     }
 }
 

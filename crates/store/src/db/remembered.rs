@@ -1,61 +1,175 @@
 //! Answers that every call needs and that hardly ever change: whose token this is, which session, which mode.
-//! They are kept until any row they could have come from is written, by this process or by another one.
+//! They are kept until a row of the tables they were read from is written in their org, by this process or by another one.
 //!
-//! SECURITY: a revoked token must stop working at once. So forgetting is not left to whoever writes a statement: the writer
-//! looks at every statement it runs (`changes_remembered`), and forgets before it answers the one who made the change.
+//! SECURITY: a revoked token must stop working at once. So forgetting is not left to whoever writes a statement: the writer reads
+//! in every statement which table of which org it changes (`changes`), and forgets before it answers the one who made the change.
+//! A statement it cannot read counts as a change of everything.
 
 use super::Val;
+use countersign_core::OrgId;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Answers kept at once; beyond that all are dropped, and asked for again as they are needed.
 const ANSWERS_MAX: usize = 10_000;
 
 /// The tables remembered answers are read from.
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "breakers",
-    "orgs",
-    "spaces",
-    "users",
-    "sessions",
-    "tokens",
-    "modes",
-    "switches",
-    "pins",
-    "policies",
+    "canaries",
     "consents",
     "crossings",
+    "modes",
+    "orgs",
+    "pins",
+    "policies",
     "session_labels",
+    "sessions",
+    "spaces",
+    "switches",
+    "tokens",
+    "users",
 ];
 
-/// Whether a statement that changes rows may change a remembered answer. The table is among its first words.
-pub(super) fn changes_remembered(sql: &str) -> bool {
-    let sql = sql.strip_prefix("/*").and_then(|rest| rest.split_once("*/")).map_or(sql, |(_, statement)| statement);
-    sql.split_ascii_whitespace().take(3).any(|word| TABLES.contains(&word))
+/// What a statement changes of the tables above.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// `None`: of every org.
+    org: Option<OrgId>,
+    /// `None`: every table.
+    table: Option<&'static str>,
 }
 
-pub(crate) struct Remembered {
-    /// Grows whenever answers may have changed: one that was read before that is never used after it.
-    generation: AtomicU64,
-    answers: Mutex<Answers>,
-    /// The version of each org's rules that was last read, by the parameters it was asked with.
-    versions: Mutex<HashMap<Vec<Val>, i64>>,
+impl Change {
+    const ANYTHING: Self = Self { org: None, table: None };
+
+    /// As one server tells it to the others. It holds nothing that must be quoted.
+    pub(super) fn to_notice(&self) -> String {
+        format!("{} {}", self.org.as_ref().map_or("*", OrgId::as_str), self.table.unwrap_or("*"))
+    }
+
+    /// What does not read as a notice may have changed anything.
+    pub(super) fn from_notice(notice: &str) -> Self {
+        let (org, table) = notice.split_once(' ').unwrap_or_default();
+        match (OrgId::parse(org), known(table)) {
+            (Ok(org), Some(table)) => Self { org: Some(org), table: Some(table) },
+            (Err(_), Some(table)) => Self { org: None, table: Some(table) },
+            (_, None) => Self::ANYTHING,
+        }
+    }
 }
 
-struct Answers {
-    /// The generation all of them were read in.
-    of: u64,
+fn known(table: &str) -> Option<&'static str> {
+    TABLES.into_iter().find(|known| *known == table)
+}
+
+/// Adds what this statement changes of the remembered tables.
+pub(super) fn note_changes(changes: &mut Vec<Change>, sql: &str, params: &[Val]) {
+    let mut note = |change: Change| {
+        if !changes.contains(&change) {
+            changes.push(change);
+        }
+    };
+    let statement = without_comment(sql);
+    let mut words = statement.split_ascii_whitespace();
+    let table = match (words.next(), words.next()) {
+        (Some("SELECT"), _) => return,
+        (Some("INSERT"), Some("INTO")) | (Some("DELETE"), Some("FROM")) => words.next(),
+        (Some("UPDATE"), table) => table,
+        // It may hold any number of statements, each of one table.
+        (Some("WITH"), _) => {
+            return words_of(statement).filter_map(known).for_each(|table| note(Change { org: None, table: Some(table) }));
+        }
+        _ => None,
+    };
+    match table.filter(|table| table.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')) {
+        None => note(Change::ANYTHING),
+        Some(table) => {
+            if let Some(table) = known(table) {
+                note(Change { org: org_of(statement, params), table: Some(table) });
+            }
+        }
+    }
+}
+
+fn without_comment(sql: &str) -> &str {
+    sql.strip_prefix("/*").and_then(|rest| rest.split_once("*/")).map_or(sql, |(_, statement)| statement)
+}
+
+/// The one org whose rows a statement changes, where it says so in the way ours do.
+fn org_of(statement: &str, params: &[Val]) -> Option<OrgId> {
+    let place = match statement.split_once("WHERE ") {
+        Some((_, condition)) => condition.strip_prefix("org_id = $")?.split(|byte: char| !byte.is_ascii_digit()).next()?.parse().ok()?,
+        None => {
+            let (columns, values) = statement.split_once("VALUES ")?;
+            let is_first = columns.split_once('(')?.1.starts_with("org_id,") && values.starts_with("($1,");
+            is_first.then_some(1_usize)?
+        }
+    };
+    org_in(params.get(place.checked_sub(1)?)?)
+}
+
+fn org_in(value: &Val) -> Option<OrgId> {
+    match value {
+        Val::Text(text) => OrgId::parse(text).ok(),
+        Val::Null | Val::Int(_) | Val::Bytes(_) => None,
+    }
+}
+
+fn words_of(statement: &str) -> impl Iterator<Item = &str> {
+    statement.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').filter(|word| !word.is_empty())
+}
+
+/// The remembered tables a query reads, as bits; `None` when it reads another one, of whose changes nobody takes note.
+fn tables_of(sql: &str) -> Option<u32> {
+    let mut tables = 0;
+    let mut is_table = false;
+    for word in words_of(without_comment(sql)) {
+        match TABLES.iter().position(|table| *table == word) {
+            Some(at) => tables |= 1 << at,
+            // `FROM (SELECT …`: the table comes later.
+            None if is_table && word != "SELECT" => return None,
+            None => {}
+        }
+        is_table = matches!(word, "FROM" | "JOIN");
+    }
+    Some(tables)
+}
+
+pub(crate) struct Remembered(Mutex<State>);
+
+struct State {
+    /// Counts changes.
+    clock: u64,
+    /// When each table was last changed. The first is of any org, and the one by which answers of no known org are judged.
+    changed: Vec<[u64; TABLES.len()]>,
+    /// The place of each org in `changed`.
+    orgs: HashMap<OrgId, usize>,
     /// By statement, then by its parameters.
-    by_question: HashMap<StatementId, HashMap<Vec<Val>, Answer>>,
+    answers: HashMap<StatementId, Asked>,
     count: usize,
     trust: Trust,
+    /// The version of each org's rules that was last read.
+    versions: HashMap<OrgId, i64>,
 }
 
-/// What the rows were read as. Each statement is read as one type, so the type is always the one asked for.
-type Answer = Arc<dyn Any + Send + Sync>;
+/// One statement, and what it was answered with.
+struct Asked {
+    /// The tables it reads, as bits.
+    tables: u32,
+    by_params: HashMap<Vec<Val>, Answer>,
+}
+
+struct Answer {
+    /// What the rows were read as. Each statement is read as one type, so the type is always the one asked for.
+    value: Arc<dyn Any + Send + Sync>,
+    /// Before it was asked. What has changed since may not be in it.
+    asked_at: u64,
+    /// The place of its org in `changed`.
+    org: usize,
+}
 
 /// Where the statement's text stands in the program, which is quicker to compare than the text.
 type StatementId = (usize, usize);
@@ -73,129 +187,109 @@ pub(super) enum Trust {
 
 impl Remembered {
     pub(super) fn new(trust: Trust) -> Self {
-        let answers = Answers { of: 0, by_question: HashMap::new(), count: 0, trust };
-        Self { generation: AtomicU64::new(0), answers: Mutex::new(answers), versions: Mutex::default() }
+        Self(Mutex::new(State {
+            clock: 0,
+            changed: vec![[0; TABLES.len()]],
+            orgs: HashMap::new(),
+            answers: HashMap::new(),
+            count: 0,
+            trust,
+            versions: HashMap::new(),
+        }))
     }
 
     /// To be taken before the question is asked of the database.
-    pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+    pub(super) fn asked_at(&self) -> u64 {
+        self.0.lock().clock
     }
 
     pub(super) fn recall<T: Send + Sync + 'static>(&self, sql: &'static str, params: &[Val]) -> Option<Arc<T>> {
-        let generation = self.generation();
-        let answers = self.answers.lock();
-        if answers.of != generation {
-            return None;
-        }
-        let answer = answers.by_question.get(&id_of(sql))?.get(params)?;
-        Arc::clone(answer).downcast().ok()
+        let state = self.0.lock();
+        let asked = state.answers.get(&id_of(sql))?;
+        let answer = asked.by_params.get(params)?;
+        let changed = state.changed.get(answer.org)?;
+        let is_current = |(table, at): (usize, &u64)| asked.tables & 1 << table == 0 || *at <= answer.asked_at;
+        changed.iter().enumerate().all(is_current).then(|| Arc::clone(&answer.value).downcast().ok())?
     }
 
-    /// Keeps what was answered to a question asked in `generation`, unless something has changed since.
-    pub(super) fn keep<T: Send + Sync + 'static>(&self, generation: u64, sql: &'static str, params: &[Val], answer: &Arc<T>) {
-        let mut answers = self.answers.lock();
-        if answers.trust == Trust::Uninformed || generation != self.generation() {
+    /// Keeps what was answered to a question about this org. Without an org it is forgotten whenever any org changes.
+    pub(super) fn keep<T: Send + Sync + 'static>(
+        &self,
+        asked_at: u64,
+        sql: &'static str,
+        params: &[Val],
+        org: Option<&OrgId>,
+        answer: &Arc<T>,
+    ) {
+        let tables = tables_of(sql);
+        debug_assert!(tables.is_some(), "changes of a table that this remembered query reads are not noticed: {sql}");
+        let mut state = self.0.lock();
+        let Some(tables) = tables.filter(|_| state.trust == Trust::Informed) else {
             return;
+        };
+        if state.count >= ANSWERS_MAX {
+            state.answers.clear();
+            state.count = 0;
         }
-        if answers.of != generation || answers.count >= ANSWERS_MAX {
-            answers.by_question.clear();
-            answers.count = 0;
-            answers.of = generation;
+        let org = org.map_or(0, |org| state.place_of(org));
+        let asked = state.answers.entry(id_of(sql)).or_insert_with(|| Asked { tables, by_params: HashMap::new() });
+        let value: Arc<dyn Any + Send + Sync> = Arc::<T>::clone(answer);
+        if asked.by_params.insert(params.to_vec(), Answer { value, asked_at, org }).is_none() {
+            state.count += 1;
         }
-        answers.count += 1;
-        let answer: Answer = Arc::<T>::clone(answer);
-        answers.by_question.entry(id_of(sql)).or_default().insert(params.to_vec(), answer);
     }
 
-    /// Takes note of the version of the rules that the database has told. If it is another than before, whatever is remembered
-    /// may be older than it: another server changed something and we have not heard of it yet. Returns the generation from here on.
-    pub(super) fn note_version(&self, params: &[Val], version: i64) -> u64 {
-        let before = self.versions.lock().insert(params.to_vec(), version);
-        if before != Some(version) {
-            self.forget();
+    /// Takes note of the version of an org's rules that the database has told. If it is another than before, whatever is remembered
+    /// of the org may be older than it: another server changed something and we have not heard of it yet.
+    pub(super) fn note_version(&self, org: &OrgId, version: i64) {
+        let mut state = self.0.lock();
+        if state.versions.insert(org.clone(), version) != Some(version) {
+            state.forget(&Change { org: Some(org.clone()), table: None });
         }
-        self.generation()
     }
 
-    pub(super) fn forget(&self) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
+    pub(super) fn forget(&self, changes: &[Change]) {
+        if !changes.is_empty() {
+            let mut state = self.0.lock();
+            changes.iter().for_each(|change| state.forget(change));
+        }
     }
 
     /// Whether we hear of changes others make begins or ends. Nothing is carried across.
     pub(super) fn trust(&self, trust: Trust) {
-        self.answers.lock().trust = trust;
-        self.forget();
+        let mut state = self.0.lock();
+        state.trust = trust;
+        state.forget(&Change::ANYTHING);
+    }
+}
+
+impl State {
+    fn place_of(&mut self, org: &OrgId) -> usize {
+        if let Some(place) = self.orgs.get(org) {
+            return *place;
+        }
+        // What was changed in any org may have been changed in this one.
+        self.changed.push(self.changed[0]);
+        self.orgs.insert(org.clone(), self.changed.len() - 1);
+        self.changed.len() - 1
+    }
+
+    fn forget(&mut self, change: &Change) {
+        self.clock += 1;
+        let now = self.clock;
+        let place = change.org.as_ref().map(|org| self.place_of(org));
+        for (at, changed) in self.changed.iter_mut().enumerate() {
+            if at == 0 || place.is_none_or(|place| place == at) {
+                for (table, changed) in TABLES.iter().zip(changed) {
+                    if change.table.is_none_or(|only| only == *table) {
+                        *changed = now;
+                    }
+                }
+            }
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SQL: &str = "SELECT name FROM users WHERE org_id = $1";
-
-    fn asked(remembered: &Remembered, name: &str) {
-        let generation = remembered.generation();
-        remembered.keep(generation, SQL, &[Val::from("org")], &Arc::new(name.to_owned()));
-    }
-
-    fn recalled(remembered: &Remembered) -> Option<Arc<String>> {
-        remembered.recall(SQL, &[Val::from("org")])
-    }
-
-    #[test]
-    fn an_answer_is_used_until_something_changes() {
-        let remembered = Remembered::new(Trust::Informed);
-        assert_eq!(recalled(&remembered), None);
-        asked(&remembered, "ada");
-        assert_eq!(recalled(&remembered), Some(Arc::new("ada".to_owned())));
-        assert_eq!(remembered.recall::<String>(SQL, &[Val::from("other")]), None);
-        remembered.forget();
-        assert_eq!(recalled(&remembered), None);
-    }
-
-    #[test]
-    fn an_answer_read_before_a_change_is_not_kept_after_it() {
-        let remembered = Remembered::new(Trust::Informed);
-        let generation = remembered.generation();
-        remembered.forget();
-        remembered.keep(generation, SQL, &[Val::from("org")], &Arc::new("ada".to_owned()));
-        assert_eq!(recalled(&remembered), None);
-    }
-
-    #[test]
-    fn nothing_is_remembered_across_a_new_version_of_the_rules() {
-        let remembered = Remembered::new(Trust::Informed);
-        let org = [Val::from("org")];
-        let generation = remembered.note_version(&org, 1);
-        asked(&remembered, "ada");
-        assert_eq!(remembered.note_version(&org, 1), generation);
-        assert!(recalled(&remembered).is_some());
-        assert_ne!(remembered.note_version(&org, 2), generation);
-        assert_eq!(recalled(&remembered), None);
-    }
-
-    #[test]
-    fn who_would_not_hear_of_a_change_remembers_nothing() {
-        let remembered = Remembered::new(Trust::Uninformed);
-        asked(&remembered, "ada");
-        assert_eq!(recalled(&remembered), None);
-        remembered.trust(Trust::Informed);
-        asked(&remembered, "ada");
-        assert!(recalled(&remembered).is_some());
-        remembered.trust(Trust::Uninformed);
-        assert_eq!(recalled(&remembered), None);
-    }
-
-    #[test]
-    fn every_way_to_change_a_remembered_table_is_seen() {
-        for table in TABLES {
-            assert!(changes_remembered(&format!("INSERT INTO {table} (org_id) VALUES ($1)")));
-            assert!(changes_remembered(&format!("UPDATE {table} SET name = $1 WHERE org_id = $2")));
-            assert!(changes_remembered(&format!("/* every org */ DELETE FROM {table}")));
-        }
-        assert!(!changes_remembered("INSERT INTO entries (org_id) VALUES ($1)"));
-        assert!(!changes_remembered("UPDATE invocations SET status = $1 WHERE org_id = $2"));
-    }
-}
+#[path = "remembered_tests.rs"]
+mod tests;

@@ -1,6 +1,7 @@
 //! SQLite: one writer thread, readers on their own connections, WAL with full durability.
 
 use super::lease::Lease;
+use super::news::News;
 use super::pulse::Pulse;
 use super::remembered::{Remembered, Trust};
 use super::{Connection, QUEUE_MAX, Row, Savepoint, Statement, TimeSource, Tx, Val, Write};
@@ -27,6 +28,7 @@ pub(crate) struct Sqlite {
     clock: Arc<dyn Clock>,
     remembered: Arc<Remembered>,
     pulse: Arc<Pulse>,
+    news: Arc<News>,
     lease: Arc<Lease>,
 }
 
@@ -36,17 +38,22 @@ impl Sqlite {
         let connection = connect(path)?;
         let (writer, queue) = mpsc::channel(QUEUE_MAX);
         let tx = Tx::new(Connection::Sqlite(connection), sealing, Arc::clone(&lease));
-        let writer_clock = Arc::clone(&clock);
         // One process owns the file, so nobody else changes anything.
         let remembered = Arc::new(Remembered::new(Trust::Informed));
         let pulse = Arc::new(Pulse::default());
-        let (writer_remembered, writer_pulse) = (Arc::clone(&remembered), Arc::clone(&pulse));
-        let bell = Bell::hang();
+        let news = Arc::new(News::default());
+        let life = Life {
+            clock: Arc::clone(&clock),
+            remembered: Arc::clone(&remembered),
+            pulse: Arc::clone(&pulse),
+            news: Arc::clone(&news),
+            bell: Bell::hang(),
+        };
         std::thread::Builder::new()
             .name("sqlite-writer".into())
-            .spawn(move || write_all(tx, queue, &bell, &*writer_clock, &writer_remembered, &writer_pulse))
+            .spawn(move || life.write_all(tx, queue))
             .map_err(|error| Error::Unavailable { message: format!("the writer thread could not start: {error}") })?;
-        Ok(Self { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()), clock, remembered, pulse, lease })
+        Ok(Self { path: path.to_owned(), writer, readers: Mutex::new(Vec::new()), clock, remembered, pulse, news, lease })
     }
 
     pub(super) async fn submit(&self, write: Box<dyn Write>) -> Result<(), Error> {
@@ -89,6 +96,10 @@ impl Sqlite {
 
     pub(super) fn remembered(&self) -> &Remembered {
         &self.remembered
+    }
+
+    pub(super) fn news(&self) -> &News {
+        &self.news
     }
 }
 
@@ -143,35 +154,38 @@ fn value(row: &rusqlite::Row<'_>, index: usize) -> Result<Val, Error> {
     }
 }
 
-/// The writer's life: wait for a write, run it and all that queued up meanwhile, commit once, answer all.
-fn write_all(
-    mut tx: Tx,
-    mut queue: mpsc::Receiver<Box<dyn Write>>,
-    bell: &Bell,
-    clock: &dyn Clock,
-    remembered: &Remembered,
-    pulse: &Pulse,
-) {
-    while let Some(first) = queue.blocking_recv() {
-        let mut batch = Vec::new();
-        tx.now = clock.now();
-        let committed = catch_unwind(AssertUnwindSafe(|| commit_batch(&mut tx, first, &mut queue, &mut batch)));
-        // A bug in one write: nothing of its batch is kept, everybody in it may try again, and the next begins anew.
-        let committed = committed.unwrap_or_else(|_panic| {
-            rollback(&mut tx);
-            tx.savepoint = Savepoint::Outside;
-            Err(super::by_a_bug())
-        });
-        if committed.is_err() {
-            tx.sealing.forget();
+/// What the writer works with for as long as it lives.
+struct Life {
+    clock: Arc<dyn Clock>,
+    remembered: Arc<Remembered>,
+    pulse: Arc<Pulse>,
+    news: Arc<News>,
+    bell: Bell,
+}
+
+impl Life {
+    /// Wait for a write, run it and all that queued up meanwhile, commit once, answer all.
+    fn write_all(self, mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>) {
+        while let Some(first) = queue.blocking_recv() {
+            let mut batch = Vec::new();
+            tx.now = self.clock.now();
+            let committed = catch_unwind(AssertUnwindSafe(|| commit_batch(&mut tx, first, &mut queue, &mut batch)));
+            // A bug in one write: nothing of its batch is kept, everybody in it may try again, and the next begins anew.
+            let committed = committed.unwrap_or_else(|_panic| {
+                rollback(&mut tx);
+                tx.savepoint = Savepoint::Outside;
+                Err(super::by_a_bug())
+            });
+            self.remembered.forget(&std::mem::take(&mut tx.changes));
+            match &committed {
+                Ok(()) => tx.sealing.take_last_events().for_each(|(org, seq)| self.news.committed(&org, seq)),
+                Err(_) => tx.sealing.forget(),
+            }
+            self.pulse.committed(&committed);
+            metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
+            let told = super::told(&committed, batch.len());
+            self.bell.tell(move || super::answer_all(batch, &told));
         }
-        if std::mem::take(&mut tx.changes_remembered) {
-            remembered.forget();
-        }
-        pulse.committed(&committed);
-        metrics::histogram!("countersign_store_batch_writes").record(batch.len() as f64);
-        let told = super::told(&committed, batch.len());
-        bell.tell(move || super::answer_all(batch, &told));
     }
 }
 

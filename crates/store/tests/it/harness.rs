@@ -7,8 +7,9 @@ use countersign_core::invocation::{Answer, Beyond, Binding, Deadline, Digests, I
 use countersign_core::jail::Meter;
 use countersign_core::ledger::{
     Approval, Approve, ArchivedDefinition, Begin, BeginAgain, Begun, EndBatch, EntryDraft, EntryId, EventDraft, Finish, Finished, GrantUse,
-    Hold, KeyFate, Ledger, NewBatch, NewReservation, Row,
+    Hold, KeyFate, NewBatch, NewReservation, Row,
 };
+use countersign_core::ports::{Definitions, Invocations};
 use countersign_core::session::{Attendance, Session};
 use countersign_core::{
     ActionId, ApprovalId, Batch, BatchId, Clock, Decision, Digest, EventId, IntentId, Invocation, InvocationId, Mode, OrgId, PrincipalId,

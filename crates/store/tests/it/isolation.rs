@@ -7,10 +7,11 @@ use countersign_core::grant::{Covers, GrantScope, GrantTerms};
 use countersign_core::invocation::revert_key;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::{
-    Approved, Begin, Begun, Finished, Ledger, NewDrift, NewQuarantine, OpenedBatch, Pin, Row, SealedPayload, Settling, Wording,
+    Approved, Begin, Begun, Finished, NewDrift, NewQuarantine, OpenedBatch, Pin, Row, SealedPayload, Settling, Wording,
 };
 use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
+use countersign_core::ports::{Batches, Breakers, Claims, Definitions, EventFeed, Invocations, Principals, Quarantines, Rules, Sessions};
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
@@ -184,7 +185,6 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         find_definition: store.find_definition(org, digest(2)).await.unwrap();
         find_policies: store.find_policies(org).await.unwrap();
         find_purposes: store.find_purposes(org, &theirs.tenant.owner, &theirs.tenant.space).await.unwrap();
-        list_purposes: store.list_purposes(org, &theirs.tenant.owner, &theirs.tenant.space).await.unwrap();
         find_standing: store.find_standing(org, &theirs.tenant.owner).await.unwrap();
         find_labels: store.find_labels(org, &theirs.tenant.session.id).await.unwrap();
         list_labels: store.list_labels(org, &theirs.tenant.session.id).await.unwrap();
@@ -229,7 +229,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_modes: store.list_modes(org, None, &all).await.unwrap();
         list_mode_versions: store.list_mode_versions(org, None, &all).await.unwrap();
         list_mode_versions: store.list_mode_versions(org, Some(&action(READ)), &all).await.unwrap();
-        list_events: store.list_events(org, &all).await.unwrap();
+        list_events_after: store.list_events_after(org, 0, 1_000).await.unwrap();
         list_notifications: store.list_notifications(org, &all).await.unwrap();
         list_log_keys: store.list_log_keys(org).await.unwrap();
         count_in_status: store.count_in_status(org, Status::Pending).await.unwrap();
@@ -249,12 +249,13 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 16] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 17] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
     ("check_readiness", "no row is returned"),
     ("now", "a clock"),
+    ("wait_for_event", "no row is returned"),
     ("join", "a lock, and this server's own lease"),
     ("renew_lease", "this server's own lease"),
     ("end_lease", "this server's own lease"),

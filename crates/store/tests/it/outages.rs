@@ -1,7 +1,8 @@
 //! PostgreSQL away: what was not committed is not there, what may have been is said to be uncertain, and all goes on when it is back.
 
 use crate::harness::{Home, Kind, World, open, verify};
-use countersign_core::ledger::{Finished, Ledger, Row};
+use countersign_core::ledger::{Finished, Row};
+use countersign_core::ports::{Claims, Invocations, Sessions};
 use countersign_core::{Invocation, Status};
 use std::time::{Duration, Instant};
 use store::{Engine, Error, Store};

@@ -3,33 +3,32 @@
 use super::super::{Row, Statement, Val};
 use super::{Patience, answer_within, classify, values};
 use crate::Error;
+use countersign_core::OrgId;
 use deadpool_postgres::ClientWrapper;
+use std::collections::BTreeSet;
 use tokio_postgres::types::ToSql;
-
-/// The first statement of a batch. Batches of several servers take turns: two that lock the same rows in another order would otherwise
-/// deadlock, and events would be numbered in another order than they are committed.
-const TAKE_TURN: &str = "/* every org */ SELECT 1 FROM (SELECT pg_advisory_xact_lock(7117003)) AS turn";
 
 /// The writer's connection. Words that begin and end savepoints wait for the next statement and travel with it:
 /// a write then costs as many round trips as it has statements that depend on each other.
 pub(in super::super) struct Writer {
     pub(super) client: ClientWrapper,
     words: String,
-    transaction: Transaction,
+    /// The orgs whose rows the batch may write.
+    orgs: BTreeSet<OrgId>,
     patience: Patience,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Transaction {
-    /// To be begun with the next statement. The turn (see `TAKE_TURN`) comes before any savepoint: going back to one would give
-    /// it up.
-    Wanted,
-    Begun,
-}
-
 impl Writer {
-    pub(super) fn new(client: ClientWrapper, patience: Patience) -> Self {
-        Self { client, words: String::new(), transaction: Transaction::Wanted, patience }
+    /// Batches of several servers take turns by org: two that lock the same rows in another order would otherwise deadlock. A batch
+    /// locks all its orgs first, always in the same order, and before any savepoint: going back to one would give the locks up.
+    pub(super) fn new(client: ClientWrapper, patience: Patience, orgs: BTreeSet<OrgId>) -> Self {
+        let locks: BTreeSet<_> = orgs.iter().map(lock_of).collect();
+        let words = locks.into_iter().fold("BEGIN".to_owned(), |words, lock| format!("{words}; SELECT pg_advisory_xact_lock({lock})"));
+        Self { client, words, orgs, patience }
+    }
+
+    pub(super) fn has_locked(&self, org: &OrgId) -> bool {
+        self.orgs.contains(org)
     }
 
     /// To be said before whatever comes next.
@@ -43,20 +42,20 @@ impl Writer {
     /// Says everything that waits, and this.
     pub(super) async fn say(&mut self, words: &str) -> Result<(), Error> {
         self.say_later(words);
-        let opening = self.opening().await?;
-        answer_within(self.patience.write, async { opening.send(&self.client).await.map_err(classify) }).await
+        let opening = self.opening();
+        answer_within(self.patience.write, async { send(&self.client, &opening).await.map_err(classify) }).await
     }
 
     pub(in super::super) async fn exec(&mut self, sql: &str, params: &[Val]) -> Result<u64, Error> {
         let statement = self.prepare(sql).await?;
-        let opening = self.opening().await?;
+        let opening = self.opening();
         self.after(&opening, self.client.execute_raw(&statement, params)).await
     }
 
     pub(in super::super) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
         let statement = self.prepare(sql).await?;
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
-        let opening = self.opening().await?;
+        let opening = self.opening();
         self.after(&opening, self.client.query(&statement, &params)).await?.iter().map(values).collect()
     }
 
@@ -67,10 +66,10 @@ impl Writer {
         for (sql, _) in statements {
             prepared.push(self.prepare(sql).await?);
         }
-        let opening = self.opening().await?;
+        let opening = self.opening();
         let client = &self.client;
         let mut sent: Vec<Sent<'_>> = Vec::with_capacity(statements.len() + 2);
-        sent.push(Box::pin(async { opening.send(client).await.map(|()| 0) }));
+        sent.push(Box::pin(async { send(client, &opening).await.map(|()| 0) }));
         for (statement, (_, params)) in prepared.iter().zip(statements) {
             sent.push(Box::pin(client.execute_raw(statement, params)));
         }
@@ -92,19 +91,15 @@ impl Writer {
         answer_within(self.patience.write, async { self.client.prepare_cached(sql).await.map_err(classify) }).await
     }
 
-    async fn opening(&mut self) -> Result<Opening, Error> {
-        let take_turn = match self.transaction {
-            Transaction::Begun => None,
-            Transaction::Wanted => Some(self.prepare(TAKE_TURN).await?),
-        };
-        self.transaction = Transaction::Begun;
-        Ok(Opening { take_turn, words: std::mem::take(&mut self.words) })
+    /// What travels before the next statement.
+    fn opening(&mut self) -> String {
+        std::mem::take(&mut self.words)
     }
 
     /// Sends the opening and the statement together, in this order; the first that fails is the error.
-    async fn after<T>(&self, opening: &Opening, statement: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Error> {
+    async fn after<T>(&self, opening: &str, statement: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Error> {
         let both = async {
-            let (opened, done) = futures_util::future::join(opening.send(&self.client), statement).await;
+            let (opened, done) = futures_util::future::join(send(&self.client, opening), statement).await;
             opened.map_err(classify)?;
             done.map_err(classify)
         };
@@ -112,28 +107,14 @@ impl Writer {
     }
 }
 
-/// What travels before the next statement.
-struct Opening {
-    /// Present when the transaction is still to be begun.
-    take_turn: Option<tokio_postgres::Statement>,
-    words: String,
+async fn send(client: &ClientWrapper, words: &str) -> Result<(), tokio_postgres::Error> {
+    if words.is_empty() { Ok(()) } else { client.batch_execute(words).await }
 }
 
-impl Opening {
-    /// Everything is sent when this is first looked at; then the answers are waited for.
-    async fn send(&self, client: &ClientWrapper) -> Result<(), tokio_postgres::Error> {
-        let begun = async {
-            let Some(take_turn) = &self.take_turn else {
-                return Ok(());
-            };
-            let taken = client.execute_raw(take_turn, std::iter::empty::<Val>());
-            let (begun, taken) = futures_util::future::join(client.batch_execute("BEGIN"), taken).await;
-            begun.and(taken.map(|_| ()))
-        };
-        let said = async { if self.words.is_empty() { Ok(()) } else { client.batch_execute(&self.words).await } };
-        let (begun, said) = futures_util::future::join(begun, said).await;
-        begun.and(said)
-    }
+/// The advisory lock of an org. Should two orgs share one, they take turns with each other.
+fn lock_of(org: &OrgId) -> i64 {
+    let hash = blake3::hash(format!("countersign writes {org}").as_bytes());
+    i64::from_le_bytes(*hash.as_bytes().first_chunk().unwrap_or(&[0; 8]))
 }
 
 type Sent<'a> = std::pin::Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send + 'a>>;

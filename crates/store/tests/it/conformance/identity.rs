@@ -2,7 +2,7 @@
 
 use crate::harness::{Kind, World, everything, on_both_engines};
 use countersign_core::keyring::{DoesNotOpen, Keyring};
-use countersign_core::ledger::Ledger;
+use countersign_core::ports::{Claims, Invocations, Principals, Rules, Sessions};
 use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::session::{Attendance, Band, SelfApproval};
 use countersign_core::{AutomationId, Principal, PrincipalId, SessionId, SpaceId, TokenId, UserId};
@@ -34,7 +34,7 @@ async fn a_store_answers_who_and_what_it_is(kind: Kind) {
     assert_eq!(world.store.check().await, Ok(()));
     assert_eq!(world.store.now().await, Ok(testkit::clock::START));
     world.clock.advance_seconds(1);
-    assert_eq!(Ledger::now(&world.store).await, Ok(testkit::clock::START.plus_seconds(1)));
+    assert_eq!(Invocations::now(&world.store).await, Ok(testkit::clock::START.plus_seconds(1)));
 }
 
 async fn an_org_is_born_whole(kind: Kind) {
@@ -73,7 +73,7 @@ async fn spaces_have_names_of_their_own_and_rules(kind: Kind) {
     assert_eq!((space.band, space.self_approval, space.org.clone()), (Band::Green, SelfApproval::Allowed, tenant.org.clone()));
     assert_eq!(store.create_space(&tenant.org, "ops", &tenant.person()).await, Ok(None));
     assert_eq!(store.find_space(&tenant.org, &space.id).await, Ok(Some(space.clone())));
-    assert_eq!(Ledger::find_space(store, &tenant.org, &space.id).await, Ok(Some(space.clone())));
+    assert_eq!(Rules::find_space(store, &tenant.org, &space.id).await, Ok(Some(space.clone())));
     assert_eq!(store.find_space_by_name(&tenant.org, "ops").await, Ok(Some(space.clone())));
     assert_eq!(store.find_space_by_name(&tenant.org, "none").await, Ok(None));
     let refused = SpaceChange { self_approval: Some(SelfApproval::Refused), ..SpaceChange::default() };
@@ -168,7 +168,7 @@ async fn a_session_is_created_with_its_token_and_ends_with_it(kind: Kind) {
     let (session, token) = store.create_session(&tenant.org, new.clone()).await.unwrap();
     assert_eq!((&session.automation, session.attendance, &session.owner), (&new.automation, Attendance::Unattended, &None));
     assert_eq!(store.find_session(&tenant.org, &session.id).await, Ok(Some(session.clone())));
-    assert_eq!(Ledger::find_session(store, &tenant.org, &session.id).await, Ok(Some(session.clone())));
+    assert_eq!(Sessions::find_session(store, &tenant.org, &session.id).await, Ok(Some(session.clone())));
     assert_eq!(store.find_session(&tenant.org, &tenant.draw(SessionId::new)).await, Ok(None));
     let agent = store.authenticate(token.text.expose()).await.unwrap().unwrap();
     assert_eq!((agent.id, agent.session, agent.role), (PrincipalId::Agent(session.id.clone()), Some(session.id.clone()), None));

@@ -2,12 +2,15 @@
 
 use crate::harness::{Kind, Tenant, World, everything, on_both_engines, receipt_id, sha256};
 use countersign_core::invocation::ReceiptRef;
-use countersign_core::ledger::{Approved, Begun, EntryId, Finish, Finished, Held, Ledger, Row};
+use countersign_core::ledger::{Approved, Begun, EntryId, Finish, Finished, Held, Hold, Row};
+use countersign_core::limits::DRIFT_ENDS_PER_WRITE;
+use countersign_core::ports::{Claims, EventFeed, Invocations, Rules};
 use countersign_core::{Invocation, InvocationId, Status};
 use receipt::entry::Kind as EntryKind;
 use store::{Error, InvocationFilter, Store};
 
 on_both_engines!(
+    pending_calls_of_an_action_are_listed_a_bounded_number_at_a_time,
     a_call_is_held_approved_begun_and_finished,
     a_session_has_no_more_pending_calls_than_it_may,
     an_approval_is_refused_in_any_status_but_pending,
@@ -28,7 +31,7 @@ on_both_engines!(
 /// What is there, so that a test can show that nothing was left behind.
 async fn counts(store: &Store, tenant: &Tenant) -> (usize, usize, u64) {
     let invocations = store.list_invocations(&tenant.org, &InvocationFilter::default(), &everything()).await.unwrap().items.len();
-    let events = store.list_events(&tenant.org, &everything()).await.unwrap().items.len();
+    let events = store.list_events_after(&tenant.org, 0, 1_000).await.unwrap().len();
     (invocations, events, store.log_size(&tenant.org).await.unwrap())
 }
 
@@ -67,7 +70,7 @@ async fn a_call_is_held_approved_begun_and_finished(kind: Kind) {
     let entries = store.list_entries_of(&tenant.org, &asked.id).await.unwrap();
     let told: Vec<_> = entries.iter().map(|entry| (entry.seq, entry.kind, entry.invocation.clone())).collect();
     assert_eq!(told, [(1, EntryKind::Intent, Some(asked.id.clone())), (2, EntryKind::Receipt, Some(asked.id.clone()))]);
-    let events = store.list_events(&tenant.org, &everything()).await.unwrap().items;
+    let events = store.list_events_after(&tenant.org, 0, 1_000).await.unwrap();
     let told: Vec<_> = events.iter().map(|event| (event.name.as_str(), event.key.as_str(), event.receipt.clone())).collect();
     let id = asked.id.as_str();
     assert_eq!(
@@ -186,7 +189,7 @@ async fn only_what_runs_can_be_doubted_and_a_doubt_can_be_resolved(kind: Kind) {
     let finish = tenant.finish(&running, Row::From(Status::InDoubt), Status::Succeeded);
     assert_eq!(store.finish(finish.into()).await, Ok(Finished::Recorded { seq: 2 }));
     assert_eq!(doubt(&running).await, Ok(Finished::Not(Status::Succeeded)));
-    let names: Vec<_> = store.list_events(&tenant.org, &everything()).await.unwrap().items.into_iter().map(|event| event.name).collect();
+    let names: Vec<_> = store.list_events_after(&tenant.org, 0, 1_000).await.unwrap().into_iter().map(|event| event.name).collect();
     assert_eq!(names, ["invocation.doubted", "invocation.succeeded"]);
     world.verify(&tenant).await;
 }
@@ -217,7 +220,7 @@ async fn a_call_ends_only_from_the_status_it_was_said_to_be_in(kind: Kind) {
 async fn an_end_that_no_intent_came_before_is_written_only_by_the_rules_in_force(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
-    let decided_by = Ledger::rules_version(store, &tenant.org).await.unwrap();
+    let decided_by = Rules::rules_version(store, &tenant.org).await.unwrap();
     let by_rules = |row, status| Finish { rules_version: Some(decided_by), ..tenant.finish(&tenant.reading(), row, status) };
     let kept = by_rules(Row::Insert, Status::Succeeded);
     assert_eq!(store.finish(kept.clone().into()).await, Ok(Finished::Recorded { seq: 1 }));
@@ -278,7 +281,7 @@ async fn what_cannot_be_written_whole_is_not_written_at_all(kind: Kind) {
     let world = World::new(kind).await;
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let pending = tenant.pending(store).await;
-    let used = store.list_events(&tenant.org, &everything()).await.unwrap().items[0].id.clone();
+    let used = store.list_events_after(&tenant.org, 0, 1_000).await.unwrap()[0].id.clone();
     let before = counts(store, &tenant).await;
 
     // The event comes last in each of these writes: everything before it must be undone.
@@ -328,8 +331,8 @@ async fn loops_find_what_is_open_and_what_has_run_out(kind: Kind) {
     world.clock.advance_seconds(10);
     assert_eq!(ids(store.list_expired(&tenant.org, Status::Pending).await.unwrap()), [first.id, second.id]);
     assert_eq!(ids(store.list_expired(&tenant.org, Status::Approved).await.unwrap()), []);
-    assert_eq!(Ledger::list_orgs(store).await, Ok(vec![tenant.org.clone()]));
-    assert_eq!(Ledger::now(store).await, store.now().await);
+    assert_eq!(Claims::list_orgs(store).await, Ok(vec![tenant.org.clone()]));
+    assert_eq!(Invocations::now(store).await, store.now().await);
     // At most a hundred at a time, oldest first.
     for _ in 0..101 {
         let mut hold = tenant.hold(&tenant.writing());
@@ -375,4 +378,17 @@ async fn invocations_are_listed_newest_first_by_page_and_filter(kind: Kind) {
     assert_eq!(page(of.clone(), 9, None).await.0, std::slice::from_ref(&pending.id));
     let elsewhere = InvocationFilter { session: Some(countersign_core::SessionId::new(pending.created_at, [9; 10])), ..of };
     assert_eq!(page(elsewhere, 9, None).await.0, []);
+}
+
+async fn pending_calls_of_an_action_are_listed_a_bounded_number_at_a_time(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, tenant) = (&world.store, world.tenant("acme").await);
+    let calls: Vec<_> = (0..=DRIFT_ENDS_PER_WRITE).map(|_| tenant.writing()).collect();
+    let held = calls.iter().map(|call| store.hold(Hold { pending_max: 1_000, ..tenant.hold(call) }));
+    assert!(futures_util::future::join_all(held).await.into_iter().all(|held| held == Ok(Held::Pending)));
+    let listed = store.list_pending_of(&tenant.org, &calls[0].action).await.unwrap();
+    assert_eq!(listed.len(), DRIFT_ENDS_PER_WRITE);
+    let mut ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
+    ids.sort();
+    assert!(listed.iter().map(|call| &call.id).eq(&ids[..DRIFT_ENDS_PER_WRITE]), "oldest first");
 }

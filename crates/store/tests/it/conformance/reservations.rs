@@ -1,7 +1,8 @@
 //! Idempotency keys: one call per key, until it ends without an effect or its time is over.
 
 use crate::harness::{Kind, Tenant, World, on_both_engines, sha256};
-use countersign_core::ledger::{Begun, Finished, Held, KeyFate, Ledger, Reservation, Row};
+use countersign_core::ledger::{Begun, Finished, Held, KeyFate, Reservation, Row};
+use countersign_core::ports::Invocations;
 use countersign_core::{ActionId, Invocation, SpaceId, Status};
 use store::Store;
 

@@ -9,7 +9,8 @@ use crate::events::insert_event;
 use crate::invocations::{Inserted, InvocationRow, SealedParams, Updated, insert, insert_later, lock, update, update_later};
 use crate::{Error, grants, quarantines, seal};
 use countersign_core::invocation::ReceiptRef;
-use countersign_core::ledger::{EntryId, EventDraft, Finish, Finished, GrantUse, Row};
+use countersign_core::ports::events::EventDraft;
+use countersign_core::ports::invocations::{EntryId, Finish, Finished, GrantUse, Row};
 use countersign_core::{Invocation, Status};
 
 pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Result<Finished, Error> {
@@ -71,7 +72,7 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
     if let (GrantUse::Returned, Some(grant)) = (finish.grant, &invocation.grant) {
         grants::return_in(tx, &invocation.org, grant).await?;
     }
-    insert_event(tx, &invocation.org, &finish.event, Some(receipt_id));
+    insert_event(tx, &invocation.org, &finish.event, Some(receipt_id)).await?;
     Ok(Finished::Recorded { seq })
 }
 
@@ -94,7 +95,7 @@ pub(super) async fn doubt_in(tx: &mut Tx, invocation: &Invocation, event: &Event
     if update(tx, InvocationRow::open(invocation)?, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
         return not_finishable(tx, invocation).await;
     }
-    insert_event(tx, &invocation.org, event, None);
+    insert_event(tx, &invocation.org, event, None).await?;
     let seq = seal::size(tx, &invocation.org).await?;
     Ok(Finished::Recorded { seq })
 }

@@ -4,7 +4,7 @@ use crate::db::Tx;
 use crate::invocations::{Updated, lock};
 use crate::{Error, seal};
 use countersign_core::invocation::Deadline;
-use countersign_core::ledger::{EntryDraft, EntryId};
+use countersign_core::ports::invocations::{EntryDraft, EntryId};
 use countersign_core::{Invocation, Status, Timestamp};
 use receipt::entry::Kind;
 

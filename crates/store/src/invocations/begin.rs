@@ -5,9 +5,10 @@ use super::row::{append, has_passed, legal, must, status_of};
 use crate::db::{Tx, vals};
 use crate::grants::{self, Given, Used};
 use crate::invocations::{Inserted, InvocationRow, SealedParams, Updated, insert, insert_later, lock, update};
-use crate::{Error, ModeChange, Store, modes, pins, seal};
+use crate::{Error, ModeChange, Store, definitions, modes, seal};
 use countersign_core::decision::Lock;
-use countersign_core::ledger::{Begin, BeginAgain, Begun, BeyondOnce, Pin, Row, Wording};
+use countersign_core::ports::definitions::{Pin, Wording};
+use countersign_core::ports::invocations::{Begin, BeginAgain, Begun, BeyondOnce, Row};
 use countersign_core::{Invocation, Mode, Status};
 
 pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Result<Begun, Error> {
@@ -57,12 +58,10 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
             modes::change_in(store, tx, &invocation.org, change).await?;
             let (structural, textual) = (invocation.digests.structural, invocation.digests.textual);
             let pin = Pin { structural, textual, wording: Wording::Reviewed, seen: None };
-            pins::pin_first_in(store, tx, &invocation.org, &invocation.action, pin, by).await?;
+            definitions::pin_first_in(store, tx, &invocation.org, &invocation.action, pin, by).await?;
         }
         Some(BeyondOnce::Grant { id, terms, lifetime_seconds, by }) => {
-            // One that was approved before several could be has its one answer.
-            let answers = if invocation.approvals.is_empty() { invocation.answer.as_slice() } else { &invocation.approvals };
-            let givers = grants::people(answers.iter().map(|answer| &answer.by));
+            let givers = grants::people(invocation.approvals.iter().map(|answer| &answer.by));
             let given = Given { id, terms: *terms, lifetime_seconds, by, givers, invocation: Some(invocation.id.clone()) };
             grants::give_in(store, tx, &invocation.org, given).await?;
         }

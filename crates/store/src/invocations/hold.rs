@@ -2,11 +2,11 @@
 
 use super::keys::reserve;
 use super::row::{has_passed, must};
-use crate::db::{Columns, Tx, vals};
+use crate::db::{Tx, count, vals};
 use crate::events::insert_event;
 use crate::invocations::{Inserted, InvocationRow, SealedParams, among_open, insert, lock, rebind, update};
 use crate::{Error, seal};
-use countersign_core::ledger::{Approval, Approve, Approved, Held, Hold};
+use countersign_core::ports::invocations::{Approval, Approve, Approved, Held, Hold};
 use countersign_core::{Invocation, Status};
 
 pub(super) async fn hold_in(tx: &mut Tx, hold: Hold) -> Result<Held, Error> {
@@ -26,7 +26,7 @@ pub(super) async fn hold_in(tx: &mut Tx, hold: Hold) -> Result<Held, Error> {
             &vals![invocation.org.as_str(), invocation.session.as_str()],
         )
         .await?;
-    let pending = rows.into_iter().next().map_or(Ok(0), |row| Columns::of(row).int())?;
+    let pending = count(rows)?;
     let pending = u32::try_from(pending).unwrap_or(u32::MAX);
     if pending >= hold.pending_max {
         return Ok(Held::TooManyPending { pending });
@@ -37,7 +37,7 @@ pub(super) async fn hold_in(tx: &mut Tx, hold: Hold) -> Result<Held, Error> {
     if insert(tx, InvocationRow::open(invocation)?, Some(hold.sealed_params)).await? == Inserted::Already {
         return Err(Error::Corrupt { message: format!("invocation `{}` exists already", invocation.id) });
     }
-    insert_event(tx, &invocation.org, &hold.event, None);
+    insert_event(tx, &invocation.org, &hold.event, None).await?;
     Ok(Held::Pending)
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved
     };
     must(updated, &row)?;
     insert_approval(tx, &row, &approve.approval);
-    insert_event(tx, &approve.org, if is_enough { &approve.event } else { &approve.event_counted }, None);
+    insert_event(tx, &approve.org, if is_enough { &approve.event } else { &approve.event_counted }, None).await?;
     let row = Box::new(row);
     Ok(if is_enough { Approved::Approved(row) } else { Approved::Counted(row) })
 }

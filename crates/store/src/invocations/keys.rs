@@ -1,31 +1,19 @@
 //! Idempotency keys: taken with the call, and answered by it when it has ended.
 
-use crate::db::{Columns, Row as DbRow, Tx, vals};
+use crate::db::{Columns, Row as DbRow, Tx, only, vals};
 use crate::{Error, Store};
-use countersign_core::ledger::{KeyFate, NewReservation, Reservation};
-use countersign_core::{ActionId, Digest, Invocation, InvocationId, OrgId, SpaceId};
+use countersign_core::ports::invocations::{KeyFate, NewReservation, Reservation};
+use countersign_core::{Digest, Invocation, InvocationId, OrgId};
 
 /// Keys forgotten in one write.
 const FORGOTTEN_AT_ONCE: i64 = 1_000;
 
 impl Store {
-    pub(super) async fn reservation(
-        &self,
-        org: &OrgId,
-        space: &SpaceId,
-        action: &ActionId,
-        key: &str,
-    ) -> Result<Option<Reservation>, Error> {
-        let now = self.db.now().await?;
-        let rows = self.db.read(SELECT_RESERVATION, &vals![org.as_str(), space.as_str(), action.as_str(), key, now]).await?;
-        rows.into_iter().next().map(read_reservation).transpose()
-    }
-
     /// Removes answers of idempotency keys that are past their time, the oldest first, a bounded number at a time.
     pub async fn forget_expired_keys(&self, org: &OrgId) -> Result<u64, Error> {
         let org = org.clone();
         self.db
-            .write(move |tx| {
+            .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let params = vals![org.as_str(), tx.now(), FORGOTTEN_AT_ONCE];
                     tx.exec(
@@ -79,8 +67,8 @@ pub(super) async fn reserve(
     }
     let params = vals![invocation.org.as_str(), invocation.space.as_str(), invocation.action.as_str(), reservation.key.as_str(), now];
     let rows = tx.query(SELECT_RESERVATION, &params).await?;
-    let row = rows.into_iter().next().ok_or_else(|| Error::Corrupt { message: "a taken idempotency key has no row".into() })?;
-    read_reservation(row).map(Some)
+    let taken = only(rows, read_reservation)?;
+    taken.map(Some).ok_or_else(|| Error::Corrupt { message: "a taken idempotency key has no row".into() })
 }
 
 pub(super) async fn settle_key(tx: &mut Tx, invocation: &Invocation, fate: KeyFate) -> Result<(), Error> {
@@ -101,10 +89,10 @@ pub(super) async fn settle_key(tx: &mut Tx, invocation: &Invocation, fate: KeyFa
 }
 
 /// A key whose call is still open stays taken past its time: only an ended one can be forgotten.
-const SELECT_RESERVATION: &str = "SELECT invocation_id, raw FROM reservations
+pub(super) const SELECT_RESERVATION: &str = "SELECT invocation_id, raw FROM reservations
      WHERE org_id = $1 AND space_id = $2 AND action = $3 AND key = $4 AND (expires_at > $5 OR state = 'in_flight')";
 
-fn read_reservation(row: DbRow) -> Result<Reservation, Error> {
+pub(super) fn read_reservation(row: DbRow) -> Result<Reservation, Error> {
     let mut columns = Columns::of(row);
-    Ok(Reservation { invocation: columns.parsed(|text| InvocationId::parse(text).ok())?, raw: columns.parsed(Digest::parse)? })
+    Ok(Reservation { invocation: columns.id()?, raw: columns.parsed(Digest::parse)? })
 }

@@ -1,0 +1,24 @@
+//! Circuit breakers: targets that fail again and again.
+
+use super::Error;
+use crate::breaker::{Breaker, BreakerKey, LetThrough};
+use crate::{Future, OrgId};
+use std::sync::Arc;
+
+/// Circuit breakers of an org.
+pub trait Breakers: Send + Sync {
+    /// Every target that has failed since it last worked.
+    fn list_breakers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Breaker>>, Error>>;
+    /// Counts a failure of a target. A label that is one too many is left out: nothing is counted under it.
+    fn break_once<'a>(
+        &'a self,
+        org: &'a OrgId,
+        key: &'a BreakerKey,
+        reason: &'a str,
+        let_through: LetThrough,
+    ) -> Future<'a, Result<(), Error>>;
+    /// A target works: what was counted is forgotten.
+    fn close_breaker<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey) -> Future<'a, Result<(), Error>>;
+    /// Lets one call through to a target whose time has passed; whether it is this one.
+    fn claim_probe<'a>(&'a self, org: &'a OrgId, key: &'a BreakerKey, lease_seconds: u64) -> Future<'a, Result<bool, Error>>;
+}

@@ -1,0 +1,41 @@
+//! Events: immutable facts, published in the transaction of what they tell.
+
+use super::Error;
+use crate::{EventId, Future, OrgId, ReceiptId, Timestamp};
+
+/// An org's events in the order in which they were committed.
+pub trait EventFeed: Send + Sync {
+    /// At most `limit` events after this position (0: from the first), oldest first. An event that is committed later has a higher
+    /// position, so a reader who continues from the last position it saw misses none.
+    fn list_events_after<'a>(&'a self, org: &'a OrgId, after: i64, limit: u32) -> Future<'a, Result<Vec<Event>, Error>>;
+    /// Returns when an event after this position is committed, by this server or another one, and in any case after
+    /// `limits::EVENT_WAIT_SECONDS`: the notice of another server's event can be lost with a connection. Read again then.
+    fn wait_for_event<'a>(&'a self, org: &'a OrgId, after: i64) -> Future<'a, ()>;
+}
+
+/// An event to be published in the same transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventDraft {
+    pub id: EventId,
+    /// Dotted, past tense: `invocation.succeeded`.
+    pub name: &'static str,
+    /// Events with the same key are delivered in order.
+    pub key: String,
+    /// JSON.
+    pub body: String,
+}
+
+/// An immutable fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its position among the org's events, from 1 on without gaps.
+    pub seq: i64,
+    pub id: EventId,
+    pub name: String,
+    pub key: String,
+    /// The receipt it tells of, where it does.
+    pub receipt: Option<ReceiptId>,
+    /// JSON.
+    pub body: String,
+    pub at: Timestamp,
+}

@@ -1,0 +1,51 @@
+//! The rules a call is decided by. They are read at every call and rarely change.
+
+use super::Error;
+use crate::decision::Lock;
+use crate::policies::PoliciesInForce;
+use crate::switch::Switch;
+use crate::{ActionId, AutomationId, Future, Grant, Mode, OrgId, Session, Space, SpaceId, UserId};
+use std::sync::Arc;
+
+/// The org's rules in force.
+pub trait Rules: Send + Sync {
+    /// Grows with every change of any rule of the org. Read it before the rules: what then changes is noticed.
+    fn rules_version<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>>;
+    /// The same, asked of the database itself, for what no later write compares: the rules read after it are those in force at this moment.
+    fn rules_version_anew<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<i64, Error>>;
+    fn find_space<'a>(&'a self, org: &'a OrgId, space: &'a SpaceId) -> Future<'a, Result<Option<Space>, Error>>;
+    fn find_modes<'a>(
+        &'a self,
+        org: &'a OrgId,
+        automation: Option<&'a AutomationId>,
+        action: &'a ActionId,
+    ) -> Future<'a, Result<ModeRows, Error>>;
+    /// Every kill switch that is on.
+    fn list_switches<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<Switch>>, Error>>;
+    /// The org's policies in force.
+    fn find_policies<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<PoliciesInForce>, Error>>;
+    /// The purposes this person has given leave for in this space, now.
+    fn find_purposes<'a>(&'a self, org: &'a OrgId, user: &'a UserId, space: &'a SpaceId) -> Future<'a, Result<Vec<String>, Error>>;
+    /// Whether this action may reach from the space into the other, named as the params name it.
+    fn is_crossing<'a>(&'a self, org: &'a OrgId, from: &'a SpaceId, to: &'a str, action: &'a ActionId) -> Future<'a, Result<bool, Error>>;
+    /// Texts that were laid out to be stolen.
+    fn list_canary_texts<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<String>>, Error>>;
+    /// Grants that could stand in for a person now, the narrowest first.
+    fn find_grants<'a>(&'a self, session: &'a Session, action: &'a ActionId) -> Future<'a, Result<Vec<Grant>, Error>>;
+}
+
+/// The rows of the mode cascade for one action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModeRows {
+    pub automation: Option<ModeRow>,
+    pub org: Option<ModeRow>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeRow {
+    pub mode: Mode,
+    /// Of an org's row only.
+    pub lock: Lock,
+    /// Grows with every change of any mode in the org.
+    pub version: i64,
+}

@@ -1,0 +1,428 @@
+-- Written once for both engines: `migrate.rs` swaps the type words that differ.
+-- Times are microseconds, JSON is text, and every table begins with the org it belongs to.
+
+CREATE TABLE orgs (
+  org_id TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  -- Grows with every change of a rule: modes, spaces, and what else decides.
+  rules_version BIGINT NOT NULL,
+  created_at BIGINT NOT NULL
+);
+
+CREATE TABLE spaces (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  band TEXT NOT NULL,
+  self_approval TEXT NOT NULL,
+  -- How many people must approve, by tier, as JSON.
+  quorum TEXT NOT NULL DEFAULT '{}',
+  -- What must not reach a source from the space, as JSON.
+  redaction TEXT NOT NULL DEFAULT '{}',
+  sealed_key BYTEA NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, name)
+);
+
+CREATE TABLE users (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  role TEXT NOT NULL,
+  -- The most dangerous band this person, and whoever acts for them, may act in.
+  max_band TEXT NOT NULL DEFAULT 'black',
+  created_at BIGINT NOT NULL,
+  disabled_at BIGINT,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, name)
+);
+
+CREATE TABLE sessions (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  space_id TEXT NOT NULL,
+  created_by TEXT NOT NULL,
+  owner_id TEXT,
+  title TEXT NOT NULL,
+  attendance TEXT NOT NULL,
+  automation_id TEXT,
+  created_at BIGINT NOT NULL,
+  ended_at BIGINT,
+  PRIMARY KEY (org_id, id),
+  FOREIGN KEY (org_id, space_id) REFERENCES spaces (org_id, id)
+);
+
+CREATE TABLE tokens (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  user_id TEXT,
+  session_id TEXT,
+  name TEXT NOT NULL,
+  scopes TEXT NOT NULL,
+  made_by TEXT,
+  hash BYTEA NOT NULL,
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT,
+  revoked_at BIGINT,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (hash)
+);
+
+CREATE TABLE modes (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  scope TEXT NOT NULL,
+  action TEXT NOT NULL,
+  mode TEXT NOT NULL,
+  -- Whether automations may loosen the org's row.
+  lock TEXT NOT NULL,
+  version BIGINT NOT NULL,
+  set_by TEXT NOT NULL,
+  set_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, action, scope)
+);
+
+CREATE TABLE invocations (
+  org_id TEXT NOT NULL,
+  id TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  space_id TEXT NOT NULL,
+  action TEXT NOT NULL,
+  status TEXT NOT NULL,
+  expires_at BIGINT,
+  -- What a pending invocation had left when a kill switch stopped its clock. Its `expires_at` is null meanwhile.
+  time_left BIGINT,
+  sealed_params BYTEA,
+  body TEXT NOT NULL,
+  -- The receipt of an ended invocation and its position: known last, so they are not part of `body`, which is made before the write.
+  receipt_id TEXT,
+  receipt_seq BIGINT,
+  -- Which server works on it now.
+  run_by TEXT,
+  PRIMARY KEY (org_id, id)
+);
+CREATE INDEX invocations_by_session ON invocations (org_id, session_id, id);
+CREATE INDEX invocations_by_action ON invocations (org_id, action, id);
+CREATE INDEX invocations_open ON invocations (org_id, status, expires_at, id)
+  WHERE status IN ('pending', 'approved', 'running', 'in_doubt');
+
+CREATE TABLE attempts (
+  org_id TEXT NOT NULL,
+  invocation_id TEXT NOT NULL,
+  n BIGINT NOT NULL,
+  state TEXT NOT NULL,
+  intent_at BIGINT NOT NULL,
+  outcome TEXT,
+  outcome_at BIGINT,
+  PRIMARY KEY (org_id, invocation_id, n)
+);
+
+CREATE TABLE approvals (
+  org_id TEXT NOT NULL,
+  id TEXT NOT NULL,
+  invocation_id TEXT NOT NULL,
+  approver TEXT NOT NULL,
+  approves BIGINT NOT NULL,
+  reason TEXT,
+  binding TEXT NOT NULL,
+  at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id)
+);
+CREATE INDEX approvals_by_invocation ON approvals (org_id, invocation_id);
+
+CREATE TABLE reservations (
+  org_id TEXT NOT NULL,
+  space_id TEXT NOT NULL,
+  action TEXT NOT NULL,
+  key TEXT NOT NULL,
+  raw TEXT NOT NULL,
+  invocation_id TEXT NOT NULL,
+  state TEXT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, space_id, action, key)
+);
+CREATE INDEX reservations_by_expiry ON reservations (org_id, expires_at);
+
+CREATE TABLE logs (
+  org_id TEXT PRIMARY KEY REFERENCES orgs (org_id),
+  log_id TEXT NOT NULL,
+  size BIGINT NOT NULL,
+  prev TEXT NOT NULL,
+  frontier BYTEA NOT NULL,
+  key_id TEXT NOT NULL,
+  checkpoint_key_id TEXT NOT NULL,
+  checkpointed BIGINT NOT NULL,
+  at BIGINT NOT NULL,
+  -- The position of the org's newest event.
+  last_event BIGINT NOT NULL
+);
+
+-- Rows of `entries`, `tree_nodes` and `checkpoints` are inserted and never changed or deleted.
+CREATE TABLE entries (
+  org_id TEXT NOT NULL,
+  seq BIGINT NOT NULL,
+  kind TEXT NOT NULL,
+  id TEXT NOT NULL,
+  invocation_id TEXT,
+  payload TEXT NOT NULL,
+  leaf BYTEA NOT NULL,
+  key_id TEXT NOT NULL,
+  signature BYTEA NOT NULL,
+  PRIMARY KEY (org_id, seq),
+  UNIQUE (org_id, id)
+);
+CREATE INDEX entries_by_invocation ON entries (org_id, invocation_id) WHERE invocation_id IS NOT NULL;
+
+CREATE TABLE tree_nodes (
+  org_id TEXT NOT NULL,
+  level BIGINT NOT NULL,
+  position BIGINT NOT NULL,
+  hash BYTEA NOT NULL,
+  PRIMARY KEY (org_id, level, position)
+);
+
+CREATE TABLE checkpoints (
+  org_id TEXT NOT NULL,
+  size BIGINT NOT NULL,
+  note TEXT NOT NULL,
+  at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, size)
+);
+
+CREATE TABLE keys (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  key_id TEXT NOT NULL,
+  purpose TEXT NOT NULL,
+  public TEXT NOT NULL,
+  sealed_secret BYTEA NOT NULL,
+  starts_at_seq BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  retired_at BIGINT,
+  -- A key that may be in other hands: nothing it signs counts from then on.
+  revoked_at BIGINT,
+  PRIMARY KEY (org_id, key_id)
+);
+
+CREATE TABLE definitions (
+  org_id TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  body TEXT NOT NULL,
+  archived_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, digest)
+);
+
+CREATE TABLE events (
+  org_id TEXT NOT NULL,
+  seq BIGINT NOT NULL,
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  key TEXT NOT NULL,
+  receipt_id TEXT,
+  body TEXT NOT NULL,
+  at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, seq),
+  UNIQUE (org_id, id)
+);
+
+CREATE TABLE notifications (
+  org_id TEXT NOT NULL,
+  id TEXT NOT NULL,
+  space_id TEXT NOT NULL,
+  invocation_id TEXT NOT NULL,
+  title TEXT NOT NULL,
+  body TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, invocation_id)
+);
+
+-- Standing permissions, and the requests for them.
+CREATE TABLE grants (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  space_id TEXT,
+  source TEXT NOT NULL,
+  name TEXT NOT NULL,
+  condition TEXT,
+  calls_max BIGINT,
+  used BIGINT NOT NULL DEFAULT 0,
+  structural TEXT,
+  textual TEXT,
+  state TEXT NOT NULL,
+  requested_by TEXT,
+  reason TEXT,
+  lifetime_seconds BIGINT NOT NULL,
+  given_by TEXT,
+  given_at BIGINT,
+  -- Everyone it was given by, as JSON. Null while it is requested.
+  givers TEXT,
+  invocation_id TEXT,
+  ended_by TEXT,
+  ended_at BIGINT,
+  expires_at BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id)
+);
+CREATE INDEX grants_open ON grants (org_id, state, expires_at) WHERE state IN ('requested', 'active');
+
+-- Kill switches that are on.
+CREATE TABLE switches (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  scope TEXT NOT NULL,
+  stop TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  set_by TEXT NOT NULL,
+  set_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, scope)
+);
+
+-- The definitions people reviewed, and the other one that was seen since.
+CREATE TABLE pins (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  action TEXT NOT NULL,
+  structural TEXT NOT NULL,
+  textual TEXT NOT NULL,
+  wording TEXT NOT NULL,
+  reviewed_by TEXT NOT NULL,
+  reviewed_at BIGINT NOT NULL,
+  seen_structural TEXT,
+  seen_textual TEXT,
+  seen_at BIGINT,
+  PRIMARY KEY (org_id, action)
+);
+
+-- Pending invocations somebody does not want to see for a while. Nothing is decided by it.
+CREATE TABLE snoozes (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  invocation_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  until BIGINT NOT NULL,
+  PRIMARY KEY (org_id, invocation_id, user_id)
+);
+
+-- Every version of the org's policies that was ever in force, by the number of the change that set it.
+CREATE TABLE policies (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  version BIGINT NOT NULL,
+  rbac TEXT NOT NULL,
+  abac TEXT NOT NULL,
+  consent TEXT NOT NULL,
+  space TEXT NOT NULL,
+  set_by TEXT NOT NULL,
+  set_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, version)
+);
+
+-- What people gave leave for.
+CREATE TABLE consents (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  space_id TEXT,
+  purpose TEXT NOT NULL,
+  evidence TEXT,
+  given_at BIGINT NOT NULL,
+  expires_at BIGINT,
+  withdrawn_at BIGINT,
+  PRIMARY KEY (org_id, id)
+);
+CREATE INDEX consents_live ON consents (org_id, user_id) WHERE withdrawn_at IS NULL;
+
+-- Actions that may reach from one space into another.
+CREATE TABLE crossings (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  from_space TEXT NOT NULL,
+  to_space TEXT NOT NULL,
+  action TEXT NOT NULL,
+  listed_by TEXT NOT NULL,
+  listed_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, from_space, to_space, action)
+);
+
+-- What was too dangerous to run, sealed until an admin looks at it.
+CREATE TABLE quarantines (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  invocation_id TEXT NOT NULL,
+  space_id TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  action TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  owner_id TEXT,
+  holds TEXT NOT NULL,
+  sealed BYTEA,
+  -- HMAC of what it holds, so that a release can name what was looked at.
+  digest TEXT NOT NULL,
+  caught TEXT NOT NULL,
+  state TEXT NOT NULL,
+  settled_by TEXT,
+  settled_at BIGINT,
+  reason TEXT,
+  released_as TEXT,
+  expires_at BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, invocation_id)
+);
+CREATE INDEX quarantines_kept ON quarantines (org_id, expires_at) WHERE sealed IS NOT NULL;
+
+-- Canary tokens: whatever carries one of these texts is caught on its way out.
+CREATE TABLE canaries (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  text TEXT NOT NULL,
+  added_by TEXT NOT NULL,
+  added_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id)
+);
+
+-- What a session has come to hold: private data, untrusted content.
+CREATE TABLE session_labels (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  session_id TEXT NOT NULL,
+  label TEXT NOT NULL,
+  at BIGINT NOT NULL,
+  -- The call that brought it in.
+  invocation_id TEXT NOT NULL,
+  PRIMARY KEY (org_id, session_id, label)
+);
+
+-- Targets that fail again and again: how often in a row, and until when nobody is let through.
+CREATE TABLE breakers (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  key TEXT NOT NULL,
+  state TEXT NOT NULL,
+  failures BIGINT NOT NULL,
+  opened BIGINT NOT NULL,
+  reason TEXT NOT NULL,
+  since BIGINT NOT NULL,
+  until BIGINT NOT NULL,
+  PRIMARY KEY (org_id, key)
+);
+
+-- Calls that were asked for together: how far they have come, and what the parts still to come ask for.
+CREATE TABLE batches (
+  org_id TEXT NOT NULL REFERENCES orgs (org_id),
+  id TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  status TEXT NOT NULL,
+  key TEXT,
+  sealed_parts BYTEA,
+  body TEXT NOT NULL,
+  receipt_id TEXT,
+  receipt_seq BIGINT,
+  version BIGINT NOT NULL,
+  touched_at BIGINT NOT NULL,
+  -- Which server works on it now.
+  run_by TEXT,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, session_id, key)
+);
+CREATE INDEX batches_by_status ON batches (org_id, status, id);
+
+-- Servers at work on this database: each says every few seconds that it lives. One that has not for too long counts as gone.
+CREATE TABLE servers (
+  id TEXT NOT NULL PRIMARY KEY,
+  started_at BIGINT NOT NULL,
+  seen_at BIGINT NOT NULL
+);

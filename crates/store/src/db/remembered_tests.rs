@@ -1,0 +1,147 @@
+//! What is remembered, and every way in which it must be forgotten.
+
+use super::*;
+use countersign_core::Timestamp;
+
+const USERS: &str = "SELECT name FROM users WHERE org_id = $1";
+const BEARER: &str = "SELECT t.id FROM tokens t LEFT JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id WHERE t.hash = $1";
+
+fn org(number: u8) -> OrgId {
+    OrgId::new(Timestamp::from_micros(1), [number; 10])
+}
+
+fn change(org: Option<OrgId>, table: &'static str) -> Change {
+    Change { org, table: Some(table) }
+}
+
+fn asked(remembered: &Remembered, sql: &'static str, org: Option<&OrgId>) {
+    remembered.keep(remembered.asked_at(), sql, &[Val::from(org.map(OrgId::as_str))], org, &Arc::new("ada".to_owned()));
+}
+
+fn is_kept(remembered: &Remembered, sql: &'static str, org: Option<&OrgId>) -> bool {
+    remembered.recall::<String>(sql, &[Val::from(org.map(OrgId::as_str))]).is_some()
+}
+
+#[test]
+fn an_answer_is_used_until_its_table_changes_in_its_org() {
+    let remembered = Remembered::new(Trust::Informed);
+    let (one, other) = (org(1), org(2));
+    assert!(!is_kept(&remembered, USERS, Some(&one)));
+    asked(&remembered, USERS, Some(&one));
+    asked(&remembered, USERS, Some(&other));
+    asked(&remembered, BEARER, None);
+    remembered.forget(&[change(Some(one.clone()), "modes"), change(None, "spaces")]);
+    assert!(is_kept(&remembered, USERS, Some(&one)) && is_kept(&remembered, USERS, Some(&other)) && is_kept(&remembered, BEARER, None));
+    remembered.forget(&[change(Some(one.clone()), "users")]);
+    assert!(!is_kept(&remembered, USERS, Some(&one)));
+    assert!(is_kept(&remembered, USERS, Some(&other)), "another org's answers stay");
+    assert!(!is_kept(&remembered, BEARER, None), "an answer of no known org is every org's");
+    remembered.forget(&[change(None, "users")]);
+    assert!(!is_kept(&remembered, USERS, Some(&other)));
+}
+
+#[test]
+fn an_answer_read_before_a_change_is_not_used_after_it() {
+    let remembered = Remembered::new(Trust::Informed);
+    let asked_at = remembered.asked_at();
+    remembered.forget(&[change(Some(org(1)), "users")]);
+    remembered.keep(asked_at, USERS, &[Val::from(org(1).as_str())], Some(&org(1)), &Arc::new("ada".to_owned()));
+    assert!(!is_kept(&remembered, USERS, Some(&org(1))));
+    // Also where the change was the first anybody heard of the org.
+    let asked_at = remembered.asked_at();
+    remembered.forget(&[change(None, "users")]);
+    remembered.keep(asked_at, USERS, &[Val::from(org(2).as_str())], Some(&org(2)), &Arc::new("ada".to_owned()));
+    assert!(!is_kept(&remembered, USERS, Some(&org(2))));
+}
+
+#[test]
+fn nothing_of_an_org_is_remembered_across_a_new_version_of_its_rules() {
+    let remembered = Remembered::new(Trust::Informed);
+    let (one, other) = (org(1), org(2));
+    remembered.note_version(&one, 1);
+    asked(&remembered, USERS, Some(&one));
+    asked(&remembered, USERS, Some(&other));
+    remembered.note_version(&one, 1);
+    assert!(is_kept(&remembered, USERS, Some(&one)));
+    remembered.note_version(&one, 2);
+    assert!(!is_kept(&remembered, USERS, Some(&one)) && is_kept(&remembered, USERS, Some(&other)));
+}
+
+#[test]
+fn who_would_not_hear_of_a_change_remembers_nothing() {
+    let remembered = Remembered::new(Trust::Uninformed);
+    asked(&remembered, USERS, Some(&org(1)));
+    assert!(!is_kept(&remembered, USERS, Some(&org(1))));
+    remembered.trust(Trust::Informed);
+    asked(&remembered, USERS, Some(&org(1)));
+    assert!(is_kept(&remembered, USERS, Some(&org(1))));
+    remembered.trust(Trust::Uninformed);
+    assert!(!is_kept(&remembered, USERS, Some(&org(1))));
+}
+
+fn changes(sql: &str, params: &[Val]) -> Vec<Change> {
+    let mut changes = Vec::new();
+    note_changes(&mut changes, sql, params);
+    changes
+}
+
+#[test]
+fn every_way_to_change_a_remembered_table_is_seen_with_its_org() {
+    let id = org(1);
+    let params = [Val::from("first"), Val::from(id.as_str())];
+    let reversed = [Val::from(id.as_str()), Val::from("second")];
+    for table in TABLES {
+        let (in_org, in_all) = (vec![change(Some(id.clone()), table)], vec![change(None, table)]);
+        assert_eq!(changes(&format!("INSERT INTO {table} (org_id, id) VALUES ($1, $2) ON CONFLICT DO NOTHING"), &reversed), in_org);
+        assert_eq!(changes(&format!("UPDATE {table} SET name = $1\n  WHERE org_id = $2 AND id = $3"), &params), in_org);
+        assert_eq!(changes(&format!("/* why */ DELETE FROM {table} WHERE org_id = $1 AND id = $2"), &reversed), in_org);
+        // Not limited to one org in the words we know.
+        assert_eq!(changes(&format!("/* every org */ DELETE FROM {table}"), &[]), in_all);
+        assert_eq!(changes(&format!("DELETE FROM {table} WHERE org_id <> $1"), &reversed), in_all);
+        assert_eq!(changes(&format!("UPDATE {table} SET a = 1 WHERE id IN (SELECT id FROM x WHERE org_id = $1)"), &reversed), in_all);
+        assert_eq!(changes(&format!("INSERT INTO {table} (id, org_id) VALUES ($1, $2)"), &params), in_all);
+        assert_eq!(changes(&format!("INSERT INTO {table} (org_id, id) SELECT $1, $2"), &reversed), in_all);
+        // Not at the beginning.
+        let deep =
+            format!("WITH gone AS (DELETE FROM {table} WHERE org_id = $1 RETURNING id) UPDATE invocations SET a = 1 WHERE org_id = $1");
+        assert_eq!(changes(&deep, &reversed), in_all);
+        // What cannot be read may have changed anything.
+        for unread in
+            [format!("INSERT OR REPLACE INTO {table} VALUES ($1)"), format!("UPDATE \"{table}\" SET a = 1"), format!("DROP TABLE {table}")]
+        {
+            assert_eq!(changes(&unread, &reversed), [Change::ANYTHING], "{unread}");
+        }
+        assert_eq!(changes(&format!("SELECT id FROM {table} WHERE org_id = $1 FOR UPDATE"), &reversed), []);
+    }
+    assert_eq!(changes("INSERT INTO entries (org_id) VALUES ($1)", &reversed), []);
+    assert_eq!(changes("UPDATE invocations SET status = $1 WHERE org_id = $2", &params), []);
+}
+
+#[test]
+fn a_change_is_told_to_other_servers_as_it_is() {
+    for change in [change(Some(org(1)), "modes"), change(None, "tokens"), Change::ANYTHING] {
+        assert_eq!(Change::from_notice(&change.to_notice()), change);
+    }
+    // Said by hand, or by another version.
+    for notice in ["", "modes", "org_x y", "* new_table"] {
+        assert_eq!(Change::from_notice(notice), Change::ANYTHING, "{notice}");
+    }
+}
+
+#[test]
+fn a_query_is_forgotten_with_each_table_it_reads() {
+    let bits =
+        |tables: &[&str]| TABLES.iter().enumerate().filter(|(_, table)| tables.contains(table)).fold(0, |bits, (at, _)| bits | 1 << at);
+    assert_eq!(tables_of(USERS), Some(bits(&["users"])));
+    assert_eq!(tables_of(BEARER), Some(bits(&["tokens", "users"])));
+    assert_eq!(
+        tables_of("SELECT id, (SELECT name FROM spaces) FROM sessions s, modes WHERE org_id = $1"),
+        Some(bits(&["modes", "sessions", "spaces"]))
+    );
+}
+
+#[test]
+#[should_panic(expected = "are not noticed")]
+fn remembering_a_table_whose_changes_nobody_notices_fails() {
+    asked(&Remembered::new(Trust::Informed), "SELECT id FROM sessions WHERE id IN (SELECT session_id FROM invocations)", None);
+}

@@ -1,0 +1,200 @@
+//! Which definition of an action a person reviewed, and whether another one was seen since. Definitions are archived for verifiers.
+
+use crate::db::{Columns, Row, Tx, only, to_json, vals};
+use crate::invocations::finish_in;
+use crate::rules::{self, Told};
+use crate::{Error, Page, PageRequest, Store, grants, page};
+use countersign_core::ports::Definitions;
+use countersign_core::ports::definitions::{ArchivedDefinition, NewDrift, Pin, Wording};
+use countersign_core::ports::invocations::{Finish, Finished};
+use countersign_core::{ActionId, Digest, Future, OrgId, PrincipalId, Timestamp};
+use receipt::body::RuleChange;
+use std::sync::Arc;
+
+macro_rules! select_pin {
+    () => {
+        "SELECT action, structural, textual, wording, seen_structural, seen_textual, reviewed_by, reviewed_at, seen_at
+         FROM pins WHERE org_id = $1"
+    };
+}
+
+macro_rules! insert_pin {
+    () => {
+        "INSERT INTO pins (org_id, action, structural, textual, wording, reviewed_by, reviewed_at) VALUES ($1, $2, $3, $4, $5, $6, $7)"
+    };
+}
+
+/// A reviewed definition as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Review {
+    pub action: ActionId,
+    pub pin: Pin,
+    pub reviewed_by: PrincipalId,
+    pub reviewed_at: Timestamp,
+    /// When the other definition was first seen.
+    pub seen_at: Option<Timestamp>,
+}
+
+impl Definitions for Store {
+    fn find_pin<'a>(&'a self, org: &'a OrgId, action: &'a ActionId) -> Future<'a, Result<Option<Pin>, Error>> {
+        Box::pin(async move { Ok(self.find_review(org, action).await?.map(|review| review.pin)) })
+    }
+
+    fn review<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>> {
+        let (store, org, action, by) = (self.clone(), org.clone(), action.clone(), by.clone());
+        Box::pin(self.db.write(org.clone(), move |tx| {
+            Box::pin(async move {
+                let sql = concat!(
+                    insert_pin!(),
+                    " ON CONFLICT (org_id, action) DO UPDATE
+                     SET structural = excluded.structural, textual = excluded.textual, wording = excluded.wording,
+                         reviewed_by = excluded.reviewed_by, reviewed_at = excluded.reviewed_at,
+                         seen_structural = NULL, seen_textual = NULL, seen_at = NULL"
+                );
+                write_pin(tx, sql, &org, &action, &pin, &by).await?;
+                record_review(&store, tx, &org, action, pin, by).await
+            })
+        }))
+    }
+
+    fn pin_first<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, pin: Pin, by: &'a PrincipalId) -> Future<'a, Result<(), Error>> {
+        let (store, org, action, by) = (self.clone(), org.clone(), action.clone(), by.clone());
+        Box::pin(self.db.write(org.clone(), move |tx| Box::pin(async move { pin_first_in(&store, tx, &org, &action, pin, by).await })))
+    }
+
+    fn drift<'a>(&'a self, org: &'a OrgId, drift: NewDrift, ends: Vec<Arc<Finish>>) -> Future<'a, Result<Vec<Finished>, Error>> {
+        Box::pin(async move {
+            let action = drift.action.clone();
+            let (store, owned) = (self.clone(), org.clone());
+            let (mut has_more_grants, ended) =
+                self.db.write(org.clone(), move |tx| Box::pin(async move { drift_in(&store, tx, &owned, drift, &ends).await })).await?;
+            // They cannot be used meanwhile: no grant stands in for a person while the definition is not the reviewed one.
+            while has_more_grants {
+                let (store, owned, action) = (self.clone(), org.clone(), action.clone());
+                let revoke =
+                    self.db.write(org.clone(), move |tx| Box::pin(async move { grants::revoke_for_in(&store, tx, &owned, &action).await }));
+                has_more_grants = revoke.await?;
+            }
+            Ok(ended)
+        })
+    }
+
+    fn archive_definition<'a>(&'a self, org: &'a OrgId, definition: ArchivedDefinition) -> Future<'a, Result<(), Error>> {
+        let org = org.clone();
+        Box::pin(self.db.write(org.clone(), move |tx| {
+            Box::pin(async move {
+                tx.exec(
+                    "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, $4) ON CONFLICT (org_id, digest) DO NOTHING",
+                    &vals![org.as_str(), definition.digest.to_string(), definition.body, tx.now()],
+                )
+                .await
+                .map(|_| ())
+            })
+        }))
+    }
+}
+
+impl Store {
+    /// A definition that was archived under this digest.
+    pub async fn find_definition(&self, org: &OrgId, digest: Digest) -> Result<Option<String>, Error> {
+        let sql = "SELECT body FROM definitions WHERE org_id = $1 AND digest = $2";
+        only(self.db.read(sql, &vals![org.as_str(), digest.to_string()]).await?, |row| Columns::of(row).text())
+    }
+
+    pub async fn find_review(&self, org: &OrgId, action: &ActionId) -> Result<Option<Review>, Error> {
+        let sql = concat!(select_pin!(), " AND action = $2");
+        let params = vals![org.as_str(), action.as_str()];
+        let review = self.db.read_remembered(org, sql, &params, |rows| only(rows, read_review)).await?;
+        Ok(Option::clone(&review))
+    }
+
+    /// Every reviewed action, by name.
+    pub async fn list_reviews(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Review>, Error> {
+        let sql = concat!(select_pin!(), " AND action > $2 ORDER BY action LIMIT $3");
+        let after = request.after.as_deref().unwrap_or_default();
+        let rows = self.db.read(sql, &vals![org.as_str(), after, i64::from(request.limit) + 1]).await?;
+        page(rows, request.limit, read_review, |review| review.action.to_string())
+    }
+}
+
+/// Whoever says yes for always stands for what they were shown. What was reviewed before stays as it was reviewed.
+pub(crate) async fn pin_first_in(
+    store: &Store,
+    tx: &mut Tx,
+    org: &OrgId,
+    action: &ActionId,
+    pin: Pin,
+    by: PrincipalId,
+) -> Result<(), Error> {
+    let sql = concat!(insert_pin!(), " ON CONFLICT (org_id, action) DO NOTHING");
+    if write_pin(tx, sql, org, action, &pin, &by).await? == 0 {
+        return Ok(());
+    }
+    record_review(store, tx, org, action.clone(), pin, by).await
+}
+
+async fn write_pin(tx: &mut Tx, sql: &str, org: &OrgId, action: &ActionId, pin: &Pin, by: &PrincipalId) -> Result<u64, Error> {
+    let Pin { structural, textual, wording, .. } = pin;
+    let params =
+        vals![org.as_str(), action.as_str(), structural.to_string(), textual.to_string(), wording_word(*wording), by.to_string(), tx.now()];
+    tx.exec(sql, &params).await
+}
+
+async fn record_review(store: &Store, tx: &mut Tx, org: &OrgId, action: ActionId, pin: Pin, by: PrincipalId) -> Result<(), Error> {
+    let Pin { structural, textual, wording, .. } = pin;
+    let told = Told { name: "action.reviewed", key: action.to_string() };
+    let change = RuleChange::Reviewed { action, structural, textual, wording };
+    rules::record(store, tx, org, Some(by), change, told).await.map(|_| ())
+}
+
+/// Whether grants of the action may be left to revoke, and how these calls ended.
+async fn drift_in(store: &Store, tx: &mut Tx, org: &OrgId, drift: NewDrift, ends: &[Arc<Finish>]) -> Result<(bool, Vec<Finished>), Error> {
+    let NewDrift { action, drift, structural, textual } = drift;
+    let noted = tx
+        .exec(
+            "UPDATE pins SET seen_structural = $1, seen_textual = $2, seen_at = $3
+             WHERE org_id = $4 AND action = $5 AND (structural <> $1 OR textual <> $2)
+               AND (seen_structural IS NULL OR seen_structural <> $1 OR seen_textual <> $2)",
+            &vals![structural.to_string(), textual.to_string(), tx.now(), org.as_str(), action.as_str()],
+        )
+        .await?;
+    let mut has_more_grants = false;
+    if noted == 1 {
+        has_more_grants = grants::revoke_for_in(store, tx, org, &action).await?;
+        let told = Told { name: "action.drifted", key: action.to_string() };
+        let change = RuleChange::Drifted { action, drift, structural, textual };
+        rules::record(store, tx, org, None, change, told).await?;
+    }
+    let mut ended = Vec::with_capacity(ends.len());
+    for finish in ends {
+        ended.push(finish_in(tx, finish, to_json(&finish.invocation)?).await?);
+    }
+    Ok((has_more_grants, ended))
+}
+
+const fn wording_word(wording: Wording) -> &'static str {
+    match wording {
+        Wording::Reviewed => "reviewed",
+        Wording::Ignored => "ignored",
+        Wording::Unread => "unread",
+    }
+}
+
+fn parse_wording(text: &str) -> Option<Wording> {
+    [Wording::Reviewed, Wording::Ignored, Wording::Unread].into_iter().find(|wording| wording_word(*wording) == text)
+}
+
+fn read_review(row: Row) -> Result<Review, Error> {
+    let mut columns = Columns::of(row);
+    let action = columns.parsed(|text| ActionId::parse(text).ok())?;
+    let (structural, textual) = (columns.parsed(Digest::parse)?, columns.parsed(Digest::parse)?);
+    let wording = columns.parsed(parse_wording)?;
+    let seen = columns.parsed_or_null(Digest::parse)?.zip(columns.parsed_or_null(Digest::parse)?);
+    Ok(Review {
+        action,
+        pin: Pin { structural, textual, wording, seen },
+        reviewed_by: columns.parsed(PrincipalId::parse)?,
+        reviewed_at: columns.time()?,
+        seen_at: columns.time_or_null()?,
+    })
+}

@@ -1,0 +1,80 @@
+//! Who may act, and how far.
+
+use crate::db::{Columns, Row, all, only, vals};
+use crate::tokens::{Token, TokenKind};
+use crate::{Error, Store};
+use countersign_core::ports::{Principals, Sessions as _};
+use countersign_core::principal::{Role, Standing};
+use countersign_core::{Band, Future, OrgId, Principal, PrincipalId, UserId};
+use std::sync::Arc;
+
+impl Principals for Store {
+    fn find_principal<'a>(&'a self, org: &'a OrgId, principal: &'a PrincipalId) -> Future<'a, Result<Option<Principal>, Error>> {
+        Box::pin(async move {
+            let now = self.db.now().await?;
+            let live = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)";
+            let base = |name: String| Principal {
+                org: org.clone(),
+                id: principal.clone(),
+                name,
+                role: None,
+                owner: None,
+                session: None,
+                scopes: Vec::new(),
+            };
+            match principal {
+                PrincipalId::User(id) => {
+                    let user = self.find_user(org, id).await?.filter(|user| user.disabled_at.is_none());
+                    Ok(user.map(|user| Principal { role: Some(user.role), owner: Some(user.id), ..base(user.name) }))
+                }
+                PrincipalId::Agent(id) => {
+                    let sql = format!("SELECT id FROM tokens WHERE org_id = $1 AND session_id = $2 AND {live} LIMIT 1");
+                    let tokens = self.db.read(&sql, &vals![org.as_str(), id.as_str(), now]).await?;
+                    let session = self.find_session(org, id).await?.filter(|session| session.ended_at.is_none() && !tokens.is_empty());
+                    if let Some(owner) = session.as_ref().and_then(|session| session.owner.as_ref())
+                        && self.find_user(org, owner).await?.is_none_or(|owner| owner.disabled_at.is_some())
+                    {
+                        return Ok(None);
+                    }
+                    Ok(session.map(|session| Principal { owner: session.owner, session: Some(session.id), ..base(session.title) }))
+                }
+                PrincipalId::Service(id) => {
+                    let token = self.find_token(org, id).await?;
+                    let is_live =
+                        |token: &Token| token.revoked_at.is_none() && token.lost.is_none() && token.expires_at.is_none_or(|at| at > now);
+                    let Some(token) = token.filter(is_live) else {
+                        return Ok(None);
+                    };
+                    let owner = match token.kind {
+                        TokenKind::Service { made_by } => made_by,
+                        TokenKind::User(_) | TokenKind::Agent(_) => None,
+                    };
+                    Ok(Some(Principal { scopes: token.scopes, owner, ..base(token.name) }))
+                }
+                // Automations are principals of a later part of the product; nobody can act as one yet.
+                PrincipalId::Automation(_) => Ok(None),
+            }
+        })
+    }
+
+    fn find_standing<'a>(&'a self, org: &'a OrgId, user: &'a UserId) -> Future<'a, Result<Standing, Error>> {
+        Box::pin(async move {
+            let sql = "SELECT role, max_band FROM users WHERE org_id = $1 AND id = $2";
+            let read = |row| {
+                let mut columns = Columns::of(row);
+                Ok(Standing { role: Some(columns.parsed(Role::parse)?), max_band: columns.parsed(Band::parse)? })
+            };
+            // Who does not exist may act nowhere that matters; their tokens work no more either.
+            let nobody = Standing { role: None, max_band: Band::Green };
+            let parse = |rows: Vec<Row>| Ok(only(rows, read)?.unwrap_or(nobody));
+            self.db.read_remembered(org, sql, &vals![org.as_str(), user.as_str()], parse).await.map(|standing| *standing)
+        })
+    }
+
+    fn list_approvers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<UserId>>, Error>> {
+        Box::pin(async move {
+            let sql = "SELECT id FROM users WHERE org_id = $1 AND role IN ('admin', 'owner') AND disabled_at IS NULL ORDER BY id";
+            self.db.read_remembered(org, sql, &vals![org.as_str()], |rows| all(rows, |row| Columns::of(row).id())).await
+        })
+    }
+}
