@@ -14,6 +14,13 @@ need_cargo() {
     command -v "${CC:-cc}" >/dev/null || install_packages "a C compiler" gcc libc6-dev
 }
 
+# Clippy compiles our crates in rustc's place, and looks at them on the way: lint and test share one build.
+lint_while_building() {
+    RUSTC_WORKSPACE_WRAPPER=$(rustc --print sysroot)/bin/clippy-driver
+    [ -x "$RUSTC_WORKSPACE_WRAPPER" ] || fail "clippy is missing: run \`rustup component add clippy\` and run this again"
+    export RUSTC_WORKSPACE_WRAPPER
+}
+
 # Sets POSTGRES_BIN, the folder of initdb and pg_ctl.
 need_postgres() {
     find_postgres || { install_packages PostgreSQL postgresql && find_postgres; } ||

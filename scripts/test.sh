@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# test.sh [arguments of cargo]: every suite, on SQLite and PostgreSQL.
+# test.sh [--all] [arguments of cargo]: every suite, on SQLite, and on PostgreSQL what depends on it.
+# With --all the rest runs on PostgreSQL too, and what is repeated is repeated more often. That is for the night.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/prerequisites.sh
@@ -7,18 +8,29 @@ cd "$(dirname "$0")/.."
 need_cargo
 need_web
 need_interpreters
+lint_while_building
 
-scope=(--workspace)
+scope=(--workspace) all='' arguments=()
 for argument in "$@"; do
+    case $argument in
+    --all)
+        all=yes
+        continue
+        ;;
     # cargo would let --workspace win over a package that was asked for.
-    case $argument in -p | -p?* | --package | --package=*) scope=() ;; esac
+    -p | -p?* | --package | --package=*) scope=() ;;
+    esac
+    arguments+=("$argument")
 done
+[ -z "$all" ] || export TEST_ALL=1
 
 if cargo nextest --version >/dev/null 2>&1; then
     # Most tests wait for a server, a disk or a deadline: more of them than there are cores keep the cores busy.
-    runner=(cargo nextest run --locked --test-threads "$((2 * $(getconf _NPROCESSORS_ONLN)))")
+    runner=(cargo nextest run --locked --test-threads "$((2 * $(getconf _NPROCESSORS_ONLN)))" ${all:+--run-ignored all})
+    set -- ${arguments[@]+"${arguments[@]}"}
 else
     runner=(cargo test --locked)
+    set -- ${arguments[@]+"${arguments[@]}"} ${all:+-- --include-ignored}
 fi
 
 say "testing with \`${runner[*]}\`"

@@ -4,7 +4,9 @@
 //! The tests of this crate hold the whole workspace to its architecture: see `tests/it/`.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot be set up fails at once, and says why")]
+#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "the source that obeys is asked directly here"))]
 
+mod build;
 pub mod clock;
 pub mod commands;
 pub mod postgres;
@@ -12,11 +14,17 @@ pub mod proxy;
 pub mod random;
 pub mod redis;
 pub mod source;
+pub mod sqlite;
 
 pub use clock::FixedClock;
 pub use commands::FakeCommands;
 pub use random::SeededRandom;
 pub use source::FakeSource;
+
+/// How often a test repeats what only sometimes goes wrong: `full` with `make test ARGS=--all`, `short` otherwise.
+pub fn rounds<Number>(full: Number, short: Number) -> Number {
+    if std::env::var_os("TEST_ALL").is_some() { full } else { short }
+}
 
 /// Reads what `make test` exports, or fails the test with one sentence.
 #[track_caller]

@@ -5,17 +5,55 @@ use tokio_postgres::NoTls;
 
 /// Creates an empty database and returns its URL. Nobody drops it: the server itself is thrown away.
 pub async fn fresh_database() -> String {
-    let server = crate::from_make_test("TEST_POSTGRES_URL");
-    let name = unique_name();
-    let (client, connection) = tokio_postgres::connect(&server, NoTls)
-        .await
-        .unwrap_or_else(|error| panic!("the PostgreSQL server in `TEST_POSTGRES_URL` cannot be reached ({error}): run `make test`"));
-    let driver = tokio::spawn(connection);
-    client.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0")).await.expect("the test server creates databases");
-    drop(client);
-    // The connection ends with its client; waiting for it keeps the server's connection slots free.
-    driver.await.expect("the connection does not panic").expect("the connection ends in peace");
-    with_database(&server, &name)
+    let server = Server::connect().await;
+    server.new_database("template0").await
+}
+
+/// A database that is migrated already: a copy of one that `migrate` was run on, once per server and build of the tests.
+///
+/// Migrating takes several times as long as copying. Of many tests at once, each a process of its own, one migrates and the others wait.
+pub async fn migrated_database(migrate: impl AsyncFnOnce(String)) -> String {
+    let server = Server::connect().await;
+    let template = format!("migrated_{}", crate::build::fingerprint());
+    let exists = format!("SELECT FROM pg_database WHERE datname = '{template}'");
+    if server.client.query(&exists, &[]).await.expect("the server lists its databases").is_empty() {
+        server.run("SELECT pg_advisory_lock(7117099)").await;
+        if server.client.query(&exists, &[]).await.expect("the server lists its databases").is_empty() {
+            let url = server.new_database("template0").await;
+            migrate(url.clone()).await;
+            let made = url.rsplit('/').next().unwrap_or_default();
+            // PostgreSQL waits for those who still leave it.
+            server.run(&format!("ALTER DATABASE {made} RENAME TO {template}")).await;
+        }
+        server.run("SELECT pg_advisory_unlock(7117099)").await;
+    }
+    server.new_database(&template).await
+}
+
+struct Server {
+    url: String,
+    client: tokio_postgres::Client,
+}
+
+impl Server {
+    async fn connect() -> Self {
+        let url = crate::from_make_test("TEST_POSTGRES_URL");
+        let (client, connection) = tokio_postgres::connect(&url, NoTls)
+            .await
+            .unwrap_or_else(|error| panic!("the PostgreSQL server in `TEST_POSTGRES_URL` cannot be reached ({error}): run `make test`"));
+        tokio::spawn(connection);
+        Self { url, client }
+    }
+
+    async fn run(&self, sql: &str) {
+        self.client.batch_execute(sql).await.unwrap_or_else(|error| panic!("the test server refuses `{sql}`: {error}"));
+    }
+
+    async fn new_database(&self, template: &str) -> String {
+        let name = unique_name();
+        self.run(&format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+        with_database(&self.url, &name)
+    }
 }
 
 /// Changes a database behind the back of whoever works on it. How many rows changed.

@@ -1,6 +1,8 @@
 //! The questions a source is asked. The only file that calls one; each answer is bounded in time, and a panic in a source is a
 //! broken source, not a lost invocation.
 
+#![expect(clippy::disallowed_methods, reason = "this is the one place where a source is asked")]
+
 use super::ground::Walk;
 use crate::catalogue::Definition;
 use crate::walk::decide::Cleared;

@@ -1,7 +1,7 @@
 //! What is said of an effect after trouble is true: what stands is said to stand, what is taken back is taken back, what is asked for
 //! once more is announced first, and nobody's word overtakes what is being found out.
 
-use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgres};
+use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use countersign_core::Tier;
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::{Check, Reconciled};
@@ -9,20 +9,23 @@ use countersign_core::limits::LEASE_FENCE_SECONDS;
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     a_repair_that_never_left_gives_no_use_of_a_grant_back,
     what_was_not_repaired_and_cannot_be_taken_back_stands,
     a_batch_in_which_something_stands_is_not_reverted,
     a_key_whose_effect_stands_stays_taken,
     taking_back_is_tried_again_where_the_source_could_not_be_asked,
     what_is_in_doubt_and_fails_its_checks_is_taken_back,
-    a_crash_does_not_hide_why_an_effect_was_repaired_or_taken_back,
-    a_request_that_is_made_once_more_is_announced_before,
     a_request_is_made_once_more_only_as_often_as_any,
-    nobody_settles_what_is_being_reconciled,
-    of_two_people_one_settles,
     an_interrupted_read_has_failed,
     every_doubt_is_asked_about,
+);
+
+on_both_engines!(
+    a_crash_does_not_hide_why_an_effect_was_repaired_or_taken_back,
+    a_request_that_is_made_once_more_is_announced_before,
+    nobody_settles_what_is_being_reconciled,
+    of_two_people_one_settles,
 );
 
 on_postgres!(what_could_not_be_announced_is_taken_back_when_it_can);

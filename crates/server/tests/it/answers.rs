@@ -1,14 +1,12 @@
 //! Answers to pending invocations, and everything that does not fit.
 
-use crate::harness::{Kind, TestServer, on_both_engines};
+use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::limits;
 use serde_json::json;
 
-on_both_engines!(
-    an_approval_is_single_use,
+on_sqlite!(
     an_approval_that_comes_too_late_runs_nothing,
     unattended_sessions_give_a_person_a_day,
-    the_sweep_ends_what_nobody_answered,
     agents_services_and_members_never_approve,
     whoever_asked_does_not_approve_where_duties_are_separated,
     an_approval_of_one_call_does_not_fit_another,
@@ -16,10 +14,15 @@ on_both_engines!(
     a_changed_mode_voids_the_approval_of_that_action_only,
     an_ended_session_or_revoked_agent_voids_the_approval,
     a_repeated_call_with_its_reference_gets_the_answer,
+    whoever_holds_the_line_hears_how_it_ended,
+);
+
+on_both_engines!(
+    an_approval_is_single_use,
+    the_sweep_ends_what_nobody_answered,
     a_session_has_at_most_ten_pending,
     many_approvers_at_once_run_it_once,
     deny_and_approve_at_once_have_one_winner,
-    whoever_holds_the_line_hears_how_it_ended,
 );
 
 async fn whoever_holds_the_line_hears_how_it_ended(kind: Kind) {

@@ -1,13 +1,12 @@
 //! Answers that take more than one person, change the params, come in bulk, or come through another server.
 
-use crate::harness::{Agent, Answer, Client, Kind, TestServer, on_both_engines, on_postgres, smuggled};
+use crate::harness::{Agent, Answer, Client, Kind, TestServer, on_both_engines, on_postgres, on_sqlite, smuggled};
 use countersign_core::limits;
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     it_takes_as_many_people_as_the_space_says,
     one_no_ends_it_however_many_said_yes,
-    many_people_at_once_make_one_quorum,
     a_yes_of_somebody_who_may_no_longer_give_one_does_not_count,
     what_goes_beyond_the_call_takes_everybody_to_say_the_same,
     an_approver_may_change_the_params,
@@ -18,8 +17,9 @@ on_both_engines!(
     several_are_approved_each_by_itself,
     one_of_several_that_is_not_as_it_was_shown_is_left,
     a_snooze_decides_nothing_and_hides_it_from_one_person_only,
-    another_orgs_approval_looks_like_none,
 );
+
+on_both_engines!(many_people_at_once_make_one_quorum, another_orgs_approval_looks_like_none);
 on_postgres!(every_conflict_is_told_by_another_server_too, two_servers_count_one_quorum);
 
 /// Every way in which an answer, or a call that refers to one, may not fit.

@@ -1,10 +1,10 @@
 //! What a space tolerates decides, whatever the modes say; changing it voids what was asked before, and is signed.
 
-use crate::harness::{Kind, TestServer, on_both_engines};
+use crate::harness::{Kind, TestServer, on_sqlite};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     a_stricter_band_asks_or_refuses_and_says_so,
     a_changed_band_voids_what_waits_and_is_signed,
     a_band_is_set_by_who_manages_policy_and_by_nobody_else,

@@ -1,6 +1,6 @@
 //! Several actions in one request: all of them or none, or each for itself.
 
-use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines};
+use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::Reconciled;
 use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BATCH_PARTS_MAX, CALL_TIMEOUT_MS, RUNNING_SECONDS_MAX};
@@ -8,11 +8,10 @@ use countersign_core::ports::EventFeed;
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     what_all_succeeds_has_one_receipt_each_and_one_for_all,
     a_part_that_fails_takes_the_others_back_the_last_first,
     nothing_starts_before_every_person_has_said_yes,
-    however_many_would_take_it_up_one_runs_it,
     one_no_calls_off_the_others,
     one_that_nobody_answers_calls_off_the_others,
     a_rule_that_refuses_one_part_bothers_nobody_about_the_others,
@@ -23,16 +22,20 @@ on_both_engines!(
     best_effort_goes_on_after_a_failure,
     best_effort_ends_when_the_last_answer_has_come,
     a_dry_run_says_what_each_part_would_change,
-    the_same_key_has_one_effect,
     what_makes_no_sense_is_refused_whole,
     a_batch_is_seen_by_who_may_see_its_session,
     each_part_counts_as_a_call,
     a_kill_switch_keeps_it_waiting,
+    a_part_that_is_still_asked_about_is_waited_for,
+    a_part_that_is_still_asked_about_is_waited_for_where_another_is_lost,
+);
+
+on_both_engines!(
+    however_many_would_take_it_up_one_runs_it,
+    the_same_key_has_one_effect,
     a_rule_that_changes_meanwhile_is_obeyed,
     wherever_it_stops_it_ends_whole_and_nothing_happens_twice,
     a_part_that_was_interrupted_decides_about_the_others,
-    a_part_that_is_still_asked_about_is_waited_for,
-    a_part_that_is_still_asked_about_is_waited_for_where_another_is_lost,
 );
 
 /// `fake.write` can be taken back, and is allowed; `fake.send` cannot, and asks a person.

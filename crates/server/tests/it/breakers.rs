@@ -1,6 +1,6 @@
 //! Targets that fail again and again are left alone, then tried by one call.
 
-use crate::harness::{Kind, TestServer, on_both_engines, on_postgres};
+use crate::harness::{Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use countersign_core::Clock as _;
 use countersign_core::limits::{
     ATTEMPTS_MAX, BREAKER_FAILURES_MAX, BREAKER_FORGOTTEN_SECONDS, BREAKER_OPEN_SECONDS, BREAKERS_WITH_LABELS_MAX,
@@ -9,10 +9,8 @@ use countersign_core::ports::EventFeed;
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
-on_both_engines!(
-    a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one,
+on_sqlite!(
     what_works_or_says_no_is_never_left_alone,
-    failures_at_once_open_it_once_and_for_the_shortest_time,
     a_failure_that_began_before_the_probe_does_not_decide_for_it,
     a_caller_who_waits_less_than_the_action_may_take_says_nothing_about_the_target,
     labels_are_bounded_and_what_was_counted_long_ago_is_forgotten,
@@ -20,8 +18,13 @@ on_both_engines!(
     what_never_reached_the_target_says_nothing_about_it,
     a_label_is_one_more_reason_and_no_way_around,
     what_a_person_approved_is_tried_all_the_same,
-    a_restart_forgets_nothing,
     a_source_is_asked_so_many_questions_at_a_time,
+);
+
+on_both_engines!(
+    a_target_that_fails_again_and_again_is_left_alone_and_tried_by_one,
+    failures_at_once_open_it_once_and_for_the_shortest_time,
+    a_restart_forgets_nothing,
 );
 on_postgres!(two_servers_agree_who_tries);
 

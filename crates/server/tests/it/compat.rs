@@ -1,13 +1,13 @@
 //! Two older contracts, field by field: an action request with its receipt, an action plan with its result.
 
-use crate::harness::{Kind, TestServer, on_both_engines};
+use crate::harness::{Kind, TestServer, on_sqlite};
 use countersign_core::action::Reversibility;
 use countersign_core::effect::Check;
 use countersign_core::source::Error;
 use serde_json::{Value, json};
 use testkit::FakeSource;
 
-on_both_engines!(
+on_sqlite!(
     an_action_request_is_answered_with_a_receipt_in_its_words,
     a_request_that_waits_is_denied_quarantined_or_fails_says_so_in_its_words,
     what_a_request_says_of_itself_only_tightens,

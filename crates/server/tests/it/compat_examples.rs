@@ -1,9 +1,9 @@
 //! The examples of the older action contract, word for word, on the real `files` where they name it.
 
-use crate::harness::{Agent, Kind, TestServer, on_both_engines};
+use crate::harness::{Agent, Kind, TestServer, on_sqlite};
 use serde_json::{Value, json};
 
-on_both_engines!(the_requests_of_the_contract_are_performed_as_they_stand, an_action_of_the_contract_is_told_its_space);
+on_sqlite!(the_requests_of_the_contract_are_performed_as_they_stand, an_action_of_the_contract_is_told_its_space);
 
 const EXECUTE: &str = "/api/v1/actions/execute";
 

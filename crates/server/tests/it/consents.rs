@@ -1,10 +1,10 @@
 //! Consents: looked up and never sent, given by people for themselves, and taken back at once.
 
-use crate::harness::{Kind, TestServer, on_both_engines, on_postgres};
+use crate::harness::{Kind, TestServer, on_postgres, on_sqlite};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     a_withdrawn_consent_acts_at_once,
     a_withdrawn_consent_stops_what_waits_and_what_is_repeated,
     a_consent_is_for_a_purpose_a_space_a_person_and_a_time,

@@ -1,6 +1,6 @@
 //! Drift: an action that is no longer what a person reviewed asks again, whoever notices and whenever.
 
-use crate::harness::{Kind, TestServer, on_both_engines, on_postgres};
+use crate::harness::{Kind, TestServer, on_postgres, on_sqlite};
 use countersign_core::OrgId;
 use countersign_core::source::Source;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use sources::builtin::notify::Notify;
 use std::sync::Arc;
 use testkit::{FakeSource, FixedClock, SeededRandom};
 
-on_both_engines!(
+on_sqlite!(
     an_action_that_changed_since_its_review_asks_again,
     drift_never_loosens_what_is_denied,
     what_waits_ends_with_the_drift_and_grants_of_the_action_are_revoked,

@@ -1,6 +1,6 @@
 //! What surrounds an effect: kept before it, checked after it, repaired once, taken back, and found out about after a crash.
 
-use crate::harness::{Kind, TestServer, on_both_engines};
+use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::Tier;
 use countersign_core::action::{Repeatability, Reversibility};
 use countersign_core::effect::{Check, Reconciled};
@@ -8,7 +8,7 @@ use countersign_core::limits::{IDEMPOTENCY_SECONDS, RUNNING_SECONDS_MAX};
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     an_effect_that_passes_its_checks_says_so,
     an_effect_that_fails_its_checks_is_taken_back_and_made_again_once,
     an_effect_that_cannot_be_repaired_is_taken_back,
@@ -18,16 +18,19 @@ on_both_engines!(
     a_check_that_cannot_be_made_has_failed,
     nothing_happens_where_nothing_could_be_kept_before_it,
     an_effect_nobody_saw_the_end_of_is_asked_about_at_once,
-    whatever_a_crash_interrupts_ends_as_the_source_finds_it,
     what_was_being_taken_back_in_the_workspace_of_another_server_is_in_doubt,
     a_provider_is_asked_again_for_a_day_and_under_the_same_rules_only,
     what_nobody_can_find_out_a_person_says,
     a_doubted_call_is_made_again_as_a_new_one,
-    a_doubted_call_that_was_to_be_made_again_is_not_lost,
-    an_effect_is_taken_back_on_demand_and_once,
     what_taking_back_would_come_to_is_told_without_a_trace,
     what_has_no_way_back_is_refused,
     taking_back_asks_whom_the_action_asks,
+);
+
+on_both_engines!(
+    whatever_a_crash_interrupts_ends_as_the_source_finds_it,
+    a_doubted_call_that_was_to_be_made_again_is_not_lost,
+    an_effect_is_taken_back_on_demand_and_once,
 );
 
 const CHECK: &str = "looks_right";

@@ -1,11 +1,11 @@
 //! The effect: attempts, time limits, doubt, and results that are too large or not what was promised.
 
-use crate::harness::{Kind, TestServer, on_both_engines};
+use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::limits::{RESULT_STORED_BYTES_MAX, RETRY_CAP_MS};
 use countersign_core::source::{Error, Output};
 use serde_json::json;
 
-on_both_engines!(
+on_sqlite!(
     a_transient_error_is_tried_again_and_every_attempt_has_its_intent,
     attempts_are_bounded,
     a_source_that_asks_for_more_time_than_a_call_has_is_left_alone,
@@ -15,8 +15,9 @@ on_both_engines!(
     a_result_that_does_not_fit_its_schema_is_not_a_success,
     a_large_result_is_pruned_and_stays_json,
     a_source_that_cannot_list_holds_nobody_else_up,
-    a_caller_that_goes_away_does_not_stop_the_effect,
 );
+
+on_both_engines!(a_caller_that_goes_away_does_not_stop_the_effect);
 
 fn busy() -> Error {
     Error::Busy { source_id: "fake".into(), message: "later".into(), retry_after_ms: Some(1) }

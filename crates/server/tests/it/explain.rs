@@ -1,9 +1,9 @@
 //! Explaining a call says what the call would meet, and leaves nothing behind.
 
-use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, smuggled};
+use crate::harness::{Agent, Client, Kind, TestServer, on_sqlite, smuggled};
 use serde_json::{Value, json};
 
-on_both_engines!(the_call_that_follows_fares_as_explained, explaining_leaves_no_trace, whoever_may_not_see_a_session_learns_nothing_of_it,);
+on_sqlite!(the_call_that_follows_fares_as_explained, explaining_leaves_no_trace, whoever_may_not_see_a_session_learns_nothing_of_it,);
 
 async fn explain(client: &Client, agent: &Agent, action: &str, params: Value) -> Value {
     client.post("/api/v1/explain", json!({ "session_id": agent.session, "action": action, "params": params })).await.ok()

@@ -23,7 +23,7 @@ struct Cuttable {
 impl Cuttable {
     async fn start() -> Self {
         server::init_process();
-        let (proxy, url) = Proxy::before(&testkit::postgres::fresh_database().await).await;
+        let (proxy, url) = Proxy::before(&crate::harness::postgres().await).await;
         let config = Config {
             engine: Engine::Postgres { url },
             master: MasterKey::new(&Secret::new([7; 32])),
@@ -255,7 +255,7 @@ async fn cuts_under_load_leave_every_effect_with_one_receipt() {
     let cuttable = Cuttable::start().await;
     let server = &cuttable.server;
     let mut answers = Vec::new();
-    for round in 0..8 {
+    for round in 0..testkit::rounds(8, 4) {
         // From the first intents to the last outcomes.
         cuttable.proxy.cut_at_commit(round / 2, if round % 2 == 0 { Commit::Arrives } else { Commit::IsLost });
         let calls: Vec<_> = (0..12)

@@ -1,14 +1,14 @@
 //! What whoever is asked can know: whether the call could run, what it would change, and what made us ask. Nobody is asked about what
 //! cannot run.
 
-use crate::harness::{Agent, Kind, TestServer, on_both_engines};
+use crate::harness::{Agent, Kind, TestServer, on_sqlite};
 use countersign_core::action::{Effect, Reversibility};
 use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
 use countersign_core::source::{Error, Output};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     who_is_asked_sees_what_would_change_and_nothing_happens,
     who_is_asked_sees_all_of_what_was_too_large_to_keep,
     what_is_seen_ahead_is_bounded_like_a_dry_run,

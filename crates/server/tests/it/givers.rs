@@ -1,10 +1,10 @@
 //! Who gave a grant: it stands in for as many people as that, for exactly those people, and for as long as they may say yes.
 
-use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines};
+use crate::harness::{Agent, Client, Kind, TestServer, on_sqlite};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     a_grant_of_one_person_does_not_stand_in_where_two_are_asked,
     a_quorum_that_is_raised_later_holds_for_grants_too,
     a_grant_is_over_when_a_giver_may_no_longer_say_yes,

@@ -1,32 +1,35 @@
 //! Grants: they stand in for a person as often, for as long and for what they say, and never for more.
 
-use crate::harness::{Agent, Kind, TestServer, on_both_engines, on_postgres};
+use crate::harness::{Agent, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use countersign_core::session::Attendance;
 use countersign_core::source::Error;
 use countersign_core::{AutomationId, PrincipalId, SpaceId, UserId, limits};
 use serde_json::{Value, json};
 use store::NewSession;
 
-on_both_engines!(
-    a_grant_is_used_as_often_as_it_says_by_however_many_at_once,
-    whatever_the_number_a_grant_is_used_that_often,
+on_sqlite!(
     a_grant_is_for_its_session_action_and_space,
     a_grant_for_everything_covers_every_action_but_what_destroys,
     a_grant_of_an_automation_is_for_its_sessions_alone,
     the_narrowest_grant_is_used_up_first,
     a_grant_holds_only_for_params_that_meet_its_condition,
-    a_grant_ends_by_the_clock_of_the_database,
     a_revoked_grant_allows_nothing_more,
     an_agent_only_asks_for_a_grant,
     an_agents_requests_are_its_own_bounded_and_run_out,
     whoever_may_not_approve_may_not_grant,
     a_grant_never_beats_a_deny_a_gate_or_a_black_space,
-    a_use_comes_back_when_the_call_never_left_and_only_then,
     a_spent_grant_asks_a_person_again,
     an_approval_may_grant_what_comes_after_it,
     an_approval_may_be_for_always,
     what_destroys_or_is_in_black_is_approved_one_call_at_a_time,
     a_grant_that_makes_no_sense_is_refused,
+);
+
+on_both_engines!(
+    a_grant_is_used_as_often_as_it_says_by_however_many_at_once,
+    whatever_the_number_a_grant_is_used_that_often,
+    a_grant_ends_by_the_clock_of_the_database,
+    a_use_comes_back_when_the_call_never_left_and_only_then,
 );
 on_postgres!(two_servers_use_a_grant_as_often_as_it_says, a_grant_revoked_by_one_server_is_over_for_the_other);
 

@@ -15,7 +15,25 @@ use store::{Engine, MasterKey, MemoryLimiter, Store, TimeSource};
 use testkit::{FakeCommands, FakeSource, FixedClock, SeededRandom};
 use tokio::sync::oneshot;
 
-/// Runs one journey on both engines, as two tests.
+/// Runs each journey on SQLite. On PostgreSQL it runs with `make test ARGS=--all`: nothing in it depends on the engine.
+macro_rules! on_sqlite {
+    ($($name:ident),* $(,)?) => {
+        mod journeys {
+            mod sqlite {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() { super::super::$name($crate::harness::Kind::Sqlite).await; })*
+            }
+            mod postgres {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                #[ignore = "runs with `make test ARGS=--all`"]
+                async fn $name() { super::super::$name($crate::harness::Kind::Postgres).await; })*
+            }
+        }
+    };
+}
+pub(crate) use on_sqlite;
+
+/// Runs each journey on both engines, as two tests: what many do at once, what a crash leaves, whose rows and whose clock it is.
 macro_rules! on_both_engines {
     ($($name:ident),* $(,)?) => {
         mod sqlite {
@@ -150,8 +168,12 @@ impl Home {
     pub(crate) async fn new(kind: Kind) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = match kind {
-            Kind::Sqlite => Engine::Sqlite { path: folder.path().join("test.db") },
-            Kind::Postgres => Engine::Postgres { url: testkit::postgres::fresh_database().await },
+            Kind::Sqlite => {
+                let path = folder.path().join("test.db");
+                testkit::sqlite::migrated_file(&path, async |path| migrated(Engine::Sqlite { path }).await).await;
+                Engine::Sqlite { path }
+            }
+            Kind::Postgres => Engine::Postgres { url: postgres().await },
         };
         Self { engine, folder: Arc::new(folder), starts: Arc::default(), files: None, key_wait_ms: Settings::default().key_wait_ms }
     }
@@ -210,7 +232,7 @@ impl TestServer {
     /// A store without an org.
     pub(crate) async fn empty(kind: Kind) -> Store {
         let home = Home::new(kind).await;
-        let store = open(&home, Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(3))).await;
+        let store = open(home.engine.clone(), Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(3))).await;
         // The folder lives as long as the test's process; it is small.
         std::mem::forget(home);
         store
@@ -234,7 +256,7 @@ impl TestServer {
     async fn start_on(home: Home, clock: FixedClock, source: FakeSource, per_minute: u32, owner: Option<String>) -> Self {
         // Another seed for every process: two servers must not draw the same ids.
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(home.starts.fetch_add(1, Ordering::SeqCst) + 1));
-        let store = open(&home, Arc::new(clock.clone()), Arc::clone(&random)).await;
+        let store = open(home.engine.clone(), Arc::new(clock.clone()), Arc::clone(&random)).await;
         Self::compose(home, store, clock, source, per_minute, owner, random).await
     }
 
@@ -391,18 +413,21 @@ fn metrics() -> Option<metrics_exporter_prometheus::PrometheusHandle> {
     HANDLE.get_or_init(server::init_metrics).clone()
 }
 
-async fn open(home: &Home, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Store {
+/// The URL of a migrated database of its own.
+pub(crate) async fn postgres() -> String {
+    testkit::postgres::migrated_database(async |url| drop(migrated(Engine::Postgres { url }).await)).await
+}
+
+async fn migrated(engine: Engine) -> Store {
+    open(engine, Arc::new(FixedClock::new()), Arc::new(SeededRandom::new(1))).await
+}
+
+async fn open(engine: Engine, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Store {
     server::init_process();
     let master = MasterKey::new(&Secret::new([7; 32]));
-    Store::open(store::Config {
-        engine: home.engine.clone(),
-        master,
-        time: TimeSource::Fixed(clock),
-        patience: store::Patience::default(),
-        random,
-    })
-    .await
-    .unwrap()
+    Store::open(store::Config { engine, master, time: TimeSource::Fixed(clock), patience: store::Patience::default(), random })
+        .await
+        .unwrap()
 }
 
 impl Drop for TestServer {

@@ -1,10 +1,10 @@
 //! Who may do what.
 
-use crate::harness::{Client, Kind, TestServer, on_both_engines};
+use crate::harness::{Client, Kind, TestServer, on_sqlite};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     every_door_checks_the_permission_it_needs,
     agents_stay_in_their_session,
     services_hold_what_their_scopes_say,

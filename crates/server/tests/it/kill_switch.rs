@@ -1,6 +1,6 @@
 //! Kill switches: nothing they cover is executed, nothing that waits is lost, and only a person lets it go on.
 
-use crate::harness::{Agent, Kind, TestServer, on_both_engines, on_postgres};
+use crate::harness::{Agent, Kind, TestServer, on_both_engines, on_postgres, on_sqlite};
 use countersign_core::invocation::{Answer, Beyond};
 use countersign_core::ledger::{Approval, Approve, Approved, EventDraft};
 use countersign_core::ports::Invocations;
@@ -8,12 +8,10 @@ use countersign_core::source::Output;
 use countersign_core::{ApprovalId, EventId, InvocationId, PrincipalId, UserId, limits};
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     a_switch_stops_what_it_covers_and_nothing_else,
     what_is_stopped_is_denied_with_a_receipt,
     the_queue_is_kept_and_can_only_be_denied,
-    the_clocks_stand_still_while_a_switch_is_on,
-    clocks_go_on_when_the_last_switch_over_them_is_off,
     what_had_run_out_before_stays_run_out,
     a_switch_may_spare_dry_runs,
     an_approved_call_that_had_not_started_waits_and_then_runs,
@@ -21,6 +19,11 @@ on_both_engines!(
     a_switch_beats_grants_and_replays_nothing,
     only_a_person_turns_a_switch_off,
     a_switch_that_makes_no_sense_is_refused,
+);
+
+on_both_engines!(
+    the_clocks_stand_still_while_a_switch_is_on,
+    clocks_go_on_when_the_last_switch_over_them_is_off,
     a_switch_turned_on_and_off_while_calls_pour_in_lets_none_through,
 );
 on_postgres!(a_switch_of_one_server_stops_the_other);

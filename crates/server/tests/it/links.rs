@@ -1,10 +1,10 @@
 //! Links that answer one invocation as one person, once, for as long as they say.
 
-use crate::harness::{Answer, Client, Kind, TestServer, on_both_engines};
+use crate::harness::{Answer, Client, Kind, TestServer, on_sqlite};
 use countersign_core::limits;
 use serde_json::json;
 
-on_both_engines!(
+on_sqlite!(
     a_link_approves_its_one_invocation_once,
     a_link_may_say_no_with_a_reason,
     a_link_is_for_one_invocation_one_person_and_one_time,

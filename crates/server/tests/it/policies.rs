@@ -1,9 +1,9 @@
 //! An org's own policies: they only tighten, they fail closed, they act at once, and every change of a rule is signed.
 
-use crate::harness::{Kind, TestServer, on_both_engines, on_postgres, smuggled};
+use crate::harness::{Kind, TestServer, on_both_engines, on_postgres, on_sqlite, smuggled};
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     a_policy_that_cannot_be_evaluated_denies,
     a_policy_that_does_not_hold_up_changes_nothing,
     a_policy_may_ask_for_a_person,
@@ -12,7 +12,6 @@ on_both_engines!(
     a_policy_acts_at_once_also_on_what_waits_and_what_is_repeated,
     only_policies_about_an_action_void_what_waits_for_it,
     a_permit_gives_what_an_action_requires,
-    every_version_is_listed_and_every_change_is_signed,
     a_what_if_lists_what_would_change_and_changes_nothing,
     a_what_if_keeps_a_call_out_of_another_space,
     a_what_if_tells_only_what_the_proposal_changes,
@@ -23,6 +22,10 @@ on_both_engines!(
     what_a_caller_says_of_itself_is_recorded_and_never_evaluated,
     where_content_came_from_can_only_tighten,
     another_space_is_reached_only_where_it_is_listed,
+);
+
+on_both_engines!(
+    every_version_is_listed_and_every_change_is_signed,
     a_mode_changed_while_calls_pour_in_decides_every_intent_after_it,
     a_role_changed_while_calls_pour_in_holds_for_every_intent_after_it,
 );

@@ -1,6 +1,6 @@
 //! What a running call prints reaches whoever follows it: while it runs, in order, made safe, and nobody else.
 
-use crate::harness::{Agent, Client, Kind, TestServer, on_both_engines, on_postgres, smuggled};
+use crate::harness::{Agent, Client, Kind, TestServer, on_postgres, on_sqlite, smuggled};
 use countersign_core::effect::Progress;
 use countersign_core::limits::{CALL_TIMEOUT_MS, PROGRESS_LINE_BYTES_MAX, PROGRESS_LINES_MAX};
 use countersign_core::source::Output;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use testkit::source::Held;
 use tokio::task::JoinHandle;
 
-on_both_engines!(
+on_sqlite!(
     lines_arrive_while_the_call_runs_and_the_end_after_them,
     who_follows_late_gets_the_earlier_lines,
     what_waits_is_followed_until_it_has_ended,

@@ -1,6 +1,6 @@
 //! What is too dangerous to run does not run, is kept sealed, and is let go only by somebody else, as a new call.
 
-use crate::harness::{Client, Kind, TestServer, on_both_engines, smuggled};
+use crate::harness::{Client, Kind, TestServer, on_both_engines, on_sqlite, smuggled};
 use countersign_core::ledger::{Settled, Settling};
 use countersign_core::ports::{EventFeed, Quarantines};
 use countersign_core::quarantine::QuarantineState;
@@ -8,13 +8,10 @@ use countersign_core::source::Output;
 use countersign_core::{InvocationId, PrincipalId, UserId, limits};
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     what_is_too_dangerous_is_not_run_and_kept,
     what_is_released_is_a_new_call_that_passes_every_other_gate,
     neither_who_asked_nor_who_owns_them_settles_it,
-    a_release_happens_once_and_a_discard_is_final,
-    a_release_that_a_crash_interrupted_is_made_up_for_once,
-    what_nobody_looks_at_in_time_is_forgotten,
     a_released_call_is_still_held_denied_and_judged,
     a_released_dry_run_stays_a_dry_run,
     an_approver_cannot_change_a_released_call_into_another_danger,
@@ -23,6 +20,12 @@ on_both_engines!(
     what_is_held_is_nowhere_but_sealed,
     who_may_settle_it_may_look_and_that_is_told,
     a_release_lets_go_of_what_was_looked_at,
+);
+
+on_both_engines!(
+    a_release_happens_once_and_a_discard_is_final,
+    a_release_that_a_crash_interrupted_is_made_up_for_once,
+    what_nobody_looks_at_in_time_is_forgotten,
 );
 
 fn dangerous() -> Value {

@@ -1,9 +1,9 @@
 //! Redaction: what a space wants kept does not reach the source, and what was sent stays bound to what was asked.
 
-use crate::harness::{Kind, TestServer, on_both_engines, smuggled};
+use crate::harness::{Kind, TestServer, on_sqlite, smuggled};
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     the_source_gets_tokens_where_the_space_wants_it,
     what_a_person_approves_is_what_goes_out,
     params_that_no_longer_fit_do_not_go_out,

@@ -1,6 +1,6 @@
 //! Commands a caller wants to see succeed after the effect: held against the list first, run after it, and part of what the call is.
 
-use crate::harness::{Agent, Answer, Kind, TestServer, on_both_engines};
+use crate::harness::{Agent, Answer, Kind, TestServer, on_sqlite};
 use countersign_core::InvocationId;
 use countersign_core::action::Reversibility;
 use countersign_core::effect::{Check, Reconciled};
@@ -9,7 +9,7 @@ use countersign_core::ports::Invocations;
 use countersign_core::source::{Error, Output};
 use serde_json::{Value, json};
 
-on_both_engines!(
+on_sqlite!(
     a_call_is_verified_with_its_own_commands,
     what_its_commands_fail_is_repaired_once_or_taken_back,
     a_command_nobody_allowed_is_refused_before_anything_happens,

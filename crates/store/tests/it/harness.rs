@@ -57,13 +57,28 @@ pub(crate) struct Home {
 }
 
 impl Home {
+    /// A database that is migrated already.
     pub(crate) async fn new(kind: Kind) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let migrate = async |engine| open(engine, &FixedClock::new(), &SeededRandom::new(1)).await.unwrap();
         let engine = match kind {
-            Kind::Sqlite => Engine::Sqlite { path: folder.path().join("test.db") },
-            Kind::Postgres => Engine::Postgres { url: testkit::postgres::fresh_database().await },
+            Kind::Sqlite => {
+                let path = folder.path().join("test.db");
+                testkit::sqlite::migrated_file(&path, async |path| migrate(Engine::Sqlite { path }).await).await;
+                Engine::Sqlite { path }
+            }
+            Kind::Postgres => {
+                let url = testkit::postgres::migrated_database(async |url| drop(migrate(Engine::Postgres { url }).await)).await;
+                Engine::Postgres { url }
+            }
         };
         Self { engine, _folder: Arc::new(folder) }
+    }
+
+    /// A PostgreSQL database with nothing in it.
+    pub(crate) async fn empty_on_postgres() -> Self {
+        let engine = Engine::Postgres { url: testkit::postgres::fresh_database().await };
+        Self { engine, _folder: Arc::new(tempfile::tempdir().unwrap()) }
     }
 
     pub(crate) async fn open(&self, clock: &FixedClock, random: &SeededRandom) -> Result<Store, Error> {

@@ -47,7 +47,7 @@ async fn a_newer_database_is_refused_with_its_sentence(kind: Kind) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_stores_open_an_empty_postgresql_database_at_once() {
-    let home = Home::new(Kind::Postgres).await;
+    let home = Home::empty_on_postgres().await;
     let (clock, random) = (FixedClock::new(), SeededRandom::new(3));
     let open = || home.open(&clock, &random);
     let (one, two, three, four) = tokio::join!(open(), open(), open(), open());

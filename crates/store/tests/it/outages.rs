@@ -132,7 +132,7 @@ async fn cuts_in_the_middle_of_commits_under_load_leave_a_whole_log() {
     let (world, proxy) = behind_a_proxy().await;
     let tenant = world.tenant("acme").await;
     let mut answered: Vec<(Box<Invocation>, Result<Finished, Error>)> = Vec::new();
-    for round in 0..8 {
+    for round in 0..testkit::rounds(8, 4) {
         proxy.cut_at_commit(0, if round % 2 == 0 { Commit::Arrives } else { Commit::IsLost });
         let writes: Vec<_> = (0..24)
             .map(|_| {

@@ -1,7 +1,6 @@
 //! The escape corpus is complete: every group of it is tried where this says, and whatever is tried belongs to a group.
-//! A name counts where it is code or quoted: what is only said in a comment is tried by nobody.
+//! A name counts where it is a function's or stands alone between quotes; lines of comments do not count. Plain text, line by line.
 
-use crate::rust_text::{RustText, product_text};
 use crate::workspace::{File, files_below, root};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,17 +124,17 @@ fn every_group_stands_once_in_the_table_and_in_the_document() {
     }
 }
 
-fn read_all() -> BTreeMap<String, RustText> {
+fn read_all() -> BTreeMap<String, String> {
     let folders = ["crates/sandbox/tests/it", "crates/sandbox/attempts", "crates/sources/src/package", "crates/cli/tests/it"];
     let files = folders.iter().flat_map(|folder| files_below(folder));
-    files.map(|File { path, text }| (path, product_text(&text))).collect()
+    files.map(|File { path, text }| (path, text)).collect()
 }
 
 /// What of a group no file tries that should.
-fn untried(number: usize, group: &Group, files: &BTreeMap<String, RustText>) -> Vec<String> {
+fn untried(number: usize, group: &Group, files: &BTreeMap<String, String>) -> Vec<String> {
     let mut broken = vec![];
     for path in group.tried_in {
-        if !files.get(*path).is_some_and(|text| names(text).any(|name| belongs_to(&name, group.name))) {
+        if !files.get(*path).is_some_and(|text| names(text).any(|name| belongs_to(name, group.name))) {
             broken.push(format!("{number} `{}` is not tried in `{path}`", group.name));
         }
     }
@@ -143,7 +142,7 @@ fn untried(number: usize, group: &Group, files: &BTreeMap<String, RustText>) -> 
         broken.push(format!("{number} `{}` is tried nowhere", group.name));
     }
     for part in group.parts {
-        let is_tried = files.iter().any(|(path, text)| is_of_tests(path) && text.literals.iter().any(|(_, literal)| literal == part));
+        let is_tried = files.iter().any(|(path, text)| is_of_tests(path) && quoted(text).any(|word| word == *part));
         if !is_tried {
             broken.push(format!("{number} `{}`: no test runs the attempt `{part}`", group.name));
         }
@@ -152,8 +151,9 @@ fn untried(number: usize, group: &Group, files: &BTreeMap<String, RustText>) -> 
 }
 
 /// What is tried, and stands in no group.
-fn strangers(files: &BTreeMap<String, RustText>) -> Vec<String> {
+fn strangers(files: &BTreeMap<String, String>) -> Vec<String> {
     let mut broken = vec![];
+    let run: BTreeSet<_> = files.iter().filter(|(path, _)| is_of_tests(path)).flat_map(|(_, text)| names(text)).collect();
     for (path, text) in files {
         let known =
             |name: &str| OTHERS.contains(&name) || CORPUS.iter().any(|group| belongs_to(name, group.name) || group.parts.contains(&name));
@@ -161,8 +161,7 @@ fn strangers(files: &BTreeMap<String, RustText>) -> Vec<String> {
         let strangers = tried.iter().filter(|name| !known(name));
         broken.extend(strangers.map(|name| format!("{path}: `{name}` is in no group of the corpus")));
         if !is_of_tests(path) {
-            let is_run = |name: &&String| files.iter().any(|(path, text)| is_of_tests(path) && names(text).any(|word| word == **name));
-            broken.extend(tried.iter().filter(|name| !is_run(name)).map(|name| format!("{path}: no test runs `{name}`")));
+            broken.extend(tried.difference(&run).map(|name| format!("{path}: no test runs `{name}`")));
         }
     }
     broken
@@ -181,32 +180,37 @@ fn belongs_to(name: &str, group: &str) -> bool {
 }
 
 /// Quoted words, and names of functions.
-fn names(text: &RustText) -> impl Iterator<Item = String> {
-    text.literals.iter().map(|(_, literal)| literal.clone()).chain(functions(text))
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    quoted(text).chain(functions(text))
 }
 
-fn functions(text: &RustText) -> impl Iterator<Item = String> {
-    let after = text.code.split("fn ").skip(1);
-    after.map(|rest| rest.chars().take_while(|character| character.is_alphanumeric() || *character == '_').collect())
+/// What stands between two quotes of one line.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    code(text).flat_map(|line| line.split('"').skip(1).step_by(2))
+}
+
+fn functions(text: &str) -> impl Iterator<Item = &str> {
+    let after = code(text).filter_map(|line| line.split_once("fn ").map(|(_, rest)| rest));
+    after.filter_map(|rest| rest.split(|character: char| !character.is_alphanumeric() && character != '_').next())
+}
+
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.trim_start().starts_with("//"))
 }
 
 /// Functions that are named like an attempt.
-fn tests(text: &RustText) -> impl Iterator<Item = String> {
+fn tests(text: &str) -> impl Iterator<Item = &str> {
     functions(text).filter(|name| KINDS.iter().any(|kind| name.starts_with(kind)))
 }
 
 /// What the program that makes attempts can be told to try: the quoted words of its lists.
-fn attempts(text: &RustText) -> impl Iterator<Item = String> {
-    let (before, rest) = text.code.split_once("const ALL: &[(&str, Attempt)]").unwrap_or((&text.code, ""));
-    let begins = before.lines().count();
-    let ends = begins + rest.split_once("];").map_or(0, |(list, _)| list.lines().count());
-    let listed = text.literals.iter().filter(move |(line, _)| begins < ends && (begins..=ends).contains(line));
-    listed.map(|(_, literal)| literal.clone())
+fn attempts(text: &str) -> impl Iterator<Item = &str> {
+    let list = text.split_once("const ALL: &[(&str, Attempt)]").and_then(|(_, rest)| rest.split_once("];"));
+    quoted(list.map_or("", |(list, _)| list))
 }
 
 #[test]
 fn what_is_not_tried_and_what_is_in_no_group_is_noticed() {
-    let read = |text: &str| product_text(text);
     let group = Group { name: "fs_mknod", tried_in: &[FILES], parts: &["fs_part"] };
     for (text, expected) in [
         ("const A: &str = \"fs_mknod\"; const B: &str = \"fs_part\";", vec![]),
@@ -214,13 +218,13 @@ fn what_is_not_tried_and_what_is_in_no_group_is_noticed() {
         ("// fs_mknod\nfn fs_mknodes() { \"fs_part\" }", vec!["16 `fs_mknod` is not tried in `crates/sandbox/tests/it/corpus/files.rs`"]),
         ("fn fs_mknod() {}", vec!["16 `fs_mknod`: no test runs the attempt `fs_part`"]),
     ] {
-        let files = BTreeMap::from([(FILES.to_owned(), read(text))]);
+        let files = BTreeMap::from([(FILES.to_owned(), text.to_owned())]);
         assert_eq!(untried(16, &group, &files), expected, "{text}");
     }
     let list =
         "pub(crate) const ALL: &[(&str, Attempt)] = &[\n    (\"fs_new\", new),\n    (\"fs_mknod\", mknod),\n];\nfn new() { \"fs_other\" }";
     let attempts = "crates/sandbox/attempts/files.rs";
-    let files = BTreeMap::from([(attempts.to_owned(), read(list)), (FILES.to_owned(), read("fn net_novel() { \"fs_mknod\" }"))]);
+    let files = BTreeMap::from([(attempts.to_owned(), list.to_owned()), (FILES.to_owned(), "fn net_novel() { \"fs_mknod\" }".to_owned())]);
     let expected = [
         format!("{attempts}: `fs_new` is in no group of the corpus"),
         format!("{attempts}: no test runs `fs_new`"),

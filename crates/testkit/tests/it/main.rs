@@ -5,6 +5,6 @@
 
 mod arrows;
 mod corpus;
-mod rust_text;
+mod parts;
 mod truths;
 mod workspace;

@@ -1,0 +1,152 @@
+//! Which part of a crate may use which. A part is a file beside `lib.rs` with the folder of its name; `lib.rs` and `main.rs` may use all.
+//! Plain text: what counts is `crate::part`, and a call of a method that another part adds to a type they share. What follows
+//! `mod tests {`, and files that end in `_tests.rs`, may use what they need.
+
+use crate::workspace::{File, files_below};
+
+struct Crate {
+    folder: &'static str,
+    /// Types that several parts add methods to: calling one of those methods is an arrow too.
+    shared: &'static [&'static str],
+    /// From the bottom up: each part, and what it uses, all of which stands above it here. So there are no circles.
+    parts: &'static [(&'static str, &'static [&'static str])],
+}
+
+const CRATES: &[Crate] = &[Crate {
+    folder: "crates/sources/src",
+    shared: &[],
+    parts: &[
+        ("error", &[]),
+        ("words", &[]),
+        ("program", &[]),
+        ("web", &["words"]),
+        ("workspace", &["words"]),
+        ("command", &["program", "words", "workspace"]),
+        ("builtin", &["web", "words", "workspace"]),
+        ("package", &["program", "web", "words", "workspace"]),
+    ],
+}];
+
+#[test]
+fn the_parts_of_a_crate_use_each_other_one_way() {
+    let broken: Vec<_> = CRATES.iter().flat_map(|this| broken(this, &files_below(this.folder))).collect();
+    assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
+}
+
+fn broken(this: &Crate, files: &[File]) -> Vec<String> {
+    let mut broken = circles(this);
+    let files: Vec<_> = files.iter().filter_map(|file| Some((part_of(this, file)?, file, product(this, file)))).collect();
+    let methods: Vec<_> = files.iter().flat_map(|(part, _, text)| methods(this, text).map(|name| (name, *part))).collect();
+    for (part, file, text) in &files {
+        let Some((_, may_use)) = this.parts.iter().find(|(name, _)| name == part) else {
+            broken.push(format!("{}: `{part}` has no row: say what it may use", file.path));
+            continue;
+        };
+        for (at, used, how) in paths(this, text).chain(calls(text, &methods)) {
+            if used != *part && !may_use.contains(&used) {
+                let line = text[..at].matches('\n').count() + 1;
+                broken.push(format!("{}:{line}: `{part}` uses `{used}` (`{how}`), and may use only {may_use:?}", file.path));
+            }
+        }
+    }
+    broken
+}
+
+/// Rows that use what stands below them, or nowhere.
+fn circles(this: &Crate) -> Vec<String> {
+    let rows = this.parts.iter().enumerate();
+    let pairs = rows.flat_map(|(at, (part, may_use))| may_use.iter().map(move |used| (at, part, used)));
+    let wrong = pairs.filter(|(at, _, used)| !this.parts[..*at].iter().any(|(above, _)| above == *used));
+    wrong.map(|(_, part, used)| format!("{}: `{used}` does not stand above `{part}`, which may use it", this.folder)).collect()
+}
+
+/// `None` for what may use everything.
+fn part_of<'a>(this: &Crate, file: &'a File) -> Option<&'a str> {
+    let path = inside(this, file);
+    let is_free = ["lib.rs", "main.rs"].contains(&path) || path.ends_with("_tests.rs") || !path.ends_with(".rs");
+    path.split(['/', '.']).next().filter(|_| !is_free)
+}
+
+fn inside<'a>(this: &Crate, file: &'a File) -> &'a str {
+    file.path[this.folder.len()..].trim_start_matches('/')
+}
+
+/// A file up to its tests, without lines of comments, and with every way out of its part written as `crate::`.
+fn product(this: &Crate, file: &File) -> String {
+    let product = file.text.split("\nmod tests {").next().unwrap_or_default();
+    let lines: Vec<_> = product.lines().map(|line| if line.trim_start().starts_with("//") { "" } else { line }).collect();
+    let way_out = "super::".repeat(inside(this, file).split('/').count());
+    lines.join("\n").replace(&way_out, "crate::")
+}
+
+/// Parts that are named after `crate::`, or in the braces after it.
+fn paths<'a>(this: &'a Crate, text: &'a str) -> impl Iterator<Item = (usize, &'a str, &'a str)> {
+    text.match_indices("crate::").flat_map(move |(at, path)| {
+        let rest = &text[at + path.len()..];
+        let named = if rest.starts_with('{') { rest.split(';').next().unwrap_or(rest) } else { first_word(rest) };
+        let names = named.split(|character| !is_word(character)).filter(|name| this.parts.iter().any(|(part, _)| part == name));
+        names.map(move |name| (at, name, name))
+    })
+}
+
+/// Methods a part adds to a type that is shared. A block begins and ends at the left margin, as the formatter puts it.
+fn methods<'a>(this: &'a Crate, text: &'a str) -> impl Iterator<Item = &'a str> {
+    let blocks = text.split("\nimpl ").skip(1).filter(|block| this.shared.contains(&first_word(block)));
+    let lines = blocks.flat_map(|block| block.split("\n}").next().unwrap_or(block).lines());
+    let heads = lines.filter_map(|line| line.strip_prefix("    ").filter(|line| !line.starts_with(' ')));
+    heads.filter_map(|head| head.split_once("fn ").map(|(_, name)| first_word(name)))
+}
+
+/// Calls of such methods. Another method of the same name counts too: it deserves a better one.
+fn calls<'a>(text: &'a str, methods: &'a [(&str, &'a str)]) -> impl Iterator<Item = (usize, &'a str, &'a str)> {
+    methods.iter().flat_map(move |(name, part)| {
+        let after =
+            text.match_indices(*name).filter(|(at, _)| text[..*at].ends_with(['.', ':']) && text[at + name.len()..].starts_with('('));
+        after.map(move |(at, name)| (at, *part, name))
+    })
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(|character| !is_word(character)).next().unwrap_or(text)
+}
+
+fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
+}
+
+#[test]
+fn an_arrow_that_runs_back_is_named_with_its_file_and_line() {
+    const MADE_UP: Crate = Crate { folder: "crates/x/src", shared: &["Pipeline"], parts: &[("walk", &[]), ("answers", &["walk"])] };
+    let broken = |path: &str, text: &str| {
+        let answers = "\nimpl Pipeline {\n    pub(crate) async fn approve(&self) {\n        let x = fn inner();\n    }\n}\n";
+        let file = |path: &str, text: &str| File { path: format!("crates/x/src/{path}"), text: text.into() };
+        self::broken(&MADE_UP, &[file("answers/approve.rs", answers), file(path, text)])
+    };
+    for (path, text, line, how) in [
+        ("walk/admit.rs", "use crate::answers::Answer;", 1, "answers"),
+        ("walk.rs", "//!\n\nuse crate::{\n    Error,\n    answers::{A, B},\n};", 3, "answers"),
+        ("walk/admit.rs", "fn a() {\n    crate::answers::go()\n}", 2, "answers"),
+        ("walk/admit.rs", "use super::super::answers;", 1, "answers"),
+        ("walk.rs", "use super::answers;", 1, "answers"),
+        ("walk.rs", "fn a() {\n    self\n        .approve()\n}", 3, "approve"),
+        ("walk.rs", "Pipeline::approve(self)", 1, "approve"),
+    ] {
+        assert_eq!(
+            broken(path, text),
+            [format!("crates/x/src/{path}:{line}: `walk` uses `answers` (`{how}`), and may use only []")],
+            "{text}"
+        );
+    }
+    for (path, text) in [
+        ("answers/deny.rs", "use crate::walk::Admitted;\nuse super::approve;\nfn a() { self.approve() }"),
+        ("walk/admit.rs", "use super::answers;\n// crate::answers::x and self.approve()\nfn approve() { inner(); disapprove() }"),
+        ("walk.rs", "\n#[cfg(test)]\nmod tests {\n    use crate::answers;\n}\n"),
+        ("walk/admit_tests.rs", "use crate::answers;"),
+        ("lib.rs", "use crate::answers; mod walk;"),
+    ] {
+        assert!(broken(path, text).is_empty(), "{text}");
+    }
+    assert_eq!(broken("queue.rs", ""), ["crates/x/src/queue.rs: `queue` has no row: say what it may use"]);
+    let circle = Crate { parts: &[("walk", &["answers"]), ("answers", &["walk"])], ..MADE_UP };
+    assert_eq!(circles(&circle), ["crates/x/src: `answers` does not stand above `walk`, which may use it"]);
+}
