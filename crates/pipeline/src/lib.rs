@@ -45,7 +45,7 @@ mod error;
 
 pub use answer::{BeyondAsked, GrantFor, Yes};
 pub use batch::{BatchRequest, Batched};
-pub use catalogue::{Catalogue, Listed, SourceListing, check_condition};
+pub use catalogue::{Catalogue, SourceListing, check_condition};
 pub use conflict::count_conflict;
 pub use decide::Standing;
 pub use drift::{DefinitionNow, Reviewed};

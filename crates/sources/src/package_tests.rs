@@ -8,8 +8,9 @@ use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::egress::Request;
 use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile, Turn};
-use countersign_core::source::{AfterError, CallContext, Error, Output, Past, Shelf, Source};
+use countersign_core::source::{AfterError, CallContext, Error, Output, OrgSources, Past, Source, SourceRegistry};
 use countersign_core::{ActionId, Future};
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -118,8 +119,12 @@ fn open_bench(jail: Arc<dyn Jail>, allowed_hosts: Vec<HostRule>) -> Bench {
 }
 
 impl Bench {
+    fn sources(&self) -> OrgSources {
+        self.packages.sources(&context().org).now_or_never().unwrap()
+    }
+
     fn source(&self) -> Arc<dyn Source> {
-        self.packages.sources().remove(0)
+        Arc::clone(&self.sources()[0])
     }
 
     async fn context(&self) -> CallContext {
@@ -265,7 +270,7 @@ async fn a_package_is_replaced_whole_and_its_digest_tells() {
     assert!(matches!(bench.packages.install("kit", &files), Err(Refused::Invalid { .. })));
     assert_eq!(bench.packages.remove("kit"), Ok(true));
     assert_eq!(bench.packages.remove("kit"), Ok(false));
-    assert!(bench.packages.sources().is_empty());
+    assert!(bench.sources().is_empty());
     assert_eq!(std::fs::read_dir(bench.folder.path().join("packages")).unwrap().count(), 0);
 }
 

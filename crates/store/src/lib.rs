@@ -19,6 +19,7 @@ mod grants;
 mod invocations;
 mod ledger;
 mod limiter;
+mod listings;
 mod modes;
 mod notifications;
 mod orgs;

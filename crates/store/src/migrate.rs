@@ -17,6 +17,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (10, include_str!("../migrations/0010_label_origins.sql")),
     (11, include_str!("../migrations/0011_receipts_by_place.sql")),
     (12, include_str!("../migrations/0012_revoked_keys.sql")),
+    (13, include_str!("../migrations/0013_listings.sql")),
 ];
 
 /// Applies what is missing. A database of a newer version, or one whose applied files differ, is refused untouched.

@@ -11,11 +11,13 @@ pub mod postgres;
 pub mod proxy;
 pub mod random;
 pub mod redis;
+pub mod registry;
 pub mod source;
 
 pub use clock::FixedClock;
 pub use commands::FakeCommands;
 pub use random::SeededRandom;
+pub use registry::FakeRegistry;
 pub use source::FakeSource;
 
 /// Reads what `make test` exports, or fails the test with one sentence.
