@@ -3,6 +3,8 @@
 use super::definition::Definition;
 use countersign_core::source::Error;
 use countersign_core::{Action, ActionId, Timestamp};
+use policy::scan::Others;
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -33,7 +35,7 @@ impl Listing {
     /// Compiles what is new since `before`, and scans what is new or stands beside other actions than before.
     pub(super) fn new(listed: Listed, beside: Vec<Actions>, before: Option<&Self>) -> Self {
         let is_beside_same = before.is_some_and(|before| before.is_beside(&beside));
-        let others: Vec<_> = beside.iter().flat_map(|actions| actions.iter().map(Arc::clone)).collect();
+        let others = LazyCell::new(|| Others::new(beside.iter().flat_map(|actions| actions.iter()).map(AsRef::as_ref)));
         let mut definitions = HashMap::with_capacity(listed.actions.len());
         for action in listed.actions.iter() {
             let known = before.and_then(|before| before.definitions.get(&action.id));
@@ -45,6 +47,7 @@ impl Listing {
             };
             definitions.entry(action.id.clone()).or_insert(definition);
         }
+        drop(others);
         Self { listed, definitions, beside }
     }
 
@@ -53,8 +56,8 @@ impl Listing {
     }
 }
 
-fn scanned(mut definition: Definition, others: &[Arc<Action>]) -> Arc<Definition> {
-    definition.findings = policy::scan_definition(&definition.action, others);
+fn scanned(mut definition: Definition, others: &Others) -> Arc<Definition> {
+    definition.findings = policy::scan::scan_definition_beside(&definition.action, others);
     Arc::new(definition)
 }
 
