@@ -128,15 +128,14 @@ async fn callers_who_come_together_ask_once_and_share_a_failure() {
     let (world, kit) = (World::default(), source("kit"));
     let catalogue = world.open(&[&kit]);
     let together = async |mut held: testkit::source::Held| {
-        let callers: Vec<_> = (0..20).map(|_| tokio::spawn({
-            let catalogue = Arc::clone(&catalogue);
-            async move { catalogue.find(&org(1), &id("kit.make_note")).await.map(|found| found.is_some()) }
-        })).collect();
-        held.arrived().await;
-        tokio::task::yield_now().await;
-        held.release();
-        let answers = futures_util::future::join_all(callers).await;
-        answers.into_iter().map(|answer| answer.unwrap().is_ok_and(|found| found)).collect::<Vec<_>>()
+        let (org, action) = (org(1), id("kit.make_note"));
+        let released = async {
+            held.arrived().await;
+            held.release();
+        };
+        // The callers are all polled once before the list can be released.
+        let (answers, ()) = tokio::join!(join_all((0..20).map(|_| catalogue.find(&org, &action))), released);
+        answers.into_iter().map(|answer| answer.is_ok_and(|found| found.is_some())).collect::<Vec<_>>()
     };
     assert_eq!(together(kit.will_hold_list(Err(Error::NoTurn { source_id: "kit".into(), message: "down".into() }))).await, [false; 20]);
     assert_eq!(kit.lists(), 1);

@@ -111,7 +111,15 @@ impl Packages {
         let runner = Runner { jail, programs: Programs::default(), workspace: place.folder.clone() };
         let network = Arc::new(Network::new(allowed_hosts, allowed_networks)?);
         let shared = Arc::new(Shared { place, runner, commands, workers, may_run_code, network });
-        let packages = Self { folder, taken, check_schema, shared, sources: RwLock::default(), registered: RwLock::default(), changing: Mutex::default() };
+        let packages = Self {
+            folder,
+            taken,
+            check_schema,
+            shared,
+            sources: RwLock::default(),
+            registered: RwLock::default(),
+            changing: Mutex::default(),
+        };
         packages.read_folder()?;
         Ok(packages)
     }

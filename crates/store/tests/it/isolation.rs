@@ -15,8 +15,8 @@ use countersign_core::quarantine::{Caught, Holds, QuarantineState};
 use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    Action, ActionId, Band, Batch, CanaryId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId,
-    Session, SourceId, SpaceId, Status,
+    Action, ActionId, Band, Batch, CanaryId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId,
+    ReceiptId, Session, SourceId, SpaceId, Status,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
