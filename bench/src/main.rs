@@ -1,8 +1,9 @@
 //! `make bench`: the release build measured beside its unavoidable parts, in the same run and in turns.
-//! Read `measure` for what is measured, `raw`, `echo`, `effect` and `pure` for the parts, `bare` for the least server that does them all, `report` for the bars.
+//! Read `measure` for what is measured, `raw`, `echo`, `effect` and `pure` for the parts, `catalogue` for a call beside many actions, `bare` for the least server that does them all, `report` for the bars.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
 mod bare;
+mod catalogue;
 mod child;
 mod cpu;
 mod echo;

@@ -8,7 +8,7 @@ use crate::place::{Database, Place};
 use crate::pure::{self, Pure};
 use crate::raw::Raw;
 use crate::stats::{Spread, Window};
-use crate::{effect, progress};
+use crate::{catalogue, effect, progress};
 use anyhow::Result;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub(crate) struct Measured {
     pub(crate) engine: &'static str,
     pub(crate) cells: Vec<Cell>,
     pub(crate) pure: Pure,
+    /// A call beside many actions, as a multiple of one beside few.
+    pub(crate) beside_many_actions: Spread,
     pub(crate) started_ms: Spread,
     pub(crate) idle_mb: Spread,
     /// False when the time of the database's own processes could not be read.
@@ -64,7 +66,10 @@ pub(crate) async fn engine(place: &Place, folder: &Path, plan: Plan) -> Result<M
     let for_bare = sample(place, &folder.join("sample-bare")).await?;
     let Some(for_rows) = started.last() else { anyhow::bail!("nothing was sampled") };
     let raw = Raw::start(&for_rows.database, place.parent()).await?;
-    let pure = pure::measure(&crate::open_store_at(&for_rows.database).await?, raw.payload.clone()).await?;
+    let store = crate::open_store_at(&for_rows.database).await?;
+    let pure = pure::measure(&store, raw.payload.clone()).await?;
+    let beside_many_actions = catalogue::measure(&store).await?;
+    drop(store);
     let database = place.fresh(&folder.join("served")).await?;
     let server = Server::start(&database.data, database.url.as_deref()).await?;
     let mut cells = Vec::new();
@@ -78,6 +83,7 @@ pub(crate) async fn engine(place: &Place, folder: &Path, plan: Plan) -> Result<M
         engine: place.engine_name(),
         cells,
         pure,
+        beside_many_actions,
         started_ms: Spread::of(started.iter().map(|sampled| sampled.started_ms)),
         idle_mb: Spread::of(started.iter().map(|sampled| sampled.idle_mb)),
         counts_database: place.counts_database(),

@@ -1,5 +1,6 @@
 //! The tables: figures beside what they are compared with, and every bar with PASS or MISS. The same text is printed and kept.
 
+use crate::catalogue;
 use crate::child::Call;
 use crate::growth::Size;
 use crate::measure::{Cell, Measured, Turn};
@@ -16,6 +17,8 @@ const ADDED_MS_MAX: f64 = 1.0;
 const THROUGHPUT_SHARE_MIN: f64 = 0.5;
 const DECISION_US_MAX: f64 = 50.0;
 const POLICIES_DECISION_US_MAX: f64 = 60.0;
+/// What a call beside many actions may cost, as a multiple of one beside few.
+const CATALOGUE_RATIO_MAX: f64 = 1.1;
 const IDLE_MB_MAX: f64 = 60.0;
 const START_MS_MAX: f64 = 300.0;
 /// What "nearly flat" means: processor time per call at any size, as a multiple of that at the smallest.
@@ -218,6 +221,8 @@ fn bars(measured: &[Measured], sizes: &[Size], spawned: &[Spawned]) -> String {
             let limit = *most as f64 / *fewest as f64;
             bar(format!("{name}: the decision with {most} policies ÷ with {fewest}, less than linear"), growth, Limit::AtMost(limit));
         }
+        let beside = format!("{name}: a call beside {} actions ÷ beside {}", catalogue::MANY, catalogue::FEW);
+        bar(beside, engine.beside_many_actions, Limit::AtMost(CATALOGUE_RATIO_MAX));
         bar(format!("{name}: idle memory, MB"), engine.idle_mb, Limit::AtMost(IDLE_MB_MAX));
         bar(format!("{name}: first start to first answer, ms"), engine.started_ms, Limit::AtMost(START_MS_MAX));
     }

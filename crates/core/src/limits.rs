@@ -62,6 +62,12 @@ pub const PARAMS_STORED_BYTES_MAX: usize = 64 * 1024;
 pub const CALL_TIMEOUT_MS: u64 = 30_000;
 /// How long a source may take to list its actions; then the source is shown with an error marker.
 pub const LIST_TIMEOUT_MS: u64 = 15_000;
+/// How long the listing of a remote source is used; then the source is asked again.
+pub const LISTING_SECONDS: u64 = 5 * 60;
+/// How long the last listing of a remote source is used after the source could not be asked; then it is asked again.
+pub const LISTING_RETRY_SECONDS: u64 = 10;
+/// How long a call waits for a listing that it can do without; then it goes on with what is known.
+pub const LISTING_WAIT_MS: u64 = 1_000;
 /// Attempts of one invocation, the first included; only transient errors are tried again.
 pub const ATTEMPTS_MAX: u32 = 3;
 /// Failures of a target in a row; then nobody is let through to it for a while.

@@ -2,7 +2,7 @@
 
 use crate::effect::{Check, Progress, Reconciled, Scope};
 use crate::jail::Meter;
-use crate::{Action, ActionId, Digest, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId};
+use crate::{Action, ActionId, Digest, Future, InvocationId, OrgId, SessionId, SourceId, SpaceId, Timestamp, ledger};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -70,15 +70,26 @@ impl Output {
 
 /// Where actions come from and where they are performed.
 ///
-/// An implementation keeps nothing between calls. It never retries, never logs params, and gives up by itself before
-/// `context.timeout_ms` where it can. Only `pipeline/execute.rs` asks it for anything but its definitions; a lint holds everyone
-/// else to it.
+/// An implementation may hold connections and caches, but keeps nothing of a caller between calls. It never retries, never logs params,
+/// and gives up by itself before `context.timeout_ms` where it can. Only `pipeline/execute.rs` asks it for anything but its definitions;
+/// a lint holds everyone else to it.
 pub trait Source: Send + Sync {
     fn id(&self) -> &SourceId;
     fn title(&self) -> &str;
     /// How to use the source, in markdown, for agents and people; generated from the definitions when there is none.
     fn guide(&self) -> Option<&str>;
+    /// Its actions as they are now. Callers keep the answer until `revision` changes or, of a remote source, until it is too old.
     fn list<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>>;
+    /// A number that changes whenever the answer of `list` has changed, as far as the source knows without asking anybody else. It is
+    /// read with every call, so it must be cheap.
+    fn revision(&self) -> u64 {
+        0
+    }
+    /// Whether the source is somewhere else: it can be away, and it can change without saying so. Its listing is refreshed every
+    /// `LISTING_SECONDS` and kept in the store.
+    fn is_remote(&self) -> bool {
+        false
+    }
     /// What a call acts on, where calls of one action act on different things that fail by themselves: a host, a server.
     fn target(&self, action: &ActionId, params: &Value) -> Option<String> {
         let _ = (action, params);
@@ -137,12 +148,36 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// Sources that come and go while the server runs.
-pub trait Shelf: Send + Sync {
-    fn sources(&self) -> Vec<Arc<dyn Source>>;
+/// The sources of one org. A registry answers the same `Arc` until a source is added, removed or replaced, so a change is seen by
+/// comparing pointers.
+pub type OrgSources = Arc<Vec<Arc<dyn Source>>>;
+
+/// Which sources each org has besides the builtin ones. They come and go while the server runs, and two orgs may each have a source of the
+/// same name.
+pub trait SourceRegistry: Send + Sync {
+    /// The sources of the org now. Asked with every call; what cannot be looked up now is answered as it was last.
+    fn sources<'a>(&'a self, org: &'a OrgId) -> Future<'a, OrgSources>;
     /// What an action was when an effect of it was made, by what was kept before that effect. For what has changed since, or is gone;
     /// `None` where nothing of it was kept.
-    fn past<'a>(&'a self, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<Past>>;
+    fn past<'a>(&'a self, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<Past>> {
+        let _ = (action, evidence);
+        Box::pin(std::future::ready(None))
+    }
+}
+
+/// What a remote source listed last.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptListing {
+    pub actions: Vec<Arc<Action>>,
+    /// When the source first listed exactly these.
+    pub listed_at: Timestamp,
+}
+
+/// Keeps the listings of remote sources, for when one cannot be asked.
+pub trait Listings: Send + Sync {
+    fn find_listing<'a>(&'a self, org: &'a OrgId, source: &'a SourceId) -> Future<'a, Result<Option<KeptListing>, ledger::Error>>;
+    /// Replaces what was kept of the source before.
+    fn keep_listing<'a>(&'a self, org: &'a OrgId, source: &'a SourceId, listing: KeptListing) -> Future<'a, Result<(), ledger::Error>>;
 }
 
 /// An action as it was, with a source that takes effects of then back, finds out what became of them, and does nothing else.

@@ -20,7 +20,7 @@ pub use answers::approve::{BeyondAsked, GrantFor, Yes};
 pub use answers::doubt::Settlement;
 pub use answers::quarantine::{Released, Word};
 pub use batch::{BatchRequest, Batched};
-pub use catalogue::{Catalogue, Listed, SourceListing, check_condition};
+pub use catalogue::{Catalogue, SourceListing, check_condition};
 pub use durable::Ladder;
 pub use error::{Conflict, Error, ParamError};
 pub use pipeline::Pipeline;

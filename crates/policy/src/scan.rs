@@ -15,7 +15,7 @@ mod instruction;
 mod definition;
 
 pub use canary::CANARY_BYTES_MIN;
-pub use definition::scan_definition;
+pub use definition::{Others, scan_definition, scan_definition_beside};
 pub use findings::{Finding, Severity};
 pub use hidden::is_unseen;
 pub use taint::TRIFECTA_ID;

@@ -9,7 +9,7 @@ use countersign_core::fault::Faults;
 use countersign_core::jail::Jail;
 use countersign_core::limiter::RateLimiter;
 use countersign_core::limits::SHUTDOWN_SECONDS;
-use countersign_core::source::{Shelf, Source};
+use countersign_core::source::{Source, SourceRegistry};
 use countersign_core::{Clock, OrgId, Random};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::{Pipeline, Ports, Settings};
@@ -122,7 +122,8 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             sources,
-            shelf: Some(Arc::clone(&packages) as Arc<dyn Shelf>),
+            registries: vec![Arc::clone(&packages) as Arc<dyn SourceRegistry>],
+            listings: Arc::new(store.clone()),
             commands: Some(commands),
             faults,
         },

@@ -1,6 +1,6 @@
 //! Packages: actions whose code others wrote. `manifest` says what an action may be, `folder` what a package is made of, `case` how it is
 //! tried, `mistake` what is wrong with any of it, `run` how its code is run, `language` by what, `syntax` whether it reads, `egress` whom it
-//! may ask, `plan` and `journal` what becomes of what it wrote, `source` how all of it is a source, `shelf` which there are.
+//! may ask, `plan` and `journal` what becomes of what it wrote, `source` how all of it is a source, `registry` which there are.
 
 mod case;
 mod egress;
@@ -13,8 +13,8 @@ mod manifest;
 mod mistake;
 mod past;
 mod plan;
+mod registry;
 mod run;
-mod shelf;
 mod source;
 mod syntax;
 
@@ -22,7 +22,7 @@ pub use case::{Case, cases_of};
 pub use folder::{PackageFile, PackageFiles};
 pub use language::{Interpreter, interpreters};
 pub use mistake::{Mistake, Place};
-pub use shelf::{CheckSchema, Installed, Packages, PackagesConfig, Refused};
+pub use registry::{CheckSchema, Installed, Packages, PackagesConfig, Refused};
 pub use syntax::{Looked, look_at_scripts};
 
 #[cfg(test)]

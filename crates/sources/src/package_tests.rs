@@ -8,8 +8,9 @@ use countersign_core::checks::Commands;
 use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::egress::Request;
 use countersign_core::jail::{Confined, Confinement, Ended, Error as JailError, Jail, StagedFile, Turn};
-use countersign_core::source::{AfterError, CallContext, Error, Output, Past, Shelf, Source};
+use countersign_core::source::{AfterError, CallContext, Error, OrgSources, Output, Past, Source, SourceRegistry};
 use countersign_core::{ActionId, Future};
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -118,8 +119,12 @@ fn open_bench(jail: Arc<dyn Jail>, allowed_hosts: Vec<HostRule>) -> Bench {
 }
 
 impl Bench {
+    fn sources(&self) -> OrgSources {
+        self.packages.sources(&context().org).now_or_never().unwrap()
+    }
+
     fn source(&self) -> Arc<dyn Source> {
-        self.packages.sources().remove(0)
+        Arc::clone(&self.sources()[0])
     }
 
     async fn context(&self) -> CallContext {
@@ -265,8 +270,24 @@ async fn a_package_is_replaced_whole_and_its_digest_tells() {
     assert!(matches!(bench.packages.install("kit", &files), Err(Refused::Invalid { .. })));
     assert_eq!(bench.packages.remove("kit"), Ok(true));
     assert_eq!(bench.packages.remove("kit"), Ok(false));
-    assert!(bench.packages.sources().is_empty());
+    assert!(bench.sources().is_empty());
     assert_eq!(std::fs::read_dir(bench.folder.path().join("packages")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_changes_on_the_disk_changes_the_revision() {
+    let bench = bench("R2");
+    let (source, manifest) = (bench.source(), bench.folder.path().join("packages/kit/actions/act/action.json"));
+    let (before, text) = (source.revision(), std::fs::read_to_string(&manifest).unwrap());
+    assert_eq!(source.revision(), before);
+    std::fs::write(&manifest, text.replace("R2", "R3")).unwrap();
+    let changed = source.revision();
+    std::fs::write(&manifest, "no manifest").unwrap();
+    let broken = source.revision();
+    std::fs::write(&manifest, text).unwrap();
+    let mended = source.revision();
+    assert_eq!(std::collections::BTreeSet::from([before, changed, broken, mended]).len(), 4);
+    assert_eq!(source.revision(), mended);
 }
 
 #[test]

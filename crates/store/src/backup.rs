@@ -141,6 +141,7 @@ const TABLES: &[(&str, &[&str], &str)] = &[
     ),
     ("canaries", &["org_id", "id", "text", "added_by", "added_at"], "org_id, id"),
     ("breakers", &["org_id", "key", "state", "failures", "opened", "reason", "since", "until"], "org_id, key"),
+    ("listings", &["org_id", "source", "actions", "listed_at"], "org_id, source"),
     ("session_labels", &["org_id", "session_id", "label", "at", "invocation_id"], "org_id, session_id, label"),
     ("snoozes", &["org_id", "invocation_id", "user_id", "until"], "org_id, invocation_id, user_id"),
     ("attempts", &["org_id", "invocation_id", "n", "state", "intent_at", "outcome", "outcome_at"], "org_id, invocation_id, n"),

@@ -20,6 +20,7 @@ mod events;
 mod grants;
 mod invocations;
 mod limiter;
+mod listings;
 mod modes;
 mod notifications;
 mod orgs;

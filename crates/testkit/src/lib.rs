@@ -13,12 +13,14 @@ pub mod postgres;
 pub mod proxy;
 pub mod random;
 pub mod redis;
+pub mod registry;
 pub mod source;
 pub mod sqlite;
 
 pub use clock::FixedClock;
 pub use commands::FakeCommands;
 pub use random::SeededRandom;
+pub use registry::FakeRegistry;
 pub use source::FakeSource;
 
 /// How often a test repeats what only sometimes goes wrong: `full` with `make test ARGS=--all`, `short` otherwise.

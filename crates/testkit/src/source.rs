@@ -29,6 +29,7 @@ pub struct FakeSource {
     id: SourceId,
     title: String,
     guide: Option<String>,
+    is_remote: bool,
     shared: Arc<Shared>,
 }
 
@@ -79,7 +80,7 @@ pub fn context() -> CallContext {
 impl FakeSource {
     pub fn new(slug: &str) -> Self {
         let id = SourceId::parse(slug).expect("the test names a valid source");
-        Self { title: slug.into(), id, guide: None, shared: Arc::default() }
+        Self { title: slug.into(), id, guide: None, is_remote: false, shared: Arc::default() }
     }
 
     #[must_use]
@@ -91,6 +92,13 @@ impl FakeSource {
     #[must_use]
     pub fn guided(mut self, guide: &str) -> Self {
         self.guide = Some(guide.into());
+        self
+    }
+
+    /// It can be away, and changes without saying so.
+    #[must_use]
+    pub const fn remote(mut self) -> Self {
+        self.is_remote = true;
         self
     }
 
@@ -189,13 +197,27 @@ impl FakeSource {
     }
 
     pub fn will_fail_to_list(&self, error: Error) {
-        self.shared.script.lock().listings.push_back(error);
+        self.shared.script.lock().listings.push_back(Step { answer: Err(error), held: None });
     }
 
-    /// Changes an action's definition from now on, as an upstream does overnight.
+    /// The next time it is asked for its actions, it answers, or fails like this, only once released.
+    pub fn will_hold_list(&self, answer: Result<(), Error>) -> Held {
+        let (step, held) = Step::held(answer);
+        self.shared.script.lock().listings.push_back(step);
+        held
+    }
+
+    /// From now on it neither lists nor does anything; `None`: it is back.
+    pub fn becomes_unreachable(&self, why: Option<&str>) {
+        let unreachable = |why: &str| Error::Unreachable { source_id: self.id.to_string(), message: why.into() };
+        self.shared.script.lock().unreachable = why.map(unreachable);
+    }
+
+    /// Changes an action's definition from now on, as an upstream does overnight. A remote source does not say so; see `says_it_changed`.
     pub fn redefine(&self, name: &str, change: impl FnOnce(&mut Action)) {
         let id = self.action_id(name);
         let mut script = self.shared.script.lock();
+        script.revision += u64::from(!self.is_remote);
         let action = script.actions.iter_mut().find(|action| action.id.as_str() == id);
         change(Arc::make_mut(action.unwrap_or_else(|| panic!("the test redefines `{id}`, which is not offered"))));
     }
@@ -203,7 +225,14 @@ impl FakeSource {
     /// The action is gone from now on.
     pub fn withdraw(&self, name: &str) {
         let id = self.action_id(name);
-        self.shared.script.lock().actions.retain(|action| action.id.as_str() != id);
+        let mut script = self.shared.script.lock();
+        script.revision += u64::from(!self.is_remote);
+        script.actions.retain(|action| action.id.as_str() != id);
+    }
+
+    /// It tells whoever asks that its actions are no longer those it listed.
+    pub fn says_it_changed(&self) {
+        self.shared.script.lock().revision += 1;
     }
 }
 
@@ -226,6 +255,11 @@ impl FakeSource {
     /// For every effect whose end nobody saw: whether it might have been asked for again under the provider's own key.
     pub fn reconciliations(&self) -> Vec<bool> {
         self.shared.script.lock().recorded_reconciliations.clone()
+    }
+
+    /// How often it was asked for its actions.
+    pub fn lists(&self) -> u64 {
+        self.shared.script.lock().lists
     }
 
     /// How often it was asked to make something ready for an effect.
@@ -268,7 +302,10 @@ struct Script {
     actions: Vec<Arc<Action>>,
     calls: VecDeque<Step<Answer>>,
     previews: VecDeque<Step<Answer>>,
-    listings: VecDeque<Error>,
+    listings: VecDeque<Step<Result<(), Error>>>,
+    lists: u64,
+    revision: u64,
+    unreachable: Option<Error>,
     checks: VecDeque<Result<Vec<Check>, Error>>,
     reverts: VecDeque<Answer>,
     found: VecDeque<Step<Reconciled>>,
@@ -318,6 +355,9 @@ impl FakeSource {
     fn receive(&self, call: Call) -> Result<Step<Answer>, Error> {
         let mut script = self.shared.script.lock();
         script.recorded_calls.push(call.clone());
+        if let Some(error) = &script.unreachable {
+            return Err(error.clone());
+        }
         script.find(&call.action)?;
         let step = script.calls.pop_front();
         let otherwise = script.otherwise.clone();
@@ -355,9 +395,27 @@ impl Source for FakeSource {
 
     fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
         Box::pin(async move {
-            let mut script = self.shared.script.lock();
-            script.listings.pop_front().map_or_else(|| Ok(script.actions.clone()), Err)
+            let (actions, scripted) = {
+                let mut script = self.shared.script.lock();
+                script.lists += 1;
+                if let Some(error) = &script.unreachable {
+                    return Err(error.clone());
+                }
+                (script.actions.clone(), script.listings.pop_front())
+            };
+            match scripted {
+                Some(step) => step.play().await.map(|()| actions),
+                None => Ok(actions),
+            }
         })
+    }
+
+    fn revision(&self) -> u64 {
+        self.shared.script.lock().revision
+    }
+
+    fn is_remote(&self) -> bool {
+        self.is_remote
     }
 
     fn call<'a>(&'a self, context: &'a CallContext, action: &'a ActionId, params: &'a Value) -> Future<'a, Answer> {

@@ -12,7 +12,7 @@ use countersign_core::fault::Faults;
 use countersign_core::keyring::Keyring;
 use countersign_core::ledger::Ledger;
 use countersign_core::limiter::RateLimiter;
-use countersign_core::source::{Shelf, Source};
+use countersign_core::source::{Listings, Source, SourceRegistry};
 use countersign_core::{Clock, InvocationId, Random, Timestamp, limits, random_bytes};
 use durable::{Claim, Claims, Ladder, Wakeups};
 use parking_lot::Mutex;
@@ -39,10 +39,11 @@ pub struct Ports {
     pub limiter: Arc<dyn RateLimiter>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
-    /// Given away: from here on only the pipeline can reach them.
+    /// The builtin sources, which every org has. Given away: from here on only the pipeline can reach them.
     pub sources: Vec<Arc<dyn Source>>,
-    /// More of them, that come and go.
-    pub shelf: Option<Arc<dyn Shelf>>,
+    /// Where the other sources of an org come from. Where two have a source of the same name, the first one's counts.
+    pub registries: Vec<Arc<dyn SourceRegistry>>,
+    pub listings: Arc<dyn Listings>,
     /// Runs what a call wants checked; absent: nothing is.
     pub commands: Option<Arc<dyn Commands>>,
     pub faults: Faults,
@@ -107,14 +108,14 @@ pub(crate) struct Inner {
 
 impl Walk {
     pub(crate) fn new(ports: Ports, settings: Settings) -> Self {
-        let Ports { ledger, keyring, limiter, clock, random, sources, shelf, commands, faults } = ports;
+        let Ports { ledger, keyring, limiter, clock, random, sources, registries, listings, commands, faults } = ports;
         let inner = Inner {
+            catalogue: Catalogue::new(sources, registries, listings, Arc::clone(&clock)),
             ledger,
             keyring,
             limiter,
             clock,
             random,
-            catalogue: Catalogue::new(sources, shelf),
             compiled: Compiled::default(),
             settings,
             commands,

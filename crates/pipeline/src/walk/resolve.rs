@@ -78,7 +78,7 @@ impl Walk {
 
     /// Whoever verifies a receipt later finds the definition it was checked against.
     pub(crate) async fn archive(&self, org: &OrgId, definition: &Definition) -> Result<(), Error> {
-        for (digest, body) in &definition.archive {
+        for (digest, body) in definition.archive.iter() {
             if !self.inner.catalogue.is_archived(org, *digest) {
                 self.archive_once(org, *digest, body.clone()).await?;
             }

@@ -4,10 +4,10 @@
 use super::findings::{Finding, Findings, Rule, Severity};
 use super::text::{self, Part, Path};
 use super::{hidden, instruction};
-use countersign_core::Action;
+use countersign_core::{Action, ActionId};
 use regex::Regex;
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 const SECRET_PATH: Rule =
@@ -27,19 +27,70 @@ const UNREADABLE: Rule = Rule {
     message: "the definition cannot be read as JSON, so it could not be looked at",
 };
 
+/// The actions of other sources, indexed once so that many definitions can be scanned beside them.
+#[derive(Default)]
+pub struct Others {
+    /// Every action's id as doors spell it.
+    ids: HashSet<String>,
+    /// By their names, the actions whose name is of more than one word: `search` and `list` are everywhere, such a name is taken from
+    /// somewhere.
+    named: HashMap<String, ActionId>,
+    sources: LookAlikes,
+    names: LookAlikes,
+    titles: LookAlikes,
+}
+
+impl Others {
+    pub fn new<'a>(actions: impl IntoIterator<Item = &'a Action>) -> Self {
+        let mut others = Self::default();
+        for action in actions {
+            others.ids.extend(spellings(action));
+            if crate::words::split(action.id.name()).len() > 1 {
+                others.named.entry(action.id.name().to_owned()).or_insert_with(|| action.id.clone());
+            }
+            others.sources.add(action.id.source());
+            others.names.add(action.id.name());
+            others.titles.add(&action.title);
+        }
+        others
+    }
+}
+
+/// Texts by what they look like.
+#[derive(Default)]
+struct LookAlikes(HashMap<String, BTreeSet<String>>);
+
+impl LookAlikes {
+    fn add(&mut self, text: &str) {
+        for outline in outlines(text) {
+            self.0.entry(outline).or_default().insert(text.to_owned());
+        }
+    }
+
+    /// Whether one of them looks like this text and is another.
+    fn has_other(&self, text: &str, is_other: impl Fn(&str) -> bool) -> bool {
+        outlines(text).iter().filter_map(|outline| self.0.get(outline)).flatten().any(|other| is_other(other))
+    }
+}
+
 /// What a person has to know before the action is first used, and again when its definition changed. Of `others` only those of
 /// other sources count: within a source actions belong together and speak about each other.
 pub fn scan_definition(action: &Action, others: &[Arc<Action>]) -> Vec<Finding> {
+    let others = others.iter().map(Arc::as_ref).filter(|other| other.id.source() != action.id.source());
+    scan_definition_beside(action, &Others::new(others))
+}
+
+/// The same for who scans many: all `others` count.
+pub fn scan_definition_beside(action: &Action, others: &Others) -> Vec<Finding> {
     let mut findings = Findings::default();
     let Ok(definition) = serde_json::to_value(action) else {
         findings.add(&UNREADABLE, String::new);
         return findings.into_vec();
     };
-    let others: Vec<&Action> = others.iter().map(Arc::as_ref).filter(|other| other.id.source() != action.id.source()).collect();
     hidden::scan(&definition, &mut findings);
     words_of(&definition, &mut findings);
-    references(action, &others, &definition, &mut findings);
-    names(action, &others, &mut findings);
+    references(action, others, &definition, &mut findings);
+    names(action, others, &mut findings);
     let mut findings = findings.into_vec();
     for finding in &mut findings {
         // A definition is used again and again, so a person looks at what would only label an output.
@@ -78,19 +129,14 @@ static SECRET_PATHS: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
 /// Fields of names the source has to state; what they say is judged by what they are for.
 const STATED: [&str; 5] = ["id", "requires", "idempotency_key_fields", "version", "preview_reads"];
 
-fn references(action: &Action, others: &[&Action], definition: &Value, findings: &mut Findings) {
-    let ids: HashSet<String> = others.iter().flat_map(|other| spellings(other)).collect();
-    let names: HashSet<&str> = others
-        .iter()
-        .map(|other| other.id.name())
-        .filter(|name| crate::words::split(name).len() > 1 && *name != action.id.name())
-        .collect();
+fn references(action: &Action, others: &Others, definition: &Value, findings: &mut Findings) {
+    let is_name = |token: &str| token != action.id.name() && others.named.contains_key(token);
     let Value::Object(fields) = definition else { return };
     for (field, value) in fields.iter().filter(|(field, _)| !STATED.contains(&field.as_str())) {
         text::each(value, &mut |path: &Path, part, text| {
             // A name by itself is a name of something here; in a sentence it is somebody else's.
             let is_sentence = part == Part::Content && text.trim().contains(char::is_whitespace);
-            let speaks = tokens(text).any(|token| ids.contains(token) || (is_sentence && names.contains(token)));
+            let speaks = tokens(text).any(|token| others.ids.contains(token) || (is_sentence && is_name(token)));
             if speaks {
                 findings.add(&OTHER_ACTION, || format!("/{field}{}", path.pointer()));
             }
@@ -110,18 +156,15 @@ fn tokens(text: &str) -> impl Iterator<Item = &str> {
         .filter(|token| !token.is_empty())
 }
 
-fn names(action: &Action, others: &[&Action], findings: &mut Findings) {
-    let pretends = |own: &str, other: &str| own != other && ['i', 'l'].into_iter().any(|one| outline(own, one) == outline(other, one));
-    if others.iter().any(|other| pretends(action.id.source(), other.id.source()) || pretends(action.id.name(), other.id.name())) {
+fn names(action: &Action, others: &Others, findings: &mut Findings) {
+    let (source, name, title) = (action.id.source(), action.id.name(), &action.title);
+    if others.sources.has_other(source, |other| other != source) || others.names.has_other(name, |other| other != name) {
         findings.add(&HOMOGLYPH_NAME, || "/id".to_owned());
     }
-    // `search` and `list` are everywhere; a name of two words is taken from somewhere.
-    let is_shadowed = |other: &&&Action| action.id.name() == other.id.name() && crate::words::split(other.id.name()).len() > 1;
-    if let Some(other) = others.iter().find(is_shadowed) {
-        findings.add_about(&SHADOWED_NAME, &other.id, || "/id".to_owned());
+    if let Some(other) = others.named.get(name) {
+        findings.add_about(&SHADOWED_NAME, other, || "/id".to_owned());
     }
-    let differs = |own: &str, other: &str| !own.eq_ignore_ascii_case(other) && pretends(own, other);
-    if mixes_scripts(&action.title) || others.iter().any(|other| differs(&action.title, &other.title)) {
+    if mixes_scripts(title) || others.titles.has_other(title, |other| !other.eq_ignore_ascii_case(title)) {
         findings.add(&HOMOGLYPH_NAME, || "/title".to_owned());
     }
     if mixes_scripts(&action.description) {
@@ -129,7 +172,11 @@ fn names(action: &Action, others: &[&Action], findings: &mut Findings) {
     }
 }
 
-/// What is left of a name when what looks alike is one; `1` and a capital `I` look like more than `one` letter.
+/// What is left of a text when what looks alike is one. `1` and a capital `I` look like two letters, so there are two.
+fn outlines(text: &str) -> [String; 2] {
+    ['i', 'l'].map(|one| format!("{one}:{}", outline(text, one)))
+}
+
 fn outline(name: &str, one: char) -> String {
     let folded: String = name
         .chars()

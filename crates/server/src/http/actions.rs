@@ -11,7 +11,7 @@ use countersign_core::action::{Action, Preview, Reversibility};
 use countersign_core::ports::Rules;
 use countersign_core::principal::Permission;
 use countersign_core::{OrgId, Session, Space};
-use pipeline::{Listed, Standing};
+use pipeline::Standing;
 use std::sync::Arc;
 
 /// What this session may invoke, source by source, with the mode each action has for it now.
@@ -78,15 +78,11 @@ async fn guide_of(app: &App, caller: &Caller, source: String) -> Result<Json<Gui
 async fn listing(app: &App, org: &OrgId, session: Option<(&Session, &Space)>) -> Result<AvailableResponse, Refusal> {
     let mut sources = Vec::new();
     for source in app.pipeline().catalogue().list(org).await {
-        let (actions, error) = match source.listed {
-            Listed::Actions(actions) => (actions, None),
-            Listed::Failed { message } => (Vec::new(), Some(message)),
-        };
-        let mut views = Vec::with_capacity(actions.len());
-        for action in actions {
+        let mut views = Vec::with_capacity(source.actions.len());
+        for action in source.actions {
             views.push(view(app, org, session, &action).await?);
         }
-        sources.push(SourceView { id: source.id, title: source.title, actions: views, error });
+        sources.push(SourceView { id: source.id, title: source.title, actions: views, error: source.error });
     }
     Ok(AvailableResponse { sources })
 }

@@ -13,7 +13,7 @@ use axum::extract::{Path, State};
 use countersign_core::decision::Lock;
 use countersign_core::principal::Permission;
 use countersign_core::{ActionId, AutomationId, Mode, OrgId};
-use pipeline::{Listed, SourceListing};
+use pipeline::SourceListing;
 use serde::Deserialize;
 use store::{FiledMode, ModeChange, ModeVersion};
 use utoipa::IntoParams;
@@ -226,11 +226,8 @@ async fn change(
 /// Whether the action is known not to exist: a rule for a misspelt one would protect nothing and look as if it did. A source that
 /// cannot be asked now may still have it.
 fn is_missing(sources: &[SourceListing], action: &ActionId) -> bool {
-    match sources.iter().find(|source| source.id == action.source()).map(|source| &source.listed) {
-        Some(Listed::Actions(actions)) => actions.iter().all(|one| one.id != *action),
-        Some(Listed::Failed { .. }) => false,
-        None => true,
-    }
+    let source = sources.iter().find(|source| source.id == action.source());
+    source.is_none_or(|source| source.error.is_none() && source.actions.iter().all(|one| one.id != *action))
 }
 
 const fn to_name(mode: Mode) -> ModeName {

@@ -25,7 +25,7 @@ use std::sync::Arc;
     responses((status = 200, body = Page<PackageView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<PackageView>>, Refusal> {
     caller.must(Permission::Read)?;
-    let packages = shelf(&app)?;
+    let packages = installed_in(&app)?;
     let listed = blocking({
         let packages = Arc::clone(&packages);
         move || packages.list()
@@ -52,7 +52,7 @@ pub(super) async fn install(
     Large(body): Large<InstallPackageRequest>,
 ) -> Result<Json<PackageView>, Refusal> {
     caller.must(Permission::ManagePolicy)?;
-    let packages = shelf(&app)?;
+    let packages = installed_in(&app)?;
     let accepts = body.accept_findings;
     let files = Arc::new(files_of(body)?);
     let checked = blocking({
@@ -85,13 +85,13 @@ pub(super) async fn install(
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<StatusCode, Refusal> {
     caller.must(Permission::ManagePolicy)?;
-    let packages = shelf(&app)?;
+    let packages = installed_in(&app)?;
     let wanted = name.clone();
     let removed = blocking(move || packages.remove(&wanted)).await?.map_err(refusal)?;
     if removed { Ok(StatusCode::NO_CONTENT) } else { Err(Refusal::not_found("package", &name)) }
 }
 
-fn shelf(app: &App) -> Result<Arc<Packages>, Refusal> {
+fn installed_in(app: &App) -> Result<Arc<Packages>, Refusal> {
     app.packages().map(Arc::clone).ok_or_else(|| Refusal::new(Code::PackageInvalid, "this server takes no packages"))
 }
 

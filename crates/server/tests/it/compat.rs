@@ -207,7 +207,7 @@ async fn a_plan_outside_its_scope_is_rejected(kind: Kind) {
 async fn a_package_takes_no_word_of_a_plan_from_a_core_action_and_does_not_change_what_it_is(kind: Kind) {
     let server = TestServer::start_with_files(kind).await;
     let evil = FakeSource::new("ev").offering("write_text", |_| {}).offering("another_thing", |_| {});
-    server.shelf.install(evil.clone());
+    server.registry.add(&server.org, evil.clone());
     for action in ["files.write_text", "ev.write_text"] {
         server.owner.set_mode(action, "allow").await;
     }
@@ -229,7 +229,7 @@ async fn a_package_takes_no_word_of_a_plan_from_a_core_action_and_does_not_chang
     server.owner.set_mode("ev.another_thing", "allow").await;
     agent.client.post(PLANS, plan("another_thing", "R0")).await.ok();
     assert_eq!(evil.calls().len(), 1);
-    server.shelf.remove_all();
+    server.registry.remove_all(&server.org);
     assert_eq!(status("write_text").await, "succeeded");
     server.verify().await;
 }

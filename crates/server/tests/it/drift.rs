@@ -371,17 +371,17 @@ async fn what_is_odd_beside_other_packages_comes_and_goes_with_them(kind: Kind) 
     server.source.redefine("read", |action| action.description = "Reads what make_note has made.".into());
     let agent = server.agent().await;
     let package = |name: &str| FakeSource::new(name).offering("make_note", |_| {});
-    server.shelf.install(package("one"));
+    server.registry.add(&server.org, package("one"));
     agent.invoke("one.make_note", json!({})).await.ok();
-    server.shelf.install(package("two"));
+    server.registry.add(&server.org, package("two"));
     for action in ["one.make_note", "two.make_note"] {
         let asked = agent.invoke(action, json!({})).await;
         assert_eq!(asked.status, 202, "{asked:?}");
         assert!(asked.body.to_string().contains("definition:safety.shadowed_name"), "{asked:?}");
     }
     agent.invoke("fake.read", json!({})).await.ok();
-    server.shelf.remove_all();
-    server.shelf.install(package("one"));
+    server.registry.remove_all(&server.org);
+    server.registry.add(&server.org, package("one"));
     agent.invoke("one.make_note", json!({})).await.ok();
     agent.invoke("two.make_note", json!({})).await.problem(404, "unknown_action");
     server.verify().await;

@@ -4,6 +4,7 @@ use crate::harness::{Kind, TestServer, on_both_engines, on_sqlite};
 use countersign_core::limits::{RESULT_STORED_BYTES_MAX, RETRY_CAP_MS};
 use countersign_core::source::{Error, Output};
 use serde_json::json;
+use testkit::FakeSource;
 
 on_sqlite!(
     a_transient_error_is_tried_again_and_every_attempt_has_its_intent,
@@ -15,6 +16,7 @@ on_sqlite!(
     a_result_that_does_not_fit_its_schema_is_not_a_success,
     a_large_result_is_pruned_and_stays_json,
     a_source_that_cannot_list_holds_nobody_else_up,
+    a_source_that_is_away_after_a_restart_is_known_by_what_it_listed_last,
 );
 
 on_both_engines!(a_caller_that_goes_away_does_not_stop_the_effect);
@@ -146,6 +148,27 @@ async fn a_source_that_cannot_list_holds_nobody_else_up(kind: Kind) {
     assert_eq!(modes, ["allow", "require_approval", "require_approval", "deny"]);
     let guide = agent.client.get(&format!("/api/v1/sessions/{}/actions/guide/fake", agent.session)).await.ok();
     assert!(guide["guide"].as_str().unwrap().contains("fake.write"));
+}
+
+async fn a_source_that_is_away_after_a_restart_is_known_by_what_it_listed_last(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let far = FakeSource::new("far").remote().offering("read", |_| {});
+    server.registry.add(&server.org, far.clone());
+    server.agent().await.invoke("far.read", json!({})).await.ok();
+    server.owner.set_mode("far.read", "allow").await;
+    far.becomes_unreachable(Some("down"));
+    let restarted = server.restart().await;
+    restarted.registry.add(&restarted.org, far.clone());
+    let agent = restarted.agent().await;
+    let listed = agent.client.get(&format!("/api/v1/sessions/{}/actions/available", agent.session)).await.ok();
+    let shown = &listed["sources"][1];
+    assert!(shown["error"].as_str().is_some_and(|error| error.contains("down")), "{listed}");
+    assert_eq!((&shown["actions"][0]["id"], &shown["actions"][0]["drift"]), (&json!("far.read"), &json!("none")));
+    let failed = agent.invoke("far.read", json!({})).await;
+    failed.problem(502, "source_failed");
+    assert_eq!(failed.body["error"], "source_unreachable", "{failed:?}");
+    agent.invoke("far.other", json!({})).await.problem(404, "unknown_action");
+    restarted.verify().await;
 }
 
 async fn a_caller_that_goes_away_does_not_stop_the_effect(kind: Kind) {

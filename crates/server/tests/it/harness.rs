@@ -1,8 +1,8 @@
 //! A whole server in the test's process: real store, real HTTP, a clock the test owns and a source that obeys.
 
 use countersign_core::action::{Preview, Repeatability, Reversibility};
-use countersign_core::source::{Past, Shelf, Source};
-use countersign_core::{Action, ActionId, Clock, Future, OrgId, Random, Secret, Tier};
+use countersign_core::source::Source;
+use countersign_core::{Action, Clock, OrgId, Random, Secret, Tier};
 use pipeline::{Ladder, Pipeline, Ports, Settings};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Engine, MasterKey, MemoryLimiter, Store, TimeSource};
-use testkit::{FakeCommands, FakeSource, FixedClock, SeededRandom};
+use testkit::{FakeCommands, FakeRegistry, FakeSource, FixedClock, SeededRandom};
 use tokio::sync::oneshot;
 
 /// Runs each journey on SQLite. On PostgreSQL it runs with `make test ARGS=--all`: nothing in it depends on the engine.
@@ -85,8 +85,8 @@ pub(crate) struct TestServer {
     pub(crate) source: FakeSource,
     /// Allows `npm test` and `npm run lint`.
     pub(crate) commands: FakeCommands,
-    /// Where a test installs packages.
-    pub(crate) shelf: FakeShelf,
+    /// Where a test adds sources to an org.
+    pub(crate) registry: FakeRegistry,
     pub(crate) store: Store,
     pub(crate) pipeline: Pipeline,
     pub(crate) org: OrgId,
@@ -111,30 +111,6 @@ impl FaultAt {
             let is_here = at.0.lock().take_if(|armed| *armed == point).is_some();
             assert!(!is_here, "stopped at `{point}`, as the test wanted");
         })
-    }
-}
-
-/// Sources that are installed and removed while the server runs. Nothing of what they were is kept.
-#[derive(Clone, Default)]
-pub(crate) struct FakeShelf(Arc<parking_lot::Mutex<Vec<FakeSource>>>);
-
-impl FakeShelf {
-    pub(crate) fn install(&self, source: FakeSource) {
-        self.0.lock().push(source);
-    }
-
-    pub(crate) fn remove_all(&self) {
-        self.0.lock().clear();
-    }
-}
-
-impl Shelf for FakeShelf {
-    fn sources(&self) -> Vec<Arc<dyn Source>> {
-        self.0.lock().iter().map(|source| Arc::new(source.clone()) as Arc<dyn Source>).collect()
-    }
-
-    fn past<'a>(&'a self, _action: &'a ActionId, _evidence: &'a Value) -> Future<'a, Option<Past>> {
-        Box::pin(std::future::ready(None))
     }
 }
 
@@ -282,7 +258,7 @@ impl TestServer {
         let org = store.list_orgs().await.unwrap().remove(0).id;
         let at = FaultAt::default();
         let commands = FakeCommands::allowing(&["npm test", "npm run lint"]);
-        let shelf = FakeShelf::default();
+        let registry = FakeRegistry::default();
         let mut sources: Vec<Arc<dyn Source>> = vec![Arc::new(source.clone())];
         sources.extend(home.files.clone().map(|files| files as Arc<dyn Source>));
         let pipeline = Pipeline::new(
@@ -293,7 +269,8 @@ impl TestServer {
                 clock: Arc::clone(&shared),
                 random: Arc::clone(&random),
                 sources,
-                shelf: Some(Arc::new(shelf.clone())),
+                registries: vec![Arc::new(registry.clone())],
+                listings: Arc::new(store.clone()),
                 commands: Some(Arc::new(commands.clone())),
                 faults: at.faults(),
             },
@@ -322,7 +299,7 @@ impl TestServer {
             let _dropped = stopped.await;
         }));
         let owner = Client { http: reqwest::Client::new(), url: url.clone(), token };
-        Self { home, clock, source, commands, shelf, store, pipeline, org, owner, url, fault: at, stop: Some(stop) }
+        Self { home, clock, source, commands, registry, store, pipeline, org, owner, url, fault: at, stop: Some(stop) }
     }
 
     /// A fresh interactive session with its agent.

@@ -19,6 +19,7 @@ pub(super) const VERIFY_SCRIPT: &str = "verify";
 pub(super) struct Loaded {
     pub(super) actions: Vec<Arc<LoadedAction>>,
     pub(super) stamp: Stamp,
+    pub(super) revision: u64,
 }
 
 pub(super) struct LoadedAction {
@@ -31,11 +32,11 @@ pub(super) struct LoadedAction {
 }
 
 impl Loaded {
-    pub(super) fn read(name: &str, folder: &Path) -> Result<Self, String> {
+    pub(super) fn read(name: &str, folder: &Path, revision: u64) -> Result<Self, String> {
         let (files, stamp) = folder::read(folder).map_err(|mistakes| in_short(&mistakes))?;
         let mut mistakes = Vec::new();
         let actions = actions_of(name, folder, &files, Held::Installed, &mut mistakes);
-        if mistakes.is_empty() { Ok(Self { actions, stamp }) } else { Err(in_short(&mistakes)) }
+        if mistakes.is_empty() { Ok(Self { actions, stamp, revision }) } else { Err(in_short(&mistakes)) }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::journal::{Desk, Journal, Standing};
 use super::loaded::READ_BACK;
-use super::shelf::Shared;
+use super::registry::Shared;
 use crate::words::{failed, refused};
 use crate::workspace::Place;
 use crate::workspace::commitment::blocking;

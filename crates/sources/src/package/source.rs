@@ -8,8 +8,8 @@ use super::loaded::{Loaded, LoadedAction, READ_BACK, VERIFY_SCRIPT};
 use super::mistake::in_short;
 use super::past;
 use super::plan::{Answer, Plan};
+use super::registry::Shared;
 use super::run::{Runner, Script, UNCHANGED, wall_ms};
-use super::shelf::Shared;
 use crate::words::{failed, refused, shown};
 use crate::workspace::commitment::blocking;
 use crate::workspace::staged::temporary_name;
@@ -23,6 +23,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) struct PackageSource {
     id: SourceId,
@@ -30,6 +31,8 @@ pub(super) struct PackageSource {
     shared: Arc<Shared>,
     /// As it was read last; the reason where it cannot be.
     loaded: RwLock<Result<Arc<Loaded>, String>>,
+    /// How often it was read.
+    reads: AtomicU64,
 }
 
 /// What `verify` prints.
@@ -43,8 +46,8 @@ struct Verdict {
 
 impl PackageSource {
     pub(super) fn open(id: SourceId, folder: PathBuf, shared: Arc<Shared>) -> Self {
-        let loaded = Loaded::read(id.as_str(), &folder).map(Arc::new);
-        Self { id, folder, shared, loaded: RwLock::new(loaded) }
+        let loaded = Loaded::read(id.as_str(), &folder, 0).map(Arc::new);
+        Self { id, folder, shared, loaded: RwLock::new(loaded), reads: AtomicU64::new(1) }
     }
 
     /// The package as it is on disk now. Read again only where something of it changed.
@@ -55,7 +58,7 @@ impl PackageSource {
         {
             return Ok(Arc::clone(loaded));
         }
-        let loaded = Loaded::read(self.id.as_str(), &self.folder).map(Arc::new);
+        let loaded = Loaded::read(self.id.as_str(), &self.folder, self.reads.fetch_add(1, Ordering::Relaxed)).map(Arc::new);
         self.loaded.write().clone_from(&loaded);
         loaded
     }
@@ -315,6 +318,11 @@ impl Source for PackageSource {
     fn list<'a>(&'a self, _org: &'a OrgId) -> Future<'a, Result<Vec<Arc<Action>>, Error>> {
         let listed = self.current().map(|loaded| loaded.actions.iter().map(|action| Arc::clone(&action.action)).collect());
         Box::pin(std::future::ready(listed.map_err(|why| invalid(&self.id, &why))))
+    }
+
+    /// Looks at the folder, so that what was changed on the disk is noticed by the next call.
+    fn revision(&self) -> u64 {
+        self.current().map_or(u64::MAX, |loaded| loaded.revision)
     }
 
     fn check<'a>(&'a self, asked: Asked<'a>) -> Future<'a, Result<(), Error>> {

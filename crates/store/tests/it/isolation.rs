@@ -13,14 +13,16 @@ use countersign_core::notification::{Notification, Notifier};
 use countersign_core::policies::PolicyTexts;
 use countersign_core::ports::{Batches, Breakers, Claims, Definitions, EventFeed, Invocations, Principals, Quarantines, Rules, Sessions};
 use countersign_core::quarantine::{Caught, Holds, QuarantineState};
+use countersign_core::source::{KeptListing, Listings};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, Batch, CanaryId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId, ReceiptId,
-    Session, SpaceId, Status,
+    Action, ActionId, Band, Batch, CanaryId, ConsentId, Digest, GrantId, Invocation, InvocationId, Mode, NotificationId, PrincipalId,
+    ReceiptId, Session, SourceId, SpaceId, Status,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 use store::{Crossing, GrantFilter, InvocationFilter, ModeChange, NewConsent, NewGrant, SpaceChange, Store, UserChange};
 
 on_both_engines!(no_read_returns_a_row_of_another_org, no_write_changes_a_row_of_another_org);
@@ -47,6 +49,17 @@ const KEY: &str = "order-7";
 
 fn limited(max_band: Band) -> UserChange {
     UserChange { max_band: Some(max_band), ..UserChange::default() }
+}
+
+/// A source that both orgs have.
+fn remote() -> SourceId {
+    SourceId::parse("remote").unwrap()
+}
+
+/// One action, described by the org that has it.
+fn listing(of: &Tenant) -> KeptListing {
+    let described = Action { description: of.org.to_string(), ..testkit::source::action("remote.read") };
+    KeptListing { actions: vec![Arc::new(described)], listed_at: testkit::clock::START }
 }
 
 async fn full(world: &World, name: &str) -> Full {
@@ -100,6 +113,7 @@ async fn full(world: &World, name: &str) -> Full {
     store.finish(finish.into()).await.unwrap();
     let until = store.now().await.unwrap().plus_seconds(60);
     store.snooze(&tenant.org, &keyed.id, &tenant.owner, until).await.unwrap();
+    store.keep_listing(&tenant.org, &remote(), listing(&tenant)).await.unwrap();
     store.checkpoint(&tenant.org).await.unwrap();
     // Warm: what was opened once must not be handed to the next who asks.
     store.space_key(&tenant.org, &tenant.space).await.unwrap();
@@ -218,6 +232,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
         list_left_batches: store.list_left_batches(org).await.unwrap();
         list_batches_in_status: store.list_batches_in_status(org, BatchStatus::Running).await.unwrap();
         list_breakers: store.list_breakers(org).await.unwrap();
+        find_listing: store.find_listing(org, &remote()).await.unwrap();
         list_snoozes: store.list_snoozes(org, &theirs.tenant.owner).await.unwrap();
         rules_version: store.rules_version(org).await.unwrap();
         rules_version_anew: store.rules_version_anew(org).await.unwrap();
@@ -270,7 +285,8 @@ const NOT_OF_ONE_ORG: [(&str, &str); 17] = [
 ];
 
 /// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
-const WRITES: [&str; 51] = [
+const WRITES: [&str; 52] = [
+    "keep_listing",
     "claim",
     "release",
     "open_batch",
@@ -340,6 +356,7 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
     let own = read_everything(&world.store, &theirs, &theirs).await;
     for function in [
         "find_batch",
+        "find_listing",
         "find_sealed_parts",
         "find_invocation",
         "find_sealed_params",
@@ -456,6 +473,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     assert_eq!(store.expire_quarantines(org).await, Ok(0));
     store.label_session(org, &them.session.id, "untrusted_content", &theirs.pending.id).await.unwrap();
     store.allow_crossing(org, crossing(them, &theirs.other_space), &by).await.unwrap();
+    store.keep_listing(org, &remote(), listing(&ours.tenant)).await.unwrap();
     store.set_policies(org, PolicyTexts::default(), &by).await.unwrap();
     store.give_consent(org, new_consent(them)).await.unwrap();
     let change = ModeChange { automation: None, action: action(WRITE), mode: None, lock: Lock::Open, by };

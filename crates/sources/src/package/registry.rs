@@ -16,8 +16,8 @@ use crate::workspace::workers::Workers;
 use countersign_core::checks::Commands;
 use countersign_core::jail::Jail;
 use countersign_core::limits::{PACKAGE_BYTES_MAX, PACKAGE_FILES_MAX, PACKAGES_MAX};
-use countersign_core::source::{Past, Shelf, Source};
-use countersign_core::{Action, ActionId, Digest, Future, SourceId};
+use countersign_core::source::{OrgSources, Past, Source, SourceRegistry};
+use countersign_core::{Action, ActionId, Digest, Future, OrgId, SourceId};
 use ipnet::IpNet;
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::{CWD, RenameFlags};
@@ -69,6 +69,8 @@ pub struct Packages {
     check_schema: CheckSchema,
     shared: Arc<Shared>,
     sources: RwLock<BTreeMap<SourceId, Arc<PackageSource>>>,
+    /// The same for whoever calls them; made anew with every change.
+    registered: RwLock<OrgSources>,
     /// One change at a time.
     changing: Mutex<()>,
 }
@@ -109,7 +111,15 @@ impl Packages {
         let runner = Runner { jail, programs: Programs::default(), workspace: place.folder.clone() };
         let network = Arc::new(Network::new(allowed_hosts, allowed_networks)?);
         let shared = Arc::new(Shared { place, runner, commands, workers, may_run_code, network });
-        let packages = Self { folder, taken, check_schema, shared, sources: RwLock::default(), changing: Mutex::default() };
+        let packages = Self {
+            folder,
+            taken,
+            check_schema,
+            shared,
+            sources: RwLock::default(),
+            registered: RwLock::default(),
+            changing: Mutex::default(),
+        };
         packages.read_folder()?;
         Ok(packages)
     }
@@ -134,7 +144,13 @@ impl Packages {
 
     fn take(&self, id: SourceId) {
         let source = PackageSource::open(id.clone(), self.folder.join(id.as_str()), Arc::clone(&self.shared));
-        self.sources.write().insert(id, Arc::new(source));
+        self.change(|sources| sources.insert(id, Arc::new(source)));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<SourceId, Arc<PackageSource>>) -> Option<Arc<PackageSource>>) {
+        let mut sources = self.sources.write();
+        change(&mut sources);
+        *self.registered.write() = Arc::new(sources.values().map(|source| Arc::clone(source) as Arc<dyn Source>).collect());
     }
 
     /// The actions these files would make, or all that is wrong with them. Changes nothing.
@@ -222,7 +238,7 @@ impl Packages {
             Err(error) => return Err(Refused::Disk { name: name.to_owned(), why: error.to_string() }),
         }
         // Not before: what could not be removed is still there.
-        self.sources.write().remove(&id);
+        self.change(|sources| sources.remove(&id));
         Ok(true)
     }
 
@@ -275,9 +291,10 @@ fn show_workspace(place: &Place) -> Result<(), crate::Error> {
     shown.map_err(|error| folder_error(&place.folder, &error))
 }
 
-impl Shelf for Packages {
-    fn sources(&self) -> Vec<Arc<dyn Source>> {
-        self.sources.read().values().map(|source| Arc::clone(source) as Arc<dyn Source>).collect()
+/// Packages are installed on a server: every org has them.
+impl SourceRegistry for Packages {
+    fn sources<'a>(&'a self, _org: &'a OrgId) -> Future<'a, OrgSources> {
+        Box::pin(std::future::ready(Arc::clone(&self.registered.read())))
     }
 
     fn past<'a>(&'a self, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<Past>> {

@@ -1,0 +1,71 @@
+//! What one source listed, made ready for look-ups.
+
+use super::definition::Definition;
+use countersign_core::source::Error;
+use countersign_core::{Action, ActionId, Timestamp};
+use policy::scan::Others;
+use std::cell::LazyCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The actions of one source. The same `Arc` as long as the source lists the same.
+pub(super) type Actions = Arc<Vec<Arc<Action>>>;
+
+/// What a source answered, or what is known of it where it could not be asked.
+#[derive(Clone)]
+pub(super) struct Listed {
+    pub(super) actions: Actions,
+    /// The source's `revision` when it was asked.
+    pub(super) revision: u64,
+    /// When to ask again; only remote sources are.
+    pub(super) due: Option<Timestamp>,
+    /// Why the source could not be asked last time: the actions are those it listed before.
+    pub(super) error: Option<Error>,
+}
+
+/// A listing with every definition compiled and scanned.
+pub(super) struct Listing {
+    pub(super) listed: Listed,
+    pub(super) definitions: HashMap<ActionId, Result<Arc<Definition>, Error>>,
+    /// The actions of other sources that the definitions were scanned beside.
+    beside: Vec<Actions>,
+}
+
+impl Listing {
+    /// Compiles what is new since `before`, and scans what is new or stands beside other actions than before.
+    pub(super) fn new(listed: Listed, beside: Vec<Actions>, before: Option<&Self>) -> Self {
+        let is_beside_same = before.is_some_and(|before| before.is_beside(&beside));
+        let others = LazyCell::new(|| Others::new(beside.iter().flat_map(|actions| actions.iter()).map(AsRef::as_ref)));
+        let mut definitions = HashMap::with_capacity(listed.actions.len());
+        for action in listed.actions.iter() {
+            let known = before.and_then(|before| before.definitions.get(&action.id));
+            let known = known.and_then(|known| known.as_ref().ok()).filter(|known| is_same(&known.action, action));
+            let definition = match known {
+                Some(known) if is_beside_same => Ok(Arc::clone(known)),
+                Some(known) => Ok(scanned(Definition::clone(known), &others)),
+                None => Definition::new(Arc::clone(action)).map(|definition| scanned(definition, &others)),
+            };
+            definitions.entry(action.id.clone()).or_insert(definition);
+        }
+        drop(others);
+        Self { listed, definitions, beside }
+    }
+
+    pub(super) fn is_beside(&self, others: &[Actions]) -> bool {
+        self.beside.len() == others.len() && self.beside.iter().zip(others).all(|(then, now)| Arc::ptr_eq(then, now))
+    }
+}
+
+fn scanned(mut definition: Definition, others: &Others) -> Arc<Definition> {
+    definition.findings = policy::scan::scan_definition_beside(&definition.action, others);
+    Arc::new(definition)
+}
+
+/// Whether two listings are equal. Most sources hand out the same `Arc`s again.
+pub(super) fn are_same(one: &[Arc<Action>], other: &[Arc<Action>]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+}
+
+fn is_same(one: &Arc<Action>, other: &Arc<Action>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
+}

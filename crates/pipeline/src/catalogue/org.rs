@@ -1,0 +1,248 @@
+//! The sources of one org and what each of them listed. A look-up never asks a source whose listing is known and not outdated; sources
+//! are asked by tasks of their own, one at a time per source, and definitions are scanned there.
+
+use super::listing::{Actions, Listed, Listing, are_same};
+use countersign_core::limits::{LIST_TIMEOUT_MS, LISTING_RETRY_SECONDS, LISTING_SECONDS, LISTING_WAIT_MS};
+use countersign_core::source::{Error, KeptListing, Listings, OrgSources, Source};
+use countersign_core::{Action, Clock, OrgId};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, join_all};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a task that asks a source ends, for everyone who waits for it.
+type Refresh = Shared<BoxFuture<'static, Result<Arc<Listing>, Error>>>;
+
+/// One source and what is known of it.
+pub(super) struct Slot {
+    pub(super) source: Arc<dyn Source>,
+    pub(super) is_builtin: bool,
+    listing: RwLock<Option<Arc<Listing>>>,
+    refresh: Mutex<Option<Refresh>>,
+}
+
+impl Slot {
+    pub(super) fn new(source: Arc<dyn Source>, is_builtin: bool) -> Arc<Self> {
+        Arc::new(Self { source, is_builtin, listing: RwLock::default(), refresh: Mutex::default() })
+    }
+
+    fn known(&self) -> Option<Arc<Listing>> {
+        self.listing.read().clone()
+    }
+}
+
+/// Which sources an org has, until the registries answer otherwise.
+pub(super) struct Sources {
+    registered: Vec<OrgSources>,
+    pub(super) slots: Vec<Arc<Slot>>,
+    by_name: HashMap<String, Arc<Slot>>,
+    /// Ends once new sources are listed and scanned beside each other, or `LISTING_WAIT_MS` after they came.
+    settled: Shared<BoxFuture<'static, ()>>,
+}
+
+impl Sources {
+    pub(super) fn find(&self, name: &str) -> Option<&Arc<Slot>> {
+        self.by_name.get(name)
+    }
+
+    fn are(&self, registered: &[OrgSources]) -> bool {
+        self.registered.len() == registered.len() && self.registered.iter().zip(registered).all(|(then, now)| Arc::ptr_eq(then, now))
+    }
+}
+
+pub(super) struct OrgCatalogue {
+    pub(super) org: OrgId,
+    pub(super) listings: Arc<dyn Listings>,
+    pub(super) clock: Arc<dyn Clock>,
+    sources: RwLock<Option<Arc<Sources>>>,
+    /// Held while listings are scanned and published, so that each scan sees all that were published before it.
+    scanning: tokio::sync::Mutex<()>,
+}
+
+impl OrgCatalogue {
+    pub(super) fn new(org: OrgId, listings: Arc<dyn Listings>, clock: Arc<dyn Clock>) -> Self {
+        Self { org, listings, clock, sources: RwLock::default(), scanning: tokio::sync::Mutex::default() }
+    }
+
+    /// The builtin sources and the registered ones. A registered source never takes the name of one that comes before it.
+    pub(super) fn sources(self: &Arc<Self>, builtin: &[Arc<Slot>], registered: Vec<OrgSources>) -> Arc<Sources> {
+        if let Some(sources) = self.sources.read().as_ref().filter(|sources| sources.are(&registered)) {
+            return Arc::clone(sources);
+        }
+        let mut current = self.sources.write();
+        if let Some(sources) = current.as_ref().filter(|sources| sources.are(&registered)) {
+            return Arc::clone(sources);
+        }
+        let mut slots = builtin.to_vec();
+        let mut by_name: HashMap<_, _> = slots.iter().map(|slot| (slot.source.id().to_string(), Arc::clone(slot))).collect();
+        for source in registered.iter().flat_map(|sources| sources.iter()) {
+            let name = source.id().to_string();
+            if by_name.contains_key(&name) {
+                continue;
+            }
+            let known = current.as_ref().and_then(|sources| sources.find(&name)).filter(|slot| Arc::ptr_eq(&slot.source, source));
+            let slot = known.map_or_else(|| Slot::new(Arc::clone(source), false), Arc::clone);
+            by_name.insert(name, Arc::clone(&slot));
+            slots.push(slot);
+        }
+        let settled = self.settle(&slots).boxed().shared();
+        let sources = Arc::new(Sources { registered, slots, by_name, settled });
+        *current = Some(Arc::clone(&sources));
+        sources
+    }
+
+    /// Asks every new source, and scans all definitions beside each other when the answers are there. Builtin sources by themselves need
+    /// neither.
+    fn settle(self: &Arc<Self>, slots: &[Arc<Slot>]) -> impl Future<Output = ()> + Send + 'static {
+        let new = if slots.iter().all(|slot| slot.is_builtin) { &[] } else { slots };
+        let asked: Vec<_> = new.iter().filter(|slot| slot.known().is_none()).map(|slot| self.refresh(slot)).collect();
+        let own = Arc::clone(self);
+        let settling = tokio::spawn(async move {
+            let _late = tokio::time::timeout(Duration::from_millis(LISTING_WAIT_MS), join_all(asked)).await;
+            own.rescan().await;
+        });
+        settling.map(|_| ())
+    }
+
+    /// What the source lists now, from memory where that is up to date.
+    pub(super) async fn listing(self: &Arc<Self>, sources: &Sources, slot: &Arc<Slot>) -> Result<Arc<Listing>, Error> {
+        if !slot.is_builtin {
+            sources.settled.clone().await;
+        }
+        let revision = slot.source.revision();
+        let Some(known) = slot.known().filter(|known| known.listed.revision == revision) else {
+            let listing = self.refresh(slot).await?;
+            // A task that began before the source changed answers what was true before.
+            return if listing.listed.revision == revision { Ok(listing) } else { self.refresh(slot).await };
+        };
+        let is_due = known.listed.due.is_some_and(|due| due <= self.clock.now());
+        if !is_due || slot.refresh.lock().is_some() {
+            return Ok(known);
+        }
+        match tokio::time::timeout(Duration::from_millis(LISTING_WAIT_MS), self.refresh(slot)).await {
+            Ok(Ok(listing)) => Ok(listing),
+            Ok(Err(_)) | Err(_) => Ok(known),
+        }
+    }
+
+    /// Starts to ask a source, or joins whoever is at it. The task goes on when nobody waits for it.
+    fn refresh(self: &Arc<Self>, slot: &Arc<Slot>) -> Refresh {
+        let mut refresh = slot.refresh.lock();
+        if let Some(refresh) = &*refresh {
+            return refresh.clone();
+        }
+        let (own, asked) = (Arc::clone(self), Asked(Arc::clone(slot)));
+        let task = tokio::spawn(async move { own.ask(&asked.0).await });
+        let source_id = slot.source.id().to_string();
+        let stopped = |_| Err(Error::Unreachable { source_id, message: "listing its actions was broken off".to_owned() });
+        let task = async move { task.await.unwrap_or_else(stopped) };
+        refresh.insert(task.boxed().shared()).clone()
+    }
+
+    async fn ask(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<Arc<Listing>, Error> {
+        // Read first, so that a change that comes while it lists is not missed.
+        let revision = slot.source.revision();
+        let known = slot.known();
+        let answer = list_of(&*slot.source, &self.org).await;
+        let (actions, wait, error) = match answer {
+            Ok(actions) => (self.taken(slot, known.as_deref(), actions).await, LISTING_SECONDS, None),
+            Err(error) => match self.last_known(slot, known.as_deref(), revision).await {
+                Some(actions) => (actions, LISTING_RETRY_SECONDS, Some(error)),
+                None => return Err(error),
+            },
+        };
+        let due = slot.source.is_remote().then(|| self.clock.now().plus_seconds(wait));
+        let has_changed = known.is_none_or(|known| !Arc::ptr_eq(&known.listed.actions, &actions));
+        let listing = {
+            let _alone = self.scanning.lock().await;
+            self.publish(slot, Listed { actions, revision, due, error }).await?
+        };
+        if has_changed {
+            let own = Arc::clone(self);
+            tokio::spawn(async move { own.rescan().await });
+        }
+        Ok(listing)
+    }
+
+    /// The actions a source answered with: the known ones where they are the same. New ones of a remote source are kept in the store.
+    async fn taken(&self, slot: &Slot, known: Option<&Listing>, actions: Vec<Arc<Action>>) -> Actions {
+        if let Some(known) = known.filter(|known| are_same(&known.listed.actions, &actions)) {
+            return Arc::clone(&known.listed.actions);
+        }
+        if slot.source.is_remote() {
+            let listing = KeptListing { actions: actions.clone(), listed_at: self.clock.now() };
+            if let Err(error) = self.listings.keep_listing(&self.org, slot.source.id(), listing).await {
+                tracing::warn!(%error, source = %slot.source.id(), "the listing of a source could not be kept");
+            }
+        }
+        Arc::new(actions)
+    }
+
+    /// What a remote source that cannot be asked listed before. Not after it said that it changed: then that is known to be outdated.
+    async fn last_known(&self, slot: &Slot, known: Option<&Listing>, revision: u64) -> Option<Actions> {
+        if !slot.source.is_remote() {
+            return None;
+        }
+        if let Some(known) = known {
+            return (known.listed.revision == revision).then(|| Arc::clone(&known.listed.actions));
+        }
+        match self.listings.find_listing(&self.org, slot.source.id()).await {
+            Ok(kept) => kept.map(|kept| Arc::new(kept.actions)),
+            Err(error) => {
+                tracing::warn!(%error, source = %slot.source.id(), "the kept listing of a source could not be read");
+                None
+            }
+        }
+    }
+
+    /// Scans every definition again that stands beside other actions than before.
+    async fn rescan(&self) {
+        let _alone = self.scanning.lock().await;
+        let Some(sources) = self.sources.read().clone() else { return };
+        for slot in sources.slots.iter().filter(|slot| !slot.is_builtin) {
+            if let Some(known) = slot.known().filter(|known| !known.is_beside(&self.beside(slot)))
+                && let Err(error) = self.publish(slot, known.listed.clone()).await
+            {
+                tracing::warn!(%error, "definitions could not be scanned again");
+            }
+        }
+    }
+
+    async fn publish(&self, slot: &Slot, listed: Listed) -> Result<Arc<Listing>, Error> {
+        let (beside, known) = (self.beside(slot), slot.known());
+        let made = tokio::task::spawn_blocking(move || Arc::new(Listing::new(listed, beside, known.as_deref()))).await;
+        let listing = made.map_err(|error| Error::Failed { code: "definition_invalid", message: error.to_string() })?;
+        *slot.listing.write() = Some(Arc::clone(&listing));
+        Ok(listing)
+    }
+
+    /// What an action could be taken for, or could speak of: the actions of the other sources. A builtin action is scanned by itself:
+    /// it was here before all others, so whoever takes its name is the odd one.
+    fn beside(&self, slot: &Slot) -> Vec<Actions> {
+        let sources = self.sources.read().clone();
+        let slots = sources.iter().filter(|_| !slot.is_builtin).flat_map(|sources| sources.slots.iter());
+        let others = slots.filter(|other| other.source.id() != slot.source.id());
+        others.filter_map(|other| other.known()).map(|known| Arc::clone(&known.listed.actions)).collect()
+    }
+}
+
+/// A source that is being asked. Dropped, also by a panic, it may be asked again.
+struct Asked(Arc<Slot>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        *self.0.refresh.lock() = None;
+    }
+}
+
+/// What a source lists of its own: an action under the name of another source is not its to offer.
+async fn list_of(source: &dyn Source, org: &OrgId) -> Result<Vec<Arc<Action>>, Error> {
+    let limit = Duration::from_millis(LIST_TIMEOUT_MS);
+    let unreachable = |message| Error::Unreachable { source_id: source.id().to_string(), message };
+    let listed = tokio::time::timeout(limit, source.list(org)).await;
+    let mut actions = listed.map_err(|_| unreachable(format!("it did not list its actions within {LIST_TIMEOUT_MS} ms")))??;
+    actions.retain(|action| action.id.source() == source.id().as_str());
+    Ok(actions)
+}
