@@ -82,7 +82,7 @@ impl Home {
     }
 
     pub(crate) async fn open(&self, clock: &FixedClock, random: &SeededRandom) -> Result<Store, Error> {
-        open(self.engine.clone(), clock, random).await
+        open_with(self.engine.clone(), clock, random, Patience::default()).await
     }
 
     /// Changes the database behind the store's back.
@@ -98,12 +98,16 @@ impl Home {
     }
 }
 
+/// A store that takes a database for away after two seconds: for tests in which it is.
 pub(crate) async fn open(engine: Engine, clock: &FixedClock, random: &SeededRandom) -> Result<Store, Error> {
+    open_with(engine, clock, random, Patience { read: Duration::from_secs(2), write: Duration::from_secs(2) }).await
+}
+
+async fn open_with(engine: Engine, clock: &FixedClock, random: &SeededRandom, patience: Patience) -> Result<Store, Error> {
     // A second call finds the provider there; that is as good.
     let _already = rustls::crypto::ring::default_provider().install_default();
     let master = MasterKey::new(&Secret::new([7; 32]));
     let time = TimeSource::Fixed(Arc::new(clock.clone()));
-    let patience = Patience { read: Duration::from_secs(2), write: Duration::from_secs(2) };
     Store::open(Config { engine, master, time, patience, random: Arc::new(random.clone()) }).await
 }
 
