@@ -26,11 +26,12 @@ done
 
 if cargo nextest --version >/dev/null 2>&1; then
     # Most tests wait for a server, a disk or a deadline: more of them than there are cores keep the cores busy.
-    runner=(cargo nextest run --locked --test-threads "$((2 * $(getconf _NPROCESSORS_ONLN)))" ${all:+--run-ignored all})
+    runner=(cargo nextest run --locked --test-threads "$((2 * $(getconf _NPROCESSORS_ONLN)))" ${all:+--ignore-default-filter})
     set -- ${arguments[@]+"${arguments[@]}"}
 else
     runner=(cargo test --locked)
-    set -- ${arguments[@]+"${arguments[@]}"} ${all:+-- --include-ignored}
+    [ -n "$all" ] || arguments+=(-- --skip journeys::postgres)
+    set -- ${arguments[@]+"${arguments[@]}"}
 fi
 
 say "testing with \`${runner[*]}\`"

@@ -28,7 +28,7 @@ pub use preview::explain::{Explanation, Question, Would};
 pub use preview::foresee::{Foresight, Held};
 pub use preview::revert::RevertForesight;
 pub use preview::what_if::{Fate, Proposal, ProposedModes, Replayed, WhatIf};
-pub use progress::follow::{Follower, Next, ProgressEvent};
+pub use progress::{Follower, Next, ProgressEvent};
 pub use request::{Outcome, Request};
 pub use rules::grants::check_bounds;
 pub use rules::review::{DefinitionNow, Reviewed};

@@ -1,4 +1,202 @@
-//! What a running call prints, line by line, for whoever reads along.
+//! Reading along: lines as they are told, each made safe as it leaves; then the end.
 
-pub(crate) mod log;
-pub(crate) mod follow;
+use crate::error::Error;
+use crate::pipeline::Pipeline;
+use crate::request::{Outcome, Request};
+use crate::walk::progress_log::{Board, Kept, Place};
+use countersign_core::{Invocation, InvocationId, Status};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What stands for a line that must not be read.
+const WITHHELD: &str = "[withheld]";
+
+/// Something a running call has told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProgressEvent {
+    /// Numbered from 1.
+    Line { seq: u64, text: String },
+    /// So many lines were gone before they could be read.
+    Missed { count: u64 },
+}
+
+/// What comes next for whoever follows an invocation.
+#[derive(Clone, Debug)]
+pub enum Next {
+    Progress(ProgressEvent),
+    /// Nothing for a while; it goes on.
+    Silence,
+    Ended(Box<Invocation>),
+    /// The server stops, and nobody is kept waiting.
+    Closing,
+}
+
+/// Somebody who reads along. Dropped, it leaves nothing behind.
+pub struct Follower {
+    pipeline: Pipeline,
+    board: Arc<Board>,
+    seen: u64,
+}
+
+impl Pipeline {
+    /// Follows an invocation from the line behind `after`. Whether the caller may read it is the door's to say.
+    pub fn follow(&self, invocation: &Invocation, after: u64) -> Follower {
+        let board = self.walk.inner.progress.open(&invocation.id);
+        board.state.lock().place = Some(Place::from(invocation));
+        Follower::new(self, board, after)
+    }
+
+    /// The same as `invoke`, and what it tells can be read from its first line on, before anybody else knows of it.
+    pub fn invoke_followed(&self, request: Request) -> (Follower, impl Future<Output = Result<Outcome, Error>> + Send + use<>) {
+        let id = self.walk.draw_id();
+        let pipeline = self.clone();
+        let follower = Follower::new(self, self.walk.inner.progress.open(&id), 0);
+        (follower, async move { pipeline.walk.invoke(id, request).await })
+    }
+
+    /// A line as an answer would be handed on: without what the space keeps in and without secrets, or not at all.
+    async fn handed_on(&self, place: &Place, invocation: &InvocationId, line: String) -> String {
+        let line = Value::String(line);
+        let findings = policy::scan_output(&line);
+        if !findings.is_empty() {
+            self.walk.label_untrusted(&place.org, &place.session, invocation).await;
+        }
+        let mut caught = crate::walk::gate::caught(&findings);
+        let (line, unreadable) = self.walk.take_out_of_answer(&place.org, &place.space, &line).await;
+        caught.extend(unreadable);
+        match policy::redact(&line).value.as_str() {
+            Some(text) if caught.is_empty() => harmless(text),
+            Some(_) | None => WITHHELD.to_owned(),
+        }
+    }
+}
+
+impl Follower {
+    fn new(pipeline: &Pipeline, board: Arc<Board>, seen: u64) -> Self {
+        metrics::gauge!("countersign_progress_followers").increment(1.0);
+        Self { pipeline: pipeline.clone(), board, seen }
+    }
+
+    /// As long as nothing may be heard before who follows is told that somebody is still there.
+    pub fn silence(&self) -> tokio::time::Sleep {
+        tokio::time::sleep(Duration::from_millis(self.pipeline.walk.inner.settings.progress_silence_ms))
+    }
+
+    /// The next line that is there already. Given up half-way, it is still the next.
+    pub async fn kept(&mut self) -> Option<ProgressEvent> {
+        let (place, decided_under) = {
+            let state = self.board.state.lock();
+            (state.place.clone()?, state.decided_under)
+        };
+        if let Some(version) = decided_under
+            && self.pipeline.ledger().rules_version(&place.org).await.ok() != Some(version)
+        {
+            // It will be decided again, and perhaps otherwise: until then nothing of it is given out.
+            return None;
+        }
+        match self.board.after(self.seen)? {
+            Kept::Missed { count, upto } => {
+                self.seen = upto;
+                Some(ProgressEvent::Missed { count })
+            }
+            Kept::Line { seq, text } => {
+                let text = self.pipeline.handed_on(&place, &self.board.invocation, text).await;
+                self.seen = seq;
+                Some(ProgressEvent::Line { seq, text })
+            }
+        }
+    }
+
+    /// The next line, as soon as there is one.
+    pub async fn event(&mut self) -> ProgressEvent {
+        let board = Arc::clone(&self.board);
+        loop {
+            let mut changed = std::pin::pin!(board.changed.notified());
+            changed.as_mut().enable();
+            if let Some(told) = self.kept().await {
+                return told;
+            }
+            changed.await;
+        }
+    }
+
+    /// What comes next of an invocation that has a row: its lines, then its end, wherever it runs.
+    pub async fn next(&mut self) -> Result<Next, Error> {
+        let (pipeline, board) = (self.pipeline.clone(), Arc::clone(&self.board));
+        let waiter = pipeline.walk.inner.wakeups.join(&board.invocation);
+        loop {
+            // Listening begins before looking, so what happens in between still wakes us.
+            let mut told = std::pin::pin!(board.changed.notified());
+            told.as_mut().enable();
+            let mut moved = std::pin::pin!(waiter.changed());
+            moved.as_mut().enable();
+            if let Some(told) = self.kept().await {
+                return Ok(Next::Progress(told));
+            }
+            // While it is walked here, its end is heard from who walks it.
+            let is_walked = board.state.lock().walks > 0;
+            if !is_walked && let Some(over) = self.over().await? {
+                // What was told last may have come while we looked.
+                return Ok(self.kept().await.map_or_else(|| Next::Ended(Box::new(over)), Next::Progress));
+            }
+            tokio::select! {
+                () = told => {}
+                () = moved => {}
+                () = self.silence() => return Ok(Next::Silence),
+                () = pipeline.walk.inner.closing.cancelled() => return Ok(Next::Closing),
+            }
+        }
+    }
+
+    /// The invocation, once nothing more will be told of it.
+    async fn over(&self) -> Result<Option<Invocation>, Error> {
+        let unknown = || Error::UnknownInvocation { invocation: self.board.invocation.to_string() };
+        let org = self.board.state.lock().place.as_ref().map(|place| place.org.clone()).ok_or_else(unknown)?;
+        let row = self.pipeline.ledger().find_invocation(&org, &self.board.invocation).await?.ok_or_else(unknown)?;
+        Ok(Some(row).filter(|row| row.status.is_final() || row.status == Status::InDoubt))
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        metrics::gauge!("countersign_progress_followers").decrement(1.0);
+    }
+}
+
+/// Nothing is left that a terminal obeys, or that hides or turns around what stands beside it.
+fn harmless(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character != '\t' && is_steering(character) {
+            shown.extend(character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+fn is_steering(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::harmless;
+
+    #[test]
+    fn a_line_steers_no_terminal() {
+        for (told, shown) in [
+            ("50 %\tdone", "50 %\tdone"),
+            ("\u{1b}[2Jgone", "\\u{1b}[2Jgone"),
+            ("50 %\r100 %", "50 %\\u{d}100 %"),
+            ("\u{9b}31m", "\\u{9b}31m"),
+            ("\u{202e}txt.exe", "\\u{202e}txt.exe"),
+            ("grün", "grün"),
+        ] {
+            assert_eq!(harmless(told), shown);
+        }
+    }
+}

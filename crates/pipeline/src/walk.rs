@@ -5,6 +5,7 @@
 //! knows the parts above it: answers, batches, recovery, preview.
 
 pub(crate) mod ground;
+pub(crate) mod progress_log;
 mod stage;
 mod survive;
 

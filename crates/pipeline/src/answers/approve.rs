@@ -1,9 +1,9 @@
 //! A person's answer to a pending invocation. Approval is bound to the exact call, single use, and runs it at once.
 
 use crate::error::{Conflict, Error, ParamError};
-use crate::rules::grants::check_bounds;
 use crate::pipeline::Pipeline;
 use crate::request::Outcome;
+use crate::rules::grants::check_bounds;
 use crate::walk::drift::drift_from;
 use crate::walk::ending::{Ending, conflict_with};
 use countersign_core::action::Class;
@@ -223,7 +223,9 @@ impl Pipeline {
         match asked {
             BeyondAsked::Once => Ok(Beyond::Once),
             // It writes a mode, so it takes the right to.
-            BeyondAsked::Always if !principal.may(Permission::ManagePolicy) => Err(Error::Forbidden { permission: Permission::ManagePolicy }),
+            BeyondAsked::Always if !principal.may(Permission::ManagePolicy) => {
+                Err(Error::Forbidden { permission: Permission::ManagePolicy })
+            }
             BeyondAsked::Always => Ok(Beyond::Always),
             BeyondAsked::Grant { to, calls_max, lifetime_seconds } => {
                 check_bounds(calls_max, lifetime_seconds)?;

@@ -6,7 +6,7 @@ use super::stage::{Stage, Stages, Timed};
 use super::tally::Tally;
 use super::unverified::Unverified;
 use crate::catalogue::Catalogue;
-use crate::progress::log::ProgressLog;
+use crate::walk::progress_log::ProgressLog;
 use countersign_core::checks::Commands;
 use countersign_core::fault::Faults;
 use countersign_core::keyring::Keyring;

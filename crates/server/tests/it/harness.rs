@@ -25,7 +25,6 @@ macro_rules! on_sqlite {
             }
             mod postgres {
                 $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                #[ignore = "runs with `make test ARGS=--all`"]
                 async fn $name() { super::super::$name($crate::harness::Kind::Postgres).await; })*
             }
         }

@@ -12,7 +12,27 @@ struct Crate {
     parts: &'static [(&'static str, &'static [&'static str])],
 }
 
-const CRATES: &[Crate] = &[Crate {
+const CRATES: &[Crate] = &[PIPELINE, SOURCES];
+
+const PIPELINE: Crate = Crate {
+    folder: "crates/pipeline/src",
+    shared: &["Pipeline"],
+    parts: &[
+        ("error", &[]),
+        ("request", &[]),
+        ("catalogue", &[]),
+        ("walk", &["error", "request", "catalogue"]),
+        ("pipeline", &["error", "request", "catalogue", "walk"]),
+        ("progress", &["error", "request", "walk", "pipeline"]),
+        ("preview", &["error", "request", "catalogue", "walk", "pipeline"]),
+        ("rules", &["error", "catalogue", "walk", "pipeline"]),
+        ("batch", &["error", "request", "walk", "pipeline"]),
+        ("answers", &["error", "request", "walk", "pipeline", "preview", "rules", "batch"]),
+        ("recovery", &["error", "request", "walk", "pipeline", "batch"]),
+    ],
+};
+
+const SOURCES: Crate = Crate {
     folder: "crates/sources/src",
     shared: &[],
     parts: &[
@@ -25,7 +45,7 @@ const CRATES: &[Crate] = &[Crate {
         ("builtin", &["web", "words", "workspace"]),
         ("package", &["program", "web", "words", "workspace"]),
     ],
-}];
+};
 
 #[test]
 fn the_parts_of_a_crate_use_each_other_one_way() {

@@ -23,31 +23,31 @@ pub(crate) struct ProgressLog {
 /// Where the lines of one invocation are.
 pub(crate) struct Board {
     all: ProgressLog,
-    pub(super) invocation: InvocationId,
-    pub(super) state: Mutex<State>,
-    pub(super) changed: Notify,
+    pub(crate) invocation: InvocationId,
+    pub(crate) state: Mutex<State>,
+    pub(crate) changed: Notify,
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(crate) struct State {
     lines: VecDeque<String>,
     bytes: usize,
     /// How many lines there ever were; the last one has this number.
     told: u64,
-    pub(super) place: Option<Place>,
+    pub(crate) place: Option<Place>,
     /// The rules the call was decided under, until its intent has compared them.
-    pub(super) decided_under: Option<i64>,
+    pub(crate) decided_under: Option<i64>,
     /// A private key takes many lines, none of which looks like one.
     in_key: bool,
-    pub(super) walks: usize,
+    pub(crate) walks: usize,
 }
 
 /// Whose lines they are: that decides what is taken out of them.
 #[derive(Clone)]
 pub(crate) struct Place {
-    pub(super) org: OrgId,
-    pub(super) space: SpaceId,
-    pub(super) session: SessionId,
+    pub(crate) org: OrgId,
+    pub(crate) space: SpaceId,
+    pub(crate) session: SessionId,
 }
 
 impl From<&Session> for Place {
