@@ -8,6 +8,17 @@ use countersign_core::principal::{Permission, Role};
 use countersign_core::{OrgId, Principal, PrincipalId, Random, Secret, SessionId, Timestamp, TokenId, UserId, random_bytes};
 use subtle::ConstantTimeEq;
 
+/// Tokens with the people and the session they stand on: the user, the owner of the agent's session, and who made a service's token.
+macro_rules! from_tokens {
+    () => {
+        "FROM tokens t
+         LEFT JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id
+         LEFT JOIN sessions s ON s.org_id = t.org_id AND s.id = t.session_id
+         LEFT JOIN users o ON o.org_id = s.org_id AND o.id = s.owner_id
+         LEFT JOIN users m ON m.org_id = t.org_id AND m.id = t.made_by"
+    };
+}
+
 /// Whom a token stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenKind {
@@ -129,14 +140,12 @@ impl Store {
         let bearer = self
             .db
             .read_remembered_of(
-                "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.made_by, t.hash, t.expires_at,
-                   t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at, m.disabled_at
-                 FROM tokens t
-                 LEFT JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id
-                 LEFT JOIN sessions s ON s.org_id = t.org_id AND s.id = t.session_id
-                 LEFT JOIN users o ON o.org_id = s.org_id AND o.id = s.owner_id
-                 LEFT JOIN users m ON m.org_id = t.org_id AND m.id = t.made_by
-                 WHERE t.hash = $1",
+                concat!(
+                    "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.made_by, t.hash, t.expires_at,
+                       t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at, m.disabled_at ",
+                    from_tokens!(),
+                    " WHERE t.hash = $1"
+                ),
                 &vals![hash.to_vec()],
                 |rows| only(rows, read_bearer),
                 |bearer| bearer.as_ref().map(|bearer: &Bearer| bearer.principal.org.clone()),
@@ -311,15 +320,12 @@ pub(crate) async fn insert_token(
     Ok(NewToken { id, text })
 }
 
-const SELECT_TOKEN: &str =
+const SELECT_TOKEN: &str = concat!(
     "SELECT t.id, t.kind, t.user_id, t.session_id, t.made_by, t.name, t.scopes, t.created_at, t.expires_at, t.revoked_at,
-       s.ended_at, u.disabled_at, o.disabled_at, m.disabled_at
-     FROM tokens t
-     LEFT JOIN users u ON u.org_id = t.org_id AND u.id = t.user_id
-     LEFT JOIN sessions s ON s.org_id = t.org_id AND s.id = t.session_id
-     LEFT JOIN users o ON o.org_id = s.org_id AND o.id = s.owner_id
-     LEFT JOIN users m ON m.org_id = t.org_id AND m.id = t.made_by
-     WHERE t.org_id = $1";
+       s.ended_at, u.disabled_at, o.disabled_at, m.disabled_at ",
+    from_tokens!(),
+    " WHERE t.org_id = $1"
+);
 
 fn read_token(row: Row) -> Result<Token, Error> {
     let mut columns = Columns::of(row);
