@@ -2,7 +2,8 @@
 
 use crate::harness::alive;
 use crate::server::{SOON, groups_of, mark, sandbox, spec, wait_until};
-use sandbox::{Bind, Ended, Error, Profile, Program, Resident, Sandbox, Spec, Stay, Stdout, Step, sha256_of};
+use countersign_core::egress::{Egress, Refused, Request, Response};
+use sandbox::{Bind, Ended, Error, Profile, Program, Resident, Sandbox, Spec, Stay, Stdout, Step, egress, sha256_of};
 use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -89,15 +90,11 @@ async fn a_flood_of_lines_waits_for_its_reader_and_ends_with_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_that_does_not_end_is_the_end_of_the_program() {
     let mut resident = start(&sandbox(), spec("out_flood")).await;
-    let error = all_or_error(&mut resident).await.unwrap_err();
+    let error = resident.stdout.read_to_end(&mut Vec::new()).await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
     drop(resident.stdin);
     drop(resident.stdout);
     assert_eq!(resident.child.ended().await.unwrap(), Ended::Flooded);
-}
-
-async fn all_or_error(resident: &mut Resident) -> std::io::Result<usize> {
-    resident.stdout.read_to_end(&mut Vec::new()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -235,4 +232,35 @@ async fn a_start_that_nobody_awaits_any_more_leaves_nothing() {
         assert!(gone.recv_timeout(SOON).is_err_and(|error| error == std::sync::mpsc::RecvTimeoutError::Disconnected));
         assert!(alive().is_empty());
     }
+}
+
+/// Answers with the address it was asked for.
+#[derive(Debug)]
+struct Echo;
+
+impl Egress for Echo {
+    fn request(&self, request: Request) -> countersign_core::Future<'_, Result<Response, Refused>> {
+        Box::pin(async move { Ok(Response { status: 200, headers: vec![("asked".to_owned(), request.url)], body: vec![] }) })
+    }
+
+    fn refused(&self, _: &Refused) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_may_ask_others_asks_as_often_as_it_lives() {
+    let asks =
+        "while read url; do echo \"{\\\"method\\\":\\\"GET\\\",\\\"url\\\":\\\"$url\\\"}\" >&3; read answer <&3; echo \"$answer\"; done";
+    let (proxy, theirs) = egress::pair().unwrap();
+    let serving = tokio::spawn(async move { proxy.serve(&Echo, usize::MAX).await });
+    let resident = start(&sandbox(), Spec { egress: Some(theirs), ..shell(asks) }).await;
+    let (mut stdin, mut stdout) = (resident.stdin, BufReader::new(resident.stdout));
+    for number in 0..3 {
+        stdin.write_all(format!("https://example.com/{number}\n").as_bytes()).await.unwrap();
+        let answer = line(&mut stdout).await;
+        assert!(answer.contains(&format!("\"asked\",\"https://example.com/{number}\"")), "{answer}");
+    }
+    drop(stdin);
+    assert_eq!(resident.child.ended().await.unwrap(), Ended::Exited(0));
+    // Nobody holds the other end any more.
+    serving.await.unwrap().unwrap();
 }
