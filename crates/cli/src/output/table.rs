@@ -121,15 +121,15 @@ pub(crate) enum Column {
 
 /// A list. The first column is the id.
 pub(crate) struct Table {
-    columns: &'static [Column],
+    columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
-    empty: &'static str,
+    empty: String,
 }
 
 impl Table {
     /// `empty` is said when there are no rows.
-    pub(crate) const fn new(columns: &'static [Column], empty: &'static str) -> Self {
-        Self { columns, rows: Vec::new(), empty }
+    pub(crate) fn new(columns: impl Into<Vec<Column>>, empty: impl Into<String>) -> Self {
+        Self { columns: columns.into(), rows: Vec::new(), empty: empty.into() }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
@@ -140,8 +140,8 @@ impl Table {
         self.rows.is_empty()
     }
 
-    pub(super) const fn empty(&self) -> &'static str {
-        self.empty
+    pub(super) fn empty(&self) -> &str {
+        &self.empty
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
@@ -155,9 +155,11 @@ impl Table {
     pub(super) fn draw(&self, width: Option<u16>) -> String {
         let width = width.map(|width| width.max(WIDTH_MIN));
         let mut table = plain_table(width);
-        table.set_header(self.columns.iter().map(|column| comfy_table::Cell::new(column.title()).add_attribute(Attribute::Dim)));
+        table.set_header(
+            self.columns.iter().map(|column| comfy_table::Cell::new(column.title().to_uppercase()).add_attribute(Attribute::Dim)),
+        );
         for row in &self.rows {
-            let cells = row.iter().zip(self.columns).map(|(cell, column)| drawn(cell, column.room(width)));
+            let cells = row.iter().zip(&self.columns).map(|(cell, column)| drawn(cell, column.room(width)));
             let mut drawn = comfy_table::Row::from(cells.collect::<Vec<_>>());
             drawn.max_height(1);
             table.add_row(drawn);

@@ -5,8 +5,11 @@ use crate::countersign::{Server, User};
 
 #[track_caller]
 fn fits(user: &User, columns: u16, arguments: &[&str]) -> String {
-    let screen = user.at_terminal_of(columns, arguments, &[]).screen;
-    let plain = anstream::adapter::strip_str(&screen).to_string();
+    let plain = if arguments[0] == "doctor" {
+        anstream::adapter::strip_str(&user.at_terminal_of(columns, arguments, &[]).screen).to_string()
+    } else {
+        user.on_screen(columns, arguments, "").stdout
+    };
     let wide: Vec<_> = plain
         .lines()
         // What was drawn over is no longer there.
