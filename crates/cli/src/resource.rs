@@ -51,27 +51,32 @@ pub(crate) trait Resource: DeserializeOwned + 'static {
     }
 }
 
-/// One fact about a thing: how it is called and what stands there. `None` leaves the line out, or the column empty.
+/// Makes a column of a label.
+type Fit = fn(&'static str) -> Column;
+/// What stands in it; `None` leaves the line out, or the column empty.
+type Shown<R> = fn(&R, &View<'_>) -> Option<Cell>;
+
+/// One fact about a thing: how it is called and what stands there.
 pub(crate) struct Field<R> {
     label: &'static str,
-    column: Option<fn(&'static str) -> Column>,
+    column: Option<Fit>,
     is_line: bool,
-    cell: fn(&R, &View<'_>) -> Option<Cell>,
+    cell: Shown<R>,
 }
 
 impl<R> Field<R> {
     /// A column of the list and a line of the record.
-    pub(crate) const fn both(label: &'static str, column: fn(&'static str) -> Column, cell: fn(&R, &View<'_>) -> Option<Cell>) -> Self {
+    pub(crate) const fn both(label: &'static str, column: Fit, cell: Shown<R>) -> Self {
         Self { label, column: Some(column), is_line: true, cell }
     }
 
     /// A column of the list only.
-    pub(crate) const fn column(label: &'static str, column: fn(&'static str) -> Column, cell: fn(&R, &View<'_>) -> Option<Cell>) -> Self {
+    pub(crate) const fn column(label: &'static str, column: Fit, cell: Shown<R>) -> Self {
         Self { label, column: Some(column), is_line: false, cell }
     }
 
     /// A line of the record only.
-    pub(crate) const fn line(label: &'static str, cell: fn(&R, &View<'_>) -> Option<Cell>) -> Self {
+    pub(crate) const fn line(label: &'static str, cell: Shown<R>) -> Self {
         Self { label, column: None, is_line: true, cell }
     }
 }

@@ -118,8 +118,12 @@ fn not_parsed(error: &clap::Error, arguments: &[OsString], world: World) -> Exit
     ];
     if let Some((_, exit)) = asked.into_iter().find(|(kind, _)| *kind == error.kind()) {
         let text = error.render().ansi().to_string();
-        // A closed pipe is nobody's loss.
-        let _closed = if error.use_stderr() { terminal.note(text.trim_end()) } else { drop(terminal.line(text.trim_end())) };
+        if error.use_stderr() {
+            terminal.note(text.trim_end());
+        } else {
+            // A closed pipe is nobody's loss.
+            let _closed = terminal.line(text.trim_end());
+        }
         return exit;
     }
     let failure = args::usage_failure(error, arguments);

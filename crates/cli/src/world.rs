@@ -61,7 +61,7 @@ impl Stream {
         self.to.flush()
     }
 
-    fn of_process(stream: impl Write + AsFd + IsTerminal + anstream::stream::RawStream + Send + 'static) -> Self {
+    fn of_process(stream: impl AsFd + IsTerminal + anstream::stream::RawStream + Send + 'static) -> Self {
         let columns = termios::tcgetwinsize(&stream).ok().map(|size| size.ws_col).filter(|columns| *columns > 0);
         let has_colours = AutoStream::choice(&stream) != ColorChoice::Never;
         Self { is_terminal: IsTerminal::is_terminal(&stream), columns, has_colours, to: Box::new(stream) }

@@ -27,7 +27,7 @@ impl Context {
             Self::List => {
                 let is_current = |name: &String| contexts.current.as_ref() == Some(name);
                 let mut table =
-                    Table::new(&[Column::Whole("NAME"), Column::Cut("URL"), Column::Whole("")], "no contexts yet: countersign login");
+                    Table::new([Column::Whole("NAME"), Column::Cut("URL"), Column::Whole("")], "no contexts yet: countersign login");
                 let mut items = Vec::new();
                 for (name, context) in &contexts.contexts {
                     let current = if is_current(name) { Cell::shown("✓ current", "current").toned(Tone::Ok) } else { Cell::text("") };

@@ -104,7 +104,7 @@ impl Resource for EntryView {
         Field::column("action", Column::Below, |one, _| {
             text(if is_of_batch(one) { format!("batch of {}", parts(one).len()) } else { body(one, "action").to_owned() })
         }),
-        Field::column("who", Column::Extra, |one, _| Some(Cell::principal(body(one, "principal")))),
+        Field::column("who", Column::Extra, |one, view| view.who(body(one, "principal"))),
         Field::column("when", Column::Whole, |one, view| view.past(at(one))),
     ];
 
