@@ -131,7 +131,8 @@ impl Terminal {
 
     /// Draws over the last line of stderr; an empty text removes it.
     pub(crate) fn redraw(&mut self, text: &str) {
-        let _closed = self.stderr.part(&format!("\r\u{1b}[2K{text}"));
+        // Erasing is no colour: it is done on every terminal.
+        let _closed = self.stderr.to.write_all("\r\u{1b}[2K".as_bytes()).and_then(|()| self.stderr.part(text));
     }
 
     /// The command somebody probably wants next.

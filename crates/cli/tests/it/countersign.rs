@@ -123,7 +123,7 @@ impl User {
     pub(crate) fn on_screen(&self, columns: u16, arguments: &[&str], typed: &str) -> Ran {
         let screen = Written::default();
         let code = self.run_here(arguments, typed, Some(columns), &screen, &screen);
-        Ran { code, stdout: screen.text(), stderr: String::new() }
+        Ran { code, stdout: anstream::adapter::strip_str(&screen.text()).to_string(), stderr: String::new() }
     }
 
     fn run_here(&self, arguments: &[&str], stdin: &str, columns: Option<u16>, stdout: &Written, stderr: &Written) -> i32 {

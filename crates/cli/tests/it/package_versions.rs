@@ -146,7 +146,7 @@ fn a_card_says_that_code_was_run_for_it_and_no_other_code_than_was_asked_for() {
     assert!(card.contains("Would change      code of the package `kit` was run to find this out, without effect\n"), "{card}");
     assert!(card.contains("+one"), "{card}");
     let seen = owner.at_terminal_of(160, &["show", &id], &[]);
-    assert!(seen.screen.contains("the package's code may run now, without effect, to see what it would change…"), "{seen:?}");
+    assert!(seen.screen.contains("running the package's code without effect, to see what it would change…"), "{seen:?}");
     // Edited by hand, as nobody reviewed it.
     let script = server.data().join("packages/kit/actions/write/execute.js");
     std::fs::write(&script, WRITES.replace("VERSION", "two")).unwrap();

@@ -141,7 +141,8 @@ async fn told_to_stop_it_ends_what_runs_and_takes_nothing_new() {
     let host = format!("http://{}", upstream.local_addr().unwrap());
     let variables = [("COUNTERSIGN_HTTP_ALLOWED_HOSTS", host.as_str()), ("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8")];
     let mut server = Server::start_with(&variables);
-    let owner = server.owner();
+    // Two at once: each is a process.
+    let owner = server.owner().with_binary();
     owner.run(&["mode", "set", "http.request", "allow"]).ok();
     let params = json!({ "method": "POST", "url": host, "body": "x" }).to_string();
     let calling = std::thread::spawn({
