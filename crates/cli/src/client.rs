@@ -107,14 +107,14 @@ impl Client {
     }
 
     /// The same, and what happens meanwhile is told, where the server knows how to.
-    pub(crate) async fn post_told<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Asked<T>, Failure> {
+    pub(crate) async fn post_told<T: DeserializeOwned>(&self, path: &[&str], body: &impl Serialize) -> Result<Reply<T>, Failure> {
         let request = self.request(Method::POST, path)?.header(header::ACCEPT, events::MEDIA_TYPE);
         let request = request.timeout(Duration::from_secs(ANSWER_SECONDS)).json(body);
         let response = self.send(request, Effect::Possible).await?;
         if events::is_stream(&response) {
-            return Ok(Asked::Told(Events::new(response)));
+            return Ok(Reply::Told(Events::new(response)));
         }
-        self.read(response).await.map(Asked::Answered)
+        self.read(response).await.map(Reply::Answered)
     }
 
     /// What is told of something as it happens. Whoever asks otherwise is told less, and as much as they need.
@@ -272,16 +272,6 @@ impl<T: DeserializeOwned> Pages<'_, T> {
         }
         Ok(all)
     }
-
-    /// The first that is meant.
-    pub(crate) async fn find(mut self, is_meant: impl Fn(&T) -> bool) -> Result<Option<T>, Failure> {
-        while let Some(page) = self.next().await? {
-            if let Some((found, _)) = page.into_iter().find(|(item, _)| is_meant(item)) {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
-    }
 }
 
 /// Whether a request that was lost may have changed something.
@@ -292,7 +282,7 @@ enum Effect {
 }
 
 /// How a request that may be told about was answered.
-pub(crate) enum Asked<T> {
+pub(crate) enum Reply<T> {
     Answered(Answer<T>),
     Told(Events),
 }
@@ -351,13 +341,8 @@ fn problem_of(status: StatusCode, raw: Option<Value>) -> Failure {
     match (known, raw) {
         (Some(known), Some(raw)) => Failure::of_problem(&known as &Problem, raw),
         (_, raw) => {
-            let exit = match status {
-                StatusCode::UNAUTHORIZED => Exit::NotAuthenticated,
-                StatusCode::NOT_FOUND => Exit::NotFound,
-                _ => Exit::Failed,
-            };
             let detail = raw.as_ref().and_then(|raw| raw.get("detail")).and_then(Value::as_str).map(str::to_owned);
-            let failure = Failure::new(exit, detail.unwrap_or_else(|| format!("the server answered {status}")));
+            let failure = Failure::new(Exit::of_http(status.as_u16()), detail.unwrap_or_else(|| format!("the server answered {status}")));
             failure.cause("the answer is not a problem this version knows").hint("countersign status")
         }
     }

@@ -31,20 +31,23 @@ pub(crate) struct Environment {
     pub(crate) data: Option<PathBuf>,
     /// The folder that holds the contexts.
     pub(crate) config: Option<PathBuf>,
+    /// All of them, for the settings of a server.
+    pub(crate) variables: BTreeMap<String, String>,
 }
 
 impl Environment {
-    pub(crate) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let filled = |name: &str| variable(name).filter(|value| !value.is_empty());
+    pub(crate) fn new(variables: BTreeMap<String, String>) -> Self {
+        let filled = |name: &str| variables.get(name).filter(|value| !value.is_empty()).cloned();
         let xdg = || filled("XDG_CONFIG_HOME").map(|home| PathBuf::from(home).join("countersign"));
         let home = || filled("HOME").map(|home| PathBuf::from(home).join(".config/countersign"));
         Self {
             url: filled("COUNTERSIGN_URL"),
             token: filled("COUNTERSIGN_TOKEN").map(Secret::new),
-            token_is_empty: variable("COUNTERSIGN_TOKEN").is_some_and(|token| token.is_empty()),
+            token_is_empty: variables.get("COUNTERSIGN_TOKEN").is_some_and(String::is_empty),
             context: filled("COUNTERSIGN_CONTEXT"),
             data: filled("COUNTERSIGN_DATA").map(PathBuf::from),
             config: filled("COUNTERSIGN_CONFIG_HOME").map(PathBuf::from).or_else(xdg).or_else(home),
+            variables,
         }
     }
 

@@ -27,14 +27,10 @@ impl Folder {
     }
 
     fn environment(&self, variables: &[(&str, &str)]) -> Environment {
-        let own = |name: &str| match name {
-            "COUNTERSIGN_CONFIG_HOME" => Some(self.root.path().join("config").display().to_string()),
-            "COUNTERSIGN_DATA" => Some(self.root.path().join("data").display().to_string()),
-            _ => None,
-        };
-        Environment::read(|name| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()).or_else(|| own(name))
-        })
+        let own = [("COUNTERSIGN_CONFIG_HOME", "config"), ("COUNTERSIGN_DATA", "data")];
+        let own = own.map(|(name, folder)| (name.to_owned(), self.root.path().join(folder).display().to_string()));
+        let given = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Environment::new(own.into_iter().chain(given).collect())
     }
 
     #[track_caller]

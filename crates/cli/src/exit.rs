@@ -12,147 +12,61 @@ use std::path::Path;
 /// What the process answers to whoever started it. The numbers are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    Ok,
-    Failed,
-    Usage,
-    NotFound,
-    NotAuthenticated,
-    Denied,
-    Pending,
-    Conflict,
-    Invalid,
-    Unreachable,
-    InDoubt,
-    Interrupted,
+    Ok = 0,
+    Failed = 1,
+    Usage = 2,
+    NotFound = 3,
+    NotAuthenticated = 4,
+    Denied = 5,
+    Pending = 6,
+    Conflict = 7,
+    Invalid = 8,
+    Unreachable = 9,
+    InDoubt = 10,
+    Interrupted = 130,
 }
 
 impl Exit {
-    pub(crate) const ALL: [Self; 12] = [
-        Self::Ok,
-        Self::Failed,
-        Self::Usage,
-        Self::NotFound,
-        Self::NotAuthenticated,
-        Self::Denied,
-        Self::Pending,
-        Self::Conflict,
-        Self::Invalid,
-        Self::Unreachable,
-        Self::InDoubt,
-        Self::Interrupted,
+    /// Each with its word in JSON, where the server gave no code of its own, and with what it means.
+    pub(crate) const ALL: [(Self, &'static str, &'static str); 12] = [
+        (Self::Ok, "ok", "it worked"),
+        (Self::Failed, "failed", "it failed or was rolled back, or a check failed"),
+        (Self::Usage, "usage", "the command line does not make sense"),
+        (Self::NotFound, "not_found", "there is no such thing"),
+        (Self::NotAuthenticated, "unauthenticated", "no valid token: log in"),
+        (Self::Denied, "denied", "denied by policy or by a person, or the token does not allow it"),
+        (Self::Pending, "pending", "still pending, expired, or `--wait` ran out"),
+        (Self::Conflict, "conflict", "already decided, ended, taken or changed"),
+        (Self::Invalid, "invalid", "what was sent is not valid"),
+        (Self::Unreachable, "unreachable", "the server cannot be reached"),
+        (Self::InDoubt, "in_doubt", "the effect may have happened: do not retry, reconcile"),
+        (Self::Interrupted, "interrupted", "interrupted from the keyboard"),
     ];
 
     pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::Ok => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::NotFound => 3,
-            Self::NotAuthenticated => 4,
-            Self::Denied => 5,
-            Self::Pending => 6,
-            Self::Conflict => 7,
-            Self::Invalid => 8,
-            Self::Unreachable => 9,
-            Self::InDoubt => 10,
-            Self::Interrupted => 130,
-        }
+        self as u8
     }
 
-    /// The word for it in JSON, where the server gave no code of its own.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Failed => "failed",
-            Self::Usage => "usage",
-            Self::NotFound => "not_found",
-            Self::NotAuthenticated => "unauthenticated",
-            Self::Denied => "denied",
-            Self::Pending => "pending",
-            Self::Conflict => "conflict",
-            Self::Invalid => "invalid",
-            Self::Unreachable => "unreachable",
-            Self::InDoubt => "in_doubt",
-            Self::Interrupted => "interrupted",
-        }
+    fn about(self) -> (&'static str, &'static str) {
+        Self::ALL.into_iter().find(|(exit, ..)| *exit == self).map(|(_, word, meaning)| (word, meaning)).unwrap_or_default()
     }
 
-    pub(crate) const fn meaning(self) -> &'static str {
-        match self {
-            Self::Ok => "it worked",
-            Self::Failed => "it failed or was reverted, or a check did not hold",
-            Self::Usage => "the command line does not make sense",
-            Self::NotFound => "there is no such thing",
-            Self::NotAuthenticated => "no valid token: log in",
-            Self::Denied => "policy or a person said no, or the token does not allow it",
-            Self::Pending => "still waiting for a person, expired, or `--wait` ran out",
-            Self::Conflict => "already decided, ended, taken or changed",
-            Self::Invalid => "what was sent does not fit",
-            Self::Unreachable => "the server cannot be reached",
-            Self::InDoubt => "the effect may have happened: do not retry, reconcile",
-            Self::Interrupted => "interrupted from the keyboard",
-        }
+    pub(crate) fn of_code(code: Code) -> Self {
+        // What was carried out while its receipt still waits for the store is not to be repeated either.
+        let is_in_doubt = matches!(code, Code::InDoubt | Code::OutcomeUnrecorded);
+        if is_in_doubt { Self::InDoubt } else { Self::of_http(code.status()) }
     }
 
-    pub(crate) const fn of_code(code: Code) -> Self {
-        match code {
-            Code::MalformedJson
-            | Code::InvalidRequest
-            | Code::InvalidQuery
-            | Code::InvalidParams
-            | Code::InvalidScope
-            | Code::CommandNotAllowed
-            | Code::InvalidBatch
-            | Code::DryRunUnsupported
-            | Code::NeedsConfirmation
-            | Code::NotGrantable
-            | Code::InvalidPolicy
-            | Code::PackageInvalid
-            | Code::PackageFindings
-            | Code::BodyTooLarge
-            | Code::UnsupportedMediaType => Self::Invalid,
-            Code::Unauthenticated | Code::TokenExpired | Code::TokenRevoked => Self::NotAuthenticated,
-            Code::Forbidden
-            | Code::MayNotApprove
-            | Code::SelfApproval
-            | Code::NotYourSession
-            | Code::DeniedByPolicy
-            | Code::Quarantined
-            | Code::DeniedByPerson
-            | Code::ApprovalVoid => Self::Denied,
-            Code::UnknownRoute | Code::UnknownAction | Code::UnknownSource | Code::UnknownSession | Code::NotFound => Self::NotFound,
-            Code::SessionEnded
-            | Code::Rejected
-            | Code::Consumed
-            | Code::AlreadyEnded
-            | Code::NotInDoubt
-            | Code::Reconciling
-            | Code::NotRevertible
-            | Code::AlreadyReverted
-            | Code::CannotRun
-            | Code::ArgsMismatch
-            | Code::DefinitionMismatch
-            | Code::PolicyMismatch
-            | Code::TupleMismatch
-            | Code::Stopped
-            | Code::AlreadyApproved
-            | Code::GrantEnded
-            | Code::QuarantineSettled
-            | Code::IdempotencyConflict
-            | Code::IdempotencyInFlight
-            | Code::NameTaken
-            | Code::LastOwner => Self::Conflict,
-            // Carried out, while its receipt still waits for the store: not to be repeated either.
-            Code::InDoubt | Code::OutcomeUnrecorded => Self::InDoubt,
-            Code::Expired => Self::Pending,
-            Code::MethodNotAllowed
-            | Code::RequestTimeout
-            | Code::RateLimited
-            | Code::TooManyPending
-            | Code::Internal
-            | Code::SourceFailed
-            | Code::SourceUnavailable
-            | Code::StoreUnavailable => Self::Failed,
+    /// By the status of an answer that is no success.
+    pub(crate) const fn of_http(status: u16) -> Self {
+        match status {
+            400 | 413 | 415 | 422 => Self::Invalid,
+            401 => Self::NotAuthenticated,
+            403 => Self::Denied,
+            404 => Self::NotFound,
+            409 => Self::Conflict,
+            410 => Self::Pending,
+            _ => Self::Failed,
         }
     }
 
@@ -304,7 +218,8 @@ impl Failure {
         if let Some(request) = &self.unsent {
             return json!({ "would_send": request });
         }
-        let own = || json!({ "code": self.exit.word(), "title": self.exit.meaning(), "detail": self.message, "cause": self.cause, "hint": self.hint });
+        let (word, meaning) = self.exit.about();
+        let own = || json!({ "code": word, "title": meaning, "detail": self.message, "cause": self.cause, "hint": self.hint });
         json!({ "error": self.problem.as_deref().cloned().unwrap_or_else(own) })
     }
 }
@@ -343,7 +258,7 @@ mod tests {
 
     #[test]
     fn exit_codes_are_distinct_and_as_documented() {
-        let codes: Vec<_> = Exit::ALL.iter().map(|exit| exit.code()).collect();
+        let codes: Vec<_> = Exit::ALL.iter().map(|(exit, ..)| exit.code()).collect();
         assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 130]);
     }
 

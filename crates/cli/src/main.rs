@@ -1,13 +1,6 @@
-//! The binary `countersign`: `args` says what can be typed, `commands` does it, `output` is all that reaches the terminal.
+//! The binary `countersign`.
 
-mod args;
-mod client;
-mod commands;
-mod context;
-mod exit;
-mod output;
-mod style;
-
+use countersign_cli::World;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -17,6 +10,6 @@ fn main() -> ExitCode {
     // Before anything else, a thread above all: this process may be one that confines another.
     server::become_jail_if_asked();
     server::init_process();
-    commands::completions::answer_shell_if_asked();
-    ExitCode::from(commands::main(std::env::args_os()).code())
+    countersign_cli::answer_shell_if_asked();
+    ExitCode::from(countersign_cli::run(std::env::args_os(), World::of_process()))
 }

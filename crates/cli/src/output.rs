@@ -6,17 +6,17 @@ mod prompt;
 mod table;
 
 pub(crate) use document::{Fields, Syntax};
-pub(crate) use prompt::{Consent, read_stdin, width};
+pub(crate) use prompt::Consent;
 pub(crate) use table::{Cell, Column, Record, Table};
 
 use crate::exit::{Exit, Failure};
 use crate::style::{self, Tone, clean, time};
-use anstream::{AutoStream, ColorChoice};
+use crate::world::{Stream, World};
 use countersign_core::{Clock, Timestamp};
 use serde_json::Value;
 use std::fmt::Display;
-use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::Arc;
+use std::io::{BufRead, Write as _};
+use std::sync::{Arc, Mutex};
 
 /// How data is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,21 +50,27 @@ pub(crate) struct Settings {
     pub(crate) format: Format,
     pub(crate) times: Times,
     pub(crate) input: Input,
-    pub(crate) color: ColorChoice,
+    /// `None`: where the terminal shows them.
+    pub(crate) colours: Option<bool>,
 }
 
 /// The terminal, or whatever stands in its place.
 pub(crate) struct Terminal {
-    stdout: AutoStream<io::Stdout>,
-    stderr: AutoStream<io::Stderr>,
+    stdin: Arc<Mutex<Box<dyn BufRead + Send>>>,
+    is_typed: bool,
+    stdout: Stream,
+    stderr: Stream,
     settings: Settings,
     clock: Arc<dyn Clock>,
 }
 
 impl Terminal {
-    pub(crate) fn new(settings: Settings, clock: Arc<dyn Clock>) -> Self {
-        settings.color.write_global();
-        Self { stdout: AutoStream::auto(io::stdout()), stderr: AutoStream::auto(io::stderr()), settings, clock }
+    pub(crate) fn new(settings: Settings, clock: Arc<dyn Clock>, world: World) -> Self {
+        let World { stdin, is_typed, mut stdout, mut stderr, .. } = world;
+        for stream in [&mut stdout, &mut stderr] {
+            stream.has_colours = settings.colours.unwrap_or(stream.has_colours);
+        }
+        Self { stdin: Arc::new(Mutex::new(stdin)), is_typed, stdout, stderr, settings, clock }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -93,27 +99,27 @@ impl Terminal {
 
     /// Whether a person reads stderr, so that a line there may be redrawn.
     pub(crate) fn is_watched(&self) -> bool {
-        io::stderr().is_terminal() && !self.is_document()
+        self.stderr.is_terminal && !self.is_document()
     }
 
     /// One line of data.
     pub(crate) fn line(&mut self, text: impl Display) -> Result<(), Failure> {
-        writeln!(self.stdout, "{text}").map_err(|error| Failure::write(&error))
+        self.stdout.line(&text.to_string()).map_err(|error| Failure::write(&error))
     }
 
     /// Bytes of data, as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        io::stdout().write_all(bytes).map_err(|error| Failure::write(&error))
+        self.stdout.to.write_all(bytes).map_err(|error| Failure::write(&error))
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
-        self.stdout.flush().and_then(|()| io::stdout().flush()).map_err(|error| Failure::write(&error))
+        self.stdout.to.flush().map_err(|error| Failure::write(&error))
     }
 
     /// One line for the person, not for the pipe.
     pub(crate) fn note(&mut self, text: impl Display) {
         // A closed stderr must not undo what was done.
-        let _closed = writeln!(self.stderr, "{text}");
+        let _closed = self.stderr.line(&text.to_string());
     }
 
     /// The same, where no program reads stderr for a document.
@@ -125,7 +131,8 @@ impl Terminal {
 
     /// Draws over the last line of stderr; an empty text removes it.
     pub(crate) fn redraw(&mut self, text: &str) {
-        let _closed = write!(self.stderr, "\r\u{1b}[2K{text}").and_then(|()| self.stderr.flush());
+        // Erasing is no colour: it is done on every terminal.
+        let _closed = self.stderr.to.write_all("\r\u{1b}[2K".as_bytes()).and_then(|()| self.stderr.part(text));
     }
 
     /// The command somebody probably wants next.
@@ -142,8 +149,8 @@ impl Terminal {
     /// A document, with only the fields that were asked for.
     pub(crate) fn document(&mut self, value: &Value) -> Result<(), Failure> {
         let text = match &self.settings.format {
-            Format::Document(syntax, fields) => document::text(&fields.select(value)?, *syntax, layout())?,
-            Format::Auto | Format::Table | Format::Name => document::text(value, Syntax::Json, layout())?,
+            Format::Document(syntax, fields) => document::text(&fields.select(value)?, *syntax, self.layout())?,
+            Format::Auto | Format::Table | Format::Name => document::text(value, Syntax::Json, self.layout())?,
         };
         self.line(text)
     }
@@ -154,6 +161,22 @@ impl Terminal {
             Format::Name => self.line(clean::line(name)),
             Format::Auto | Format::Table | Format::Document(..) => self.document(result),
         }
+    }
+
+    /// Something that was done: a line for people, and `raw`, the server's answer, for programs.
+    pub(crate) fn done(&mut self, verb: &str, what: impl AsRef<str>, raw: &Value) -> Result<(), Failure> {
+        if self.is_document() {
+            self.document(raw)?;
+        }
+        self.note(format!("{} `{}`", Tone::Ok.paint(format!("✓ {verb}")), clean::line(what.as_ref())));
+        Ok(())
+    }
+
+    /// A secret that was just made, and that nobody can read again.
+    pub(crate) fn secret(&mut self, raw: &Value, record: &Record) -> Result<(), Failure> {
+        self.record(raw, record)?;
+        self.remark(Tone::Warn.paint("! the token is shown now and never again"));
+        Ok(())
     }
 
     /// A list: `raw` is the page as the server wrote it, for `--json`.
@@ -167,7 +190,7 @@ impl Terminal {
             self.note(table.empty());
             return Ok(());
         }
-        if self.is_drawn() { self.line(table.draw(prompt::width())) } else { table.tab_separated().try_for_each(|row| self.line(row)) }
+        if self.is_drawn() { self.line(table.draw(self.stdout.columns)) } else { table.tab_separated().try_for_each(|row| self.line(row)) }
     }
 
     /// One thing with its properties: `raw` is the thing as the server wrote it, for `--json`.
@@ -195,7 +218,7 @@ impl Terminal {
         if let Some(unsent) = failure.unsent() {
             // What would be sent is what was asked for: data. A closed pipe has no one left to tell.
             let _closed = match self.settings.format {
-                Format::Document(syntax, _) => document::text(&failure.to_json(), syntax, layout()).and_then(|text| self.line(text)),
+                Format::Document(syntax, _) => document::text(&failure.to_json(), syntax, self.layout()).and_then(|text| self.line(text)),
                 Format::Auto | Format::Table | Format::Name => self.line(unsent),
             };
             return self.note(Tone::Muted.paint("dry run: nothing was sent"));
@@ -204,7 +227,7 @@ impl Terminal {
             return;
         }
         if let Format::Document(syntax, _) = self.settings.format {
-            let text = document::text(&failure.to_json(), syntax, layout()).unwrap_or_default();
+            let text = document::text(&failure.to_json(), syntax, self.layout()).unwrap_or_default();
             return self.note(text);
         }
         if failure.exit == Exit::Interrupted && self.is_watched() {
@@ -235,16 +258,20 @@ impl Terminal {
 
     /// How wide stdout is, where a person reads it.
     pub(crate) fn columns(&self) -> Option<u16> {
-        if self.is_drawn() { prompt::width() } else { None }
+        self.stdout.columns.filter(|_| self.is_drawn())
     }
 
     /// How wide stderr is, where a person reads it.
-    pub(crate) fn note_columns(&self) -> Option<u16> {
-        prompt::note_width()
+    pub(crate) const fn note_columns(&self) -> Option<u16> {
+        self.stderr.columns
     }
 
     fn is_drawn(&self) -> bool {
-        self.settings.format == Format::Table || io::stdout().is_terminal()
+        self.settings.format == Format::Table || self.stdout.is_terminal
+    }
+
+    const fn layout(&self) -> document::Layout {
+        if self.stdout.is_terminal { document::Layout::Indented } else { document::Layout::OneLine }
     }
 }
 
@@ -256,10 +283,6 @@ fn alternatives(line: &str, columns: Option<u16>) -> String {
     } else {
         line.replace(", or countersign ", "\n  or: countersign ").replace(", then countersign ", "\nthen: countersign ")
     }
-}
-
-fn layout() -> document::Layout {
-    if io::stdout().is_terminal() { document::Layout::Indented } else { document::Layout::OneLine }
 }
 
 #[cfg(test)]

@@ -34,44 +34,15 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// The texts in a source file: its strings, and what stands between backticks in comments that become help.
-fn strings(path: &Path) -> Vec<Told> {
+/// The lines of a source file. Its tests may name what does not exist.
+fn lines(path: &Path) -> Vec<Told> {
     let source = std::fs::read_to_string(path).unwrap();
-    // Tests name what does not exist, too.
-    let source = source.split("#[cfg(test)]\nmod tests").next().unwrap();
-    let mut told = Vec::new();
-    let mut add = |line: usize, text: String| told.push(Told { place: format!("{}:{line}", path.display()), text });
-    let mut rest = source;
-    let mut line = 1;
-    while let Some(at) = rest.find(['"', '\'', '/']) {
-        line += rest[..at].matches('\n').count();
-        let is_raw = rest[..at].ends_with('r');
-        rest = &rest[at..];
-        let length = if rest.starts_with("//") {
-            let comment = rest.lines().next().unwrap_or_default();
-            if let Some(help) = comment.strip_prefix("///") {
-                help.split('`').skip(1).step_by(2).for_each(|code| add(line, code.to_owned()));
-            }
-            comment.len()
-        } else if rest.starts_with("'\"'") || rest.starts_with("'/'") || rest.starts_with("'`'") {
-            3
-        } else if rest.starts_with("'\\") {
-            4
-        } else if let Some(text) = rest.strip_prefix('"') {
-            let escaped = |end: usize| !is_raw && text[..end].chars().rev().take_while(|letter| *letter == '\\').count() % 2 == 1;
-            let end = text.match_indices('"').map(|(end, _)| end).find(|end| !escaped(*end)).unwrap_or(text.len());
-            // A backslash at the end of a line joins it to the next.
-            let joined: Vec<_> = text[..end].replace("\\n", "\n").split("\\\n").map(|part| part.trim_start().to_owned()).collect();
-            add(line, joined.join(""));
-            end + 2
-        } else {
-            1
-        };
-        let length = length.min(rest.len());
-        line += rest[..length].matches('\n').count();
-        rest = &rest[length..];
-    }
-    told
+    let product = source.split("#[cfg(test)]\nmod tests").next().unwrap();
+    product
+        .lines()
+        .enumerate()
+        .map(|(at, line)| Told { place: format!("{}:{}", path.display(), at + 1), text: line.replace("\\n", "\n") })
+        .collect()
 }
 
 /// What stands in code, in blocks and between backticks.
@@ -114,7 +85,7 @@ fn commands(text: &str) -> Vec<&str> {
 
 /// The word that does not exist, where there is one. What is still to be filled in ends the walk.
 fn unknown(words: &str) -> Option<String> {
-    let tree = command();
+    let tree = command(None);
     let mut at = &tree;
     for word in words.split_whitespace() {
         // What is put in here, or quoted, is not ours to look at.
@@ -152,7 +123,7 @@ fn every_command_that_is_told_exists() {
         .filter(|folder| folder.is_dir())
         .flat_map(|folder| files(&folder, "rs"))
         .filter(|file| !file.to_string_lossy().ends_with("_tests.rs"));
-    let told: Vec<_> = sources.flat_map(|file| strings(&file)).chain(documents().iter().flat_map(|file| code(file))).collect();
+    let told: Vec<_> = sources.flat_map(|file| lines(&file)).chain(documents().iter().flat_map(|file| code(file))).collect();
     let mut count = 0;
     let mut wrong = Vec::new();
     for Told { place, text } in &told {
@@ -210,7 +181,7 @@ fn examples(command: &Command) -> Vec<Told> {
 
 #[test]
 fn every_example_parses() {
-    let told: Vec<_> = examples(&command()).into_iter().chain(documents().iter().flat_map(|file| code(file))).collect();
+    let told: Vec<_> = examples(&command(None)).into_iter().chain(documents().iter().flat_map(|file| code(file))).collect();
     let mut count = 0;
     let mut wrong = Vec::new();
     for Told { place, text } in &told {
@@ -220,7 +191,7 @@ fn every_example_parses() {
             continue;
         }
         count += 1;
-        let parsed = command().try_get_matches_from(split(line)).and_then(|matches| Cli::from_arg_matches(&matches));
+        let parsed = command(None).try_get_matches_from(split(line)).and_then(|matches| Cli::from_arg_matches(&matches));
         wrong.extend(parsed.err().map(|error| format!("{place}: {line}: {}", error.to_string().lines().next().unwrap_or_default())));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -38,7 +38,7 @@ fn values(error: &clap::Error) -> Option<String> {
 
 /// The words that lead to the command which was meant, as far as they are ones.
 fn command_of(arguments: &[OsString]) -> String {
-    let tree = super::command();
+    let tree = super::command(None);
     let mut words = vec!["countersign"];
     let mut at = &tree;
     for word in arguments.iter().skip(1).filter_map(|word| word.to_str()) {
@@ -58,7 +58,7 @@ mod tests {
     #[track_caller]
     fn check(line: &str, message: &str, hint: &str) {
         let arguments: Vec<_> = line.split(' ').map(OsString::from).collect();
-        let error = command().try_get_matches_from(&arguments).unwrap_err();
+        let error = command(None).try_get_matches_from(&arguments).unwrap_err();
         let failure = super::failure(&error, &arguments);
         assert_eq!(failure.message, message);
         assert_eq!(failure.hint.as_deref(), Some(hint));
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_with_the_command_that_explains_it() {
         let missing = "the following required arguments were not provided: ";
-        check("countersign approve", &format!("{missing}<ID>..."), "countersign approve --help");
+        check("countersign approve", &format!("{missing}<INVOCATION>..."), "countersign approve --help");
         check("countersign kill-switch off org", &format!("{missing}--reason <TEXT>"), "countersign kill-switch off --help");
     }
 

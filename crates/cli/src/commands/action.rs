@@ -1,4 +1,4 @@
-//! Actions: what can be done, how, and doing it.
+//! Actions: what agents and people can do, and doing it.
 
 mod invoke;
 pub(super) mod meant;
@@ -7,41 +7,38 @@ pub(super) mod params;
 mod review;
 pub(super) mod session;
 
-use crate::args::Paging;
-use crate::client::{Answer, Client};
-use crate::commands::named;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::{Tone, clean};
+use crate::shared::*;
 use api::Code;
 use api::action::{ActionView, AvailableResponse, GuideResponse};
-use api::identity::WhoamiResponse;
+use api::identity::{SessionView, WhoamiResponse};
+use api::rules::ReviewView;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// What can be done, with the mode it has now
+    /// List actions, each with its present mode
     #[command(before_help = "Examples:\n  countersign action list --source files")]
     List(List),
-    /// One action with its params
+    /// Show one action with its params
     #[command(before_help = "Examples:\n  countersign action show files.write_text")]
     Show {
         /// Such as files.write_text
-        id: String,
+        action: String,
     },
-    /// How to use a source, in its own words
+    /// Print the guide of a source, in its own words
     #[command(before_help = "Examples:\n  countersign action guide files")]
     Guide {
         /// Such as files
         source: String,
     },
-    /// Look at what changed in a definition, and stand for it as it is now
+    /// Mark the definition of an action as reviewed, after a look at what changed
     #[command(before_help = review::EXAMPLES)]
     Review(review::Review),
-    /// Definitions people stand for, and what has changed since
+    /// List reviewed definitions, and what changed since
+    #[command(before_help = "Examples:\n  countersign action reviews")]
     Reviews(Paging),
-    /// Do it, or ask a person where that is needed
+    /// Invoke an action; it waits where it needs approval
     #[command(before_help = invoke::EXAMPLES)]
     Invoke(invoke::Invoke),
 }
@@ -51,8 +48,8 @@ pub(crate) struct List {
     /// Only those of this source
     #[arg(long, value_name = "SOURCE")]
     source: Option<String>,
-    /// As this session may use them
-    #[arg(long, value_name = "TITLE|ID", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
+    /// As they are for this session
+    #[arg(long, value_name = "SESSION", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
     session: Option<String>,
 }
 
@@ -64,10 +61,13 @@ impl Action {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
             Self::List(list) => list.run(client, terminal).await,
-            Self::Show { id } => show(&id, client, terminal).await,
+            Self::Show { action } => show(&action, client, terminal).await,
             Self::Guide { source } => guide(&source, client, terminal).await,
             Self::Review(review) => review.run(client, terminal).await,
-            Self::Reviews(paging) => review::list(&paging, client, terminal).await,
+            Self::Reviews(paging) => {
+                resource::list::<ReviewView>(Asked::of(&paging), client, terminal).await?;
+                Ok(Exit::Ok)
+            }
             Self::Invoke(invoke) => invoke.run(client, terminal).await,
         }
     }
@@ -75,7 +75,7 @@ impl Action {
 
 impl List {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let session = named::maybe_session(self.session.as_deref(), client).await?;
+        let session = maybe_id_of::<SessionView>(self.session.as_deref(), client).await?;
         let answer = available(session.as_deref(), client).await?;
         let mut table = Table::new(COLUMNS, "no actions");
         let mut items = Vec::new();

@@ -1,4 +1,4 @@
-//! A person's answer to what waits. What was shown is bound to the answer; what a yes does beyond this one call is said before.
+//! Approving and denying pending calls. An approval is bound to what was shown; what it does beyond this one call is said before.
 //! Several ids are answered once each: one that fails leaves the others as they are.
 
 mod beyond;
@@ -6,12 +6,8 @@ mod edit;
 
 use super::action::params;
 use super::show::asked_for;
-use super::{batch, invocation, outcome};
-use crate::args::Agreed;
-use crate::client::{Answer, Client};
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Table, Terminal};
-use crate::style::{Tone, clean};
+use super::{batch, outcome};
+use crate::shared::*;
 use api::batch::BatchView;
 use api::identity::SpaceView;
 use api::invocation::{
@@ -27,14 +23,14 @@ pub(crate) const APPROVE_EXAMPLES: &str = "\
 Examples:
   countersign approve inv_…
   countersign approve inv_… inv_…                           several, each once
-  countersign approve inv_… --grant --calls 5 --expires 2h  and to more calls like it
+  countersign approve inv_… --grant --calls 5 --expires 2h  and more calls like it
   countersign approve inv_… --always                        and the mode becomes allow
   countersign approve inv_… --edit                          with other params
-  countersign approve inv_… --confirm files.wipe            an R4 action takes its name";
+  countersign approve inv_… --confirm files.wipe            an R4 action needs its name";
 
 pub(crate) const DENY_EXAMPLES: &str = "\
 Examples:
-  countersign deny inv_… --reason 'wrong folder'            the reason reaches whoever asked";
+  countersign deny inv_… --reason 'wrong folder'            the reason is told to the requester";
 
 /// Ids one request answers.
 const BULK_MAX: usize = countersign_core::limits::BULK_ANSWERS_MAX;
@@ -42,11 +38,11 @@ const BULK_MAX: usize = countersign_core::limits::BULK_ANSWERS_MAX;
 #[derive(Debug, Args)]
 pub(crate) struct Approve {
     /// Ids of pending invocations
-    #[arg(value_name = "ID", required = true)]
-    ids: Vec<String>,
+    #[arg(value_name = "INVOCATION", required = true)]
+    pending: Vec<String>,
     #[command(flatten)]
     beyond: Beyond,
-    /// Other params than the ones that were asked for, whole; @file reads a file, - reads stdin
+    /// Other params instead of the requested ones, whole; @file reads a file, - reads stdin
     #[arg(long, value_name = "JSON", conflicts_with = "edit")]
     params: Option<String>,
     /// Change the params in $VISUAL or $EDITOR first
@@ -55,7 +51,7 @@ pub(crate) struct Approve {
     /// Why; recorded with the answer
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// The action's id, which approving an R4 action takes
+    /// The action's id, which approving an R4 action needs
     #[arg(long, value_name = "ACTION")]
     confirm: Option<String>,
     #[command(flatten)]
@@ -65,9 +61,9 @@ pub(crate) struct Approve {
 #[derive(Debug, Args)]
 pub(crate) struct Deny {
     /// Ids of pending invocations
-    #[arg(value_name = "ID", required = true)]
-    ids: Vec<String>,
-    /// Why; reaches whoever asked
+    #[arg(value_name = "INVOCATION", required = true)]
+    pending: Vec<String>,
+    /// Why; told to the requester
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -77,7 +73,7 @@ const COLUMNS: &[Column] = &[Column::Whole("ID"), Column::Whole("STATUS"), Colum
 impl Approve {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let mut answers = Answers::default();
-        match self.ids.as_slice() {
+        match self.pending.as_slice() {
             [id] => answers.add(id, self.approve(id, client, terminal).await),
             several => self.approve_several(several, &mut answers, client).await?,
         }
@@ -85,7 +81,7 @@ impl Approve {
     }
 
     async fn approve(&self, id: &str, client: &Client, terminal: &mut Terminal) -> Result<(InvocationView, Value), Failure> {
-        let (shown, _) = invocation::get(id, client).await?;
+        let (shown, _) = outcome::get(id, client).await?;
         let confirm = if outcome::status(&shown) == Status::Pending { self.confirmed(&shown, terminal).await? } else { None };
         let params = self.other_params(&shown, client, terminal).await?;
         self.beyond.agreed(&shown, self.agreed.consent(client), client, terminal).await?;
@@ -99,12 +95,12 @@ impl Approve {
     /// In one request. An R4 action is approved alone, so each is looked at before.
     async fn approve_several(&self, ids: &[String], answers: &mut Answers, client: &Client) -> Result<(), Failure> {
         if self.beyond.is_more_than_once() || self.edit || self.params.is_some() {
-            return Err(Failure::usage("several are approved once each, as they were asked for")
+            return Err(Failure::usage("several calls are approved once each, as they were requested")
                 .hint("approve one id to give --always, --grant, --params or --edit"));
         }
         let (mut refused, mut answerable) = (Vec::new(), Vec::new());
         for id in ids {
-            let looked_at = invocation::get(id, client).await.and_then(|(shown, _)| alone(shown));
+            let looked_at = outcome::get(id, client).await.and_then(|(shown, _)| alone(shown));
             refused.push(looked_at.map(|shown| answerable.push(as_shown(id, shown))).err());
         }
         let mut results = Vec::new();
@@ -127,16 +123,16 @@ impl Approve {
         }
         let asked = whole_params(shown, client).await?;
         let params = match &self.params {
-            Some(given) => params::read(Some(given), &[]).await?,
+            Some(given) => params::read(Some(given), &[], terminal).await?,
             None => edit::by_hand(&asked, terminal).await?,
         };
         let changes = edit::changes(&asked, &params);
-        terminal.remark(Tone::Muted.paint(if changes.is_empty() { "the params stay as they were asked for" } else { "what changes:" }));
+        terminal.remark(Tone::Muted.paint(if changes.is_empty() { "the params stay as they were requested" } else { "what changes:" }));
         for change in &changes {
             terminal.remark(format!("  {change}"));
         }
         if self.edit {
-            terminal.consent(&format!("approve `{}` so?", clean::line(&shown.action)), self.agreed.consent(client)).await?;
+            terminal.consent(&format!("Approve `{}` with these params?", clean::line(&shown.action)), self.agreed.consent(client)).await?;
         }
         Ok(if changes.is_empty() { None } else { Some(params) })
     }
@@ -206,7 +202,7 @@ fn became(one: api::invocation::ApprovedOne) -> Result<(InvocationView, Value), 
 impl Deny {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let mut answers = Answers::default();
-        for id in &self.ids {
+        for id in &self.pending {
             let request = DenyRequest { reason: self.reason.clone() };
             let denied = client.post::<DenyResponse>(&["invocations", id, "deny"], &request).await;
             answers.add(id, denied.map(|answer| (answer.read.invocation, answer.raw)));
@@ -278,7 +274,7 @@ impl Answers {
         // A part of a batch waits for the others, and the batch was told.
         let goes_on = |one: &InvocationView| matches!(outcome::status(one), Status::Approved | Status::Running) && one.batch.is_none();
         if self.answered.iter().any(goes_on) {
-            terminal.note(Tone::Muted.paint("what still runs is followed with countersign show"));
+            terminal.note(Tone::Muted.paint("countersign show follows what still runs"));
         }
         Ok(exit)
     }
@@ -315,6 +311,6 @@ fn more_people(invocation: &InvocationView, needed: Option<u32>) -> String {
     let said = invocation.approvals.len();
     let of = needed.map(|needed| format!(" of {needed}")).unwrap_or_default();
     let people = if said == 1 && of.is_empty() { "person" } else { "people" };
-    let text = format!("◷ {said}{of} {people} said yes: {} still waits for others", clean::line(&invocation.id));
+    let text = format!("◷ approved by {said}{of} {people}: {} still needs others", clean::line(&invocation.id));
     Tone::Warn.paint(text)
 }

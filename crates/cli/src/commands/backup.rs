@@ -1,9 +1,7 @@
 //! Everything that is stored, to a file and back. Both work on the store itself, so no server needs to run.
 
 use super::serve::ServerFlags;
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use crate::style::{Tone, counted};
+use crate::shared::*;
 use clap::Args;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -50,8 +48,10 @@ pub(crate) struct Restore {
 }
 
 impl Backup {
-    pub(crate) async fn run(self, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let config = self.server.load(None, None)?;
+    pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
+        setting.no_dry_run("backup")?;
+        let config = self.server.load(None, None, &setting)?;
+        let terminal = setting.terminal;
         if !config.data_dir().exists() {
             return Err(Failure::new(Exit::NotFound, format!("there is no data folder `{}`", config.data_dir().display()))
                 .hint("choose one with --data"));
@@ -75,10 +75,12 @@ impl Backup {
 }
 
 impl Restore {
-    pub(crate) async fn run(self, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
+        setting.no_dry_run("restore")?;
         let file = open_backup(&self.file)?;
         let given = self.server.data.clone();
-        let config = self.server.load(None, None)?;
+        let config = self.server.load(None, None, &setting)?;
+        let terminal = setting.terminal;
         must_have_key(&config)?;
         // From here on nobody else makes anything in this folder: what was not there before is ours to remove.
         let _held = server::hold_data(&config).map_err(|error| unusable(&error, &config))?;

@@ -1,57 +1,49 @@
-//! Batches: several actions in one request, together or each for itself.
+//! Batches: several actions in one request, all or nothing or each on its own.
 
 mod file;
 
 use super::action::{meant, session};
 use super::changes;
-use super::more;
-use super::wait::Patience;
-use crate::args::Paging;
-use crate::client::{Answer, Client};
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Table, Terminal};
-use crate::style::{Tone, clean, status_word};
+use super::wait::{Patience, Polled, Waiting};
+use crate::shared::*;
+use crate::style::status_word;
 use api::batch::{BatchModeName, BatchView, PartView};
 use api::invocation::InvocationView;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use countersign_core::batch::BatchStatus;
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::time::Duration;
-use tokio::time::Instant;
-
-/// How long one question is held open by the server.
-const POLL_SECONDS: u64 = 30;
-/// A wait that comes back at once is not repeated at once.
-const PAUSE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Batch {
-    /// Do several actions in order: all of them or none, or each for itself
+    /// Run several actions in order: all or nothing, or each on its own
     #[command(before_help = "Examples:
   countersign batch run changes.json
   countersign batch run changes.json --mode best-effort --no-wait
   echo '[{\"action\":\"files.write_text\",\"params\":{\"path\":\"a.txt\",\"text\":\"1\"}},
          {\"action\":\"files.write_text\",\"params\":{\"path\":\"b.txt\",\"text\":\"2\"}}]' | countersign batch run -")]
     Run(Run),
-    /// Batches, newest first
+    /// List batches, newest first
     #[command(before_help = "Examples:\n  countersign batch list")]
     List(Paging),
-    /// One batch, and what became of each part
+    /// Show one batch, and the outcome of each part
     #[command(before_help = "Examples:\n  countersign batch show bat_…")]
-    Show { id: String },
+    Show {
+        /// Its id
+        batch: String,
+    },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// A list of actions with their params, or a whole request; - reads stdin
+    /// A JSON list of actions with their params, or a whole request; - reads stdin
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: String,
-    /// What a part that fails means for the others; all-or-nothing unless the file says otherwise
+    /// What happens to the other parts when one fails; all-or-nothing unless the file says otherwise
     #[arg(long, value_enum)]
     mode: Option<Mode>,
-    /// The session it is asked in; else the agent's own, else your session `cli`
-    #[arg(long, value_name = "TITLE|ID", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
+    /// The session it runs in; else the agent's own, else your session `cli`
+    #[arg(long, value_name = "SESSION", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
     session: Option<String>,
     /// The same key with the same parts has one effect
     #[arg(long, value_name = "KEY")]
@@ -59,24 +51,20 @@ pub(crate) struct Run {
     /// Why, in your words; shown to whoever approves
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// How long to wait for a person, such as 10m; until it is decided when absent
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "forever", value_parser = Patience::parse, conflicts_with = "no_wait")]
-    wait: Option<Patience>,
-    /// Do not wait: print the batch's id and exit with 6
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    waiting: Waiting,
 }
 
 /// As a flag and in a file: both spellings are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Mode {
-    /// Nothing starts before every part may; when one fails, the others are taken back
+    /// Nothing starts before every part is approved; when one fails, the others are reverted
     #[default]
     #[value(alias = "all_or_nothing")]
     #[serde(alias = "all-or-nothing")]
     AllOrNothing,
-    /// Each part stands for itself
+    /// Each part succeeds or fails on its own
     #[value(alias = "best_effort")]
     #[serde(alias = "best-effort")]
     BestEffort,
@@ -91,8 +79,6 @@ impl From<Mode> for BatchModeName {
     }
 }
 
-const COLUMNS: &[Column] =
-    &[Column::Whole("ID"), Column::Whole("STATUS"), Column::Whole("MODE"), Column::Whole("PARTS"), Column::Whole("ASKED")];
 const PART_COLUMNS: &[Column] = &[
     Column::Whole("PART"),
     Column::Whole("ACTION"),
@@ -102,24 +88,45 @@ const PART_COLUMNS: &[Column] = &[
     Column::Extra("RECEIPT"),
 ];
 
+impl Resource for BatchView {
+    const NOUN: &'static str = "batch";
+    const LIST: &'static str = "batch list";
+    const PATH: &'static [&'static str] = &["batches"];
+    const EMPTY: &'static str = "no batches";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["mode", "status"]);
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("id", Column::Whole, |one, _| text(&one.id)),
+        Field::both("status", Column::Whole, |one, _| Some(status_cell(&one.status).rehearsed(one.dry_run))),
+        Field::both("mode", Column::Whole, |one, _| Some(mode_cell(&one.mode))),
+        Field::both("parts", Column::Whole, |one, _| text(one.parts.len().to_string())),
+        Field::both("asked", Column::Whole, |one, view| view.past(&one.created_at)),
+    ];
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Polled for BatchView {
+    fn is_settled(&self) -> bool {
+        is_final(self)
+    }
+}
+
 impl Batch {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::Run(run) => run.run(client, terminal).await,
-            Self::List(paging) => list(&paging, client, terminal).await,
-            Self::Show { id } => {
-                let answer = client.get::<BatchView>(&["batches", &id], &[]).await?;
-                tell(&answer, terminal)?;
-                Ok(Exit::Ok)
-            }
+            Self::Run(run) => return run.run(client, terminal).await,
+            Self::List(paging) => drop(resource::list::<BatchView>(Asked::of(&paging), client, terminal).await?),
+            Self::Show { batch } => tell(&client.get::<BatchView>(&["batches", &batch], &[]).await?, terminal)?,
         }
+        Ok(Exit::Ok)
     }
 }
 
 impl Run {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let patience = if self.no_wait { Patience::None } else { self.wait.unwrap_or(Patience::UntilDecided) };
-        let mut request = file::read(&self.file).await?;
+        let mut request = file::read(&self.file, terminal).await?;
         if let Some(mode) = self.mode {
             request.mode = mode.into();
         }
@@ -128,7 +135,12 @@ impl Run {
         request.dry_run |= client.rehearses();
         let session = session::choose(self.session.as_deref(), client).await?;
         let first = client.post_always::<BatchView>(&["sessions", &session, "actions", "batch"], &request).await?;
-        let last = wait(first, patience, client, terminal).await?;
+        let patience = self.waiting.patience();
+        if patience != Patience::None && !terminal.is_document() {
+            first.read.parts.iter().filter(|part| part.status == "pending").for_each(|part| terminal.note(pending(part)));
+        }
+        let path = ["batches", first.read.id.as_str()].map(str::to_owned);
+        let last = patience.poll(first, &path.each_ref().map(String::as_str), client).await?;
         if is_final(&last.read) || terminal.is_document() {
             tell(&last, terminal)?;
             misspelt(&last.read, client, terminal).await;
@@ -141,42 +153,9 @@ impl Run {
     }
 }
 
-/// Until it has ended, or patience has.
-async fn wait(
-    first: Answer<BatchView>,
-    patience: Patience,
-    client: &Client,
-    terminal: &mut Terminal,
-) -> Result<Answer<BatchView>, Failure> {
-    let until = match patience {
-        Patience::None => return Ok(first),
-        Patience::UntilDecided => None,
-        Patience::AtMost(time) => Instant::now().checked_add(time),
-    };
-    let mut last = first;
-    if !is_final(&last.read) && !terminal.is_document() {
-        for part in last.read.parts.iter().filter(|part| part.status == "pending") {
-            let id = clean::line(part.invocation_id.as_deref().unwrap_or_default());
-            terminal.note(format!(
-                "{} · {} waits for a person · countersign approve {id}",
-                Tone::Warn.paint("◷ pending"),
-                clean::line(&part.action)
-            ));
-        }
-    }
-    while !is_final(&last.read) {
-        let left = until.map_or(Duration::from_secs(POLL_SECONDS), |until| until.saturating_duration_since(Instant::now()));
-        if left.is_zero() {
-            break;
-        }
-        let asked = Instant::now();
-        let held = (left.as_millis() as u64).clamp(1, POLL_SECONDS * 1_000);
-        last = client.get::<BatchView>(&["batches", &last.read.id], &[("wait", format!("{held}ms"))]).await?;
-        if asked.elapsed() < PAUSE {
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-    Ok(last)
+fn pending(part: &PartView) -> String {
+    let id = clean::line(part.invocation_id.as_deref().unwrap_or_default());
+    format!("{} · {} needs approval · countersign approve {id}", Tone::Warn.paint("◷ pending"), clean::line(&part.action))
 }
 
 fn is_final(batch: &BatchView) -> bool {
@@ -209,7 +188,7 @@ fn tell(answer: &Answer<BatchView>, terminal: &mut Terminal) -> Result<(), Failu
         }
         if let Some(error) = part.undone.as_ref().filter(|undone| !undone.ok).and_then(|undone| undone.error.as_ref()) {
             terminal.note(Tone::Danger.paint(format!(
-                "part {} still stands: {}: {}",
+                "part {} could not be reverted: {}: {}",
                 index + 1,
                 clean::line(&error.code),
                 clean::line(&error.message)
@@ -302,49 +281,33 @@ fn receipt_cell(part: &PartView) -> Cell {
     part.receipt_seq.map_or_else(Cell::missing, |seq| Cell::shown(format!("#{seq}"), id))
 }
 
-/// What a part that fails means for the others.
+/// What happens to the other parts when one fails.
 pub(super) fn mode_cell(mode: &str) -> Cell {
     Cell::shown(mode.replace('_', " "), mode)
 }
 
-async fn list(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let answer = client.get::<api::Page<BatchView>>(&["batches"], &paging.query()).await?;
-    let mut table = Table::new(COLUMNS, "no batches");
-    for batch in &answer.read.items {
-        table.row([
-            Cell::text(&batch.id),
-            status_cell(&batch.status).rehearsed(batch.dry_run),
-            mode_cell(&batch.mode),
-            Cell::text(batch.parts.len().to_string()),
-            terminal.past(&batch.created_at),
-        ]);
-    }
-    terminal.list(&answer.raw, &table)?;
-    more(terminal, paging, answer.read.next.as_deref(), "countersign batch list");
-    Ok(Exit::Ok)
-}
-
-/// What is left of a part; `was_undone`: it was taken back, or was to be.
+/// The effect of a part; `was_undone`: it was reverted, or was to be.
 pub(super) fn effect_words(effect: &str, was_undone: bool) -> String {
     match effect {
         "none" => "nothing changed".to_owned(),
-        "stands" if was_undone => "could not be taken back".to_owned(),
+        "stands" if was_undone => "could not be reverted".to_owned(),
+        "taken_back" => "reverted".to_owned(),
         other => other.replace('_', " "),
     }
 }
 
 fn meaning(batch: &BatchView) -> &'static str {
     match (BatchStatus::parse(&batch.status), batch.mode.as_ref()) {
-        (Some(BatchStatus::Pending), _) => "a person has to answer first",
-        (Some(BatchStatus::Running), _) => "on its way",
+        (Some(BatchStatus::Pending), _) => "it needs approval first",
+        (Some(BatchStatus::Running), _) => "it is running",
         (Some(BatchStatus::Partial | BatchStatus::Failed), _) if batch.dry_run => "not every part could say what it would change",
         (Some(BatchStatus::Succeeded), _) if batch.dry_run => "every part could say what it would change",
         (Some(BatchStatus::Succeeded), _) => "every part succeeded",
-        (Some(BatchStatus::Partial), _) => "some parts succeeded, and stand",
-        (Some(BatchStatus::Reverted), _) => "a part failed, and nothing of it stands",
-        (Some(BatchStatus::Failed), "all_or_nothing") => "a part failed, and not everything could be taken back",
+        (Some(BatchStatus::Partial), _) => "some parts succeeded, and were kept",
+        (Some(BatchStatus::Reverted), _) => "a part failed, and the others were reverted",
+        (Some(BatchStatus::Failed), "all_or_nothing") => "a part failed, and not everything could be reverted",
         (Some(BatchStatus::Failed), _) => "no part succeeded",
-        (Some(BatchStatus::Denied), _) => "a part was refused, and nothing ran",
+        (Some(BatchStatus::Denied), _) => "a part was denied, and nothing ran",
         (None, _) => "",
     }
 }

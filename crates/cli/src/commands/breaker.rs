@@ -1,11 +1,6 @@
-//! Breakers: targets that fail again and again, and are left alone for a while.
+//! Circuit breakers: targets that fail again and again are not called for a while.
 
-use crate::args::Agreed;
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Table, Terminal};
-use crate::style::{Tone, clean};
-use api::Page;
+use crate::shared::*;
 use api::rules::{BreakerView, CloseBreakerRequest};
 use clap::Subcommand;
 use countersign_core::breaker::BreakerState;
@@ -13,27 +8,59 @@ use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Breaker {
-    /// Targets that have failed since they last worked
+    /// List targets that have failed since they last worked
     #[command(before_help = "Examples:\n  countersign breaker list")]
     List,
-    /// Let calls through to a target again, at once
+    /// Close a breaker: calls go through to the target again, at once
     #[command(before_help = "Examples:\n  countersign breaker close 'http.request|api.example.com'")]
     Close {
-        /// As `breaker list` shows it
-        key: String,
+        /// Its key, as `breaker list` shows it
+        #[arg(value_name = "KEY")]
+        breaker: String,
         #[command(flatten)]
         agreed: Agreed,
     },
 }
 
-const COLUMNS: &[Column] = &[
-    Column::Whole("KEY"),
-    Column::Whole("STATE"),
-    Column::Whole("FAILURES"),
-    Column::Cut("LAST"),
-    Column::Whole("SINCE"),
-    Column::Whole("TRIED IN"),
-];
+impl Resource for BreakerView {
+    const NOUN: &'static str = "breaker";
+    const LIST: &'static str = "breaker list";
+    const PATH: &'static [&'static str] = &["breakers"];
+    const EMPTY: &'static str = "no target fails";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("key", &["state"]);
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("key", Column::Whole, |one, _| text(&one.key)),
+        Field::both("state", Column::Whole, |one, _| Some(state(&one.state))),
+        Field::both("failures", Column::Whole, |one, _| text(one.failures.to_string())),
+        Field::both("last", Column::Cut, |one, _| text(&one.reason)),
+        Field::both("since", Column::Whole, |one, view| view.past(&one.since)),
+        Field::both("tried in", Column::Whole, |one, view| view.future(one.until.as_ref()?)),
+    ];
+
+    fn id(&self) -> &str {
+        &self.key
+    }
+
+    fn next_of(items: &[Self]) -> Option<String> {
+        let open = items.iter().find(|breaker| breaker.state != "closed")?;
+        Some(format!("countersign breaker close '{}'", open.key))
+    }
+}
+
+impl Breaker {
+    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+        match self {
+            Self::List => drop(resource::list::<BreakerView>(Asked::default(), client, terminal).await?),
+            Self::Close { breaker: key, agreed } => {
+                terminal.consent(&format!("Let calls through to `{}` again?", clean::line(&key)), agreed.consent(client)).await?;
+                client.post::<Value>(&["breakers", "close"], &CloseBreakerRequest { key: key.clone() }).await?;
+                // The server answers with nothing.
+                terminal.done("closed", &key, &json!({ "key": key, "closed": true }))?;
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}
 
 /// One look for each state, and its word in every one of them.
 fn state(text: &str) -> Cell {
@@ -44,41 +71,6 @@ fn state(text: &str) -> Cell {
         None => ("", Tone::Plain),
     };
     Cell::shown(format!("{symbol}{}", clean::line(text)), text).toned(tone)
-}
-
-impl Breaker {
-    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        match self {
-            Self::List => {
-                let answer = client.get::<Page<BreakerView>>(&["breakers"], &[]).await?;
-                let mut table = Table::new(COLUMNS, "nothing fails");
-                for breaker in &answer.read.items {
-                    table.row([
-                        Cell::text(&breaker.key),
-                        state(&breaker.state),
-                        Cell::text(breaker.failures.to_string()),
-                        Cell::text(&breaker.reason),
-                        terminal.past(&breaker.since),
-                        breaker.until.as_ref().map_or_else(Cell::missing, |until| terminal.future(until)),
-                    ]);
-                }
-                terminal.list(&answer.raw, &table)?;
-                if let Some(open) = answer.read.items.iter().find(|breaker| breaker.state != "closed") {
-                    terminal.next(format!("countersign breaker close '{}'", open.key));
-                }
-            }
-            Self::Close { key, agreed } => {
-                terminal.consent(&format!("let calls through to `{}` again?", clean::line(&key)), agreed.consent(client)).await?;
-                client.post::<Value>(&["breakers", "close"], &CloseBreakerRequest { key: key.clone() }).await?;
-                // The server answers with nothing.
-                if terminal.is_document() {
-                    terminal.document(&json!({ "key": key, "closed": true }))?;
-                }
-                terminal.note(format!("{} `{}`", Tone::Ok.paint("✓ closed"), clean::line(&key)));
-            }
-        }
-        Ok(Exit::Ok)
-    }
 }
 
 #[cfg(test)]

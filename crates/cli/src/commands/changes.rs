@@ -1,7 +1,7 @@
 //! What a call would do to files, drawn as a diff: one heading for each file, its lines beneath. Whatever a source says in another
 //! form is not drawn here.
 
-use crate::style::{Tone, clean};
+use crate::shared::*;
 use serde_json::Value;
 
 /// What happens to a file.
@@ -10,7 +10,6 @@ enum Fate {
     Created,
     Changed,
     Removed,
-    Moved,
     Kept,
 }
 
@@ -18,8 +17,6 @@ enum Fate {
 struct FileChange<'a> {
     fate: Fate,
     path: &'a str,
-    /// Where it was before, where it only moves.
-    from: Option<&'a str>,
     told: &'a Value,
 }
 
@@ -31,7 +28,7 @@ pub(super) fn foreseen(result: &Value) -> Option<Vec<String>> {
         _ => return None,
     };
     let changes = told.into_iter().map(FileChange::read).collect::<Option<Vec<_>>>()?;
-    let mut lines: Vec<_> = joined(changes).iter().flat_map(FileChange::lines).collect();
+    let mut lines: Vec<_> = changes.iter().flat_map(FileChange::lines).collect();
     if lines.is_empty() {
         lines.push(Tone::Muted.paint("nothing would change"));
     }
@@ -43,7 +40,7 @@ pub(super) fn foreseen(result: &Value) -> Option<Vec<String>> {
 fn output(result: &Value) -> Vec<String> {
     let Some(output) = result.get("output").filter(|output| !output.is_null()) else { return Vec::new() };
     let text = clean::json(&serde_json::to_string_pretty(output).unwrap_or_default());
-    let mut lines = vec![Tone::Muted.paint("it would answer")];
+    let mut lines = vec![Tone::Muted.paint("it would return")];
     lines.extend(text.lines().map(|line| format!("  {line}")));
     lines
 }
@@ -57,22 +54,14 @@ impl<'a> FileChange<'a> {
             "no_change" => Fate::Kept,
             _ => return None,
         };
-        Some(Self { fate, path: told.get("path")?.as_str()?, from: None, told })
-    }
-
-    fn digest(&self, name: &str) -> Option<&'a str> {
-        self.told.get(name)?.as_str()
+        Some(Self { fate, path: told.get("path")?.as_str()?, told })
     }
 
     fn lines(&self) -> Vec<String> {
         let (word, tone) = self.fate.look();
-        let path = match self.from {
-            Some(from) => format!("{} → {}", clean::line(from), clean::line(self.path)),
-            None => clean::line(self.path),
-        };
-        let mut lines = vec![format!("{}  {}{}", tone.paint(word), Tone::Strong.paint(path), self.counts())];
+        let mut lines = vec![format!("{}  {}{}", tone.paint(word), Tone::Strong.paint(clean::line(self.path)), self.counts())];
         match (self.fate, self.told.get("diff")) {
-            (Fate::Moved | Fate::Kept, _) | (_, None) => {}
+            (Fate::Kept, _) | (_, None) => {}
             (fate, Some(Value::String(diff))) => {
                 let mut diff = diff.lines().peekable();
                 // Of a file that is not there before or after, the number of its first line on that side says nothing.
@@ -97,7 +86,7 @@ impl<'a> FileChange<'a> {
         let added = count("added_lines").map(|added| format!("  {}", Tone::Ok.paint(format!("+{added}"))));
         let removed = count("removed_lines").map(|removed| format!("  {}", Tone::Danger.paint(format!("−{removed}"))));
         match self.fate {
-            Fate::Moved | Fate::Kept => String::new(),
+            Fate::Kept => String::new(),
             Fate::Created | Fate::Changed | Fate::Removed => [added, removed].into_iter().flatten().collect(),
         }
     }
@@ -109,7 +98,7 @@ impl Fate {
         match self {
             Self::Created => Some("new file"),
             Self::Removed => Some("the whole file"),
-            Self::Changed | Self::Moved | Self::Kept => None,
+            Self::Changed | Self::Kept => None,
         }
     }
 
@@ -118,35 +107,9 @@ impl Fate {
             Self::Created => ("+ would create", Tone::Ok),
             Self::Changed => ("~ would change", Tone::Warn),
             Self::Removed => ("− would remove", Tone::Danger),
-            Self::Moved => ("→ would move", Tone::Primary),
             Self::Kept => ("= would not change", Tone::Muted),
         }
     }
-}
-
-/// A file that goes while one with the very same content comes has moved.
-fn joined(mut changes: Vec<FileChange<'_>>) -> Vec<FileChange<'_>> {
-    let mut joined = Vec::with_capacity(changes.len());
-    while !changes.is_empty() {
-        let mut change = changes.remove(0);
-        let (other, mine, theirs) = match change.fate {
-            Fate::Created => (Fate::Removed, "new_sha256", "previous_sha256"),
-            Fate::Removed => (Fate::Created, "previous_sha256", "new_sha256"),
-            Fate::Changed | Fate::Moved | Fate::Kept => {
-                joined.push(change);
-                continue;
-            }
-        };
-        let content = change.digest(mine);
-        let partner = changes.iter().position(|one| one.fate == other && content.is_some() && one.digest(theirs) == content);
-        if let Some(partner) = partner {
-            let partner = changes.remove(partner);
-            let (from, path) = if change.fate == Fate::Removed { (change.path, partner.path) } else { (partner.path, change.path) };
-            (change.fate, change.from, change.path) = (Fate::Moved, Some(from), path);
-        }
-        joined.push(change);
-    }
-    joined
 }
 
 /// One line of a diff. The sign stays, so that colour is not what tells.
@@ -190,23 +153,20 @@ mod tests {
     }
 
     #[test]
-    fn several_files_are_told_apart_and_what_only_moves_is_one() {
+    fn several_files_have_a_heading_each() {
         let result = json!({ "output": { "files": 2 }, "changes": [
             { "path": "new", "change": "would_create", "new_sha256": "b", "added_lines": 1, "removed_lines": 0, "diff": "+x\n" },
-            { "path": "old/name", "change": "would_delete", "previous_sha256": "a", "new_sha256": null, "diff": "-y\n" },
             { "path": "picture", "change": "would_change", "previous_sha256": "c", "new_sha256": "d", "diff": null },
-            { "path": "name", "change": "would_create", "previous_sha256": null, "new_sha256": "a", "diff": "+y\n" },
             { "path": "gone", "change": "would_delete", "previous_sha256": "e", "new_sha256": null, "removed_lines": 2, "diff": "-z\n" },
         ] });
         let expected = [
             "+ would create  new  +1",
             "  +x",
-            "→ would move  old/name → name",
             "~ would change  picture",
             "  not text, or too large to be compared line by line",
             "− would remove  gone  −2",
             "  -z",
-            "it would answer",
+            "it would return",
             "  {",
             "    \"files\": 2",
             "  }",

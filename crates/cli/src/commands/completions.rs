@@ -1,12 +1,10 @@
-//! Completions for shells. What is written for a shell only calls this binary back with the words so far: commands and flags are
-//! completed from their tree, and names and ids from what the server lists at that moment.
+//! Completions for shells. The script for a shell only calls this binary back with the words so far: commands and flags are completed
+//! from their tree, and names and ids from what the server lists at that moment.
 
 mod known;
 
-use crate::args;
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use clap::Args;
+use crate::shared::*;
+use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_complete::env::{CompleteEnv, Shells};
 
@@ -38,7 +36,13 @@ impl Completions {
     }
 }
 
-/// Answers a shell that calls back, and ends the process; nothing where none does. To be called before any thread is started.
-pub(crate) fn answer_shell_if_asked() {
-    CompleteEnv::with_factory(|| known::offered(args::command())).var(VARIABLE).bin(NAME).completer(NAME).complete();
+/// The names of the arguments for which something is offered.
+#[cfg(test)]
+pub(crate) fn offered_names() -> impl Iterator<Item = &'static str> {
+    known::names()
+}
+
+/// Answers a shell that calls back, and ends the process; does nothing where none does.
+pub(crate) fn answer_shell_if_asked(tree: impl Fn() -> Command) {
+    CompleteEnv::with_factory(|| known::offered(tree())).var(VARIABLE).bin(NAME).completer(NAME).complete();
 }

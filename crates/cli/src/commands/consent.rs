@@ -1,21 +1,16 @@
-//! Consents: a person's own leave for a purpose, given and taken back by themselves.
+//! Consents: a person's own permission for a purpose, given and withdrawn by themselves.
 
-use super::people::People;
-use super::{more, space};
-use crate::args::{Paging, Span};
-use crate::client::{Answer, Client};
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::Tone;
-use api::Page;
+use crate::shared::*;
 use api::gates::{ConsentView, NewConsentRequest};
+use api::identity::SpaceView;
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Consent {
-    /// Consents, newest first; your own unless you are an admin
+    /// List consents, newest first; your own unless you are an admin
+    #[command(before_help = "Examples:\n  countersign consent list")]
     List(Paging),
-    /// Give your own leave for a purpose
+    /// Give your consent for a purpose
     #[command(before_help = "Examples:
   countersign consent give files.write_text --expires 30d
   countersign consent give purpose:newsletter --space lab --evidence 'asked on the phone'")]
@@ -32,97 +27,71 @@ pub(crate) enum Consent {
         #[arg(long, value_name = "TEXT")]
         evidence: Option<String>,
     },
-    /// Take your leave back, at once
+    /// Withdraw your consent, at once
     #[command(before_help = "Examples:\n  countersign consent withdraw con_…")]
-    Withdraw { id: String },
+    Withdraw {
+        /// Its id
+        consent: String,
+    },
 }
 
-const COLUMNS: &[Column] = &[
-    Column::Whole("ID"),
-    Column::Whole("PURPOSE"),
-    Column::Whole("STATE"),
-    Column::Whole("GIVEN"),
-    Column::Extra("WHO"),
-    Column::Extra("SPACE"),
-    Column::Extra("EXPIRES"),
-];
+impl Resource for ConsentView {
+    const NOUN: &'static str = "consent";
+    const LIST: &'static str = "consent list";
+    const PATH: &'static [&'static str] = &["consents"];
+    const EMPTY: &'static str = "no consents: countersign consent give files.write_text";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["purpose"]);
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("id", Column::Whole, |one, _| text(&one.id)),
+        Field::both("purpose", Column::Whole, |one, _| text(&one.purpose)),
+        Field::both("state", Column::Whole, |one, _| {
+            Some(match one.state.as_str() {
+                "live" => Cell::shown("● live", "live").toned(Tone::Primary),
+                "expired" => Cell::shown("◌ expired", "expired").toned(Tone::Muted),
+                "withdrawn" => Cell::shown("– withdrawn", "withdrawn").toned(Tone::Muted),
+                other => Cell::text(other),
+            })
+        }),
+        Field::both("given", Column::Whole, |one, view| view.past(&one.given_at)),
+        Field::both("who", Column::Extra, |one, view| view.who(&one.user_id)),
+        Field::both("space", Column::Extra, |one, _| maybe(one.space_id.as_ref())),
+        Field::both("expires", Column::Extra, |one, view| match (&one.expires_at, one.state.as_str()) {
+            (Some(at), "live") => view.future(at),
+            (Some(at), "expired") => view.past(at),
+            (Some(at), _) => Some(Cell::shown("–", at).toned(Tone::Muted)),
+            (None, "live") => Some(Cell::shown("when withdrawn", "")),
+            (None, _) => None,
+        }),
+        Field::line("withdrawn", |one, view| view.past(one.withdrawn_at.as_ref()?)),
+        Field::line("evidence", |one, _| maybe(one.evidence.as_ref())),
+    ];
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn next(&self) -> Option<String> {
+        (self.state == "live").then(|| format!("countersign consent withdraw {}", self.id))
+    }
+}
 
 impl Consent {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        match self {
+        let answer = match self {
             Self::List(paging) => {
-                let answer = client.get::<Page<ConsentView>>(&["consents"], &paging.query()).await?;
-                let people = People::load(client, terminal).await;
-                let mut table = Table::new(COLUMNS, "no consents: countersign consent give files.write_text");
-                for consent in &answer.read.items {
-                    table.row([
-                        Cell::text(&consent.id),
-                        Cell::text(&consent.purpose),
-                        state(consent),
-                        terminal.past(&consent.given_at),
-                        people.cell(&consent.user_id),
-                        Cell::maybe(consent.space_id.as_ref()),
-                        expires(consent, terminal),
-                    ]);
-                }
-                terminal.list(&answer.raw, &table)?;
-                more(terminal, &paging, answer.read.next.as_deref(), "countersign consent list");
+                resource::list::<ConsentView>(Asked::of(&paging), client, terminal).await?;
+                return Ok(Exit::Ok);
             }
             Self::Give { purpose, space, expires, evidence } => {
-                let space_id = match &space {
-                    Some(space) => Some(space::id_of(space, client).await?),
-                    None => None,
-                };
-                let request =
-                    NewConsentRequest { purpose: named(purpose), space_id, expires_in: expires.as_ref().map(Span::text), evidence };
-                let answer = client.post::<ConsentView>(&["consents"], &request).await?;
-                tell(&answer, client, terminal).await?;
-                terminal.next(format!("countersign consent withdraw {}", answer.read.id));
+                let space_id = maybe_id_of::<SpaceView>(space.as_deref(), client).await?;
+                // A bare action is a purpose, too.
+                let purpose = if purpose.contains(':') { purpose } else { format!("action:{purpose}") };
+                let request = NewConsentRequest { purpose, space_id, expires_in: expires.as_ref().map(Span::text), evidence };
+                client.post(&["consents"], &request).await?
             }
-            Self::Withdraw { id } => {
-                let answer = client.delete::<ConsentView>(&["consents", &id]).await?;
-                tell(&answer, client, terminal).await?;
-            }
-        }
+            Self::Withdraw { consent } => client.delete(&["consents", &consent]).await?,
+        };
+        resource::tell::<ConsentView>(&answer, client, terminal).await?;
         Ok(Exit::Ok)
-    }
-}
-
-/// A bare action is a purpose, too.
-fn named(purpose: String) -> String {
-    if purpose.contains(':') { purpose } else { format!("action:{purpose}") }
-}
-
-async fn tell(answer: &Answer<ConsentView>, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
-    let people = People::load(client, terminal).await;
-    let consent = &answer.read;
-    let record = Record::new(&consent.id)
-        .with("id", Cell::text(&consent.id).toned(Tone::Strong))
-        .with("purpose", Cell::text(&consent.purpose))
-        .with("state", state(consent))
-        .with("who", people.whole(&consent.user_id))
-        .with_some("space", consent.space_id.as_ref().map(Cell::text))
-        .with("expires", expires(consent, terminal))
-        .with_some("withdrawn", consent.withdrawn_at.as_ref().map(|at| terminal.past(at)))
-        .with_some("evidence", consent.evidence.as_ref().map(Cell::text));
-    terminal.record(&answer.raw, &record)
-}
-
-fn expires(consent: &ConsentView, terminal: &Terminal) -> Cell {
-    match (&consent.expires_at, consent.state.as_str()) {
-        (Some(at), "live") => terminal.future(at),
-        (Some(at), "expired") => terminal.past(at),
-        (Some(at), _) => Cell::shown("–", at).toned(Tone::Muted),
-        (None, "live") => Cell::shown("when withdrawn", ""),
-        (None, _) => Cell::missing(),
-    }
-}
-
-fn state(consent: &ConsentView) -> Cell {
-    match consent.state.as_str() {
-        "live" => Cell::shown("● live", "live").toned(Tone::Primary),
-        "expired" => Cell::shown("◌ expired", "expired").toned(Tone::Muted),
-        "withdrawn" => Cell::shown("– withdrawn", "withdrawn").toned(Tone::Muted),
-        other => Cell::text(other),
     }
 }

@@ -1,22 +1,21 @@
 //! The servers somebody logged in to.
 
-use super::Setting;
 use crate::context::Contexts;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Table};
-use crate::style::Tone;
+use crate::shared::*;
 use clap::Subcommand;
 use serde_json::json;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Context {
-    /// The servers you logged in to
+    /// List the servers you logged in to
+    #[command(before_help = "Examples:\n  countersign context list")]
     List,
-    /// Speak to this server from now on
+    /// Use this server from now on
     #[command(before_help = "Examples:\n  countersign context use work")]
     Use {
         /// The name it was given at login
-        name: String,
+        #[arg(value_name = "NAME")]
+        known_context: String,
     },
 }
 
@@ -28,7 +27,7 @@ impl Context {
             Self::List => {
                 let is_current = |name: &String| contexts.current.as_ref() == Some(name);
                 let mut table =
-                    Table::new(&[Column::Whole("NAME"), Column::Cut("URL"), Column::Whole("")], "no contexts yet: countersign login");
+                    Table::new([Column::Whole("NAME"), Column::Cut("URL"), Column::Whole("")], "no contexts yet: countersign login");
                 let mut items = Vec::new();
                 for (name, context) in &contexts.contexts {
                     let current = if is_current(name) { Cell::shown("✓ current", "current").toned(Tone::Ok) } else { Cell::text("") };
@@ -37,7 +36,8 @@ impl Context {
                 }
                 setting.terminal.list(&json!({ "items": items, "next": null }), &table)?;
             }
-            Self::Use { name } => {
+            Self::Use { known_context: name } => {
+                setting.no_dry_run("context use")?;
                 contexts.get(&name)?;
                 contexts.current = Some(name.clone());
                 contexts.save(&path)?;

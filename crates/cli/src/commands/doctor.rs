@@ -1,27 +1,25 @@
-//! Looks for what is wrong, here and at the server, and says what mends it. Only what is broken makes it fail.
+//! Looks for problems, here and at the server, and says how to fix them. Only what is broken makes it fail.
 
 mod here;
 mod there;
 
-use super::Setting;
 use super::serve::ServerFlags;
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use crate::style::{Tone, clean, hang};
+use crate::shared::*;
+use crate::style::hang;
 use clap::Args;
 use serde_json::json;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   countersign doctor
-  countersign doctor --verbose                              everything that was looked at
+  countersign doctor --verbose                              every check
   countersign doctor --data /var/lib/countersign";
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
     server: ServerFlags,
-    /// Everything that was looked at; else one line for what is well
+    /// Show every check; else one line for what is fine
     #[arg(short, long)]
     verbose: bool,
 }
@@ -48,7 +46,7 @@ struct Finding {
 
 impl Doctor {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
-        let config = self.server.load(None, None);
+        let config = self.server.load(None, None, &setting);
         let mut findings = here::check(config.as_ref(), setting.environment);
         let listen = config.as_ref().ok().map(|config| config.listen.as_str());
         match setting.client() {
@@ -120,7 +118,7 @@ fn in_short(findings: &[Finding]) -> Vec<Finding> {
         let mut subjects: Vec<_> = well.iter().map(|finding| finding.subject).collect();
         subjects.dedup();
         if !subjects.is_empty() {
-            short.push(Finding::ok(name, format!("{} ({} looked at)", subjects.join(", "), well.len())));
+            short.push(Finding::ok(name, format!("{} ({} checked)", subjects.join(", "), well.len())));
         }
         short.extend(telling.into_iter().cloned());
     }
@@ -167,8 +165,8 @@ mod tests {
         ];
         let short: Vec<_> = in_short(&findings).into_iter().map(|finding| format!("{}: {}", finding.subject, finding.found)).collect();
         let expected = [
-            "installation: version, settings (2 looked at)",
-            "sandbox: sandbox (2 looked at)",
+            "installation: version, settings (2 checked)",
+            "sandbox: sandbox (2 checked)",
             "sandbox: two",
             "inbox: 3 wait",
             "something new: it is broken",

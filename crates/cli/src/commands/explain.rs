@@ -1,17 +1,13 @@
-//! Why an invocation was decided as it was, and where its record stands; or what would happen to a call now, without making it.
+//! Why an invocation was decided as it was, and which receipts it has; or what would happen to a call now, without making it.
 
 mod foresight;
 mod gates;
 
 pub(super) use foresight::would;
 
-use super::people::People;
-use super::show::{answered, cascade, edited, redacted, taken_up};
-use super::{invocation, outcome};
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Record, Terminal};
-use crate::style::{Tone, clean};
+use super::outcome;
+use super::show::{answered, cascade, edited, redacted, resumed};
+use crate::shared::*;
 use api::Page;
 use api::invocation::{AnswerView, InvocationView};
 use api::receipt::EntryView;
@@ -33,8 +29,8 @@ const INVOCATION: &str = "inv_";
 pub(crate) struct Explain {
     /// The id of an invocation, or an action such as files.write_text
     #[arg(value_name = "INVOCATION|ACTION")]
-    what: String,
-    /// For an action: its params, key=value is a string, key:=json is typed; without any, params nobody objects to
+    explained: String,
+    /// For an action: its params, key=value is a string, key:=json is typed; without any, as if they were valid
     #[arg(value_name = "KEY=VALUE")]
     words: Vec<String>,
     /// For an action: as the agent of this session, by its title or its id; your own when you are one
@@ -47,19 +43,19 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        if let Some(other) = invocation::of_another_kind(&self.what) {
+        if let Some(other) = outcome::of_another_kind(&self.explained) {
             return Err(other);
         }
-        if !self.what.starts_with(INVOCATION) {
-            let asked = foresight::Asked { action: self.what, session: self.session, params: self.params, words: self.words };
+        if !self.explained.starts_with(INVOCATION) {
+            let asked = foresight::Asked { action: self.explained, session: self.session, params: self.params, words: self.words };
             return foresight::run(asked, client, terminal).await;
         }
         if self.params.is_some() || !self.words.is_empty() {
             return Err(Failure::usage("params are for an action: an invocation has its own")
-                .hint(format!("countersign explain {}", clean::line(&self.what))));
+                .hint(format!("countersign explain {}", clean::line(&self.explained))));
         }
-        let (invocation, raw) = invocation::get(&self.what, client).await?;
-        let entries = client.get::<Page<EntryView>>(&["invocations", &self.what, "entries"], &[]).await?;
+        let (invocation, raw) = outcome::get(&self.explained, client).await?;
+        let entries = client.get::<Page<EntryView>>(&["invocations", &self.explained, "entries"], &[]).await?;
         let people = People::load(client, terminal).await;
         let record = record(&invocation, &entries.read.items, &people, terminal);
         terminal.record(&json!({ "invocation": raw, "entries": entries.raw["items"] }), &record)?;
@@ -77,7 +73,7 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
         .with("action", Cell::text(format!("{} ({} {})", invocation.action, invocation.tier, invocation.class)))
         .with("status", outcome::status_cell(invocation))
         .with_some("reverses", invocation.reverses.as_ref().map(Cell::text))
-        .with_some("taken back by", invocation.taken_back_by.as_ref().map(|by| Cell::text(by).toned(Tone::Warn)))
+        .with_some("reverted by", invocation.taken_back_by.as_ref().map(|by| Cell::text(by).toned(Tone::Warn)))
         .with("mode", Cell::mode(&invocation.decision.mode))
         .with("cascade", Cell::text(cascade(&invocation.decision)))
         .with_some("denied by", invocation.denied_by.as_ref().map(|by| Cell::text(by).toned(Tone::Danger)));
@@ -93,13 +89,13 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
     let is_pending = outcome::status(invocation) == Status::Pending;
     if is_pending || invocation.approvals.len() > 1 {
         for yes in &invocation.approvals {
-            record = record.with("yes from", told(yes));
+            record = record.with("approved by", told(yes));
         }
     }
-    let again = |at: &String| Cell::shown(taken_up(terminal.past(at).as_shown()), taken_up(at));
+    let again = |at: &String| Cell::shown(resumed(terminal.past(at).as_shown()), resumed(at));
     record = record
         .with_some("answered by", invocation.answer.as_ref().map(told))
-        .with_some("taken up again", invocation.taken_up_at.as_ref().map(again));
+        .with_some("resumed", invocation.taken_up_at.as_ref().map(again));
     if let Some(edit) = &invocation.edit {
         let by = |when: &str| format!("{} {when}", people.name(&edit.by));
         record = record.with("edited by", Cell::shown(by(terminal.past(&edit.at).as_shown()), by(&edit.at)));
@@ -126,11 +122,11 @@ fn record(invocation: &InvocationView, entries: &[EntryView], people: &People, t
     record.with("trace", Cell::text(&invocation.trace_id))
 }
 
-/// How long it took, and how long people did, which is not in it.
+/// How long it took, and how long it waited for approval, which is not included.
 pub(super) fn with_durations(record: Record, invocation: &InvocationView) -> Record {
     record
         .with_some("took", invocation.duration_ms.map(Cell::lasting))
-        .with_some("waited for people", invocation.waited_ms.map(Cell::lasting))
+        .with_some("waited for approval", invocation.waited_ms.map(Cell::lasting))
 }
 
 /// The key that signed an entry, as its envelope names it.

@@ -1,9 +1,7 @@
 //! Help for a command or a topic, the version, and the API's description.
 
-use crate::args;
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use clap::Args;
+use crate::shared::*;
+use clap::{Args, Command};
 use serde_json::json;
 
 #[derive(Debug, Args)]
@@ -14,13 +12,14 @@ pub(crate) struct Help {
 }
 
 impl Help {
-    pub(crate) fn run(self, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    pub(crate) fn run(self, mut tree: Command, terminal: &mut Terminal) -> Result<Exit, Failure> {
         if self.words == ["exit-codes"] {
             return exit_codes(terminal);
         }
         let unknown = || Failure::usage(format!("there is no help about `{}`", self.words.join(" "))).hint("countersign help");
-        let help = args::topic(&self.words).ok_or_else(unknown)?;
-        terminal.line(help.ansi().to_string().trim_end())?;
+        tree.build();
+        let topic = self.words.iter().try_fold(&mut tree, |at, word| at.find_subcommand_mut(word)).ok_or_else(unknown)?;
+        terminal.line(topic.render_help().ansi().to_string().trim_end())?;
         Ok(Exit::Ok)
     }
 }
@@ -41,8 +40,8 @@ pub(crate) fn openapi(terminal: &mut Terminal) -> Result<Exit, Failure> {
 }
 
 fn exit_codes(terminal: &mut Terminal) -> Result<Exit, Failure> {
-    for exit in Exit::ALL {
-        terminal.line(format!("{:>3}  {}", exit.code(), exit.meaning()))?;
+    for (exit, _, meaning) in Exit::ALL {
+        terminal.line(format!("{:>3}  {meaning}", exit.code()))?;
     }
     Ok(Exit::Ok)
 }

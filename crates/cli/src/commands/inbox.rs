@@ -1,12 +1,8 @@
-//! What waits for a person: what nobody knows the end of, then what is to be approved, the nearest deadline first.
+//! What needs a person: calls in doubt, then pending calls, the nearest deadline first.
 
 use super::kill_switch;
-use super::people::People;
 use super::show::asked_for;
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Table, Terminal};
-use crate::style::Tone;
+use crate::shared::*;
 use api::invocation::InvocationView;
 use clap::Args;
 use serde_json::{Value, json};
@@ -14,7 +10,7 @@ use serde_json::{Value, json};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   countersign inbox
-  countersign inbox --all                                   with what you snoozed
+  countersign inbox --all                                   also what you snoozed
   countersign inbox --json=id,action,expires_at";
 
 #[derive(Debug, Args)]
@@ -32,7 +28,7 @@ const COLUMNS: &[Column] = &[
     Column::Extra("WHO"),
     Column::Whole("EXPIRES"),
 ];
-/// May or may not have happened: somebody has to find out.
+/// May or may not have happened: somebody has to look.
 const IN_DOUBT: &str = "in_doubt";
 /// Under a minute is soon.
 const SOON_MS: u64 = 60_000;
@@ -50,7 +46,7 @@ impl Inbox {
             doubted.first().map(|(first, _)| format!("countersign invocation settle {} --as succeeded|failed|retry --reason …", first.id));
         waiting.splice(0..0, doubted);
         let people = People::load(client, terminal).await;
-        let mut table = Table::new(COLUMNS, "nothing waits for you");
+        let mut table = Table::new(COLUMNS, "no pending calls");
         for (invocation, _) in &waiting {
             table.row([
                 Cell::text(&invocation.id),

@@ -1,30 +1,26 @@
-//! Invocations: what was asked for, and what became of it.
+//! Invocations: the calls that were made, and what became of them.
 
 mod foresight;
 
 use super::lines::Lines;
+use super::outcome;
+use super::show::Show;
 use super::wait::{Patience, Wait, Waiting, settled};
-use super::{more, named, outcome, people::People, show::Show};
-use crate::args::{Agreed, Paging, action_id};
-use crate::client::{Answer, Client};
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Table, Terminal};
-use crate::style::clean;
-use api::Page;
+use crate::shared::*;
+use api::identity::SessionView;
 use api::invocation::{InvocationView, InvokeResponse, RevertRequest, SettleDoubtRequest, SettlementName};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use countersign_core::Status;
-use serde_json::Value;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Invocation {
-    /// Invocations, newest first
+    /// List invocations, newest first
     #[command(before_help = "Examples:
   countersign invocation list --status pending
   countersign invocation list --action files.write_text --json=id,status,created_at")]
     List(List),
-    /// One invocation, as `countersign show`
+    /// Show one invocation, as `countersign show` does
     #[command(before_help = super::show::EXAMPLES)]
     Show(Show),
     /// Wait for an invocation, and show what it prints meanwhile
@@ -32,30 +28,33 @@ pub(crate) enum Invocation {
   countersign invocation watch inv_…
   countersign invocation watch inv_… --wait 10m --quiet")]
     Watch {
-        id: String,
+        /// Its id
+        invocation: String,
         /// How long to wait, such as 10m; until it has ended when absent
         #[arg(long, value_name = "TIME", value_parser = Patience::parse)]
         wait: Option<Patience>,
         #[command(flatten)]
         lines: Lines,
     },
-    /// Take back what an invocation did, as a call of its own
+    /// Revert what an invocation did, as a call of its own
     #[command(before_help = "\
-It is decided as any other call: where that takes a person, it waits for one.
+It is decided like any other call: where that needs approval, it waits for one.
 
 Examples:
-  countersign invocation list --revertible                   what can be taken back
-  countersign invocation revert inv_… --dry-run              what would be undone
+  countersign invocation list --revertible                   what can be reverted
+  countersign invocation revert inv_… --dry-run              what would be reverted
   countersign invocation revert inv_… --reason 'wrong folder'
   countersign invocation revert inv_… --yes --wait 10m")]
     Revert(Revert),
-    /// Say how an effect in doubt ended, or make the call again
+    /// Record how a call in doubt ended, or make it again
     #[command(before_help = "Examples:
   countersign invocation list --status in_doubt
   countersign invocation settle inv_… --as succeeded --reason 'the order is there'
   countersign invocation settle inv_… --as retry --reason 'twice does no harm'")]
     Settle {
-        id: String,
+        /// Its id
+        #[arg(value_name = "INVOCATION")]
+        doubted: String,
         /// What became of it
         #[arg(long = "as", value_enum, value_name = "HOW")]
         settlement: How,
@@ -69,8 +68,9 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct Revert {
-    /// The invocation whose effect is to be taken back, such as `countersign invocation list --revertible` shows
-    id: String,
+    /// The invocation to revert, such as `countersign invocation list --revertible` shows
+    #[arg(value_name = "INVOCATION")]
+    revertible: String,
     /// Why; shown to whoever approves it
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -98,35 +98,59 @@ pub(crate) struct List {
     #[arg(long, value_parser = PossibleValuesParser::new(Status::ALL.map(Status::as_str)), hide_possible_values = true)]
     status: Option<String>,
     /// Only those of this action, by its whole id
-    #[arg(long, value_name = "ID", value_parser = action_id)]
+    #[arg(long, value_name = "ACTION", value_parser = action_id)]
     action: Option<String>,
     /// Only those of this session
-    #[arg(long, value_name = "TITLE|ID")]
+    #[arg(long, value_name = "SESSION")]
     session: Option<String>,
-    /// Only those whose effect stands and could be taken back
-    #[arg(long)]
-    revertible: bool,
+    /// Only those whose effect is still there and can be reverted
+    #[arg(long = "revertible")]
+    only_revertible: bool,
     #[command(flatten)]
     paging: Paging,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::Whole("ID"),
-    Column::Whole("STATUS"),
-    Column::Below("ACTION"),
-    Column::Extra("TIER"),
-    Column::Extra("WHO"),
-    Column::Whole("ASKED"),
-];
+impl Resource for InvocationView {
+    const NOUN: &'static str = "invocation";
+    const LIST: &'static str = "invocation list";
+    const PATH: &'static [&'static str] = &["invocations"];
+    const EMPTY: &'static str = "no invocations: countersign action list shows what can be done";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["action", "status"]);
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("id", Column::Whole, |one, _| text(&one.id)),
+        Field::both("status", Column::Whole, |one, _| Some(outcome::status_cell(one))),
+        Field::both("action", Column::Below, |one, _| text(&one.action)),
+        Field::both("tier", Column::Extra, |one, _| Some(Cell::tier(&one.tier))),
+        Field::both("who", Column::Extra, |one, view| view.who(&one.principal)),
+        Field::both("asked", Column::Whole, |one, view| view.past(&one.created_at)),
+    ];
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn next_of(items: &[Self]) -> Option<String> {
+        Some(format!("countersign explain {}", items.first()?.id))
+    }
+}
 
 impl Invocation {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::List(list) => list.run(client, terminal).await,
+            Self::List(list) => {
+                let session = maybe_id_of::<SessionView>(list.session.as_deref(), client).await?;
+                let asked = Asked::of(&list.paging).only("status", list.status).only("action", list.action).only("session", session);
+                let asked = asked.only("revertible", list.only_revertible.then(|| "true".to_owned()));
+                let revert = |items: &[InvocationView]| Some(format!("countersign invocation revert {} --dry-run", items.first()?.id));
+                resource::list_then(asked, if list.only_revertible { revert } else { InvocationView::next_of }, client, terminal).await?;
+                Ok(Exit::Ok)
+            }
             Self::Show(show) => show.run(client, terminal).await,
-            Self::Watch { id, wait, lines } => watch(&id, wait.unwrap_or(Patience::UntilDecided), lines, client, terminal).await,
+            Self::Watch { invocation, wait, lines } => {
+                watch(&invocation, wait.unwrap_or(Patience::UntilDecided), lines, client, terminal).await
+            }
             Self::Revert(revert) => revert.run(client, terminal).await,
-            Self::Settle { id, settlement, reason, agreed } => settle(&id, settlement, reason, agreed, client, terminal).await,
+            Self::Settle { doubted, settlement, reason, agreed } => settle(&doubted, settlement, reason, agreed, client, terminal).await,
         }
     }
 }
@@ -142,13 +166,13 @@ async fn watch(id: &str, patience: Patience, lines: Lines, client: &Client, term
 impl Revert {
     async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         if client.rehearses() {
-            return foresight::run(&self.id, client, terminal).await;
+            return foresight::run(&self.revertible, client, terminal).await;
         }
-        let (shown, _) = get(&self.id, client).await?;
-        let question = format!("take back what `{}` did?", clean::line(&shown.action));
+        let (shown, _) = outcome::get(&self.revertible, client).await?;
+        let question = format!("Revert what `{}` did?", clean::line(&shown.action));
         terminal.consent(&question, self.agreed.consent(client)).await?;
         let request = RevertRequest { reason: self.reason };
-        let first = client.post::<InvokeResponse>(&["invocations", &self.id, "revert"], &request).await?;
+        let first = client.post::<InvokeResponse>(&["invocations", &self.revertible, "revert"], &request).await?;
         let id = first.read.invocation.id.clone();
         let (patience, shows_lines) = (self.waiting.patience(), self.lines.are_shown(terminal));
         settled(first, &Wait { client, path: &["invocations", &id], patience, shows_lines }, terminal).await
@@ -156,98 +180,17 @@ impl Revert {
 }
 
 async fn settle(id: &str, how: How, reason: String, agreed: Agreed, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let (shown, _) = get(id, client).await?;
+    let (shown, _) = outcome::get(id, client).await?;
     let action = clean::line(&shown.action);
     let (settlement, question) = match how {
-        How::Succeeded => (SettlementName::Succeeded, format!("record that `{action}` happened?")),
-        How::Failed => (SettlementName::Failed, format!("record that `{action}` did not happen?")),
-        How::Retry => (SettlementName::Retry, format!("make the call of `{action}` again, though it may have happened?")),
+        How::Succeeded => (SettlementName::Succeeded, format!("Record that `{action}` happened?")),
+        How::Failed => (SettlementName::Failed, format!("Record that `{action}` did not happen?")),
+        How::Retry => (SettlementName::Retry, format!("Make the call of `{action}` again, although it may have happened?")),
     };
     terminal.consent(&question, agreed.consent(client)).await?;
     let request = SettleDoubtRequest { settlement, reason };
     let answer = client.post::<InvokeResponse>(&["invocations", id, "settle"], &request).await?;
-    // That it failed is what was said, not what went wrong.
-    if how == How::Failed {
-        told(&answer, terminal)?;
-        return Ok(Exit::Ok);
-    }
-    tell(answer, terminal)
-}
-
-fn tell(answer: Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    told(&answer, terminal)?;
-    let invocation = &answer.read.invocation;
-    Ok(if outcome::is_settled(invocation) { Exit::of_status(outcome::status(invocation)) } else { Exit::Pending })
-}
-
-fn told(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<(), Failure> {
-    let invocation = &answer.read.invocation;
-    if terminal.is_document() {
-        return terminal.document(&answer.raw);
-    }
-    terminal.line(clean::line(&invocation.id))?;
-    terminal.note(if outcome::is_settled(invocation) { outcome::line(invocation) } else { outcome::waiting(invocation) });
-    Ok(())
-}
-
-impl List {
-    async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let names_an_action = self.action.is_some();
-        let session = named::maybe_session(self.session.as_deref(), client).await?;
-        let filters = [("status", self.status), ("action", self.action), ("session", session)];
-        let filters: Vec<_> = filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-        let empty = match (names_an_action, filters.is_empty() && !self.revertible) {
-            (true, _) => "no invocation fits: countersign action list shows what actions there are",
-            (false, true) => "no invocations: countersign action list shows what can be done",
-            (false, false) => "no invocation fits",
-        };
-        let mut flags: String = filters.iter().map(|(name, value)| format!(" --{name} {value}")).collect();
-        flags.push_str(if self.revertible { " --revertible" } else { "" });
-        let revertible = self.revertible.then(|| ("revertible", "true".to_owned()));
-        let query: Vec<_> = self.paging.query().into_iter().chain(filters).chain(revertible).collect();
-        let answer = client.get::<Page<InvocationView>>(&["invocations"], &query).await?;
-        let people = People::load(client, terminal).await;
-        let mut table = Table::new(COLUMNS, empty);
-        for invocation in &answer.read.items {
-            table.row([
-                Cell::text(&invocation.id),
-                outcome::status_cell(invocation),
-                Cell::text(&invocation.action),
-                Cell::tier(&invocation.tier),
-                people.cell(&invocation.principal),
-                terminal.past(&invocation.created_at),
-            ]);
-        }
-        terminal.list(&answer.raw, &table)?;
-        match (&answer.read.next, answer.read.items.first()) {
-            (Some(next), _) => more(terminal, &self.paging, Some(next), &format!("countersign invocation list{flags}")),
-            (None, Some(newest)) if self.revertible => terminal.next(format!("countersign invocation revert {} --dry-run", newest.id)),
-            (None, Some(newest)) => terminal.next(format!("countersign explain {}", newest.id)),
-            (None, None) => {}
-        }
-        Ok(Exit::Ok)
-    }
-}
-
-/// One invocation, and its own part of the answer.
-pub(super) async fn get(id: &str, client: &Client) -> Result<(InvocationView, Value), Failure> {
-    if let Some(other) = of_another_kind(id) {
-        return Err(other);
-    }
-    let Answer { read, mut raw } = client.get::<InvokeResponse>(&["invocations", id], &[]).await?;
-    Ok((read.invocation, raw["invocation"].take()))
-}
-
-/// Ids say what they are of: who gives another kind of one is told where it belongs.
-pub(super) fn of_another_kind(id: &str) -> Option<Failure> {
-    let (prefix, _) = id.split_once('_')?;
-    let (what, command) = match prefix {
-        "bat" => ("a batch", "batch show"),
-        "rcp" => ("a receipt", "receipt show"),
-        "grt" => ("a grant", "grant show"),
-        "ses" => ("a session", "session show"),
-        _ => return None,
-    };
-    let id = clean::line(id);
-    Some(Failure::usage(format!("`{id}` is the id of {what}, and an invocation is asked for")).hint(format!("countersign {command} {id}")))
+    let exit = outcome::tell(&answer, terminal)?;
+    // That it failed is what was recorded, not what went wrong.
+    Ok(if how == How::Failed { Exit::Ok } else { exit })
 }

@@ -1,9 +1,7 @@
 //! What a running call prints, on stderr while somebody waits for it.
 
-use crate::client::{Answer, Asked, Client, Event};
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use crate::style::{Tone, clean, counted};
+use crate::client::{Event, Reply};
+use crate::shared::*;
 use api::invocation::{InvokeResponse, MissedEvent, ProgressEvent};
 use clap::Args;
 use serde::Deserialize as _;
@@ -38,8 +36,8 @@ pub(super) async fn post(
     terminal: &mut Terminal,
 ) -> Result<Answer<InvokeResponse>, Failure> {
     let mut events = match client.post_told(path, body).await? {
-        Asked::Answered(answer) => return Ok(answer),
-        Asked::Told(events) => events,
+        Reply::Answered(answer) => return Ok(answer),
+        Reply::Told(events) => events,
     };
     let cut_off = || {
         Failure::new(Exit::Unreachable, "the answer was cut off; it may have done what was asked, look before retrying")

@@ -1,11 +1,7 @@
-//! A link that answers one invocation in one's own name, for a message on a phone. It is a secret for as long as it lasts.
+//! A link that approves or denies one invocation in one's own name, for a message on a phone. It is a secret for as long as it lasts.
 
-use super::invocation;
-use crate::args::Span;
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use crate::style::{Tone, clean};
+use super::outcome;
+use crate::shared::*;
 use api::invocation::{LinkResponse, NewLinkRequest};
 use clap::Args;
 use countersign_core::Timestamp;
@@ -19,7 +15,8 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct Link {
     /// The id of a pending invocation
-    id: String,
+    #[arg(value_name = "INVOCATION")]
+    pending: String,
     /// How long it lasts, such as 5m; 15m when absent
     #[arg(long, value_name = "TIME", value_parser = Span::parse)]
     expires: Option<Span>,
@@ -28,7 +25,7 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let request = NewLinkRequest { expires_in: self.expires.as_ref().map(Span::text) };
-        let mut answer = client.post::<LinkResponse>(&["invocations", &self.id, "link"], &request).await?;
+        let mut answer = client.post::<LinkResponse>(&["invocations", &self.pending, "link"], &request).await?;
         // A server may live under a path of its own.
         let url = format!("{}{}", client.url().as_str().trim_end_matches('/'), answer.read.path);
         if terminal.is_document() {
@@ -38,10 +35,10 @@ impl Link {
         }
         terminal.line(clean::line(&url))?;
         // A call that ends before its link does takes the link with it.
-        let call = invocation::get(&self.id, client).await.ok().and_then(|(call, _)| call.expires_at);
+        let call = outcome::get(&self.pending, client).await.ok().and_then(|(call, _)| call.expires_at);
         let until = sooner(&answer.read.expires_at, call.as_deref());
         let left = terminal.future(until);
-        terminal.note(Tone::Warn.paint(format!("! whoever holds it answers as you, once, within {}", left.as_shown())));
+        terminal.note(Tone::Warn.paint(format!("! whoever has it can approve or deny as you, once, within {}", left.as_shown())));
         Ok(Exit::Ok)
     }
 }

@@ -1,12 +1,10 @@
 //! Logging in and out: a server and a token, remembered under a name in a file that only its owner can read.
 //! The token comes from a prompt or from stdin, never from the command line, where others could see it.
 
-use super::{Setting, status};
-use crate::client::{Client, Rehearsal};
+use super::status;
+use crate::client::Rehearsal;
 use crate::context::{Context, Contexts, Origin, Server, is_local};
-use crate::exit::{Exit, Failure};
-use crate::output::read_stdin;
-use crate::style::{Tone, clean};
+use crate::shared::*;
 use api::identity::WhoamiResponse;
 use clap::Args;
 use countersign_core::Secret;
@@ -29,24 +27,28 @@ pub(crate) struct Login {
 #[derive(Debug, Args)]
 pub(crate) struct Logout {
     /// The context to forget; the current one when absent
-    name: Option<String>,
+    #[arg(value_name = "NAME")]
+    known_context: Option<String>,
 }
 
 impl Login {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
+        setting.no_dry_run("login")?;
         let Setting { global, environment, terminal } = setting;
         let path = environment.contexts_file()?;
         let mut contexts = Contexts::load(&path)?;
         let (url, place, name) = Server::to_log_in(global.url.as_deref(), global.context.as_deref(), environment, &contexts)?;
         if url.scheme() == "http" && !is_local(&url) {
-            terminal.note(Tone::Warn.paint(format!("! careful: `{url}` is not encrypted, others on the way can read the token")));
+            terminal.note(Tone::Warn.paint(format!("! the connection to `{url}` is not encrypted: others on the way can read the token")));
         }
         let token = if self.token_stdin {
-            Secret::new(read_stdin(TOKEN_BYTES_MAX).await?.trim().to_owned())
+            Secret::new(terminal.read_stdin(TOKEN_BYTES_MAX).await?.trim().to_owned())
         } else if terminal.can_ask() {
             terminal.ask_secret(&format!("token for {url}: ")).await?
         } else {
-            return Err(Failure::usage("no token was given, and nobody can be asked here").hint("countersign login --token-stdin < FILE"));
+            return Err(
+                Failure::usage("no token was given, and there is no terminal to ask for it").hint("countersign login --token-stdin < FILE")
+            );
         };
         if token.expose().is_empty() {
             return Err(Failure::usage("the token is empty"));
@@ -68,9 +70,10 @@ impl Login {
 
 impl Logout {
     pub(crate) fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
+        setting.no_dry_run("logout")?;
         let path = setting.environment.contexts_file()?;
         let mut contexts = Contexts::load(&path)?;
-        let name = self.name.or_else(|| setting.global.context.clone()).or_else(|| contexts.current.clone());
+        let name = self.known_context.or_else(|| setting.global.context.clone()).or_else(|| contexts.current.clone());
         let name = name.ok_or_else(|| Failure::new(Exit::NotFound, "you are not logged in anywhere").hint("countersign login"))?;
         contexts.get(&name)?;
         contexts.contexts.remove(&name);

@@ -1,9 +1,7 @@
-//! Manual pages, generated from the tree of commands: one for each.
+//! Manual pages, generated from the tree of commands: one for each, with its examples.
 
-use crate::args;
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use clap::Args;
+use crate::shared::*;
+use clap::{Args, Command};
 use std::path::PathBuf;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -17,12 +15,22 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(self, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    pub(crate) fn run(self, tree: Command, setting: Setting<'_>) -> Result<Exit, Failure> {
+        setting.no_dry_run("man")?;
         if !self.folder.is_dir() {
-            return Err(Failure::new(Exit::NotFound, format!("`{}` is not a folder", self.folder.display())).hint("make it first"));
+            return Err(Failure::new(Exit::NotFound, format!("`{}` is not a folder", self.folder.display())).hint("create it first"));
         }
-        clap_mangen::generate_to(args::command(), &self.folder).map_err(|error| Failure::file(&self.folder, &error))?;
-        terminal.note(format!("manual pages are in {}", self.folder.display()));
+        clap_mangen::generate_to(with_examples(tree), &self.folder).map_err(|error| Failure::file(&self.folder, &error))?;
+        setting.terminal.note(format!("manual pages are in {}", self.folder.display()));
         Ok(Exit::Ok)
     }
+}
+
+/// A manual page shows what stands after the help, and not what stands before it.
+fn with_examples(command: Command) -> Command {
+    let command = match command.get_before_help().cloned() {
+        Some(examples) => command.after_help(examples),
+        None => command,
+    };
+    command.mut_subcommands(with_examples)
 }

@@ -1,15 +1,8 @@
-//! Modes: whether an action runs, waits for a person or is refused. What is not set is inferred from the action's tier.
+//! Modes: whether an action runs, needs approval or is denied. A mode that is not set is inferred from the action's tier.
 
 use super::action::{meant, never};
-use super::more;
 use super::part::Part;
-use super::people::People;
-use crate::args::{Agreed, Paging, Unasked};
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Record, Table, Terminal, read_stdin};
-use crate::style::{Tone, clean, counted};
-use api::Page;
+use crate::shared::*;
 use api::action::ActionView;
 use api::rules::{
     ModeChangeResponse, ModeLine, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, ReviewView, SetModeRequest,
@@ -20,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Mode {
-    /// Modes that were set; all others are inferred
+    /// List modes that were set; all others are inferred
+    #[command(before_help = "Examples:\n  countersign mode list")]
     List {
         /// Only what was set for this automation
         #[arg(long, value_name = "ID")]
@@ -30,12 +24,13 @@ pub(crate) enum Mode {
     },
     /// Set the mode of an action
     #[command(before_help = "Examples:
-  countersign mode set files.write_text allow               run without asking
-  countersign mode set http.request deny                    refuse, with a receipt
+  countersign mode set files.write_text allow               run without approval
+  countersign mode set http.request deny                    deny, with a receipt
   countersign mode set files.write_text allow --automation aut_…")]
     Set {
         /// Such as files.write_text
         action: String,
+        /// What happens to its calls
         #[arg(value_enum)]
         mode: Choice,
         /// Automations can only tighten it
@@ -47,7 +42,7 @@ pub(crate) enum Mode {
         #[command(flatten)]
         unasked: Unasked,
     },
-    /// Every change of a mode, newest first, as the log has it
+    /// List every change of a mode, newest first, as it is in the audit log
     #[command(before_help = "Examples:\n  countersign mode versions\n  countersign mode versions files.write_text")]
     Versions {
         /// Only of this action, such as files.write_text
@@ -90,48 +85,63 @@ pub(crate) enum Choice {
     Deny,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::Whole("ACTION"),
-    Column::Whole("MODE"),
-    Column::Whole("LOCK"),
-    Column::Whole("SCOPE"),
-    Column::Number("VERSION"),
-    Column::Extra("SET BY"),
-    Column::Whole("SET"),
-];
+impl Resource for ModeView {
+    const NOUN: &'static str = "mode";
+    const LIST: &'static str = "mode list";
+    const PATH: &'static [&'static str] = &["modes"];
+    const EMPTY: &'static str = "no modes are set: each is inferred from its action's tier";
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("action", Column::Whole, |one, _| text(&one.action)),
+        Field::both("mode", Column::Whole, |one, _| Some(Cell::mode(word(one.mode)))),
+        Field::both("lock", Column::Whole, |one, _| text(lock(one.locked))),
+        Field::both("scope", Column::Whole, |one, _| text(&one.scope)),
+        Field::both("version", Column::Number, |one, _| text(one.version.to_string())),
+        Field::both("set by", Column::Extra, |one, view| view.who(&one.set_by)),
+        Field::both("set", Column::Whole, |one, view| view.past(&one.set_at)),
+    ];
 
-const VERSION_COLUMNS: &[Column] = &[
-    Column::Number("VERSION"),
-    Column::Whole("ACTION"),
-    Column::Whole("MODE"),
-    Column::Whole("LOCK"),
-    Column::Whole("SCOPE"),
-    Column::Extra("CHANGED BY"),
-    Column::Whole("CHANGED"),
-];
+    fn id(&self) -> &str {
+        &self.action
+    }
+}
+
+impl Resource for ModeVersionView {
+    const NOUN: &'static str = "change of a mode";
+    const LIST: &'static str = "mode versions";
+    const PATH: &'static [&'static str] = &["modes", "versions"];
+    const EMPTY: &'static str = "no mode was ever set";
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("version", Column::Number, |one, _| text(one.version.to_string())),
+        Field::both("action", Column::Whole, |one, _| text(&one.action)),
+        Field::both("mode", Column::Whole, |one, _| {
+            Some(one.mode.map_or_else(|| Cell::text("unset").toned(Tone::Muted), |mode| Cell::mode(word(mode))))
+        }),
+        Field::both("lock", Column::Whole, |one, _| text(lock(one.locked))),
+        Field::both("scope", Column::Whole, |one, _| text(&one.scope)),
+        Field::both("changed by", Column::Extra, |one, view| view.who(&one.changed_by)),
+        Field::both("changed", Column::Whole, |one, view| view.past(&one.changed_at)),
+    ];
+
+    fn id(&self) -> &str {
+        &self.action
+    }
+}
+
+const fn lock(is_locked: bool) -> &'static str {
+    if is_locked { "locked" } else { "open" }
+}
 
 impl Mode {
-    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
+        if let Self::Export { file } = &self {
+            setting.no_dry_run("mode export")?;
+            export(file, &setting.client()?, setting.terminal).await?;
+            return Ok(Exit::Ok);
+        }
+        let (client, terminal) = (&setting.client()?, setting.terminal);
         match self {
             Self::List { automation, paging } => {
-                let query: Vec<_> = automation.iter().map(|automation| ("automation", automation.clone())).chain(paging.query()).collect();
-                let answer = client.get::<Page<ModeView>>(&["modes"], &query).await?;
-                let people = People::load(client, terminal).await;
-                let mut table = Table::new(COLUMNS, "no modes are set: each is inferred from its action's tier");
-                for mode in &answer.read.items {
-                    table.row([
-                        Cell::text(&mode.action),
-                        Cell::mode(word(mode.mode)),
-                        Cell::text(if mode.locked { "locked" } else { "open" }),
-                        Cell::text(&mode.scope),
-                        Cell::text(mode.version.to_string()),
-                        people.cell(&mode.set_by),
-                        terminal.past(&mode.set_at),
-                    ]);
-                }
-                terminal.list(&answer.raw, &table)?;
-                let same = automation.map(|automation| format!(" --automation {automation}")).unwrap_or_default();
-                more(terminal, &paging, answer.read.next.as_deref(), &format!("countersign mode list{same}"));
+                resource::list::<ModeView>(Asked::of(&paging).only("automation", automation), client, terminal).await?;
             }
             Self::Set { action, mode, locked, automation, unasked: _ } => {
                 let mode = match mode {
@@ -149,15 +159,18 @@ impl Mode {
                 if mode == ModeName::Allow {
                     if is_first {
                         terminal.remark(
-                            Tone::Muted
-                                .paint("this stands for the action as it is defined now: what changes in it later asks a person again"),
+                            Tone::Muted.paint(
+                                "this covers the action as it is defined now: when its definition changes, calls need approval again",
+                            ),
                         );
                     }
                     still_asks(&action, client, terminal).await;
                 }
             }
-            Self::Versions { action, paging } => versions(action.as_deref(), &paging, client, terminal).await?,
-            Self::Export { file } => export(&file, client, terminal).await?,
+            Self::Versions { action, paging } => {
+                resource::list::<ModeVersionView>(Asked::of(&paging).word("action", action), client, terminal).await?;
+            }
+            Self::Export { .. } => {}
             Self::Import { file, agreed } => import(&file, agreed, client, terminal).await?,
             Self::Unset { action, automation, unasked: _ } => {
                 let answer = client.delete::<ModeChangeResponse>(&path(automation.as_deref(), &action)).await?;
@@ -168,47 +181,25 @@ impl Mode {
     }
 }
 
-/// Whether letting it run is also the first time that anybody stands for its definition.
+/// Whether letting it run is also the first review of its definition.
 async fn is_unreviewed(action: &str, client: &Client) -> bool {
     let review = client.get::<ReviewView>(&["reviews", action], &[]).await;
     review.is_ok_and(|answer| answer.read.reviewed_by.is_none())
 }
 
-/// What asks about the action also once it is allowed. Where it may not be read it is not told.
+/// What needs approval although the mode is `allow`. Where it may not be read it is not said.
 async fn still_asks(action: &str, client: &Client, terminal: &mut Terminal) {
     let Ok(answer) = client.get::<ActionView>(&["actions", action], &[]).await else { return };
     let never = never::unattended(&answer.read);
     let others = answer.read.tightened.iter().filter(|why| never.as_ref() != Some(*why));
     for why in never.iter().chain(others) {
-        terminal.remark(format!("{} {}", Tone::Warn.paint("! will still ask:"), clean::line(why)));
+        terminal.remark(format!("{} {}", Tone::Warn.paint("! still needs approval:"), clean::line(why)));
     }
     if answer.read.drift != "none" {
         // A mode is not a review: whoever sets one has not looked at what changed.
-        terminal.remark(Tone::Warn.paint("! its definition changed since somebody stood for it, and setting a mode is no review of that"));
+        terminal.remark(Tone::Warn.paint("! its definition changed since it was reviewed, and setting a mode is not a review"));
         terminal.next(format!("countersign action review {}", clean::line(action)));
     }
-}
-
-async fn versions(action: Option<&str>, paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
-    let query: Vec<_> = action.map(|action| ("action", action.to_owned())).into_iter().chain(paging.query()).collect();
-    let answer = client.get::<Page<ModeVersionView>>(&["modes", "versions"], &query).await?;
-    let people = People::load(client, terminal).await;
-    let mut table = Table::new(VERSION_COLUMNS, "no mode was ever set");
-    for version in &answer.read.items {
-        table.row([
-            Cell::text(version.version.to_string()),
-            Cell::text(&version.action),
-            version.mode.map_or_else(|| Cell::text("unset").toned(Tone::Muted), |mode| Cell::mode(word(mode))),
-            Cell::text(if version.locked { "locked" } else { "open" }),
-            Cell::text(&version.scope),
-            people.cell(&version.changed_by),
-            terminal.past(&version.changed_at),
-        ]);
-    }
-    terminal.list(&answer.raw, &table)?;
-    let same = action.map(|action| format!(" {}", clean::line(action))).unwrap_or_default();
-    more(terminal, paging, answer.read.next.as_deref(), &format!("countersign mode versions{same}"));
-    Ok(())
 }
 
 /// Where the mode of an action is set: the org's, or an automation's.
@@ -241,13 +232,13 @@ async fn export(file: &Path, client: &Client, terminal: &mut Terminal) -> Result
 
 async fn import(file: &Path, agreed: Agreed, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
     let text = if file == Path::new("-") {
-        read_stdin(FILE_BYTES_MAX).await?
+        terminal.read_stdin(FILE_BYTES_MAX).await?
     } else {
         std::fs::read_to_string(file).map_err(|error| Failure::file(file, &error))?
     };
     let modes: ModesFile = serde_json::from_str(&text)
         .map_err(|error| Failure::new(Exit::Invalid, format!("`{}` is not a file of modes: {error}", file.display())))?;
-    let question = format!("replace every mode, those of automations too, by the {} in `{}`?", modes.modes.len(), file.display());
+    let question = format!("Replace every mode, also those of automations, with the {} in `{}`?", modes.modes.len(), file.display());
     terminal.consent(&question, agreed.consent(client)).await?;
     let answer = client.put::<ModesReplacedResponse>(&["modes"], &modes).await?;
     let changed = answer.read.changed.to_string();

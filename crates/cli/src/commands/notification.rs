@@ -1,39 +1,38 @@
 //! Messages that actions sent to people.
 
-use super::more;
-use crate::args::Paging;
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Table, Terminal};
-use api::Page;
+use crate::shared::*;
 use api::identity::NotificationView;
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Notification {
-    /// Messages, newest first; the words are their senders'
+    /// List messages, newest first; their senders wrote the words
+    #[command(before_help = "Examples:\n  countersign notification list")]
     List(Paging),
 }
 
-const COLUMNS: &[Column] =
-    &[Column::Whole("ID"), Column::Cut("TITLE"), Column::Cut("BODY"), Column::Whole("SENT"), Column::Extra("INVOCATION")];
+impl Resource for NotificationView {
+    const NOUN: &'static str = "message";
+    const LIST: &'static str = "notification list";
+    const PATH: &'static [&'static str] = &["notifications"];
+    const EMPTY: &'static str = "no messages";
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("id", Column::Whole, |one, _| text(&one.id)),
+        Field::both("title", Column::Cut, |one, _| text(&one.title)),
+        Field::both("body", Column::Cut, |one, _| text(&one.body)),
+        Field::both("sent", Column::Whole, |one, view| view.past(&one.created_at)),
+        Field::both("invocation", Column::Extra, |one, _| text(&one.invocation_id)),
+    ];
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
 
 impl Notification {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let Self::List(paging) = self;
-        let answer = client.get::<Page<NotificationView>>(&["notifications"], &paging.query()).await?;
-        let mut table = Table::new(COLUMNS, "no messages");
-        for message in &answer.read.items {
-            table.row([
-                Cell::text(&message.id),
-                Cell::text(&message.title),
-                Cell::text(&message.body),
-                terminal.past(&message.created_at),
-                Cell::text(&message.invocation_id),
-            ]);
-        }
-        terminal.list(&answer.raw, &table)?;
-        more(terminal, &paging, answer.read.next.as_deref(), "countersign notification list");
+        resource::list::<NotificationView>(Asked::of(&paging), client, terminal).await?;
         Ok(Exit::Ok)
     }
 }

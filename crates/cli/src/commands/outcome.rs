@@ -1,11 +1,46 @@
 //! How an invocation ended, for whoever asked for it.
 
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Terminal};
-use crate::style::{self, Tone, clean};
-use api::invocation::InvocationView;
+use crate::shared::*;
+use crate::style;
+use api::invocation::{InvocationView, InvokeResponse};
 use api::{Code, Problem};
 use countersign_core::Status;
+use serde_json::Value;
+
+/// One invocation, and its own part of the answer.
+pub(super) async fn get(id: &str, client: &Client) -> Result<(InvocationView, Value), Failure> {
+    if let Some(other) = of_another_kind(id) {
+        return Err(other);
+    }
+    let Answer { read, mut raw } = client.get::<InvokeResponse>(&["invocations", id], &[]).await?;
+    Ok((read.invocation, raw["invocation"].take()))
+}
+
+/// An id of another kind of thing: who gives one is told where it belongs.
+pub(super) fn of_another_kind(id: &str) -> Option<Failure> {
+    let (prefix, _) = id.split_once('_')?;
+    let (what, command) = match prefix {
+        "bat" => ("a batch", "batch show"),
+        "rcp" => ("a receipt", "receipt show"),
+        "grt" => ("a grant", "grant show"),
+        "ses" => ("a session", "session show"),
+        _ => return None,
+    };
+    let id = clean::line(id);
+    Some(Failure::usage(format!("`{id}` is the id of {what}, and an invocation is needed")).hint(format!("countersign {command} {id}")))
+}
+
+/// Its id for pipes and a line for people, and the exit code of how it ended.
+pub(super) fn tell(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let invocation = &answer.read.invocation;
+    if terminal.is_document() {
+        terminal.document(&answer.raw)?;
+    } else {
+        terminal.line(clean::line(&invocation.id))?;
+        terminal.note(if is_settled(invocation) { line(invocation) } else { waiting(invocation) });
+    }
+    Ok(if is_settled(invocation) { Exit::of_status(status(invocation)) } else { Exit::Pending })
+}
 
 /// Where it is in its life; a status this version does not know counts as not yet ended.
 pub(super) fn status(invocation: &InvocationView) -> Status {
@@ -19,7 +54,7 @@ pub(super) fn status_cell(invocation: &InvocationView) -> Cell {
 
 /// That it succeeded is not all there is to say of what no longer stands.
 pub(super) fn with_standing(cell: Cell, invocation: &InvocationView) -> Cell {
-    if invocation.taken_back_by.is_some() { cell.marked(", taken back") } else { cell }
+    if invocation.taken_back_by.is_some() { cell.marked(", reverted") } else { cell }
 }
 
 /// Whether waiting longer may bring something new.

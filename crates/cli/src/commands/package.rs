@@ -1,15 +1,10 @@
-//! Packages: actions whose code others wrote, written here, tried here, and given to the server.
+//! Action packages: created, checked and tested here, installed on the server.
 
 mod example;
 mod problems;
 mod trial;
 
-use crate::args::Agreed;
-use crate::client::Client;
-use crate::commands::Setting;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::{Tone, clean, counted};
+use crate::shared::*;
 use api::package::{InstallPackageRequest, PackageFileBody, PackageView};
 use api::{Page, Problem};
 use base64::Engine;
@@ -21,15 +16,16 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Package {
-    /// Write a working example, with tests, to begin from
-    #[command(before_help = "Examples:\n  countersign package new notes         makes the folder notes/")]
+    /// Create a package from a working example, with tests
+    #[command(before_help = "Examples:\n  countersign package new notes         creates the folder notes/")]
     New {
         /// Lower-case letters, digits, _ and -
         name: String,
     },
-    /// Hold a package to the rules, without a server: all that is wrong with it
+    /// Check a package against the rules, without a server
     #[command(before_help = "Examples:\n  countersign package check notes/")]
     Check {
+        /// Its folder
         dir: PathBuf,
         #[command(flatten)]
         named: Named,
@@ -39,28 +35,32 @@ pub(crate) enum Package {
         before_help = "Examples:\n  countersign package test notes/        every case of notes/tests/*.json\n  countersign package test notes/ --config /etc/countersign.toml"
     )]
     Test {
+        /// Its folder
         dir: PathBuf,
         #[command(flatten)]
         named: Named,
         #[command(flatten)]
         allowed: Allowed,
     },
-    /// Give a package to the server; its actions count as reviewed by you
+    /// Install a package on the server; its actions count as reviewed by you
     #[command(before_help = "Examples:\n  countersign package install notes/\n  countersign package install . --name notes")]
     Install {
+        /// Its folder
         dir: PathBuf,
         #[command(flatten)]
         named: Named,
-        /// Say that you have read what was found in what it says of its actions
+        /// Confirm that you have read the findings in its descriptions
         #[arg(long)]
         accept_findings: bool,
     },
-    /// Packages there are
+    /// List packages
+    #[command(before_help = "Examples:\n  countersign package list")]
     List,
-    /// Take a package away: its actions are gone; their receipts stay, and what they did can be taken back
+    /// Remove a package: its actions are gone; their receipts stay, and their effects can be reverted
     #[command(before_help = "Examples:\n  countersign package remove notes")]
     Remove {
-        name: String,
+        /// Its name
+        package: String,
         #[command(flatten)]
         agreed: Agreed,
     },
@@ -100,25 +100,33 @@ const ALLOW_CODE: &str = "set `allow_plugin_code_execution = true` in its counte
 const COLUMNS: &[Column] =
     &[Column::Whole("PACKAGE"), Column::Whole("ACTION"), Column::Whole("TIER"), Column::Whole("PROFILE"), Column::Cut("TITLE")];
 
-impl Package {
-    pub(crate) fn changes_this_machine(&self) -> Option<&'static str> {
-        match self {
-            Self::New { .. } => Some("package new"),
-            Self::Test { .. } => Some("package test"),
-            Self::Check { .. } | Self::Install { .. } | Self::List | Self::Remove { .. } => None,
-        }
-    }
+impl Resource for PackageView {
+    const NOUN: &'static str = "package";
+    const LIST: &'static str = "package list";
+    const PATH: &'static [&'static str] = &["packages"];
+    const EMPTY: &'static str = "no packages: countersign package new NAME";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("name", &[]);
+    const FIELDS: &'static [Field<Self>] = &[];
 
+    fn id(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Package {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         match self {
-            Self::New { name } => example::write(&name, setting.terminal),
+            Self::New { name } => {
+                setting.no_dry_run("package new")?;
+                example::write(&name, setting.terminal)
+            }
             Self::Check { dir, named } => check(&dir, named, setting.terminal).await,
-            Self::Test { dir, named, allowed } => trial::run(&dir, &named.of(&dir)?, allowed, setting.terminal).await,
+            Self::Test { dir, named, allowed } => trial::run(&dir, &named.of(&dir)?, allowed, setting).await,
             Self::Install { dir, named, accept_findings } => {
                 install(&dir, named, accept_findings, &setting.client()?, setting.terminal).await
             }
             Self::List => list(&setting.client()?, setting.terminal).await,
-            Self::Remove { name, agreed } => remove(&name, &agreed, &setting.client()?, setting.terminal).await,
+            Self::Remove { package, agreed } => remove(&package, &agreed, &setting.client()?, setting.terminal).await,
         }
     }
 }
@@ -182,8 +190,8 @@ async fn install(dir: &Path, named: Named, accept_findings: bool, client: &Clien
 }
 
 async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let answer = client.get::<Page<PackageView>>(&["packages"], &[]).await?;
-    let mut table = Table::new(COLUMNS, "no packages: countersign package new NAME");
+    let answer = client.get::<Page<PackageView>>(PackageView::PATH, &[]).await?;
+    let mut table = Table::new(COLUMNS, PackageView::EMPTY);
     for package in &answer.read.items {
         if let Some(error) = &package.error {
             table.row([
@@ -203,22 +211,18 @@ async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure>
     if let Some(package) = answer.read.items.first() {
         let at_once = package.runs_at_once;
         terminal.remark(if package.code_allowed {
-            Tone::Muted
-                .paint(format!("the code of {} of one package runs at once; the next wait for a turn", counted(at_once, "call", "calls")))
+            Tone::Muted.paint(format!("{} of one package run at the same time; the next ones wait", counted(at_once, "call", "calls")))
         } else {
-            Tone::Warn.paint(format!("! none of them can run: this server runs no code of packages; {ALLOW_CODE}"))
+            Tone::Warn.paint(format!("! none of them can run: this server runs no package code; {ALLOW_CODE}"))
         });
     }
     Ok(Exit::Ok)
 }
 
 async fn remove(name: &str, agreed: &Agreed, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    terminal.consent(&format!("remove package `{}`?", clean::line(name)), agreed.consent(client)).await?;
+    terminal.consent(&format!("Remove package `{}`?", clean::line(name)), agreed.consent(client)).await?;
     client.delete::<Value>(&["packages", name]).await?;
     // The server answers with nothing.
-    if terminal.is_document() {
-        terminal.document(&json!({ "name": name, "removed": true }))?;
-    }
-    terminal.note(format!("{} `{}`", Tone::Ok.paint("✓ removed"), clean::line(name)));
+    terminal.done("removed", name, &json!({ "name": name, "removed": true }))?;
     Ok(Exit::Ok)
 }

@@ -1,6 +1,6 @@
 //! A file that appears whole or not at all: written beside its name, then renamed. Giving up removes what was written.
 
-use crate::exit::Failure;
+use crate::shared::*;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};

@@ -4,14 +4,8 @@ mod file;
 mod place;
 mod problems;
 
-use super::more;
-use super::people::People;
-use crate::args::{Agreed, Paging, Span};
-use crate::client::{Answer, Client};
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::{self, Tone, clean};
-use api::Page;
+use crate::shared::*;
+use crate::style;
 use api::gates::{PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfRequest, WhatIfResponse};
 use clap::{Args, Subcommand, ValueEnum};
 use file::RulesFile;
@@ -21,14 +15,14 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Policy {
-    /// The policies in force
+    /// Show the policies in force
     #[command(before_help = "Examples:\n  countersign policy show --gate abac > abac.cedar")]
     Show {
         /// Only those of this gate, as they were written
         #[arg(long, value_enum)]
         gate: Option<Gate>,
     },
-    /// Make the policies those of a file, all of them and no others
+    /// Replace all policies with those of a file
     #[command(before_help = file::EXAMPLES)]
     Set {
         /// TOML, JSON or YAML, or a folder with rbac.cedar, abac.cedar, consent.cedar, space.cedar
@@ -42,11 +36,13 @@ pub(crate) enum Policy {
         /// TOML, JSON or YAML, or a folder with rbac.cedar, abac.cedar, consent.cedar, space.cedar
         file: PathBuf,
     },
-    /// What policies can speak about, as a Cedar schema
+    /// Print what policies can refer to, as a Cedar schema
+    #[command(before_help = "Examples:\n  countersign policy schema > countersign.cedarschema")]
     Schema,
-    /// Every version that was ever in force, newest first
+    /// List every version of the policies, newest first
+    #[command(before_help = "Examples:\n  countersign policy versions")]
     Versions(Paging),
-    /// Decide recorded calls by the rules in force and by other policies and modes, and list where they differ
+    /// Decide recorded calls again with other policies or modes, and list where the outcome changes
     #[command(before_help = "Examples:
   countersign policy what-if policies.toml --last 30d
   countersign policy what-if policies/ --fail-on-change      for a pipeline
@@ -61,7 +57,7 @@ pub(crate) struct Try {
     /// How far back, such as 24h or 30d; 7d when absent
     #[arg(long, value_name = "TIME", value_parser = Span::parse)]
     last: Option<Span>,
-    /// Exit with 1 if anything would be decided otherwise
+    /// Exit with 1 if any outcome changes
     #[arg(long)]
     fail_on_change: bool,
 }
@@ -74,9 +70,28 @@ pub(crate) enum Gate {
     Space,
 }
 
-const VERSION_COLUMNS: &[Column] = &[Column::Number("VERSION"), Column::Cut("GATES"), Column::Extra("SET BY"), Column::Whole("SET")];
 const CHANGE_COLUMNS: &[Column] =
     &[Column::Whole("INVOCATION"), Column::Whole("BEFORE → AFTER"), Column::Whole("ACTION"), Column::Cut("WHY"), Column::Extra("ASKED")];
+
+impl Resource for PoliciesView {
+    const NOUN: &'static str = "version";
+    const LIST: &'static str = "policy versions";
+    const PATH: &'static [&'static str] = &["policies", "versions"];
+    const EMPTY: &'static str = "no policies were ever set";
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("version", Column::Number, |one, _| text(one.version.to_string())),
+        Field::column("gates", Column::Cut, |one, _| {
+            let gates: Vec<_> = GATES.into_iter().filter(|name| !text_of(&one.policies, name).trim().is_empty()).collect();
+            text(if gates.is_empty() { "none".to_owned() } else { gates.join(", ") })
+        }),
+        Field::both("set by", Column::Extra, |one, view| view.who(one.set_by.as_ref()?)),
+        Field::both("set", Column::Whole, |one, view| view.past(one.set_at.as_ref()?)),
+    ];
+
+    fn id(&self) -> &str {
+        ""
+    }
+}
 
 impl Policy {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -84,24 +99,19 @@ impl Policy {
             Self::Show { gate } => show(gate, client, terminal).await?,
             Self::Set { file, agreed } => {
                 let policies = RulesFile::read(&file)?.policies_alone(&file)?;
-                let question = format!("replace every policy of the org by those in `{}`?", file.display());
-                // Asked only about what holds up.
+                let question = format!("Replace every policy of the org with those in `{}`?", file.display());
+                // Only valid policies are asked about.
                 let checked = client.question::<PoliciesSetResponse>(&["policies", "check"], &policies).await;
                 checked.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?;
                 terminal.consent(&question, agreed.consent(client)).await?;
                 let answer = client.put::<PoliciesSetResponse>(&["policies"], &policies).await;
-                counted(&answer.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?, "✓ set", "version", terminal)?;
+                tell(&answer.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?, "✓ set", "version", terminal)?;
                 terminal.next("countersign policy show");
             }
             Self::Check { file } => {
                 let policies = RulesFile::read(&file)?.policies_alone(&file)?;
                 let answer = client.question::<PoliciesSetResponse>(&["policies", "check"], &policies).await;
-                counted(
-                    &answer.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?,
-                    "✓ hold up",
-                    "in force",
-                    terminal,
-                )?;
+                tell(&answer.map_err(|failure| problems::tell(failure, &policies, &file, terminal))?, "✓ valid", "in force", terminal)?;
                 terminal.next(format!("countersign policy what-if {}", file.display()));
             }
             Self::Schema => {
@@ -112,7 +122,7 @@ impl Policy {
                     terminal.line(clean::block(answer.read.schema.trim_end()))?;
                 }
             }
-            Self::Versions(paging) => versions(&paging, client, terminal).await?,
+            Self::Versions(paging) => drop(resource::list::<PoliciesView>(Asked::of(&paging), client, terminal).await?),
             Self::WhatIf(asked) => return asked.run(client, terminal).await,
         }
         Ok(Exit::Ok)
@@ -155,7 +165,7 @@ fn summary(tried: &WhatIfResponse) -> String {
     let calls = |count: u64| style::counted(count, "recorded call", "recorded calls");
     let changes = match tried.changes.len() {
         0 => Tone::Ok.paint("✓ nothing would change"),
-        count => Tone::Warn.paint(format!("! {count} would be decided otherwise")),
+        count => Tone::Warn.paint(format!("! {count} would be decided differently")),
     };
     let left_out = [
         (tried.skipped, "dry runs, or what they were about is gone"),
@@ -216,25 +226,7 @@ async fn show(gate: Option<Gate>, client: &Client, terminal: &mut Terminal) -> R
     Ok(())
 }
 
-async fn versions(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
-    let answer = client.get::<Page<PoliciesView>>(&["policies", "versions"], &paging.query()).await?;
-    let people = People::load(client, terminal).await;
-    let mut table = Table::new(VERSION_COLUMNS, "no policies were ever set");
-    for version in &answer.read.items {
-        let gates: Vec<_> = GATES.into_iter().filter(|name| !text_of(&version.policies, name).trim().is_empty()).collect();
-        table.row([
-            Cell::text(version.version.to_string()),
-            Cell::text(if gates.is_empty() { "none".to_owned() } else { gates.join(", ") }),
-            version.set_by.as_ref().map_or_else(Cell::missing, |by| people.cell(by)),
-            version.set_at.as_ref().map_or_else(Cell::missing, |at| terminal.past(at)),
-        ]);
-    }
-    terminal.list(&answer.raw, &table)?;
-    more(terminal, paging, answer.read.next.as_deref(), "countersign policy versions");
-    Ok(())
-}
-
-fn counted(answer: &Answer<PoliciesSetResponse>, word: &str, label: &'static str, terminal: &mut Terminal) -> Result<(), Failure> {
+fn tell(answer: &Answer<PoliciesSetResponse>, word: &str, label: &'static str, terminal: &mut Terminal) -> Result<(), Failure> {
     let PoliciesSetResponse { version, policies } = &answer.read;
     let record = Record::new(version.to_string())
         .with("policies", Cell::text(policies.to_string()))

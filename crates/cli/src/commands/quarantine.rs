@@ -1,15 +1,9 @@
-//! Quarantine: what was too dangerous to run or to hand out, and what an admin makes of it. Its content is shown to who asks for it
-//! and may settle it, never otherwise.
+//! Quarantine: calls too dangerous to run and answers too dangerous to return. An admin releases or discards them; their content is
+//! shown only to those who may, and only when they ask for it.
 
-use super::people::People;
-use super::{more, outcome};
-use crate::args::{Agreed, Paging};
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::{Tone, clean};
-use api::Page;
-use api::gates::{QuarantinePayloadResponse, QuarantineView, ReleasedOutputResponse, SettleRequest};
+use super::outcome;
+use crate::shared::*;
+use api::gates::{CaughtView, QuarantinePayloadResponse, QuarantineView, ReleasedOutputResponse, SettleRequest};
 use api::invocation::InvokeResponse;
 use clap::{Subcommand, ValueEnum};
 use serde::Deserialize as _;
@@ -17,7 +11,7 @@ use serde_json::Value;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Quarantine {
-    /// Quarantined calls and withheld answers, newest first
+    /// List quarantined calls and withheld answers, newest first
     #[command(before_help = "Examples:\n  countersign quarantine list --state held")]
     List {
         /// Only those in this state
@@ -26,28 +20,34 @@ pub(crate) enum Quarantine {
         #[command(flatten)]
         paging: Paging,
     },
-    /// What was found in one of them
+    /// Show what was found in one of them
     #[command(before_help = "Examples:\n  countersign quarantine show inv_…\n  countersign quarantine show inv_… --payload")]
     Show {
-        id: String,
-        /// What it holds instead, to the letter; that you looked is recorded as an event
+        /// The id of the invocation
+        #[arg(value_name = "INVOCATION")]
+        quarantined: String,
+        /// Show its content instead; that you looked is recorded as an event
         #[arg(long)]
         payload: bool,
     },
-    /// Let a call go as a new one, or hand out a withheld answer
+    /// Release it: the call runs as a new one, or the withheld answer is returned
     #[command(before_help = "Examples:\n  countersign quarantine release inv_… --reason 'a test of ours'")]
     Release {
-        id: String,
+        /// The id of the invocation
+        #[arg(value_name = "INVOCATION")]
+        quarantined: String,
         /// Why; recorded
         #[arg(long, value_name = "TEXT")]
         reason: String,
         #[command(flatten)]
         agreed: Agreed,
     },
-    /// Throw away what it holds
+    /// Discard its content
     #[command(before_help = "Examples:\n  countersign quarantine discard inv_… --reason phishing")]
     Discard {
-        id: String,
+        /// The id of the invocation
+        #[arg(value_name = "INVOCATION")]
+        quarantined: String,
         /// Why; recorded
         #[arg(long, value_name = "TEXT")]
         reason: String,
@@ -64,45 +64,83 @@ pub(crate) enum State {
     Expired,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::Whole("ID"),
-    Column::Whole("STATE"),
-    Column::Whole("ACTION"),
-    Column::Cut("CAUGHT BY"),
-    Column::Whole("CAUGHT"),
-    Column::Extra("HOLDS"),
-    Column::Extra("WHO"),
-];
+impl Resource for QuarantineView {
+    const NOUN: &'static str = "quarantined call";
+    const LIST: &'static str = "quarantine list";
+    const PATH: &'static [&'static str] = &["quarantines"];
+    const EMPTY: &'static str = "nothing is quarantined";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("invocation_id", &["action", "state"]);
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::column("id", Column::Whole, |one, _| text(&one.invocation_id)),
+        Field::line("invocation", |one, _| Some(Cell::text(&one.invocation_id).toned(Tone::Strong))),
+        Field::both("state", Column::Whole, |one, _| Some(state(&one.state))),
+        Field::both("action", Column::Whole, |one, _| text(&one.action)),
+        Field::column("caught by", Column::Cut, |one, _| {
+            text(one.caught.iter().map(|caught| caught.rule.as_str()).collect::<Vec<_>>().join(", "))
+        }),
+        Field::column("caught", Column::Whole, |one, view| view.past(&one.created_at)),
+        Field::column("holds", Column::Extra, |one, _| text(&one.holds)),
+        Field::line("holds", |one, _| {
+            text(match one.holds.as_str() {
+                "params" => "the params of a call that was not made",
+                "output" => "the answer of a call that was made",
+                other => other,
+            })
+        }),
+        Field::line("digest", |one, _| maybe(one.digest.as_ref())),
+        Field::both("who", Column::Extra, |one, view| view.who(&one.principal)),
+        Field::line("session", |one, _| text(&one.session_id)),
+        Field::line("when", |one, view| view.past(&one.created_at)),
+        Field::line("kept for", |one, view| if one.state == "held" { view.future(&one.expires_at) } else { None }),
+        Field::line("settled by", |one, view| view.who(one.settled_by.as_ref()?)),
+        Field::line("settled", |one, view| view.past(one.settled_at.as_ref()?)),
+        Field::line("reason", |one, _| maybe(one.reason.as_ref())),
+        Field::line("released as", |one, _| maybe(one.released_as.as_ref())),
+    ];
+
+    fn id(&self) -> &str {
+        &self.invocation_id
+    }
+
+    fn more(&self, record: Record) -> Record {
+        self.caught.iter().fold(record, |record, caught| record.with("caught", Cell::text(finding(caught)).toned(Tone::Danger)))
+    }
+
+    fn next(&self) -> Option<String> {
+        let id = &self.invocation_id;
+        let release = format!("countersign quarantine release {id} --reason …, or countersign quarantine discard {id} --reason …");
+        (self.state == "held").then_some(release)
+    }
+
+    fn next_of(items: &[Self]) -> Option<String> {
+        let held = items.iter().find(|one| one.state == "held")?;
+        Some(format!("countersign quarantine show {}", held.invocation_id))
+    }
+}
 
 impl Quarantine {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         match self {
-            Self::List { state, paging } => list(state, &paging, client, terminal).await?,
-            Self::Show { id, payload: true } => {
+            Self::List { state, paging } => {
+                let state = state.and_then(|state| state.to_possible_value()).map(|value| value.get_name().to_owned());
+                resource::list::<QuarantineView>(Asked::of(&paging).only("state", state), client, terminal).await?;
+            }
+            Self::Show { quarantined: id, payload: true } => {
                 let answer = client.get::<QuarantinePayloadResponse>(&["quarantines", &id, "payload"], &[]).await?;
-                if terminal.is_document() {
-                    terminal.document(&answer.raw)?;
-                } else {
-                    terminal.result(&answer.read.invocation_id, &answer.read.payload)?;
-                }
+                output(&answer.read.invocation_id, &answer.read.payload, &answer.raw, terminal)?;
             }
-            Self::Show { id, payload: false } => {
-                let answer = client.get::<QuarantineView>(&["quarantines", &id], &[]).await?;
-                tell(&answer.read, &answer.raw, client, terminal).await?;
-                if answer.read.state == "held" {
-                    terminal
-                        .next(format!("countersign quarantine release {id} --reason …, or countersign quarantine discard {id} --reason …"));
-                }
+            Self::Show { quarantined, payload: false } => {
+                resource::show::<QuarantineView>(&quarantined, client, terminal).await?;
             }
-            Self::Release { id, reason, agreed } => return release(&id, reason, agreed, client, terminal).await,
-            Self::Discard { id, reason, agreed } => {
+            Self::Release { quarantined, reason, agreed } => return release(&quarantined, reason, agreed, client, terminal).await,
+            Self::Discard { quarantined: id, reason, agreed } => {
                 let held = client.get::<QuarantineView>(&["quarantines", &id], &[]).await?.read;
                 let question =
-                    format!("throw away the {} of `{}`, which cannot be undone?", clean::line(&held.holds), clean::line(&held.action));
+                    format!("Discard the {} of `{}`? This cannot be undone.", clean::line(&held.holds), clean::line(&held.action));
                 terminal.consent(&question, agreed.consent(client)).await?;
-                let answer =
-                    client.post::<QuarantineView>(&["quarantines", &id, "discard"], &SettleRequest { reason, digest: held.digest }).await?;
-                tell(&answer.read, &answer.raw, client, terminal).await?;
+                let request = SettleRequest { reason, digest: held.digest };
+                let answer = client.post::<QuarantineView>(&["quarantines", &id, "discard"], &request).await?;
+                resource::tell(&answer, client, terminal).await?;
             }
         }
         Ok(Exit::Ok)
@@ -112,19 +150,17 @@ impl Quarantine {
 async fn release(id: &str, reason: String, agreed: Agreed, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let held = client.get::<QuarantineView>(&["quarantines", id], &[]).await?.read;
     let action = clean::line(&held.action);
-    caught(&held).into_iter().for_each(|line| terminal.remark(line));
+    for caught in &held.caught {
+        terminal.remark(format!("{} {}", Tone::Danger.paint("▣ caught:"), clean::line(&finding(caught))));
+    }
     let question = match held.holds.as_str() {
-        "output" => format!("hand out the answer of `{action}` all the same?"),
-        _ => format!("let `{action}` go all the same, as a new call?"),
+        "output" => format!("Return the answer of `{action}` all the same?"),
+        _ => format!("Run `{action}` all the same, as a new call?"),
     };
     terminal.consent(&question, agreed.consent(client)).await?;
     let raw = client.post::<Value>(&["quarantines", id, "release"], &SettleRequest { reason, digest: held.digest }).await?.raw;
     if let Ok(released) = ReleasedOutputResponse::deserialize(&raw) {
-        if terminal.is_document() {
-            terminal.document(&raw)?
-        } else {
-            terminal.result(&released.invocation_id, &released.output)?
-        }
+        output(&released.invocation_id, &released.output, &raw, terminal)?;
         return Ok(Exit::Ok);
     }
     let unreadable = |error: serde_json::Error| {
@@ -132,90 +168,26 @@ async fn release(id: &str, reason: String, agreed: Agreed, client: &Client, term
             .cause(error.to_string())
             .hint("countersign quarantine list")
     };
-    let invocation = InvokeResponse::deserialize(&raw).map_err(unreadable)?.invocation;
-    if terminal.is_document() {
-        terminal.document(&raw)?;
-    } else {
-        terminal.line(clean::line(&invocation.id))?;
-        let line = if outcome::is_settled(&invocation) { outcome::line(&invocation) } else { outcome::waiting(&invocation) };
-        terminal.note(line);
-    }
-    Ok(if outcome::is_settled(&invocation) { Exit::of_status(outcome::status(&invocation)) } else { Exit::Pending })
+    let read = InvokeResponse::deserialize(&raw).map_err(unreadable)?;
+    outcome::tell(&Answer { read, raw }, terminal)
 }
 
-async fn list(state: Option<State>, paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
-    let state = state.and_then(|state| state.to_possible_value()).map(|value| value.get_name().to_owned());
-    let flags = state.as_ref().map(|state| format!(" --state {state}")).unwrap_or_default();
-    let query: Vec<_> = paging.query().into_iter().chain(state.map(|state| ("state", state))).collect();
-    let answer = client.get::<Page<QuarantineView>>(&["quarantines"], &query).await?;
-    let people = People::load(client, terminal).await;
-    let mut table = Table::new(COLUMNS, "nothing is quarantined");
-    for one in &answer.read.items {
-        let rules: Vec<_> = one.caught.iter().map(|caught| caught.rule.as_str()).collect();
-        table.row([
-            Cell::text(&one.invocation_id),
-            state_cell(one),
-            Cell::text(&one.action),
-            Cell::text(rules.join(", ")),
-            terminal.past(&one.created_at),
-            Cell::text(&one.holds),
-            people.cell(&one.principal),
-        ]);
-    }
-    terminal.list(&answer.raw, &table)?;
-    match (&answer.read.next, answer.read.items.iter().find(|one| one.state == "held")) {
-        (Some(next), _) => more(terminal, paging, Some(next), &format!("countersign quarantine list{flags}")),
-        (None, Some(held)) => terminal.next(format!("countersign quarantine show {}", held.invocation_id)),
-        (None, None) => {}
-    }
-    Ok(())
+/// What was held, as it is.
+fn output(id: &str, value: &Value, raw: &Value, terminal: &mut Terminal) -> Result<(), Failure> {
+    if terminal.is_document() { terminal.document(raw) } else { terminal.result(id, value) }
 }
 
-async fn tell(one: &QuarantineView, raw: &Value, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
-    let people = People::load(client, terminal).await;
-    let mut record = Record::new(&one.invocation_id)
-        .with("invocation", Cell::text(&one.invocation_id).toned(Tone::Strong))
-        .with("state", state_cell(one))
-        .with("action", Cell::text(&one.action))
-        .with(
-            "holds",
-            Cell::text(match one.holds.as_str() {
-                "params" => "the params of a call that was not made",
-                "output" => "the answer of a call that was made",
-                other => other,
-            }),
-        );
-    for caught in &one.caught {
-        record = record.with("caught", Cell::text(finding(caught)).toned(Tone::Danger));
-    }
-    let record = record
-        .with_some("digest", one.digest.as_ref().map(Cell::text))
-        .with("who", people.whole(&one.principal))
-        .with("session", Cell::text(&one.session_id))
-        .with("when", terminal.past(&one.created_at))
-        .with_some("kept for", (one.state == "held").then(|| terminal.future(&one.expires_at)))
-        .with_some("settled by", one.settled_by.as_ref().map(|by| people.whole(by)))
-        .with_some("settled", one.settled_at.as_ref().map(|at| terminal.past(at)))
-        .with_some("reason", one.reason.as_ref().map(Cell::text))
-        .with_some("released as", one.released_as.as_ref().map(Cell::text));
-    terminal.record(raw, &record)
-}
-
-fn caught(one: &QuarantineView) -> Vec<String> {
-    one.caught.iter().map(|caught| format!("{} {}", Tone::Danger.paint("▣ caught:"), clean::line(&finding(caught)))).collect()
-}
-
-fn finding(caught: &api::gates::CaughtView) -> String {
+fn finding(caught: &CaughtView) -> String {
     let place = if caught.pointer.is_empty() { String::new() } else { format!(" at {}", caught.pointer) };
     format!("{}{place}: {}", caught.rule, caught.message)
 }
 
-fn state_cell(one: &QuarantineView) -> Cell {
-    let (symbol, tone) = match one.state.as_str() {
+fn state(state: &str) -> Cell {
+    let (symbol, tone) = match state {
         "held" => ("▣ ", Tone::Warn),
         "released" => ("✓ ", Tone::Primary),
         "discarded" | "expired" => ("– ", Tone::Muted),
         _ => ("", Tone::Plain),
     };
-    Cell::shown(format!("{symbol}{}", one.state), &one.state).toned(tone)
+    Cell::shown(format!("{symbol}{state}"), state).toned(tone)
 }

@@ -1,4 +1,4 @@
-//! Receipts: the signed records of what was done, refused or let expire, and how anybody checks them.
+//! Receipts: the signed records of what was done, denied or expired, and how anybody verifies them.
 
 mod export;
 mod prove;
@@ -6,53 +6,50 @@ mod show;
 mod verify;
 
 use super::explain::key_id;
-use super::{Setting, batch, invocation, more, named};
-use crate::args::{Paging, action_id};
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Table, Terminal};
-use crate::style::{Tone, clean};
+use super::{batch, outcome};
+use crate::shared::*;
 use api::Page;
 use api::batch::BatchView;
+use api::identity::{SessionView, UserView};
 use api::receipt::{CheckpointResponse, EntryView, KeyView};
 use clap::{Args, Subcommand};
 use countersign_core::{BatchId, InvocationId, ReceiptId};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Receipt {
-    /// Receipts, newest first
+    /// List receipts, newest first
     #[command(before_help = LIST_EXAMPLES)]
     List(List),
-    /// One receipt
+    /// Show one receipt
     #[command(
         before_help = "Examples:\n  countersign receipt show rcp_…\n  countersign receipt show inv_…\n  countersign receipt show bat_…"
     )]
     Show {
         /// The id of a receipt, or of its invocation or batch
-        id: String,
+        receipt: String,
     },
-    /// Check every record: offline with a file, or those of the server
+    /// Verify every record: offline with a file, or those of the server
     #[command(before_help = verify::EXAMPLES)]
     Verify(verify::Verify),
-    /// Write all records to a file that verifies offline
+    /// Export all records to a file that can be verified offline
     #[command(before_help = export::EXAMPLES)]
     Export(export::Export),
-    /// Show that one receipt stands in the log, step by step
+    /// Prove that one receipt is in the audit log, step by step
     #[command(before_help = "Examples:\n  countersign receipt prove rcp_…")]
     Prove {
         /// The id of a receipt, or of its invocation or batch
-        id: String,
+        receipt: String,
     },
-    /// The newest signed statement of how long the log is; kept elsewhere, it shows a rewritten past
+    /// Print the newest checkpoint, a signed statement of the audit log; kept elsewhere, it reveals a rewritten log
     #[command(before_help = "Examples:\n  countersign receipt checkpoint --out last-week.txt")]
     Checkpoint {
         /// Write it to a file
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// The public key that verifiers pin
+    /// Print the public key that verifiers pin
     #[command(before_help = "Examples:\n  countersign receipt key --out receipt.pem")]
     Key {
         /// Write it to a file
@@ -75,103 +72,87 @@ pub(crate) struct List {
     #[arg(long, value_name = "ACTION", value_parser = action_id)]
     action: Option<String>,
     /// Only of this session
-    #[arg(long, value_name = "TITLE|ID")]
+    #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     /// Only of what this person did, and what was done for them
-    #[arg(long, value_name = "NAME|ID")]
+    #[arg(long, value_name = "USER")]
     user: Option<String>,
     #[command(flatten)]
     paging: Paging,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::Whole("ID"),
-    Column::Number("ENTRY"),
-    Column::Whole("STATUS"),
-    Column::Below("ACTION"),
-    Column::Extra("WHO"),
-    Column::Whole("WHEN"),
-];
+impl Resource for EntryView {
+    const NOUN: &'static str = "receipt";
+    const LIST: &'static str = "receipt list";
+    const PATH: &'static [&'static str] = &["receipts"];
+    const EMPTY: &'static str = "no receipts yet";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["kind"]);
+    const SHORT_NAMES: &'static [(&'static str, &'static str)] = &[
+        ("status", "/payload/body/status"),
+        ("action", "/payload/body/action"),
+        ("principal", "/payload/body/principal"),
+        ("session", "/payload/body/session"),
+        ("dry_run", "/payload/body/dry_run"),
+        ("at", "/payload/entry/at"),
+    ];
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::column("id", Column::Whole, |one, _| text(&one.id)),
+        Field::line("id", |one, _| Some(Cell::text(&one.id).toned(Tone::Strong))),
+        Field::column("entry", Column::Number, |one, _| text(one.seq.to_string())),
+        Field::line("entry", |one, _| Some(Cell::shown(format!("#{}", one.seq), one.seq.to_string()))),
+        Field::column("status", Column::Whole, |one, _| Some(status_cell(one))),
+        Field::column("action", Column::Below, |one, _| {
+            text(if is_of_batch(one) { format!("batch of {}", parts(one).len()) } else { body(one, "action").to_owned() })
+        }),
+        Field::column("who", Column::Extra, |one, view| view.who(body(one, "principal"))),
+        Field::column("when", Column::Whole, |one, view| view.past(at(one))),
+    ];
 
-impl Receipt {
-    /// Its name, if it writes a file here.
-    pub(crate) const fn writes_a_file(&self) -> Option<&'static str> {
-        match self {
-            Self::Export(_) => Some("receipt export"),
-            Self::Checkpoint { out: Some(_) } => Some("receipt checkpoint --out"),
-            Self::Key { out: Some(_) } => Some("receipt key --out"),
-            Self::Checkpoint { out: None }
-            | Self::Key { out: None }
-            | Self::List(_)
-            | Self::Show { .. }
-            | Self::Verify(_)
-            | Self::Prove { .. } => None,
-        }
+    fn id(&self) -> &str {
+        &self.id
     }
 
+    fn next(&self) -> Option<String> {
+        Some(format!("countersign receipt prove {}", self.id))
+    }
+
+    fn next_of(items: &[Self]) -> Option<String> {
+        items.first().map(|_| "countersign receipt verify".to_owned())
+    }
+}
+
+impl Receipt {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         match self {
             Self::Verify(verify) => verify.run(setting).await,
-            Self::List(list) => list.run(&setting.client()?, setting.terminal).await,
-            Self::Show { id } => show::run(&id, &setting.client()?, setting.terminal).await,
-            Self::Export(export) => export.run(&setting.client()?, setting.terminal).await,
-            Self::Prove { id } => prove::run(&id, &setting.client()?, setting.terminal).await,
-            Self::Checkpoint { out } => checkpoint(out, &setting.client()?, setting.terminal).await,
-            Self::Key { out } => key(out, &setting.client()?, setting.terminal).await,
+            Self::List(list) => {
+                let (client, terminal) = (&setting.client()?, setting.terminal);
+                let user = maybe_id_of::<UserView>(list.user.as_deref(), client).await?;
+                let session = maybe_id_of::<SessionView>(list.session.as_deref(), client).await?;
+                let asked = Asked::of(&list.paging).only("action", list.action).only("session", session).only("user", user);
+                resource::list::<EntryView>(asked, client, terminal).await?;
+                Ok(Exit::Ok)
+            }
+            Self::Show { receipt } => show::run(&receipt, &setting.client()?, setting.terminal).await,
+            Self::Export(export) => export.run(setting).await,
+            Self::Prove { receipt } => prove::run(&receipt, &setting.client()?, setting.terminal).await,
+            Self::Checkpoint { out } => checkpoint(out.as_deref(), setting).await,
+            Self::Key { out } => key(out.as_deref(), setting).await,
         }
     }
 }
 
-impl List {
-    async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let said = [("--action", &self.action), ("--session", &self.session), ("--user", &self.user)];
-        let said = said.iter().filter_map(|(flag, value)| value.as_ref().map(|value| format!(" {flag} {value}")));
-        let again = format!("countersign receipt list{}", said.collect::<String>());
-        let user = match &self.user {
-            Some(user) => Some(named::user(user, client).await?),
-            None => None,
-        };
-        let session = named::maybe_session(self.session.as_deref(), client).await?;
-        let empty = match (&self.action, &session, &user) {
-            (None, None, None) => "no receipts yet",
-            (Some(_), _, _) => "no receipt fits: countersign action list shows what actions there are",
-            (None, _, _) => "no receipt fits",
-        };
-        let only = [("action", self.action), ("session", session), ("user", user)];
-        let only = only.into_iter().filter_map(|(name, value)| value.map(|value| (name, value)));
-        let query: Vec<_> = self.paging.query().into_iter().chain(only).collect();
-        let answer = client.get::<Page<EntryView>>(&["receipts"], &query).await?;
-        let mut table = Table::new(COLUMNS, empty);
-        for entry in &answer.read.items {
-            table.row([
-                Cell::text(&entry.id),
-                Cell::text(entry.seq.to_string()),
-                status_cell(entry),
-                what(entry),
-                Cell::principal(body(entry, "principal")),
-                terminal.past(at(entry)),
-            ]);
-        }
-        terminal.list(&selectable(answer.raw, terminal), &table)?;
-        match &answer.read.next {
-            Some(next) => more(terminal, &self.paging, Some(next), &again),
-            None if table.is_empty() => {}
-            None => terminal.next("countersign receipt verify"),
-        }
-        Ok(Exit::Ok)
+async fn key(out: Option<&Path>, setting: Setting<'_>) -> Result<Exit, Failure> {
+    if out.is_some() {
+        setting.no_dry_run("receipt key --out")?;
     }
-}
-
-async fn key(out: Option<PathBuf>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let (client, terminal) = (&setting.client()?, setting.terminal);
     let keys = client.get::<Page<KeyView>>(&["keys"], &[]).await?.read.items;
     let first = first_receipt_key(&keys)?;
     match out {
         Some(path) => {
-            std::fs::write(&path, &first.pem).map_err(|error| Failure::file(&path, &error))?;
-            if terminal.is_document() {
-                terminal.document(&json!({ "key_id": first.key_id, "file": path.display().to_string() }))?;
-            }
-            terminal.note(format!("{} key {} to {}", Tone::Ok.paint("✓ wrote"), first.key_id, path.display()));
+            std::fs::write(path, &first.pem).map_err(|error| Failure::file(path, &error))?;
+            terminal.done("wrote key", path.display().to_string(), &json!({ "key_id": first.key_id, "file": path }))?;
         }
         None if terminal.is_document() => terminal.document(&json!(first))?,
         None => terminal.line(first.pem.trim_end())?,
@@ -179,16 +160,17 @@ async fn key(out: Option<PathBuf>, client: &Client, terminal: &mut Terminal) -> 
     Ok(Exit::Ok)
 }
 
-async fn checkpoint(out: Option<PathBuf>, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+async fn checkpoint(out: Option<&Path>, setting: Setting<'_>) -> Result<Exit, Failure> {
+    if out.is_some() {
+        setting.no_dry_run("receipt checkpoint --out")?;
+    }
+    let (client, terminal) = (&setting.client()?, setting.terminal);
     let answer = client.get::<CheckpointResponse>(&["checkpoint"], &[]).await?;
     let note = answer.read.checkpoint.ok_or_else(|| Failure::new(Exit::NotFound, "there is no checkpoint yet"))?;
     match out {
         Some(path) => {
-            std::fs::write(&path, &note).map_err(|error| Failure::file(&path, &error))?;
-            if terminal.is_document() {
-                terminal.document(&answer.raw)?;
-            }
-            terminal.note(format!("{} the checkpoint to {}", Tone::Ok.paint("✓ wrote"), path.display()));
+            std::fs::write(path, &note).map_err(|error| Failure::file(path, &error))?;
+            terminal.done("wrote checkpoint", path.display().to_string(), &answer.raw)?;
             terminal.next(format!("countersign receipt verify --checkpoint {}", path.display()));
         }
         None if terminal.is_document() => terminal.document(&answer.raw)?,
@@ -197,7 +179,7 @@ async fn checkpoint(out: Option<PathBuf>, client: &Client, terminal: &mut Termin
     Ok(Exit::Ok)
 }
 
-/// The key everything else follows from: that of entry 0.
+/// The key that all others follow from: that of entry 0.
 fn first_receipt_key(keys: &[KeyView]) -> Result<&KeyView, Failure> {
     let receipt_keys = keys.iter().filter(|key| key.purpose == "receipt");
     receipt_keys.min_by_key(|key| key.starts_at_seq).ok_or_else(|| Failure::new(Exit::NotFound, "the server has no receipt key"))
@@ -209,7 +191,7 @@ async fn receipt_id(id: &str, client: &Client) -> Result<String, Failure> {
         return Ok(id.to_owned());
     }
     let (receipt, status, shown_by) = if InvocationId::parse(id).is_ok() {
-        let (invocation, _) = invocation::get(id, client).await?;
+        let (invocation, _) = outcome::get(id, client).await?;
         (invocation.receipt, invocation.status, "show")
     } else if BatchId::parse(id).is_ok() {
         let batch = client.get::<BatchView>(&["batches", id], &[]).await?.read;
@@ -227,45 +209,11 @@ fn is_of_batch(entry: &EntryView) -> bool {
     entry.kind == "batch"
 }
 
-/// What is asked for most of a receipt lies deep in what was signed: whoever chooses fields may name it as everywhere else.
-/// Without a choice the document stays as the server wrote it.
-fn selectable(mut raw: Value, terminal: &Terminal) -> Value {
-    if !terminal.selects_fields() {
-        return raw;
-    }
-    let short = [
-        ("status", "/payload/body/status"),
-        ("action", "/payload/body/action"),
-        ("principal", "/payload/body/principal"),
-        ("session", "/payload/body/session"),
-        ("dry_run", "/payload/body/dry_run"),
-        ("at", "/payload/entry/at"),
-    ];
-    let add = |receipt: &mut Value| {
-        for (name, pointer) in short {
-            let found = receipt.pointer(pointer).cloned().unwrap_or_default();
-            if let Some(members) = receipt.as_object_mut() {
-                members.entry(name).or_insert(found);
-            }
-        }
-    };
-    match raw.get_mut("items").and_then(Value::as_array_mut) {
-        Some(items) => items.iter_mut().for_each(add),
-        None => add(&mut raw),
-    }
-    raw
-}
-
 /// How it ended, as was signed.
 fn status_cell(entry: &EntryView) -> Cell {
     let status = body(entry, "status");
     let cell = if is_of_batch(entry) { batch::status_cell(status) } else { Cell::status(status) };
     cell.rehearsed(is_dry_run(entry))
-}
-
-/// The action, or of how many parts the batch was.
-fn what(entry: &EntryView) -> Cell {
-    if is_of_batch(entry) { Cell::text(format!("batch of {}", parts(entry).len())) } else { Cell::text(body(entry, "action")) }
 }
 
 /// The parts of a batch, as was signed.

@@ -1,10 +1,7 @@
 //! Starts the server and says where it is.
 
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use crate::style::Tone;
+use crate::shared::*;
 use clap::Args;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -40,18 +37,19 @@ pub(crate) struct Serve {
 }
 
 impl ServerFlags {
-    pub(crate) fn load(self, listen: Option<String>, redis: Option<String>) -> Result<server::Config, Failure> {
+    pub(crate) fn load(self, listen: Option<String>, redis: Option<String>, setting: &Setting<'_>) -> Result<server::Config, Failure> {
         let flags = server::Flags { data: self.data, listen, database: self.database, redis, config: self.config };
-        // A variable that is not text cannot be one of ours.
-        let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        server::Config::load(flags, environment).map_err(|error| Failure::usage(error.to_string()).hint("countersign doctor"))
+        server::Config::load(flags, setting.environment.variables.clone().into_iter())
+            .map_err(|error| Failure::usage(error.to_string()).hint("countersign doctor"))
     }
 }
 
 impl Serve {
-    pub(crate) async fn run(self, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let config = self.server.load(self.listen, self.redis)?;
-        let watched = if std::io::stderr().is_terminal() { server::LogFormat::Text } else { server::LogFormat::Json };
+    pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
+        setting.no_dry_run("serve")?;
+        let config = self.server.load(self.listen, self.redis, &setting)?;
+        let terminal = setting.terminal;
+        let watched = if terminal.is_watched() { server::LogFormat::Text } else { server::LogFormat::Json };
         let log_format = config.log_format.unwrap_or(watched);
         server::init_logs(log_format, &config.log_level);
         server::serve(config, |started| tell(started, log_format, terminal)).await.map_err(|error| refused(&error))?;

@@ -1,24 +1,18 @@
 //! Sessions: one agent's working context, with the token it acts under.
 
-use super::people::People;
-use super::{more, named};
-use crate::args::{Agreed, Paging};
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::{Tone, clean};
-use api::Page;
+use crate::shared::*;
 use api::identity::{NewSessionRequest, NewSessionResponse, SessionView};
 use clap::Subcommand;
+use countersign_core::SessionId;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Session {
-    /// Make a session and its agent's token
+    /// Create a session and its agent's token
     #[command(before_help = "Examples:
   countersign session create --title 'nightly triage' --unattended
   export COUNTERSIGN_TOKEN=$(countersign session create --json | jq -r .token)")]
     Create {
-        /// Nobody sits at the other end: answers may take 24 hours instead of 5 minutes
+        /// Nobody watches it: approvals may take 24 hours instead of 5 minutes
         #[arg(long)]
         unattended: bool,
         /// What it is for, and the name it can be called by; cli@ and this machine's name when absent
@@ -31,34 +25,78 @@ pub(crate) enum Session {
         #[arg(long, value_name = "ID")]
         automation: Option<String>,
     },
-    /// Sessions, newest first
+    /// List sessions, newest first
+    #[command(before_help = "Examples:\n  countersign session list")]
     List(Paging),
-    /// One session
+    /// Show one session
     #[command(before_help = "Examples:\n  countersign session show ses_…\n  countersign session show 'nightly triage'")]
     Show {
         /// Its title or its id
-        #[arg(value_name = "SESSION")]
-        id: String,
+        session: String,
     },
     /// End a session: its token stops working at once
     #[command(before_help = "Examples:\n  countersign session end ses_… --yes")]
     End {
         /// Its title or its id
-        #[arg(value_name = "SESSION")]
-        id: String,
+        session: String,
         #[command(flatten)]
         agreed: Agreed,
     },
 }
 
-const COLUMNS: &[Column] = &[
-    Column::Whole("ID"),
-    Column::Cut("TITLE"),
-    Column::Extra("ATTENDANCE"),
-    Column::Extra("CREATED BY"),
-    Column::Extra("CREATED"),
-    Column::Whole("STATE"),
-];
+impl Resource for SessionView {
+    const NOUN: &'static str = "session";
+    const LIST: &'static str = "session list";
+    const PATH: &'static [&'static str] = &["sessions"];
+    const EMPTY: &'static str = "no sessions yet: countersign session create";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("id", &["title", "attendance"]);
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("id", Column::Whole, |one, _| text(&one.id)),
+        Field::both("title", Column::Cut, |one, _| text(&one.title)),
+        Field::both("attendance", Column::Extra, |one, _| text(&one.attendance)),
+        Field::line("space", |one, _| text(&one.space_id)),
+        Field::line("automation", |one, _| maybe(one.automation_id.as_ref())),
+        Field::both("created by", Column::Extra, |one, view| view.who(&one.created_by)),
+        Field::line("works for", |one, view| view.who(one.owner_id.as_ref()?)),
+        Field::both("created", Column::Extra, |one, view| view.past(&one.created_at)),
+        Field::line("ended", |one, view| view.past(one.ended_at.as_ref()?)),
+        Field::both("state", Column::Whole, |one, _| {
+            Some(match one.ended_at {
+                Some(_) => Cell::shown("– ended", "ended").toned(Tone::Muted),
+                None => Cell::shown("● open", "open").toned(Tone::Primary),
+            })
+        }),
+    ];
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn next(&self) -> Option<String> {
+        Some(format!("countersign invocation list --session {}", self.id))
+    }
+}
+
+impl Named for SessionView {
+    const PAGES_MAX: usize = 10;
+    const HAS_MAKERS: bool = true;
+
+    fn is_id(text: &str) -> bool {
+        SessionId::parse(text).is_ok()
+    }
+
+    fn name(&self) -> &str {
+        &self.title
+    }
+
+    fn works(&self) -> bool {
+        self.ended_at.is_none()
+    }
+
+    fn is_made_by(&self, principal: &str) -> bool {
+        self.created_by == principal
+    }
+}
 
 impl Session {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -75,43 +113,19 @@ impl Session {
                     .with("space", Cell::text(&created.session.space_id))
                     .with("attendance", Cell::text(&created.session.attendance))
                     .with_some("automation", created.session.automation_id.as_ref().map(Cell::text));
-                terminal.record(&answer.raw, &record)?;
-                terminal.remark(Tone::Warn.paint("! the token is shown now and never again"));
+                terminal.secret(&answer.raw, &record)?;
                 terminal.next("COUNTERSIGN_TOKEN=… countersign action list");
             }
-            Self::List(paging) => {
-                let answer = client.get::<Page<SessionView>>(&["sessions"], &paging.query()).await?;
-                let people = People::load(client, terminal).await;
-                let mut table = Table::new(COLUMNS, "no sessions yet: countersign session create");
-                for session in &answer.read.items {
-                    table.row([
-                        Cell::text(&session.id),
-                        Cell::text(&session.title),
-                        Cell::text(&session.attendance),
-                        people.cell(&session.created_by),
-                        terminal.past(&session.created_at),
-                        state(session),
-                    ]);
-                }
-                terminal.list(&answer.raw, &table)?;
-                more(terminal, &paging, answer.read.next.as_deref(), "countersign session list");
+            Self::List(paging) => drop(resource::list::<SessionView>(Asked::of(&paging), client, terminal).await?),
+            Self::Show { session } => {
+                let id = id_of::<SessionView>(&session, client).await?;
+                resource::show::<SessionView>(&id, client, terminal).await?;
             }
-            Self::Show { id } => {
-                let id = named::session(&id, client).await?;
-                let answer = client.get::<SessionView>(&["sessions", &id], &[]).await?;
-                let people = People::load(client, terminal).await;
-                let record = record(&answer.read, &people, terminal);
-                terminal.record(&answer.raw, &record)?;
-                terminal.next(format!("countersign invocation list --session {id}"));
-            }
-            Self::End { id: session, agreed } => {
-                let id = named::session(&session, client).await?;
-                terminal.consent(&format!("end `{}`?", clean::line(&session)), agreed.consent(client)).await?;
+            Self::End { session, agreed } => {
+                let id = id_of::<SessionView>(&session, client).await?;
+                terminal.consent(&format!("End session `{}`?", clean::line(&session)), agreed.consent(client)).await?;
                 let answer = client.post_empty::<SessionView>(&["sessions", &id, "end"]).await?;
-                if terminal.is_document() {
-                    terminal.document(&answer.raw)?;
-                }
-                terminal.note(format!("{} `{id}`", Tone::Ok.paint("✓ ended")));
+                terminal.done("ended", &id, &answer.raw)?;
             }
         }
         Ok(Exit::Ok)
@@ -123,25 +137,4 @@ fn default_title() -> Option<String> {
     let system = rustix::system::uname();
     let host = system.nodename().to_str().ok().filter(|host| !host.is_empty())?;
     Some(format!("cli@{host}"))
-}
-
-fn record(session: &SessionView, people: &People, terminal: &Terminal) -> Record {
-    Record::new(&session.id)
-        .with("id", Cell::text(&session.id))
-        .with("state", state(session))
-        .with("title", Cell::text(&session.title))
-        .with("attendance", Cell::text(&session.attendance))
-        .with("space", Cell::text(&session.space_id))
-        .with_some("automation", session.automation_id.as_ref().map(Cell::text))
-        .with("created by", people.whole(&session.created_by))
-        .with("works for", session.owner_id.as_ref().map_or_else(Cell::missing, |owner| people.whole(owner)))
-        .with("created", terminal.past(&session.created_at))
-        .with("ended", session.ended_at.as_ref().map_or_else(Cell::missing, |at| terminal.past(at)))
-}
-
-fn state(session: &SessionView) -> Cell {
-    match session.ended_at {
-        Some(_) => Cell::shown("– ended", "ended").toned(Tone::Muted),
-        None => Cell::shown("● open", "open").toned(Tone::Primary),
-    }
 }

@@ -1,16 +1,11 @@
-//! One invocation with everything an answer rests on: what will be sent, who asks, why a person is asked, what it binds.
+//! One call with everything needed to approve or deny it: its params, who requested it and why, why it needs approval.
 
-mod ahead;
 mod card;
 
-pub(super) use card::{answered, asked_for, cascade, edited, redacted, taken_up};
+pub(super) use card::{answered, asked_for, cascade, edited, redacted, resumed};
 
-use super::people::People;
-use super::{invocation, outcome};
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use crate::style::Tone;
+use super::outcome;
+use crate::shared::*;
 use api::Page;
 use api::action::ActionView;
 use api::invocation::{ForesightView, InvocationView};
@@ -26,12 +21,12 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     /// The id of an invocation
-    id: String,
+    invocation: String,
 }
 
 impl Show {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let (invocation, raw) = invocation::get(&self.id, client).await?;
+        let (invocation, raw) = outcome::get(&self.invocation, client).await?;
         if terminal.is_document() {
             terminal.document(&raw)?;
             return Ok(Exit::Ok);
@@ -41,7 +36,7 @@ impl Show {
         let before = before(&invocation, client).await;
         let foresight = foresight(&invocation, action.as_ref(), client, terminal).await;
         // What the action is by now is nothing a yes to this call would be to.
-        let action = action.filter(|_| !foresight.as_ref().is_some_and(ahead::is_redefined));
+        let action = action.filter(|_| !foresight.as_ref().is_some_and(card::ahead::is_redefined));
         let people = People::load(client, terminal).await;
         let card = Card { invocation: &invocation, action: action.as_ref(), before, foresight: foresight.as_ref(), people: &people };
         for line in card.lines(terminal) {
@@ -78,7 +73,7 @@ async fn foresight(
         return None;
     }
     if terminal.is_watched() {
-        terminal.redraw(&Tone::Muted.paint(ahead::meanwhile(invocation, action)));
+        terminal.redraw(&Tone::Muted.paint(card::ahead::meanwhile(invocation, action)));
     }
     let answer = client.get::<ForesightView>(&["invocations", &invocation.id, "foresight"], &[]).await;
     if terminal.is_watched() {

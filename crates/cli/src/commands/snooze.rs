@@ -1,11 +1,7 @@
-//! Hides what waits from one's own inbox for a while. It decides nothing, and the clock goes on.
+//! Hides a pending call from one's own inbox for a while. It decides nothing, and the deadline stays.
 
-use super::invocation;
-use crate::args::Span;
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Record, Terminal};
-use crate::style::Tone;
+use super::outcome;
+use crate::shared::*;
 use api::invocation::{SnoozeRequest, SnoozeResponse};
 use clap::Args;
 
@@ -17,7 +13,8 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct Snooze {
     /// The id of a pending invocation
-    id: String,
+    #[arg(value_name = "INVOCATION")]
+    pending: String,
     /// How long, such as 30m or 2h
     #[arg(long = "for", value_name = "TIME", value_parser = Span::parse)]
     time: Span,
@@ -25,16 +22,17 @@ pub(crate) struct Snooze {
 
 impl Snooze {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let answer = client.post::<SnoozeResponse>(&["invocations", &self.id, "snooze"], &SnoozeRequest { time: self.time.text() }).await?;
+        let request = SnoozeRequest { time: self.time.text() };
+        let answer = client.post::<SnoozeResponse>(&["invocations", &self.pending, "snooze"], &request).await?;
         let SnoozeResponse { id, until } = &answer.read;
         let record = Record::new(id).with("invocation", Cell::text(id)).with("hidden for", terminal.future(until));
         terminal.record(&answer.raw, &record)?;
-        // It decides nothing: a call that runs out of time while it is hidden is gone when it would come back.
-        if let Ok((invocation, _)) = invocation::get(id, client).await
+        // A call that expires while it is hidden is gone when it would come back.
+        if let Ok((invocation, _)) = outcome::get(id, client).await
             && let Some(expires) = invocation.expires_at.filter(|expires| expires < until)
         {
             let left = terminal.future(&expires);
-            terminal.note(Tone::Warn.paint(format!("! it runs out of time before that, in {}", left.as_shown())));
+            terminal.note(Tone::Warn.paint(format!("! it expires before that, in {}", left.as_shown())));
         }
         terminal.next("countersign inbox --all");
         Ok(Exit::Ok)

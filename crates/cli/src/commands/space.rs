@@ -2,71 +2,71 @@
 
 mod crossing;
 
-use super::{more, named};
-use crate::args::Paging;
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::counted;
-use api::Page;
+use crate::shared::*;
 use api::identity::{BandName, ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SelfApprovalRule, SpaceView};
 use clap::{Args, Subcommand, ValueEnum};
-use countersign_core::Tier;
+use countersign_core::{SpaceId, Tier};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Space {
-    /// Spaces there are
+    /// List spaces
+    #[command(before_help = "Examples:\n  countersign space list")]
     List(Paging),
-    /// Make a space
+    /// Create a space
     #[command(before_help = "Examples:\n  countersign space create production")]
-    Create { name: String },
-    /// One space
+    Create {
+        /// What it is called
+        name: String,
+    },
+    /// Show one space
     #[command(before_help = "Examples:\n  countersign space show main")]
     Show {
         /// Its name or its id
         space: String,
     },
-    /// Say how much risk a space tolerates
+    /// Set the band of a space: how much risk it tolerates
     #[command(before_help = "\
-green  whatever the modes say
-amber  what writes waits for a person
-red    only R0 runs without a person, R4 never
-black  R0 with a person, nothing else
+green  modes decide
+amber  writes need approval
+red    all but R0 needs approval, R4 is denied
+black  R0 needs approval, the rest is denied
 
 Examples:
   countersign space band production amber")]
     Band {
         /// Its name or its id
         space: String,
+        /// The band
         #[arg(value_enum)]
         band: Band,
     },
     /// Change a space
-    #[command(before_help = "Examples:\n  countersign space set main --self-approval refused     somebody else must answer")]
+    #[command(before_help = "Examples:\n  countersign space set main --self-approval refused     somebody else must approve")]
     Set {
         /// Its name or its id
         space: String,
-        /// Whether whoever asked, or owns the agent that asked, may also answer
+        /// Whether the requester, or the owner of the agent, may approve
         #[arg(long, value_enum, value_name = "RULE")]
         self_approval: SelfApproval,
     },
-    /// Say how many different people must say yes, by tier
+    /// Set how many different people must approve, by tier
     #[command(before_help = "Examples:
   countersign space quorum production R3=2 R4=2
   countersign space quorum production --none                one person is enough again")]
     Quorum(Quorum),
-    /// Say what is taken out of params before a source sees them
+    /// Set what is redacted from params before a source sees them
     #[command(before_help = "Examples:
   countersign space redact support email phone --region US --region GB
-  countersign space redact support --none                   take nothing out")]
+  countersign space redact support --none                   redact nothing")]
     Redact(Redact),
-    /// Actions that may reach from one space into another
+    /// List the actions that may act across spaces
+    #[command(before_help = "Examples:\n  countersign space crossings")]
     Crossings,
-    /// Let an action reach from one space into another
+    /// Allow an action from one space to act in another
     #[command(before_help = "Examples:\n  countersign space allow-crossing files.write_text --from lab --to production")]
     AllowCrossing(crossing::Crossing),
-    /// Take that back
+    /// No longer allow that
     #[command(before_help = "Examples:\n  countersign space forbid-crossing files.write_text --from lab --to production")]
     ForbidCrossing(crossing::Crossing),
 }
@@ -75,7 +75,7 @@ Examples:
 pub(crate) struct Quorum {
     /// Its name or its id
     space: String,
-    /// A tier and how many people; what is not named takes one
+    /// A tier and how many people; other tiers take one
     #[arg(value_name = "TIER=PEOPLE", value_parser = people_of_tier, required_unless_present = "none", conflicts_with = "none")]
     tiers: Vec<(String, u32)>,
     /// One person is enough for everything
@@ -87,13 +87,13 @@ pub(crate) struct Quorum {
 pub(crate) struct Redact {
     /// Its name or its id
     space: String,
-    /// What to take out
+    /// What to redact
     #[arg(value_enum, value_name = "KIND", required_unless_present = "none", conflicts_with = "none")]
     kinds: Vec<Kind>,
-    /// Where national telephone numbers are from, as two letters
+    /// The country of national phone numbers, as two letters
     #[arg(long = "region", value_name = "REGION", conflicts_with = "none")]
     regions: Vec<String>,
-    /// Take nothing out
+    /// Redact nothing
     #[arg(long)]
     none: bool,
 }
@@ -120,93 +120,89 @@ pub(crate) enum SelfApproval {
     Refused,
 }
 
-const COLUMNS: &[Column] =
-    &[Column::Whole("ID"), Column::Cut("NAME"), Column::Whole("BAND"), Column::Whole("SELF-APPROVAL"), Column::Extra("CREATED")];
+impl Resource for SpaceView {
+    const NOUN: &'static str = "space";
+    const LIST: &'static str = "space list";
+    const PATH: &'static [&'static str] = &["spaces"];
+    const EMPTY: &'static str = "no spaces";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("name", &["band"]);
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("id", Column::Whole, |one, _| text(&one.id)),
+        Field::both("name", Column::Cut, |one, _| text(&one.name)),
+        Field::both("band", Column::Whole, |one, _| text(&one.band)),
+        Field::both("self-approval", Column::Whole, |one, _| {
+            text(match one.self_approval {
+                SelfApprovalRule::Allowed => "allowed",
+                SelfApprovalRule::Refused => "refused",
+            })
+        }),
+        Field::line("quorum", |one, _| text(quorum(&one.quorum))),
+        Field::line("redacts", |one, _| text(redaction(&one.redaction))),
+        Field::both("created", Column::Extra, |one, view| view.past(&one.created_at)),
+    ];
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Named for SpaceView {
+    fn is_id(text: &str) -> bool {
+        SpaceId::parse(text).is_ok()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
 
 impl Space {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        match self {
+        let unchanged = ChangeSpaceRequest::default;
+        let (space, change) = match self {
             Self::List(paging) => {
-                let answer = client.get::<Page<SpaceView>>(&["spaces"], &paging.query()).await?;
-                let mut table = Table::new(COLUMNS, "no spaces");
-                for space in &answer.read.items {
-                    let cells = [
-                        Cell::text(&space.id),
-                        Cell::text(&space.name),
-                        Cell::text(&space.band),
-                        Cell::text(rule(space)),
-                        terminal.past(&space.created_at),
-                    ];
-                    table.row(cells);
-                }
-                terminal.list(&answer.raw, &table)?;
-                more(terminal, &paging, answer.read.next.as_deref(), "countersign space list");
+                resource::list::<SpaceView>(Asked::of(&paging), client, terminal).await?;
+                return Ok(Exit::Ok);
             }
             Self::Create { name } => {
                 let answer = client.post::<SpaceView>(&["spaces"], &NewSpaceRequest { name }).await;
-                let answer = answer.map_err(|failure| named::taken(failure, "space"))?;
-                terminal.record(&answer.raw, &record(&answer.read))?;
+                resource::tell(&answer.map_err(resource::taken::<SpaceView>)?, client, terminal).await?;
+                return Ok(Exit::Ok);
             }
             Self::Show { space } => {
-                let id = id_of(&space, client).await?;
+                let id = id_of::<SpaceView>(&space, client).await?;
                 let answer = client.get::<SpaceView>(&["spaces", &id], &[]).await?;
-                let crossings = if terminal.is_for_words() { crossing::lines_of(&id, client).await } else { Vec::new() };
-                let record = crossings.into_iter().fold(record(&answer.read), |record, line| record.with("crossing", Cell::text(line)));
-                terminal.record(&answer.raw, &record)?;
+                let lines = if terminal.is_for_words() { crossing::lines_of(&id, client).await } else { Vec::new() };
+                let more = |record| lines.iter().fold(record, |record: Record, line| record.with("crossing", Cell::text(line)));
+                resource::tell_with(&answer, more, client, terminal).await?;
+                return Ok(Exit::Ok);
             }
-            Self::Band { space, band } => {
-                let band = Some(band.name());
-                change(&space, &ChangeSpaceRequest { band, ..ChangeSpaceRequest::default() }, client, terminal).await?;
-            }
+            Self::Crossings => return crossing::list(client, terminal).await,
+            Self::AllowCrossing(crossing) => return crossing.allow(client, terminal).await,
+            Self::ForbidCrossing(crossing) => return crossing.forbid(client, terminal).await,
+            Self::Band { space, band } => (space, ChangeSpaceRequest { band: Some(band.name()), ..unchanged() }),
             Self::Set { space, self_approval } => {
                 let self_approval = Some(match self_approval {
                     SelfApproval::Allowed => SelfApprovalRule::Allowed,
                     SelfApproval::Refused => SelfApprovalRule::Refused,
                 });
-                change(&space, &ChangeSpaceRequest { self_approval, ..ChangeSpaceRequest::default() }, client, terminal).await?;
+                (space, ChangeSpaceRequest { self_approval, ..unchanged() })
             }
             Self::Quorum(Quorum { space, tiers, none: _ }) => {
-                let quorum = Some(tiers.into_iter().collect());
-                change(&space, &ChangeSpaceRequest { quorum, ..ChangeSpaceRequest::default() }, client, terminal).await?;
+                (space, ChangeSpaceRequest { quorum: Some(tiers.into_iter().collect()), ..unchanged() })
             }
             Self::Redact(Redact { space, kinds, regions, none: _ }) => {
                 let name = |kind: Kind| kind.to_possible_value().map(|value| value.get_name().to_owned());
                 let regions = regions.into_iter().map(|region| region.to_uppercase()).collect();
                 let redaction = Some(RedactionRule { kinds: kinds.into_iter().filter_map(name).collect(), regions });
-                change(&space, &ChangeSpaceRequest { redaction, ..ChangeSpaceRequest::default() }, client, terminal).await?;
+                (space, ChangeSpaceRequest { redaction, ..unchanged() })
             }
-            Self::Crossings => crossing::list(client, terminal).await?,
-            Self::AllowCrossing(crossing) => crossing.allow(client, terminal).await?,
-            Self::ForbidCrossing(crossing) => crossing.forbid(client, terminal).await?,
-        }
+        };
+        let id = id_of::<SpaceView>(&space, client).await?;
+        let answer = client.patch::<SpaceView>(&["spaces", &id], &change).await?;
+        resource::tell(&answer, client, terminal).await?;
         Ok(Exit::Ok)
     }
-}
-
-async fn change(space: &str, request: &ChangeSpaceRequest, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
-    let id = id_of(space, client).await?;
-    let answer = client.patch::<SpaceView>(&["spaces", &id], request).await?;
-    terminal.record(&answer.raw, &record(&answer.read))
-}
-
-/// The id of a space that is named or given by its id.
-pub(super) async fn id_of(space: &str, client: &Client) -> Result<String, Failure> {
-    if countersign_core::SpaceId::parse(space).is_ok() {
-        return Ok(space.to_owned());
-    }
-    let found = client.pages::<SpaceView>(&["spaces"], &[]).find(|found| found.name == space).await?;
-    let unknown = || Failure::new(Exit::NotFound, format!("there is no space `{space}`")).hint("countersign space list");
-    found.map(|found| found.id).ok_or_else(unknown)
-}
-
-fn record(space: &SpaceView) -> Record {
-    Record::new(&space.id)
-        .with("id", Cell::text(&space.id))
-        .with("name", Cell::text(&space.name))
-        .with("band", Cell::text(&space.band))
-        .with("self-approval", Cell::text(rule(space)))
-        .with("quorum", Cell::text(quorum(&space.quorum)))
-        .with("takes out", Cell::text(redaction(&space.redaction)))
 }
 
 fn quorum(by_tier: &BTreeMap<String, u32>) -> String {
@@ -241,12 +237,5 @@ impl Band {
             Self::Red => BandName::Red,
             Self::Black => BandName::Black,
         }
-    }
-}
-
-const fn rule(space: &SpaceView) -> &'static str {
-    match space.self_approval {
-        SelfApprovalRule::Allowed => "allowed",
-        SelfApprovalRule::Refused => "refused",
     }
 }

@@ -1,13 +1,10 @@
-//! How the server is doing, and who the token stands for.
+//! The state of the server, and whose token this is.
 
 use super::kill_switch;
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Record, Terminal};
-use crate::style::Tone;
+use crate::shared::*;
 use api::identity::{StatusResponse, WhoamiResponse};
 
-pub(super) async fn status(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+pub(crate) async fn status(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let answer = client.get::<StatusResponse>(&["status"], &[]).await?;
     let status = &answer.read;
     let ready = match (&status.problem, status.ready) {
@@ -42,7 +39,7 @@ pub(super) async fn status(client: &Client, terminal: &mut Terminal) -> Result<E
     Ok(if status.ready { Exit::Ok } else { Exit::Failed })
 }
 
-pub(super) async fn whoami(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+pub(crate) async fn whoami(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let answer = client.get::<WhoamiResponse>(&["whoami"], &[]).await?;
     terminal.record(&answer.raw, &identity(&answer.read, client))?;
     Ok(Exit::Ok)

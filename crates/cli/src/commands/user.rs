@@ -1,54 +1,50 @@
 //! People.
 
 use super::space::Band;
-use super::{more, named};
-use crate::args::{Agreed, Paging};
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::{Tone, clean};
-use api::Page;
+use crate::shared::*;
 use api::identity::{ChangeUserRequest, NewUserRequest, RoleName, UserView};
 use clap::{Subcommand, ValueEnum};
+use countersign_core::UserId;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum User {
-    /// People there are
+    /// List users
+    #[command(before_help = "Examples:\n  countersign user list")]
     List(Paging),
-    /// Add a person
+    /// Create a user
     #[command(before_help = "Examples:\n  countersign user create robin --role admin\n  countersign token create laptop --user robin")]
     Create {
+        /// What they are called
         name: String,
-        /// What they may do: only admins and owners answer
+        /// What they may do: only admins and owners approve
         #[arg(long, value_enum, default_value = "member")]
         role: Role,
     },
-    /// Change what a person may do; their tokens act under it at once
-    #[command(before_help = "Examples:\n  countersign user role robin admin                       they answer from now on")]
+    /// Change the role of a user; it holds for their tokens at once
+    #[command(before_help = "Examples:\n  countersign user role robin admin                       they can approve from now on")]
     Role {
         /// Their name or their id
         user: String,
-        /// Only admins and owners answer
+        /// Only admins and owners approve
         #[arg(value_enum)]
         role: Role,
         #[command(flatten)]
         agreed: Agreed,
     },
-    /// Say how dangerous a space they, and whoever acts for them, may act in
-    #[command(before_help = "Examples:\n  countersign user limit robin amber                      not in red or black spaces")]
+    /// Limit a user, and whoever acts for them, to spaces up to a band
+    #[command(before_help = "Examples:\n  countersign user limit robin amber                      no red or black spaces")]
     Limit {
         /// Their name or their id
         user: String,
-        /// The most dangerous band
+        /// The strictest band they may act in
         #[arg(value_enum)]
         band: Band,
     },
-    /// Disable a person for good: none of their tokens, their agents' or their services' works any more
+    /// Disable a user for good: their tokens, and those of their agents and services, stop working
     #[command(before_help = "Examples:\n  countersign user disable robin --yes")]
     Disable {
         /// Their name or their id
-        #[arg(value_name = "USER")]
-        id: String,
+        user: String,
         #[command(flatten)]
         agreed: Agreed,
     },
@@ -79,85 +75,82 @@ impl Role {
     }
 }
 
-const COLUMNS: &[Column] = &[
-    Column::Whole("ID"),
-    Column::Cut("NAME"),
-    Column::Whole("ROLE"),
-    Column::Whole("MAX BAND"),
-    Column::Extra("CREATED"),
-    Column::Whole("STATE"),
-];
+impl Resource for UserView {
+    const NOUN: &'static str = "user";
+    const LIST: &'static str = "user list";
+    const PATH: &'static [&'static str] = &["users"];
+    const EMPTY: &'static str = "no users";
+    const OFFERED: (&'static str, &'static [&'static str]) = ("name", &["role"]);
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("id", Column::Whole, |one, _| text(&one.id)),
+        Field::both("name", Column::Cut, |one, _| text(&one.name)),
+        Field::both("role", Column::Whole, |one, _| {
+            text(match one.role {
+                RoleName::Member => "member",
+                RoleName::Admin => "admin",
+                RoleName::Owner => "owner",
+            })
+        }),
+        Field::both("max band", Column::Whole, |one, _| text(&one.max_band)),
+        Field::both("created", Column::Extra, |one, view| view.past(&one.created_at)),
+        Field::both("state", Column::Whole, |one, _| {
+            Some(match one.disabled_at {
+                Some(_) => Cell::shown("– disabled", "disabled").toned(Tone::Muted),
+                None => Cell::shown("● active", "active").toned(Tone::Primary),
+            })
+        }),
+    ];
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Named for UserView {
+    fn is_id(text: &str) -> bool {
+        UserId::parse(text).is_ok()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn works(&self) -> bool {
+        self.disabled_at.is_none()
+    }
+}
 
 impl User {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        match self {
+        let answer = match self {
             Self::List(paging) => {
-                let answer = client.get::<Page<UserView>>(&["users"], &paging.query()).await?;
-                let mut table = Table::new(COLUMNS, "no people");
-                for user in &answer.read.items {
-                    table.row([
-                        Cell::text(&user.id),
-                        Cell::text(&user.name),
-                        Cell::text(role(user)),
-                        Cell::text(&user.max_band),
-                        terminal.past(&user.created_at),
-                        state(user),
-                    ]);
-                }
-                terminal.list(&answer.raw, &table)?;
-                more(terminal, &paging, answer.read.next.as_deref(), "countersign user list");
+                resource::list::<UserView>(Asked::of(&paging), client, terminal).await?;
+                return Ok(Exit::Ok);
             }
             Self::Create { name, role } => {
-                let answer = client.post::<UserView>(&["users"], &NewUserRequest { name, role: role.name() }).await;
-                let answer = answer.map_err(|failure| named::taken(failure, "user"))?;
-                terminal.record(&answer.raw, &record(&answer.read))?;
+                let request = NewUserRequest { name, role: role.name() };
+                let answer = client.post::<UserView>(&["users"], &request).await.map_err(resource::taken::<UserView>)?;
+                resource::tell(&answer, client, terminal).await?;
                 terminal.next(format!("countersign token create laptop --user {}", answer.read.id));
+                return Ok(Exit::Ok);
             }
             Self::Role { user, role, agreed } => {
-                let id = named::user(&user, client).await?;
-                let question = format!("make `{}` {}?", clean::line(&user), role.with_article());
+                let id = id_of::<UserView>(&user, client).await?;
+                let question = format!("Make `{}` {}?", clean::line(&user), role.with_article());
                 terminal.consent(&question, agreed.consent(client)).await?;
-                let change = ChangeUserRequest { role: Some(role.name()), max_band: None };
-                let answer = client.patch::<UserView>(&["users", &id], &change).await?;
-                terminal.record(&answer.raw, &record(&answer.read))?;
+                client.patch(&["users", &id], &ChangeUserRequest { role: Some(role.name()), max_band: None }).await?
             }
             Self::Limit { user, band } => {
-                let id = named::user(&user, client).await?;
-                let change = ChangeUserRequest { role: None, max_band: Some(band.name()) };
-                let answer = client.patch::<UserView>(&["users", &id], &change).await?;
-                terminal.record(&answer.raw, &record(&answer.read))?;
+                let id = id_of::<UserView>(&user, client).await?;
+                client.patch(&["users", &id], &ChangeUserRequest { role: None, max_band: Some(band.name()) }).await?
             }
-            Self::Disable { id: user, agreed } => {
-                let id = named::user(&user, client).await?;
-                terminal.consent(&format!("disable `{}` for good?", clean::line(&user)), agreed.consent(client)).await?;
-                let answer = client.post_empty::<UserView>(&["users", &id, "disable"]).await?;
-                terminal.record(&answer.raw, &record(&answer.read))?;
+            Self::Disable { user, agreed } => {
+                let id = id_of::<UserView>(&user, client).await?;
+                terminal.consent(&format!("Disable user `{}` for good?", clean::line(&user)), agreed.consent(client)).await?;
+                client.post_empty(&["users", &id, "disable"]).await?
             }
-        }
+        };
+        resource::tell::<UserView>(&answer, client, terminal).await?;
         Ok(Exit::Ok)
-    }
-}
-
-fn record(user: &UserView) -> Record {
-    Record::new(&user.id)
-        .with("id", Cell::text(&user.id))
-        .with("name", Cell::text(&user.name))
-        .with("role", Cell::text(role(user)))
-        .with("max band", Cell::text(&user.max_band))
-        .with("state", state(user))
-}
-
-fn state(user: &UserView) -> Cell {
-    match user.disabled_at {
-        Some(_) => Cell::shown("– disabled", "disabled").toned(Tone::Muted),
-        None => Cell::shown("● active", "active").toned(Tone::Primary),
-    }
-}
-
-const fn role(user: &UserView) -> &'static str {
-    match user.role {
-        RoleName::Member => "member",
-        RoleName::Admin => "admin",
-        RoleName::Owner => "owner",
     }
 }

@@ -1,16 +1,14 @@
-//! Waiting for an invocation: until a person has answered and it has ended, or patience runs out. What it prints meanwhile is shown.
+//! Waiting for an invocation or a batch: until it has ended, or patience runs out. What a call prints meanwhile is shown.
 
 use super::changes;
 use super::lines;
 use super::outcome;
-use crate::client::{Answer, Client};
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use crate::style::Tone;
+use crate::shared::*;
 use api::invocation::{InvocationView, InvokeResponse};
 use clap::Args;
 use countersign_core::Status;
 use jiff::SignedDuration;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -23,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Questions in a row that may fail before we stop asking: a server that restarts is back by then.
 const FAILURES_MAX: u32 = 8;
 
-/// How long somebody waits for a person.
+/// How long somebody waits for approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
     None,
@@ -40,15 +38,53 @@ impl Patience {
         let time = text.parse::<SignedDuration>().map_err(|_| unclear())?;
         Duration::try_from(time).map(Self::AtMost).map_err(|_| unclear())
     }
+
+    /// When it runs out; `None` for never.
+    fn until(self) -> Option<Instant> {
+        match self {
+            Self::None => Some(Instant::now()),
+            Self::UntilDecided => None,
+            Self::AtMost(time) => Instant::now().checked_add(time),
+        }
+    }
+
+    /// Asks again and again, each time held open by the server, until it has ended or patience runs out.
+    pub(super) async fn poll<T: Polled>(self, first: Answer<T>, path: &[&str], client: &Client) -> Result<Answer<T>, Failure> {
+        let until = self.until();
+        let mut last = first;
+        while !last.read.is_settled() {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break;
+            }
+            let asked = Instant::now();
+            last = client.get(path, &held(left)).await?;
+            if asked.elapsed() < PAUSE {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        Ok(last)
+    }
+}
+
+/// Something that ends some time.
+pub(super) trait Polled: DeserializeOwned {
+    fn is_settled(&self) -> bool;
+}
+
+/// How long the server may hold a question open.
+fn held(left: Option<Duration>) -> [(&'static str, String); 1] {
+    let held = left.map_or(POLL_SECONDS * 1_000, |left| (left.as_millis() as u64).clamp(1, POLL_SECONDS * 1_000));
+    [("wait", format!("{held}ms"))]
 }
 
 /// How long whoever asks for something waits for it.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Waiting {
-    /// How long to wait for a person, such as 10m; until it is decided when absent
+    /// How long to wait for approval, such as 10m; until it is decided when absent
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "forever", value_parser = Patience::parse, conflicts_with = "no_wait")]
     wait: Option<Patience>,
-    /// Do not wait: print the invocation's id and exit with 6
+    /// Do not wait: print the id and exit with 6
     #[arg(long)]
     no_wait: bool,
 }
@@ -69,10 +105,10 @@ pub(super) async fn settled(first: Answer<InvokeResponse>, asked: &Wait<'_>, ter
 async fn wait(first: Answer<InvokeResponse>, wait: &Wait<'_>, terminal: &mut Terminal) -> Result<Answer<InvokeResponse>, Failure> {
     let id = &first.read.invocation.id;
     let goes_on = matches!(outcome::status(&first.read.invocation), Status::Approved | Status::Running);
-    let what = if goes_on { "goes on" } else { "still waits for a person" };
+    let what = if goes_on { "still runs" } else { "still waits for approval" };
     let interrupted = Failure::new(Exit::Interrupted, format!("interrupted; `{id}` {what}")).hint(format!("countersign show {id}"));
     let interrupts = signal(SignalKind::interrupt());
-    let mut interrupts = interrupts.map_err(|error| Failure::failed(format!("interrupts cannot be heard: {error}")))?;
+    let mut interrupts = interrupts.map_err(|error| Failure::failed(format!("interrupts cannot be handled: {error}")))?;
     tokio::select! {
         last = wait.run(first, terminal) => last,
         _ = interrupts.recv() => Err(interrupted),
@@ -92,11 +128,10 @@ pub(super) struct Wait<'a> {
 impl Wait<'_> {
     /// The last answer: settled, or still pending when patience ran out.
     async fn run(&self, first: Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Answer<InvokeResponse>, Failure> {
-        let until = match self.patience {
-            Patience::None => return Ok(first),
-            Patience::UntilDecided => None,
-            Patience::AtMost(time) => Instant::now().checked_add(time),
-        };
+        if self.patience == Patience::None {
+            return Ok(first);
+        }
+        let until = self.patience.until();
         let mut last = first;
         let mut failures = 0;
         let mut seen = self.shows_lines.then_some(0);
@@ -177,8 +212,7 @@ impl Wait<'_> {
         left: Option<Duration>,
         terminal: &mut Terminal,
     ) -> Result<Answer<InvokeResponse>, Failure> {
-        let held = left.map_or(POLL_SECONDS * 1_000, |left| (left.as_millis() as u64).clamp(1, POLL_SECONDS * 1_000));
-        let query = [("wait", format!("{held}ms"))];
+        let query = held(left);
         let asked = self.client.get::<InvokeResponse>(self.path, &query);
         tokio::pin!(asked);
         let mut second = tokio::time::interval(Duration::from_secs(1));
@@ -230,7 +264,7 @@ fn ended(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Result<Exi
         terminal.note(Tone::Muted.paint("dry run: nothing was changed"));
     }
     if answer.read.replayed {
-        terminal.note(Tone::Muted.paint("an earlier call under the same key answers; nothing was done again"));
+        terminal.note(Tone::Muted.paint("this is the answer of an earlier call with the same key; nothing was done again"));
     }
     terminal.note(outcome::line(invocation));
     Ok(Exit::Ok)
@@ -243,7 +277,7 @@ fn still_waiting(answer: &Answer<InvokeResponse>, terminal: &mut Terminal) -> Re
         terminal.document(&answer.raw)?;
         return Ok(Exit::Pending);
     }
-    terminal.line(crate::style::clean::line(&invocation.id))?;
+    terminal.line(clean::line(&invocation.id))?;
     tell_waiting(invocation, terminal);
     Ok(Exit::Pending)
 }

@@ -4,8 +4,8 @@ use super::{Input, Terminal};
 use crate::exit::Failure;
 use countersign_core::Secret;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
-use std::io::{self, IsTerminal as _, Write as _};
-use std::os::fd::BorrowedFd;
+use std::io::{BufRead, Read as _};
+use std::sync::PoisonError;
 
 /// Whether somebody already agreed to what takes a yes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum Consent {
 impl Terminal {
     /// Whether a person can be asked now.
     pub(crate) fn can_ask(&self) -> bool {
-        self.settings.input == Input::Ask && io::stdin().is_terminal() && io::stderr().is_terminal()
+        self.settings.input == Input::Ask && self.is_typed && self.stderr.is_terminal
     }
 
     /// Goes on only when a person agrees, or has agreed with `--yes`.
@@ -38,7 +38,7 @@ impl Terminal {
     /// A line typed by a person.
     pub(crate) async fn ask(&mut self, question: &str) -> Result<String, Failure> {
         self.prompt(question);
-        read_line().await
+        self.read_line().await
     }
 
     /// A line typed by a person that does not show on the screen.
@@ -46,53 +46,44 @@ impl Terminal {
         // Before the question: whoever answers quickly must not see it on the screen.
         let silence = Silence::start();
         self.prompt(question);
-        let typed = read_line().await.map(Secret::new);
+        let typed = self.read_line().await.map(Secret::new);
         drop(silence);
         self.note("");
         typed
     }
 
+    /// Everything on stdin, up to `bytes_max`.
+    pub(crate) async fn read_stdin(&self, bytes_max: u64) -> Result<String, Failure> {
+        let read = self.read(move |stdin| {
+            let mut text = String::new();
+            stdin.take(bytes_max + 1).read_to_string(&mut text).map(|_| text)
+        });
+        let text = read.await?.map_err(|error| Failure::failed(format!("stdin cannot be read: {error}")))?;
+        if text.len() as u64 > bytes_max {
+            return Err(Failure::usage(format!("stdin holds more than {bytes_max} bytes")));
+        }
+        Ok(text)
+    }
+
     fn prompt(&mut self, question: &str) {
-        let _closed = write!(self.stderr, "{question}").and_then(|()| self.stderr.flush());
+        let _closed = self.stderr.part(question);
     }
-}
 
-/// Everything on stdin, up to `bytes_max`.
-pub(crate) async fn read_stdin(bytes_max: u64) -> Result<String, Failure> {
-    let read = tokio::task::spawn_blocking(move || io::read_to_string(io::Read::take(io::stdin().lock(), bytes_max + 1)));
-    let text = finished(read.await)?.map_err(|error| Failure::failed(format!("stdin cannot be read: {error}")))?;
-    if text.len() as u64 > bytes_max {
-        return Err(Failure::usage(format!("stdin holds more than {bytes_max} bytes")));
+    async fn read_line(&self) -> Result<String, Failure> {
+        let read = self.read(|stdin| {
+            let mut line = String::new();
+            stdin.read_line(&mut line).map(|_| line)
+        });
+        let line = read.await?.map_err(|error| Failure::failed(format!("the answer cannot be read: {error}")))?;
+        Ok(line.trim().to_owned())
     }
-    Ok(text)
-}
 
-/// The width of the terminal behind stdout.
-pub(crate) fn width() -> Option<u16> {
-    width_of(rustix::stdio::stdout())
-}
-
-/// The same behind stderr.
-pub(super) fn note_width() -> Option<u16> {
-    width_of(rustix::stdio::stderr())
-}
-
-fn width_of(stream: BorrowedFd<'_>) -> Option<u16> {
-    termios::tcgetwinsize(stream).ok().map(|size| size.ws_col).filter(|columns| *columns > 0)
-}
-
-/// On a thread of its own, so that an interrupt does not wait for the line to end.
-async fn read_line() -> Result<String, Failure> {
-    let read = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        io::stdin().read_line(&mut line).map(|_| line)
-    });
-    let line = finished(read.await)?.map_err(|error| Failure::failed(format!("the answer cannot be read: {error}")))?;
-    Ok(line.trim().to_owned())
-}
-
-fn finished<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, Failure> {
-    joined.map_err(|error| Failure::failed(format!("reading stopped: {error}")))
+    /// On a thread of its own, so that an interrupt does not wait for the line to end.
+    async fn read<T: Send + 'static>(&self, read: impl FnOnce(&mut (dyn BufRead + Send)) -> T + Send + 'static) -> Result<T, Failure> {
+        let stdin = self.stdin.clone();
+        let joined = tokio::task::spawn_blocking(move || read(&mut **stdin.lock().unwrap_or_else(PoisonError::into_inner)));
+        joined.await.map_err(|error| Failure::failed(format!("reading stopped: {error}")))
+    }
 }
 
 /// While this lives, what is typed does not show. Dropping it, also when interrupted, restores the terminal.

@@ -121,15 +121,15 @@ pub(crate) enum Column {
 
 /// A list. The first column is the id.
 pub(crate) struct Table {
-    columns: &'static [Column],
+    columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
-    empty: &'static str,
+    empty: String,
 }
 
 impl Table {
     /// `empty` is said when there are no rows.
-    pub(crate) const fn new(columns: &'static [Column], empty: &'static str) -> Self {
-        Self { columns, rows: Vec::new(), empty }
+    pub(crate) fn new(columns: impl Into<Vec<Column>>, empty: impl Into<String>) -> Self {
+        Self { columns: columns.into(), rows: Vec::new(), empty: empty.into() }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
@@ -140,8 +140,8 @@ impl Table {
         self.rows.is_empty()
     }
 
-    pub(super) const fn empty(&self) -> &'static str {
-        self.empty
+    pub(super) fn empty(&self) -> &str {
+        &self.empty
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
@@ -155,9 +155,11 @@ impl Table {
     pub(super) fn draw(&self, width: Option<u16>) -> String {
         let width = width.map(|width| width.max(WIDTH_MIN));
         let mut table = plain_table(width);
-        table.set_header(self.columns.iter().map(|column| comfy_table::Cell::new(column.title()).add_attribute(Attribute::Dim)));
+        table.set_header(
+            self.columns.iter().map(|column| comfy_table::Cell::new(column.title().to_uppercase()).add_attribute(Attribute::Dim)),
+        );
         for row in &self.rows {
-            let cells = row.iter().zip(self.columns).map(|(cell, column)| drawn(cell, column.room(width)));
+            let cells = row.iter().zip(&self.columns).map(|(cell, column)| drawn(cell, column.room(width)));
             let mut drawn = comfy_table::Row::from(cells.collect::<Vec<_>>());
             drawn.max_height(1);
             table.add_row(drawn);
@@ -190,6 +192,7 @@ impl Table {
 
     /// Every row is one line, after that of the titles; what had no room in it follows.
     fn with_under(&self, drawn: &str, under: &[usize], width: Option<u16>) -> String {
+        let title_chars = under.iter().map(|index| self.columns[*index].title().chars().count()).max().unwrap_or_default();
         let mut lines: Vec<String> = Vec::new();
         let mut drawn = drawn.lines();
         lines.extend(drawn.next().map(str::to_owned));
@@ -197,7 +200,7 @@ impl Table {
             lines.push(line.to_owned());
             for index in under {
                 let told = |cell: &&Cell| !cell.shown.is_empty() && **cell != Cell::missing();
-                lines.extend(row.get(*index).filter(told).map(|cell| self.columns[*index].below(cell, width)));
+                lines.extend(row.get(*index).filter(told).map(|cell| self.columns[*index].below(cell, title_chars, width)));
             }
         }
         lines.join("\n")
@@ -248,17 +251,18 @@ impl Column {
         }
     }
 
-    /// One cell on lines of its own: what was meant for them whole, and what had no room above with its title and on one.
-    fn below(self, cell: &Cell, width: Option<u16>) -> String {
+    /// One cell on lines of its own: what was meant for them whole, and what had no room above with its title, as wide as the widest.
+    fn below(self, cell: &Cell, title_chars: usize, width: Option<u16>) -> String {
         let indent = " ".repeat(UNDER_INDENT);
+        let titled = |title: &str| format!("{indent}{:title_chars$}  ", title.to_lowercase());
         match self {
             Self::Below(title) => {
-                let title = format!("{indent}{}  ", title.to_lowercase());
+                let title = titled(title);
                 let shown = style::hang(&cell.shown, title.chars().count(), width);
                 format!("{}{}", Tone::Muted.paint(title), cell.tone.paint(shown))
             }
             Self::Cut(title) => {
-                let title = format!("{indent}{}  ", title.to_lowercase());
+                let title = titled(title);
                 let room = width.map(|width| width.saturating_sub(u16::try_from(title.chars().count()).unwrap_or(0)));
                 let mut table = plain_table(room);
                 let mut row = comfy_table::Row::from([drawn(cell, self.room(width))]);
@@ -359,7 +363,7 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(&[Column::Whole("ID"), Column::Cut("TITLE"), Column::Number("N")], "nothing here");
+        let mut table = Table::new([Column::Whole("ID"), Column::Cut("TITLE"), Column::Number("N")], "nothing here");
         table.row([Cell::text("inv_1"), Cell::text("a title\twith\nbreaks and more words than fit into it"), Cell::text("7")]);
         table.row([Cell::status("pending"), Cell::missing(), Cell::text("70")]);
         table
@@ -384,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_where_the_room_ends_and_not_before() {
-        let mut table = Table::new(&[Column::Whole("ID"), Column::Cut("WHAT")], "");
+        let mut table = Table::new([Column::Whole("ID"), Column::Cut("WHAT")], "");
         table.row([Cell::text("i".repeat(38)), Cell::text("path: notes/today.md, text: hello")]);
         let drawn = anstream::adapter::strip_str(&table.draw(Some(60))).to_string();
         assert!(drawn.contains("path: notes/today.m…"), "{drawn}");
@@ -392,7 +396,7 @@ mod tests {
 
     #[test]
     fn what_stands_under_a_row_is_wrapped_and_never_cut() {
-        let mut table = Table::new(&[Column::Whole("CASE"), Column::Whole("RESULT"), Column::Under("WHY")], "");
+        let mut table = Table::new([Column::Whole("CASE"), Column::Whole("RESULT"), Column::Under("WHY")], "");
         table.row([Cell::text("tests/a.json"), Cell::text("failed"), Cell::text("because ".repeat(20).trim())]);
         table.row([Cell::text("tests/b.json"), Cell::text("ok"), Cell::text("")]);
         let drawn = anstream::adapter::strip_str(&table.draw(Some(80))).to_string();
@@ -406,7 +410,7 @@ mod tests {
     #[test]
     fn what_is_extra_gives_way_before_a_line_breaks() {
         let mut table =
-            Table::new(&[Column::Whole("ID"), Column::Extra("WHY"), Column::Cut("WHAT"), Column::Extra("WHO"), Column::Whole("WHEN")], "");
+            Table::new([Column::Whole("ID"), Column::Extra("WHY"), Column::Cut("WHAT"), Column::Extra("WHO"), Column::Whole("WHEN")], "");
         table.row([
             Cell::text("i".repeat(30)),
             Cell::text("because"),
@@ -435,7 +439,7 @@ mod tests {
     #[test]
     fn a_text_without_room_stands_under_its_row() {
         let mut table = Table::new(
-            &[Column::Whole("ID"), Column::Whole("ACTION"), Column::Extra("TIER"), Column::Cut("WHAT"), Column::Whole("LEFT")],
+            [Column::Whole("ID"), Column::Whole("ACTION"), Column::Extra("TIER"), Column::Cut("WHAT"), Column::Whole("LEFT")],
             "",
         );
         table.row([
@@ -467,7 +471,7 @@ mod tests {
     #[test]
     fn what_is_never_cut_stands_whole_under_its_row_in_the_order_of_the_columns() {
         let mut table = Table::new(
-            &[Column::Whole("ID"), Column::Below("ACTION"), Column::Whole("STATE"), Column::Cut("WHAT"), Column::Whole("WHEN")],
+            [Column::Whole("ID"), Column::Below("ACTION"), Column::Whole("STATE"), Column::Cut("WHAT"), Column::Whole("WHEN")],
             "",
         );
         let action = format!("kit.{}", "a".repeat(26));
@@ -475,7 +479,7 @@ mod tests {
         let drawn = anstream::adapter::strip_str(&table.draw(Some(60))).to_string();
         let lines: Vec<_> = drawn.lines().collect();
         assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>(), ["ID", "STATE", "WHEN"], "{drawn}");
-        assert_eq!(lines[2..], [format!("    action  {action}"), format!("    what  {}…", "w".repeat(49))], "{drawn}");
+        assert_eq!(lines[2..], [format!("    action  {action}"), format!("    what    {}…", "w".repeat(47))], "{drawn}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ fn several_are_approved_in_one_request_and_only_once_each() {
     let (one, other) = (asked(&owner, "one"), asked(&owner, "other"));
     for more in [&["--always"][..], &["--grant"], &["--params", "{}"], &["--edit"]] {
         let refused = owner.run(&[&["approve", &one, &other], more].concat()).exits(2);
-        assert!(refused.stderr.contains("several are approved once each"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("several calls are approved once each"), "{}", refused.stderr);
     }
     let unsent = owner.run(&["approve", &one, &other, "--reason", "fine", "--dry-run"]).ok().stdout;
     // What was looked at is what is approved.
@@ -53,11 +53,11 @@ fn a_call_that_was_approved_before_a_crash_says_that_it_was_taken_up_again() {
     let server = server.start_again();
     let owner = server.owner();
     owner.run(&["invocation", "watch", &id]).ok();
-    let told = "it had been approved and not started, as after a stop of the server";
+    let told = "it was approved and had not started when the server stopped";
     let card = owner.run(&["show", &id]).ok().stdout;
-    assert!(card.lines().any(|line| line.starts_with("TAKEN UP AGAIN") && line.ends_with(told)), "{card}");
+    assert!(card.lines().any(|line| line.starts_with("Resumed") && line.ends_with(told)), "{card}");
     let explained = owner.run(&["explain", &id]).ok().stdout;
-    assert!(explained.lines().any(|line| line.starts_with("taken up again") && line.ends_with(told)), "{explained}");
+    assert!(explained.lines().any(|line| line.starts_with("resumed") && line.ends_with(told)), "{explained}");
     let logged = server.logged();
     assert!(
         logged.lines().any(|line| line.contains("an approved call that had not started is taken up again") && line.contains(&id)),
@@ -73,7 +73,7 @@ fn a_yes_for_always_says_what_it_writes_and_asks() {
     let id = asked(&owner, "a");
     let refused = owner.run(&["approve", &id, "--always"]).exits(2);
     assert!(refused.stderr.contains("! beyond this call: mode of files.write_text becomes allow for the org"), "{}", refused.stderr);
-    assert!(!refused.stderr.contains("will still ask"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("still needs approval"), "{}", refused.stderr);
     assert!(refused.stderr.contains("hint: add --yes"), "{}", refused.stderr);
     assert_eq!(owner.run(&["show", &id, "--json=status"]).ok().json()["status"], "pending");
 
@@ -96,8 +96,8 @@ fn a_yes_for_always_says_what_will_still_ask() {
     std::fs::write(owner.folder().join("policies.json"), json!({ "abac": gate }).to_string()).unwrap();
     owner.run(&["policy", "set", "policies.json", "--yes"]).ok();
     let told = owner.run(&["approve", &ask(&[]), "--always"]).exits(2).stderr;
-    assert!(told.contains("! will still ask: band amber of space main, about R2 and above\n"), "{told}");
-    assert!(told.contains("! will still ask: gate abac, about calls like this one (abac.ask)\n"), "{told}");
+    assert!(told.contains("! still needs approval: band amber of space main, for R2 and above\n"), "{told}");
+    assert!(told.contains("! still needs approval: gate abac, for calls like this one (abac.ask)\n"), "{told}");
 
     // For an automation it is the automation's mode, and a locked one of the org stands before it.
     owner.run(&["space", "band", "main", "green"]).ok();
@@ -110,7 +110,7 @@ fn a_yes_for_always_says_what_will_still_ask() {
     let id = agent.run(&["action", "invoke", "files.write_text", "path=a", "text=x", "--no-wait"]).exits(6).stdout;
     let told = owner.run(&["approve", id.trim(), "--always"]).exits(2).stderr;
     assert!(told.contains(&format!("mode of files.write_text becomes allow for automation {automation}\n")), "{told}");
-    assert!(told.contains("! will still ask: the org's mode of files.write_text, which is locked"), "{told}");
+    assert!(told.contains("! still needs approval: the org's mode of files.write_text, which is locked"), "{told}");
     owner.run(&["approve", id.trim(), "--always", "--yes"]).ok();
     agent.run(&["action", "invoke", "files.write_text", "path=b", "text=x", "--no-wait"]).exits(6);
 }
@@ -129,7 +129,7 @@ fn a_yes_with_a_grant_lets_as_many_calls_run_as_it_says() {
     let by_grant = owner.run(&["action", "invoke", "files.write_text", "path=b", "text=x", "--json"]).ok().json();
     let used = owner.run(&["show", by_grant["invocation"]["id"].as_str().unwrap()]).ok().stdout;
     let grant = owner.run(&["grant", "list", "-o", "name"]).ok().stdout;
-    assert!(used.contains(&format!("BY GRANT           {}", grant.trim())), "{used}");
+    assert!(used.contains(&format!("By grant          {}", grant.trim())), "{used}");
     assert_eq!(owner.run(&["grant", "show", grant.trim(), "--json=state"]).ok().json()["state"], "used_up");
     owner.run(&["action", "invoke", "files.write_text", "path=c", "text=x", "--no-wait"]).exits(6);
 }
@@ -157,15 +157,15 @@ fn a_yes_that_needs_company_says_how_many_said_yes_and_exits_as_pending() {
     owner.run(&["space", "quorum", "main", "R2=2"]).ok();
     let id = asked(&owner, "a");
     let first = owner.run(&["approve", &id]).exits(6);
-    assert!(first.stderr.contains(&format!("◷ 1 of 2 people said yes: {id} still waits for others")), "{}", first.stderr);
-    assert!(owner.run(&["show", &id, "-o", "table"]).ok().stdout.contains("SAID YES           owner just now"));
+    assert!(first.stderr.contains(&format!("◷ approved by 1 of 2 people: {id} still needs others")), "{}", first.stderr);
+    assert!(owner.run(&["show", &id, "-o", "table"]).ok().stdout.contains("Approved by       owner just now"));
     let again = owner.run(&["approve", &id]).exits(7);
     assert!(!again.stderr.contains("cause:"), "{}", again.stderr);
 
     colleague(&owner, "robin").run(&["approve", &id, "--reason", "fine"]).ok();
     let explained = owner.run(&["explain", &id, "-o", "table"]).ok().stdout;
     let explained = explained.split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in ["yes from owner", "yes from robin", "answered by robin", ": “fine”"] {
+    for part in ["approved by owner", "approved by robin", "answered by robin", ": “fine”"] {
         assert!(explained.contains(part), "`{part}` is missing:\n{explained}");
     }
     assert!(!explained.contains("idempotency key"), "{explained}");
@@ -177,7 +177,7 @@ fn what_is_snoozed_leaves_the_inbox_and_comes_back() {
     let owner = server.owner();
     let id = asked(&owner, "a");
     let hidden = owner.run(&["snooze", &id, "--for", "30m"]).ok();
-    assert!(hidden.stderr.contains("! it runs out of time before that, in "), "{hidden:?}");
+    assert!(hidden.stderr.contains("! it expires before that, in "), "{hidden:?}");
     assert_eq!(owner.run(&["inbox", "-o", "name"]).ok().stdout, "");
     assert_eq!(owner.run(&["inbox", "--all", "-o", "name"]).ok().stdout.trim(), id);
     owner.run(&["snooze", &id, "--for", "0s"]).ok();
@@ -194,7 +194,7 @@ fn a_link_is_a_whole_address_on_this_server() {
     let id = asked(&owner, "a");
     let link = owner.run(&["link", &id, "--expires", "5m"]).ok();
     assert!(link.stdout.starts_with(&format!("{}/answer/", server.url)), "{}", link.stdout);
-    assert!(link.stderr.contains("! whoever holds it answers as you, once, within "), "{}", link.stderr);
+    assert!(link.stderr.contains("! whoever has it can approve or deny as you, once, within "), "{}", link.stderr);
     let document = owner.run(&["link", &id, "--json"]).ok().json();
     assert_eq!(document["url"], json!(format!("{}{}", server.url, document["path"].as_str().unwrap())));
 }
@@ -207,12 +207,12 @@ fn a_call_is_explained_before_it_is_made() {
     let session = created["id"].as_str().unwrap();
     let first = |user: &User, arguments: &[&str]| user.run(arguments).ok().stdout.lines().next().unwrap().to_owned();
     assert!(first(&owner, &["explain", "files.list", "--as", session]).starts_with("✓ would run: "));
-    assert!(first(&owner, &["explain", "files.write_text", "--as", session]).starts_with("◷ would ask a person: "));
+    assert!(first(&owner, &["explain", "files.write_text", "--as", session]).starts_with("◷ would need approval: "));
     assert!(
         first(&owner, &["explain", "files.write_text", "--as", session, "--params", r#"{"path":1}"#]).starts_with("✗ would be refused: ")
     );
     owner.run(&["space", "quorum", "main", "R2=2"]).ok();
-    assert!(first(&owner, &["explain", "files.write_text", "--as", session]).starts_with("◷ would ask a person (2 of them): "));
+    assert!(first(&owner, &["explain", "files.write_text", "--as", session]).starts_with("◷ would need approval by 2 people: "));
     owner.run(&["mode", "set", "files.write_text", "deny"]).ok();
     let denied = owner.run(&["explain", "files.write_text", "--as", session]).ok().stdout;
     assert!(denied.starts_with("⊘ would be denied: "), "{denied}");
@@ -259,16 +259,16 @@ fn what_is_told_of_before_is_what_came_before() {
     owner.run(&["deny", &third]).ok();
     let before = |id: &str| {
         let card = owner.run(&["show", id]).ok().stdout;
-        card.lines().find_map(|line| line.strip_prefix("BEFORE")).unwrap().trim().to_owned()
+        card.lines().find_map(|line| line.strip_prefix("Earlier calls")).unwrap().trim().to_owned()
     };
-    assert_eq!(before(&first), "never done in this session");
-    assert_eq!(before(&second), "in this session 1 of 1 succeeded");
-    assert_eq!(before(&third), "in this session 1 of 1 succeeded");
+    assert_eq!(before(&first), "none in this session");
+    assert_eq!(before(&second), "1 of 1 succeeded in this session");
+    assert_eq!(before(&third), "1 of 1 succeeded in this session");
     // Taking back is another thing than doing.
     owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
     owner.run(&["invocation", "revert", &first, "--yes"]).ok();
     owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
-    assert_eq!(before(&asked(&owner, "d")), "in this session 1 of 2 succeeded");
+    assert_eq!(before(&asked(&owner, "d")), "1 of 2 succeeded in this session");
 }
 
 fn edited() -> Value {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 #[test]
 fn a_backup_restores_into_an_empty_folder_with_its_receipts_intact() {
-    let server = Server::start();
-    let owner = server.owner();
+    let server = Server::start_binary();
+    let owner = server.owner().with_binary();
     owner.run(&["action", "invoke", "files.list"]).ok();
     owner.run(&["receipt", "key", "--out", "first.pem"]).ok();
     owner.run(&["backup", "all.backup", "--data", "data"]).ok();
@@ -44,8 +44,8 @@ fn a_backup_restores_into_an_empty_folder_with_its_receipts_intact() {
 
 #[test]
 fn a_damaged_backup_restores_nothing() {
-    let server = Server::start();
-    let owner = server.owner();
+    let server = Server::start_binary();
+    let owner = server.owner().with_binary();
     owner.run(&["backup", "all.backup", "--data", "data"]).ok();
     let whole = std::fs::read_to_string(owner.folder().join("all.backup")).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -83,7 +83,7 @@ fn a_damaged_backup_restores_nothing() {
     assert!(!folder.path().join("keyless").exists(), "no folder is left behind");
     let other_key = folder.path().join("other");
     std::fs::create_dir(&other_key).unwrap();
-    std::fs::copy(Server::start().data().join("master.key"), other_key.join("master.key")).unwrap();
+    std::fs::copy(Server::start_binary().data().join("master.key"), other_key.join("master.key")).unwrap();
     let refused = User::new(folder.path(), &crate::fake::nobody(), None).run(&["restore", "whole.backup", "--data", "other"]).exits(1);
     assert!(refused.stderr.contains("hint: is the master.key that of the backed-up data folder?"), "{refused:?}");
     std::fs::write(other_key.join("master.key"), "nonsense").unwrap();

@@ -43,8 +43,8 @@ fn what_fails_leaves_the_workspace_as_it_was() {
     let read = json!({ "action": "files.read_text", "params": { "path": "nope.txt" } });
     let file = listed(&server, &json!([write("a.txt", "after"), write("new/b.txt", "b"), read, write("c.txt", "c")]));
     let reverted = owner.run(&["batch", "run", &file]).exits(1);
-    assert!(reverted.stderr.contains("nothing of it stands") && reverted.stderr.contains("part 3: file_not_found"), "{reverted:?}");
-    assert!(reverted.stdout.contains("taken back") && reverted.stdout.contains("not_started"), "{reverted:?}");
+    assert!(reverted.stderr.contains("the others were reverted") && reverted.stderr.contains("part 3: file_not_found"), "{reverted:?}");
+    assert!(reverted.stdout.contains("reverted") && reverted.stdout.contains("not_started"), "{reverted:?}");
     let workspace = server.data().join("workspace");
     assert_eq!(std::fs::read_to_string(workspace.join("a.txt")).unwrap(), "before");
     assert!(!workspace.join("new").exists() && !workspace.join("c.txt").exists());
@@ -72,7 +72,7 @@ fn nothing_is_written_before_everybody_has_answered() {
     let parts = owner.run(&["batch", "show", &batch, "--json"]).ok().json();
     let ids: Vec<_> = parts["parts"].as_array().unwrap().iter().map(|part| part["invocation_id"].as_str().unwrap().to_owned()).collect();
     let card = owner.run(&["show", &ids[0]]).ok().stdout;
-    assert!(card.contains("PART OF") && card.contains("1 of 2") && card.contains("spring cleaning"), "{card}");
+    assert!(card.contains("Part of") && card.contains("1 of 2") && card.contains("spring cleaning"), "{card}");
     owner.run(&["approve", &ids[1]]);
     assert!(!server.data().join("workspace/b.txt").exists());
     owner.run(&["approve", &ids[0]]).ok();
@@ -102,9 +102,9 @@ fn whoever_answers_the_last_part_is_told_what_became_of_the_whole() {
         let waiting = owner.run(&["batch", "run", &file, "--no-wait", "--json"]).exits(6).json();
         let (batch, id) = (waiting["id"].as_str().unwrap(), |part: usize| waiting["parts"][part]["invocation_id"].as_str().unwrap());
         let first = owner.run(&["approve", id(asked[0])]).ok();
-        assert!(first.stderr.contains(&format!("◷ pending {batch} · a person has to answer first")), "{first:?}");
+        assert!(first.stderr.contains(&format!("◷ pending {batch} · it needs approval first")), "{first:?}");
         let last = owner.run(&["approve", id(asked[1])]).exits(1);
-        let cause = format!("cause: {batch} is reverted: a part failed, and nothing of it stands; {failed}");
+        let cause = format!("cause: {batch} is reverted: a part failed, and the others were reverted; {failed}");
         let hint = format!("hint: countersign batch show {batch}\n");
         assert!(last.stderr.contains(&cause) && last.stderr.contains(&hint), "{last:?}");
         assert!(!server.workspace().join("a.txt").exists());

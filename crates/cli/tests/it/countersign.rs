@@ -1,12 +1,17 @@
-//! Runs the binary: once to its end, or as a server that is stopped when the test is over.
+//! Runs a command line, in this process or as the binary; and a server, which is stopped when the test is over.
 
+use countersign_cli::{Stream, World};
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader, Cursor, Read as _, Write};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 /// How a run ended.
 #[derive(Debug)]
@@ -49,11 +54,19 @@ pub(crate) struct User {
     variables: Vec<(String, String)>,
     /// As whom it runs; `None`: as whoever runs the tests.
     uid: Option<u32>,
+    /// Whether every run is a process of its own.
+    is_binary: bool,
 }
 
 impl User {
     pub(crate) fn new(folder: &Path, url: &str, token: Option<&str>) -> Self {
-        Self { folder: folder.to_owned(), url: url.to_owned(), token: token.map(str::to_owned), variables: Vec::new(), uid: None }
+        let token = token.map(str::to_owned);
+        Self { folder: folder.to_owned(), url: url.to_owned(), token, variables: Vec::new(), uid: None, is_binary: false }
+    }
+
+    /// Runs the binary instead of the code it is made of.
+    pub(crate) fn with_binary(&self) -> Self {
+        Self { is_binary: true, ..self.clone() }
     }
 
     pub(crate) fn with_token(&self, token: &str) -> Self {
@@ -84,6 +97,17 @@ impl User {
     }
 
     pub(crate) fn run_with_stdin(&self, arguments: &[&str], stdin: &str) -> Ran {
+        // A jail is started by the program itself, and as another user only a process can run.
+        let starts_a_jail = arguments.first().is_some_and(|word| ["package", "doctor", "serve"].contains(word));
+        if self.is_binary || self.uid.is_some() || starts_a_jail {
+            return self.run_binary(arguments, stdin);
+        }
+        let (stdout, stderr) = (Written::default(), Written::default());
+        let code = self.run_here(arguments, stdin, None, &stdout, &stderr);
+        Ran { code, stdout: stdout.text(), stderr: stderr.text() }
+    }
+
+    fn run_binary(&self, arguments: &[&str], stdin: &str) -> Ran {
         let mut child = self.command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // Whoever does not read stdin may have closed it already.
         let _closed = child.stdin.take().unwrap().write_all(stdin.as_bytes());
@@ -93,6 +117,44 @@ impl User {
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
         }
+    }
+
+    /// What somebody sees of a run at a terminal that is so wide, who types this. No process and no real terminal is started.
+    pub(crate) fn on_screen(&self, columns: u16, arguments: &[&str], typed: &str) -> Ran {
+        let screen = Written::default();
+        let code = self.run_here(arguments, typed, Some(columns), &screen, &screen);
+        Ran { code, stdout: anstream::adapter::strip_str(&screen.text()).to_string(), stderr: String::new() }
+    }
+
+    fn run_here(&self, arguments: &[&str], stdin: &str, columns: Option<u16>, stdout: &Written, stderr: &Written) -> i32 {
+        server::init_process();
+        let stream = |to: &Written| Stream { to: Box::new(to.clone()), is_terminal: columns.is_some(), columns, has_colours: false };
+        let world = World {
+            variables: self.environment(),
+            stdin: Box::new(Cursor::new(stdin.to_owned().into_bytes())),
+            is_typed: columns.is_some(),
+            stdout: stream(stdout),
+            stderr: stream(stderr),
+        };
+        let arguments: Vec<_> = std::iter::once("countersign").chain(arguments.iter().copied()).map(OsString::from).collect();
+        let folder = self.folder.clone();
+        // The folder somebody stands in is the process's: one run at a time. On a thread of its own, for who calls from a runtime.
+        let run = std::thread::spawn(move || {
+            static STANDING: Mutex<()> = Mutex::new(());
+            let _alone = STANDING.lock().unwrap_or_else(PoisonError::into_inner);
+            std::env::set_current_dir(folder).unwrap();
+            countersign_cli::run(arguments.into_iter(), world)
+        });
+        i32::from(run.join().unwrap())
+    }
+
+    /// Every variable of a run.
+    fn environment(&self) -> BTreeMap<String, String> {
+        let own = [("PATH", std::env::var("PATH").unwrap_or_default()), ("HOME", self.folder.display().to_string())];
+        let ours = [("COUNTERSIGN_URL", self.url.clone()), ("COUNTERSIGN_CONFIG_HOME", self.folder.join("config").display().to_string())];
+        let token = self.token.iter().map(|token| ("COUNTERSIGN_TOKEN", token.clone()));
+        let known = own.into_iter().chain(ours).chain(token).map(|(name, value)| (name.to_owned(), value));
+        known.chain(self.variables.iter().cloned()).collect()
     }
 
     /// Starts an invocation that will wait for a person, and returns once it says so.
@@ -121,12 +183,28 @@ impl User {
                 command
             }
         };
-        command.args(arguments).current_dir(&self.folder).env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", &self.folder);
-        command.env("COUNTERSIGN_URL", &self.url).env("COUNTERSIGN_CONFIG_HOME", self.folder.join("config"));
-        command.envs(self.token.as_ref().map(|token| ("COUNTERSIGN_TOKEN", token)));
-        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.args(arguments).current_dir(&self.folder).env_clear().envs(self.environment());
         command
+    }
+}
+
+/// What was written to a stream.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -177,13 +255,33 @@ pub(crate) struct Server {
     pub(crate) url: String,
     /// Shown at the first start only.
     pub(crate) owner_token: Option<String>,
+    /// A process, or else a runtime in this one.
     child: Option<Child>,
+    inside: Option<Runtime>,
     folder: Option<TempDir>,
     uid: Option<u32>,
 }
 
 impl Server {
+    /// In this process: it logs nothing, starts no jail and cannot be killed.
     pub(crate) fn start() -> Self {
+        server::init_process();
+        let folder = tempfile::tempdir().unwrap();
+        let flags =
+            server::Flags { data: Some(folder.path().join("data")), listen: Some("127.0.0.1:0".to_owned()), ..server::Flags::default() };
+        let config = server::Config::load(flags, std::iter::empty()).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let (tell, told) = mpsc::channel();
+        runtime.spawn(async move {
+            let started = |started: &server::Started| tell.send((started.url.clone(), started.owner_token.clone())).unwrap();
+            server::serve(config, started).await.unwrap();
+        });
+        let (url, owner_token) = told.recv().expect("the server did not start");
+        Self { url, owner_token, child: None, inside: Some(runtime), folder: Some(folder), uid: None }
+    }
+
+    /// As a process of its own.
+    pub(crate) fn start_binary() -> Self {
         Self::start_in(tempfile::tempdir().unwrap())
     }
 
@@ -231,6 +329,7 @@ impl Server {
             url: url.unwrap_or_else(|| panic!("the server did not say where it is")),
             owner_token,
             child: Some(child),
+            inside: None,
             folder: Some(folder),
             uid,
         }
@@ -310,6 +409,9 @@ impl Drop for Server {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ended = child.kill().and_then(|()| child.wait());
+        }
+        if let Some(runtime) = self.inside.take() {
+            runtime.shutdown_background();
         }
     }
 }

@@ -18,26 +18,26 @@ fn what_a_write_did_is_taken_back_by_a_call_of_its_own() {
     let ids: Vec<_> = listed["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect();
     let (second, first) = (&ids[0], &ids[1]);
     let shown = owner.run(&["show", second]).ok().stdout;
-    assert!(shown.contains("CHECKED") && shown.contains("read_back ✓"), "{shown}");
+    assert!(shown.contains("Checks") && shown.contains("read_back ✓"), "{shown}");
     // What was changed since is not overwritten.
     let refused = owner.run(&["invocation", "revert", first, "--yes"]);
     assert!(refused.code != 0 && refused.stderr.contains("`deep/note.txt` was changed after the call"), "{refused:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "second");
     let asked = owner.run(&["invocation", "revert", second]).exits(2);
-    assert!(asked.stderr.contains("take back what `files.write_text` did?"), "{}", asked.stderr);
+    assert!(asked.stderr.contains("Revert what `files.write_text` did?"), "{}", asked.stderr);
     owner.run(&["invocation", "revert", second, "--reason", "a mistake", "--yes"]).ok();
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "first");
     let newest = owner.run(&["invocation", "list", "--json"]).ok().json();
     let revert = newest["items"][0]["id"].as_str().unwrap().to_owned();
     // Both say of each other what they did, and what changed.
     let shown = owner.run(&["show", second]).ok().stdout;
-    assert!(shown.contains(&format!("TAKEN BACK BY      {revert}")) && shown.contains("~ changed deep/note.txt"), "{shown}");
+    assert!(shown.contains(&format!("Reverted by       {revert}")) && shown.contains("~ changed deep/note.txt"), "{shown}");
     let shown = owner.run(&["show", &revert]).ok().stdout;
-    assert!(shown.contains(&format!("TAKES BACK         {second}")) && shown.contains("PUT BACK           ~ changed"), "{shown}");
+    assert!(shown.contains(&format!("Reverts           {second}")) && shown.contains("Restored          ~ changed"), "{shown}");
     assert_eq!(owner.run(&["show", second, "--json=taken_back_by"]).ok().json()["taken_back_by"], json!(revert));
     let listed = owner.run(&["invocation", "list", "-o", "table"]).ok().stdout;
     let line = |id: &str| listed.lines().find(|line| line.contains(id)).unwrap_or_default().to_owned();
-    assert!(line(second).contains("succeeded, taken back") && !line(first).contains("taken back"), "{listed}");
+    assert!(line(second).contains("succeeded, reverted") && !line(first).contains("reverted"), "{listed}");
     // An effect is taken back once, and who asks again is told by what.
     let again = owner.run(&["invocation", "revert", second, "--yes"]).exits(7);
     assert!(again.stderr.contains("was taken back already") && again.stderr.contains(&revert), "{again:?}");
@@ -61,7 +61,7 @@ fn taking_back_is_waited_for_as_any_call_is() {
     let revert = held.stdout.trim().to_owned();
     assert!(revert.starts_with("inv_") && held.stderr.contains("waiting for approval"), "{held:?}");
     let card = owner.run(&["show", &revert]).ok().stdout;
-    assert!(card.contains("WHAT WOULD CHANGE\n  − would remove  a.txt") && card.contains(&format!("TAKES BACK         {id}")), "{card}");
+    assert!(card.contains("Would change\n  − would remove  a.txt") && card.contains(&format!("Reverts           {id}")), "{card}");
     let given_up = owner.run(&["invocation", "revert", &id, "--yes", "--wait", "0s"]).exits(6);
     assert_eq!(given_up.stdout.trim(), revert, "it is the same revert that waits");
     let waiting = owner.start_waiting(&["invocation", "revert", &id, "--yes"]);
@@ -160,10 +160,10 @@ fn what_is_in_doubt_is_settled_by_a_person() {
         assert!(inbox.stderr.contains(&format!("countersign invocation settle {id}")), "{inbox:?}");
         assert!(owner.run(&["show", &id]).ok().stderr.contains("countersign invocation settle"), "what to do next is said");
         let asked = owner.run(&["invocation", "settle", &id, "--as", how, "--reason", "I looked"]).exits(2);
-        assert!(asked.stderr.contains("record that `http.request`"), "{}", asked.stderr);
+        assert!(asked.stderr.contains("Record that `http.request`"), "{}", asked.stderr);
         owner.run(&["invocation", "settle", &id, "--as", how, "--reason", "I looked", "--yes"]).ok();
         let shown = owner.run(&["show", &id]).ok().stdout;
-        assert!(shown.contains("SETTLED BY") && shown.contains("“I looked”") && shown.contains(ends), "{shown}");
+        assert!(shown.contains("Settled by") && shown.contains("“I looked”") && shown.contains(ends), "{shown}");
         owner.run(&["invocation", "settle", &id, "--as", how, "--reason", "again", "--yes"]).exits(7);
     }
     owner.run(&["receipt", "verify"]).ok();
@@ -202,14 +202,14 @@ fn a_call_is_verified_with_commands_an_operator_allowed() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "let a = 1;");
     let id = owner.run(&["invocation", "list", "--status", "reverted", "-o", "name"]).ok().stdout.trim().to_owned();
     let shown = owner.run(&["show", &id]).ok().stdout;
-    assert!(shown.contains("VERIFIED WITH") && shown.contains("ROLLBACK") && shown.contains("taken back"), "{shown}");
+    assert!(shown.contains("Verified with") && shown.contains("Rollback") && shown.contains("rolled back"), "{shown}");
     owner.run(&["receipt", "verify"]).ok();
 
     // What an approver sees of one that waits is what will be run.
     owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
     let held = write("let a = 2;", "node --check src/a.js", &["--within", "src", "--except", "src/b", "--no-wait"]).exits(6);
     let shown = owner.run(&["show", held.stdout.trim()]).ok().stdout;
-    assert!(shown.contains("VERIFIED WITH") && shown.contains("src and nothing else, except src/b"), "{shown}");
+    assert!(shown.contains("Verified with") && shown.contains("src and nothing else, except src/b"), "{shown}");
     owner.run(&["approve", held.stdout.trim()]).ok();
     let ended = owner.run(&["invocation", "show", held.stdout.trim(), "--json"]).ok().json();
     assert!(ended["checks"].to_string().contains(r#"{"name":"node --check src/a.js","ok":true}"#), "{ended:#}");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[test]
 fn every_way_to_end_has_its_exit_code() {
     let server = Server::start();
-    let owner = server.owner();
+    let owner = server.owner().with_binary();
     let pending = owner.run(&["action", "invoke", "files.write_text", "path=a", "text=b", "--no-wait"]).exits(6).stdout;
     let id = pending.trim();
     owner.run(&["mode", "set", "http.get", "deny"]).ok();
@@ -40,7 +40,7 @@ fn every_way_to_end_has_its_exit_code() {
     check(&owner, &["deny", id], 7);
     check(&owner, &["action", "invoke", "files.write_text", "path=a"], 8);
     check(&owner, &["invocation", "list", "--after", &"x".repeat(300)], 8);
-    check(&User::new(owner.folder(), &nobody(), Some("t")), &["status"], 9);
+    check(&User::new(owner.folder(), &nobody(), Some("t")).with_binary(), &["status"], 9);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn an_interrupt_exits_with_130_and_says_what_still_waits() {
     let id = waiting.id.clone();
     waiting.interrupt();
     let ended = waiting.end().exits(130);
-    assert!(ended.stderr.contains(&format!("`{id}` still waits for a person")), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("`{id}` still waits for approval")), "{}", ended.stderr);
     assert!(ended.stderr.contains(&format!("hint: countersign show {id}")), "{}", ended.stderr);
 }
 

@@ -75,14 +75,14 @@ fn tokens_are_shown_once_listed_without_their_text_and_revoked() {
     phone.run(&["whoami"]).exits(4);
 
     let service = owner.run(&["token", "create", "ci", "--scope", "create_session", "--scope", "invoke", "--json"]).ok().json();
-    let listed = owner.at_terminal_of(160, &["token", "list"], &[]).screen;
+    let listed = owner.on_screen(160, &["token", "list"], "").stdout;
     let line = listed.lines().find(|line| line.contains(service["id"].as_str().unwrap())).unwrap();
     assert!(line.contains("made by owner"), "{listed}");
     let ci = owner.with_token(service["token"].as_str().unwrap());
     let refused = ci.run(&["action", "invoke", "files.list"]).exits(2);
     assert!(refused.stderr.contains("has no session of its own"), "{}", refused.stderr);
     let session = ci.run(&["session", "create", "-o", "name"]).ok().stdout;
-    ci.with_variable("COUNTERSIGN_SESSION", session.trim()).run(&["action", "invoke", "files.list"]).ok();
+    ci.with_binary().with_variable("COUNTERSIGN_SESSION", session.trim()).run(&["action", "invoke", "files.list"]).ok();
 }
 
 #[test]
@@ -260,6 +260,6 @@ fn modes_are_set_listed_and_unset() {
     owner.run(&["mode", "set", "files.write_text", "perhaps"]).exits(2);
     // Letting it run is the first time that somebody stands for its definition, which is said once.
     let allow = || owner.run(&["mode", "set", "files.write_text", "allow"]).ok().stderr;
-    assert!(allow().contains("this stands for the action as it is defined now"));
-    assert!(!allow().contains("this stands for the action"));
+    assert!(allow().contains("this covers the action as it is defined now"));
+    assert!(!allow().contains("this covers the action"));
 }

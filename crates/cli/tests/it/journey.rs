@@ -9,9 +9,8 @@ const WRITE: [&str; 5] = ["action", "invoke", "files.write_text", "path=hello.tx
 
 #[test]
 fn a_write_waits_runs_once_approved_and_leaves_a_record_that_verifies_offline() {
-    let server = Server::start();
-    let agent = server.owner();
-    let person = server.owner();
+    let server = Server::start_binary();
+    let (agent, person) = (server.owner().with_binary(), server.owner().with_binary());
 
     // It waits, and says how to answer.
     let waiting = agent.start_waiting(&WRITE);
@@ -23,7 +22,7 @@ fn a_write_waits_runs_once_approved_and_leaves_a_record_that_verifies_offline() 
     assert_eq!(person.run(&["inbox", "-o", "name"]).ok().stdout, format!("{id}\n"));
     let card = person.run(&["show", &id]).ok().stdout;
     for part in
-        ["◷ pending", "\"hello.txt\"", "│ hello", "│ world", "WHY YOU ARE ASKED", "inferred from the tier: require_approval", "A YES BINDS"]
+        ["◷ pending", "\"hello.txt\"", "│ hello", "│ world", "Decision", "inferred from the tier: require_approval", "Approval covers"]
     {
         assert!(card.contains(part), "`{part}` is missing:\n{card}");
     }
@@ -76,8 +75,8 @@ fn a_no_reaches_whoever_asked_and_nothing_runs() {
 
 #[test]
 fn an_agent_acts_in_its_own_session_and_cannot_answer_for_a_person() {
-    let server = Server::start();
-    let owner = server.owner();
+    let server = Server::start_binary();
+    let owner = server.owner().with_binary();
     let created = owner.run(&["session", "create", "--title", "triage", "--unattended", "--json"]).ok().json();
     let session = created["id"].as_str().unwrap();
     let agent = owner.with_token(created["token"].as_str().unwrap());
@@ -109,7 +108,7 @@ fn a_person_asks_in_one_session_of_their_own() {
 #[test]
 fn params_come_from_words_a_file_or_stdin() {
     let server = Server::start();
-    let owner = server.owner();
+    let owner = server.owner().with_binary();
     owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
     std::fs::write(owner.folder().join("call.json"), r#"{"path": "from-file", "text": "1"}"#).unwrap();
     owner.run(&["action", "invoke", "files.write_text", "--params", "@call.json"]).ok();

@@ -11,7 +11,7 @@ fn made(user: &User, more: &[&str]) -> String {
 
 #[test]
 fn a_pipe_is_told_what_was_rehearsed_and_what_was_taken_back() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     owner.run(&["mode", "set", "files.write_text", "allow"]).ok();
     let rehearsed = made(&owner, &["--dry-run"]);
@@ -19,15 +19,14 @@ fn a_pipe_is_told_what_was_rehearsed_and_what_was_taken_back() {
     let undoing = owner.run(&["invocation", "revert", &undone, "--yes", "--json"]).ok().json();
     let undoing = undoing["invocation"]["id"].as_str().unwrap().to_owned();
     let stands = made(&owner, &[]);
-    let statuses =
-        [(&rehearsed, "succeeded (dry run)"), (&undone, "succeeded, taken back"), (&undoing, "succeeded"), (&stands, "succeeded")];
+    let statuses = [(&rehearsed, "succeeded (dry run)"), (&undone, "succeeded, reverted"), (&undoing, "succeeded"), (&stands, "succeeded")];
     let listed = owner.run(&["invocation", "list"]).ok().stdout;
     for (id, status) in statuses {
         let row = listed.lines().find(|line| line.starts_with(id.as_str())).unwrap();
         assert_eq!(row.split('\t').nth(1), Some(status), "{row}");
         for told in [owner.run(&["explain", id]).ok().stdout, owner.run(&["receipt", "show", id]).ok().stdout] {
             assert!(told.lines().any(|line| line == format!("status\t{status}")), "{told}");
-            assert_eq!(told.contains(&format!("\ntaken back by\t{undoing}\n")), id == &undone, "{told}");
+            assert_eq!(told.contains(&format!("\nreverted by\t{undoing}\n")), id == &undone, "{told}");
             assert_eq!(told.contains(&format!("\nreverses\t{undone}\n")), id == &undoing, "{told}");
         }
     }
@@ -59,10 +58,10 @@ fn how_long_it_took_is_the_same_wherever_it_is_told_and_has_no_waiting_for_peopl
     owner.run(&["approve", &id]).ok();
     let (explained, receipt) = (owner.run(&["explain", &id]).ok().stdout, owner.run(&["receipt", "show", &id]).ok().stdout);
     let row = |text: &str, label: &str| text.lines().find_map(|line| line.strip_prefix(&format!("{label}\t"))).map(str::to_owned);
-    for label in ["took", "waited for people"] {
+    for label in ["took", "waited for approval"] {
         assert!(row(&explained, label).is_some() && row(&explained, label) == row(&receipt, label), "{label}:\n{explained}\n{receipt}");
     }
     let signed = owner.run(&["receipt", "show", &id, "--json"]).ok().json();
     let millis = |label: &str| row(&receipt, label).unwrap().trim_end_matches(" ms").parse::<u64>().unwrap();
-    assert_eq!(signed["payload"]["body"]["timing"]["total_ms"], millis("took") + millis("waited for people"));
+    assert_eq!(signed["payload"]["body"]["timing"]["total_ms"], millis("took") + millis("waited for approval"));
 }

@@ -133,7 +133,7 @@ fn whom_an_action_reaches_is_on_the_card_in_the_definition_and_in_the_receipt() 
     assert_eq!(owner.run(&["action", "invoke", "kit.act", "--dry-run", "--json"]).error()["code"], "dry_run_unsupported");
     let waiting = owner.start_waiting(&["action", "invoke", "kit.act"]);
     let card = owner.run(&["show", &waiting.id]).ok().stdout;
-    assert!(card.contains("REACHES") && card.contains(&outside.url("")), "{card}");
+    assert!(card.contains("Network") && card.contains(&outside.url("")), "{card}");
     assert!(outside.seen().is_empty(), "it asked before a person did");
     owner.run(&["approve", &waiting.id, "--yes"]).ok();
     assert_eq!(waiting.end().code, 0);
@@ -180,7 +180,7 @@ fn what_changes_something_goes_where_it_was_sent_and_nowhere_else() {
 #[test]
 fn tests_of_a_package_ask_whom_their_author_allows() {
     let outside = Outside::start("127.0.0.1", |_| Vec::new());
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     let line = json!({ "method": "GET", "url": outside.url("/") }).to_string();
     write_asking(owner.folder(), "ask", "R1", ASK, &[&line], &json!({ "hosts": [outside.url("")] }));

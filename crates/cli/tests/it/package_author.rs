@@ -104,7 +104,7 @@ fn looking_at_a_script_runs_nothing_of_it() {
 
 #[test]
 fn what_installing_refuses_is_listed_like_what_checking_does() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     example(&owner);
     edit(&action(&owner, "action.json"), |manifest| {
@@ -122,7 +122,7 @@ fn what_installing_refuses_is_listed_like_what_checking_does() {
 
 #[test]
 fn no_package_is_begun_under_a_name_it_cannot_be_installed_under() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     let listed = owner.run(&["action", "list", "--json"]).ok().json();
     let ids = listed["items"].as_array().unwrap().iter().map(|action| action["id"].as_str().unwrap());

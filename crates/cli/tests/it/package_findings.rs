@@ -28,7 +28,7 @@ fn found(findings: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn what_is_odd_about_a_package_is_read_by_a_person_before_it_is_installed() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     write_package(owner.folder(), "kit", "look", "R1", &[("execute.js", READS)], &odd());
     write_package(owner.folder(), "kit", "plain", "R1", &[("execute.js", READS)], &json!({ "description": "Looks at nothing." }));
@@ -74,7 +74,7 @@ fn what_is_odd_about_a_package_is_read_by_a_person_before_it_is_installed() {
 
 #[test]
 fn a_package_with_nothing_odd_needs_no_word_about_it() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     owner.run(&["package", "new", "notes"]).ok();
     assert_eq!(owner.run(&["package", "check", "notes", "--json"]).ok().json()["findings"], json!([]));
@@ -85,7 +85,7 @@ fn a_package_with_nothing_odd_needs_no_word_about_it() {
 
 #[test]
 fn examples_of_two_packages_do_not_get_in_each_others_way_and_a_name_that_is_taken_says_by_whom() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     for name in ["notes", "logs"] {
         owner.run(&["package", "new", name]).ok();

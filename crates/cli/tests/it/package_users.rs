@@ -65,11 +65,11 @@ fn a_package_does_its_work_for_a_server_that_is_an_ordinary_user() {
         assert_eq!(last()["error"]["code"], "sandbox_unavailable", "{:#}", last());
         assert!(last()["error"]["message"].as_str().unwrap().contains("namespaces"), "{:#}", last());
         assert_eq!((holds("a.txt").as_deref(), holds("new.txt")), (Some("one\n"), None));
-        assert!(!examined.stdout.contains("profiles that can be had: default"), "{}", examined.stdout);
+        assert!(!examined.stdout.contains("available profiles: default"), "{}", examined.stdout);
         return;
     }
     assert!(examined.stdout.contains("uid: an ordinary user"), "{}", examined.stdout);
-    assert!(examined.stdout.contains("profiles that can be had: default;"), "{}", examined.stdout);
+    assert!(examined.stdout.contains("available profiles: default;"), "{}", examined.stdout);
     let done = owner.run(&["action", "invoke", "kit.act", "--json"]).ok().json();
     assert_eq!(done["result"]["uid"], 65_534, "nobody inside: {done:#}");
     assert_eq!((holds("a.txt").as_deref(), holds("new.txt").as_deref()), (Some("one\nmore\n"), Some("new\n")));

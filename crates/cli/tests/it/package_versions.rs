@@ -143,16 +143,16 @@ fn a_card_says_that_code_was_run_for_it_and_no_other_code_than_was_asked_for() {
     owner.run(&["mode", "set", "kit.write", "require_approval"]).ok();
     let id = owner.run(&["action", "invoke", "kit.write", "path=a", "--no-wait"]).exits(6).stdout.trim().to_owned();
     let card = owner.run(&["show", &id]).ok().stdout;
-    assert!(card.contains("WHAT WOULD CHANGE  code of the package `kit` was run to know this, without effect\n"), "{card}");
+    assert!(card.contains("Would change      code of the package `kit` was run to find this out, without effect\n"), "{card}");
     assert!(card.contains("+one"), "{card}");
     let seen = owner.at_terminal_of(160, &["show", &id], &[]);
-    assert!(seen.screen.contains("the package's code may run now, without effect, to see what it would change…"), "{seen:?}");
+    assert!(seen.screen.contains("running the package's code without effect, to see what it would change…"), "{seen:?}");
     // Edited by hand, as nobody reviewed it.
     let script = server.data().join("packages/kit/actions/write/execute.js");
     std::fs::write(&script, WRITES.replace("VERSION", "two")).unwrap();
     let shown = owner.run(&["show", &id]).ok();
     assert!(!shown.stdout.contains("+two") && !shown.stderr.contains("countersign approve"), "{shown:?}");
-    assert!(shown.stdout.contains("definition_mismatch") && !shown.stdout.contains("RUNS CODE"), "{shown:?}");
+    assert!(shown.stdout.contains("definition_mismatch") && !shown.stdout.contains("Runs code"), "{shown:?}");
     // Looking has not ended it: a person does.
     assert!(
         shown.stderr.contains(&format!("next: countersign deny {id} --reason …, then countersign action review kit.write")),

@@ -81,14 +81,14 @@ fn after() -> BTreeMap<String, String> {
 
 #[test]
 fn where_no_code_runs_the_list_of_packages_says_so() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     write_package(owner.folder(), "kit", "three", "R2", &[("execute.js", THREE), ("verify.js", FINE), ("rollback.js", FINE)], &json!({}));
     owner.run(&["package", "install", "kit"]).ok();
     let listed = owner.run(&["package", "list"]).ok();
     assert!(listed.stdout.starts_with("kit\tkit.three\t"), "{listed:?}");
     assert!(listed.stderr.contains("none of them can run") && listed.stderr.contains("`allow_plugin_code_execution = true`"), "{listed:?}");
-    assert!(!listed.stderr.contains("runs at once"), "{listed:?}");
+    assert!(!listed.stderr.contains("run at the same time"), "{listed:?}");
 }
 
 #[test]
@@ -266,11 +266,11 @@ fn nobody_is_asked_about_code_that_may_not_run() {
     // Who is asked sees what it staged, whose code that was, and what will be looked at.
     let card = owner.run(&["show", &id]).ok().stdout;
     for told in [
-        "WHAT WOULD CHANGE  code of the package `kit` was run to know this, without effect\n  ~ would change  a.txt  +1\n    @@ -1 +1 @@\n     one\n    +more\n  + would create  deep/er/b.txt  +1",
+        "Would change      code of the package `kit` was run to find this out, without effect\n  ~ would change  a.txt  +1\n    @@ -1 +1 @@\n     one\n    +more\n  + would create  deep/er/b.txt  +1",
         "− would remove  c.txt  −1",
         "of the package `kit`",
         "in the sandbox under profile `default`, with no network",
-        "WILL BE CHECKED    read_back, verify",
+        "Verified by       read_back, verify",
     ] {
         assert!(card.contains(told), "{told}: {card}");
     }
@@ -300,8 +300,8 @@ fn a_package_at_r3_runs_for_nobody_but_a_person_and_the_receipt_says_in_what() {
     owner.run(&["package", "install", "kit"]).ok();
     // Whoever allows it is told that it will ask all the same.
     let allowed = owner.run(&["mode", "set", "kit.three", "allow"]).ok();
-    assert!(allowed.stderr.contains("! will still ask: a package's R3 or R4 action never runs without a person"), "{allowed:?}");
-    assert!(!owner.run(&["mode", "set", "files.write_text", "allow"]).ok().stderr.contains("will still ask"));
+    assert!(allowed.stderr.contains("! still needs approval: a package's R3 or R4 action never runs without a person"), "{allowed:?}");
+    assert!(!owner.run(&["mode", "set", "files.write_text", "allow"]).ok().stderr.contains("still needs approval"));
     let rehearsed = owner.run(&["action", "invoke", "kit.three", "--dry-run", "--json"]);
     assert_eq!(rehearsed.error()["code"], "dry_run_unsupported", "{rehearsed:?}");
     let refused = owner.run(&["grant", "give", "kit.three", "--org", "--json"]);
@@ -402,7 +402,7 @@ result = { "folder": tempfile.gettempdir(), "left": left, "mode": stat.S_IMODE(o
 
 #[test]
 fn code_runs_only_where_an_operator_said_so() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     write_package(owner.folder(), "kit", "three", "R2", &[("execute.js", THREE), ("verify.js", FINE)], &json!({}));
     owner.run(&["package", "install", "kit"]).ok();
@@ -455,11 +455,11 @@ fn an_edited_script_is_drift_and_waits_for_a_person() {
     owner.run(&["package", "install", "kit"]).ok();
     let set = || owner.run(&["mode", "set", "kit.three", "allow"]).ok().stderr;
     let told = set();
-    assert!(!told.contains("no review"), "{told}");
+    assert!(!told.contains("not a review"), "{told}");
     let script = server.data().join("packages/kit/actions/three/execute.js");
     std::fs::write(&script, format!("{THREE}\n// edited\n")).unwrap();
     let told = set();
-    assert!(told.contains("setting a mode is no review of that") && told.contains("next: countersign action review kit.three"), "{told}");
+    assert!(told.contains("setting a mode is not a review") && told.contains("next: countersign action review kit.three"), "{told}");
     let waiting = owner.start_waiting(&["action", "invoke", "kit.three"]);
     let shown = owner.run(&["show", &waiting.id, "--json"]).ok().json();
     assert_eq!(shown["decision"]["tightened"], json!(["the definition changed since it was reviewed (structural)"]), "{shown:#}");
@@ -476,7 +476,7 @@ fn an_edited_script_is_drift_and_waits_for_a_person() {
 
 #[test]
 fn the_example_passes_its_own_tests_and_a_broken_one_does_not() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     owner.run(&["package", "new", "notes"]).ok();
     owner.run(&["package", "new", "notes"]).exits(2);

@@ -43,7 +43,7 @@ fn policies_are_tried_on_the_past_before_they_are_set() {
     std::fs::write(folder.join("abac.cedar"), NO_WRITES).unwrap();
 
     let tried = owner.run(&["policy", "what-if", "policies", "--last", "1d"]).ok();
-    assert!(tried.stderr.starts_with("! 1 would be decided otherwise: 2 recorded calls decided again\n"), "{}", tried.stderr);
+    assert!(tried.stderr.starts_with("! 1 would be decided differently: 2 recorded calls decided again\n"), "{}", tried.stderr);
     let row: Vec<_> = tried.stdout.trim().split('\t').take(3).collect();
     assert_eq!(row, [asked.as_str(), "asks → denied", "files.write_text"]);
     owner.run(&["policy", "what-if", "policies", "--fail-on-change"]).exits(1);

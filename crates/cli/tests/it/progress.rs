@@ -84,7 +84,7 @@ fn who_waits_for_a_turn_of_a_package_is_told_so() {
         assert!(ended.code == 0 && ended.stderr.contains("step 2"), "{ended:?}");
     }
     let listed = owner.run(&["package", "list"]).ok();
-    assert!(listed.stderr.contains("the code of 2 calls of one package runs at once"), "{listed:?}");
+    assert!(listed.stderr.contains("2 calls of one package run at the same time"), "{listed:?}");
     assert_eq!(owner.run(&["package", "list", "--json"]).ok().json()["items"][0]["runs_at_once"], 2);
 }
 
@@ -118,7 +118,7 @@ fn a_terminal_is_shown_the_lines_and_a_pipe_is_not_unless_it_asks() {
 
 #[test]
 fn a_refusal_reads_the_same_whether_lines_are_shown_or_not() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     owner.run(&["mode", "set", "files.delete", "deny"]).ok();
     for (arguments, code) in [(&["files.write_text", "path=a"][..], 8), (&["files.nothing"], 3), (&["files.delete", "path=a"], 5)] {

@@ -18,18 +18,19 @@ fn stored(user: &User) -> Vec<String> {
 }
 
 /// A no, just the return key, the end of the input, and what is only nearly a yes.
-const NOES: [&str; 4] = ["n\n", "\n", "\u{4}", "yess\n"];
+const NOES: [&str; 4] = ["n\n", "\n", "", "yess\n"];
 
 #[track_caller]
 fn check(who: &User, arguments: &[&str], question: &str, code: i32) {
     let before = stored(who);
     for no in NOES {
-        who.at_terminal(arguments, &[(question, no)]).exits(1).shows("not done: you did not say yes");
+        let seen = who.on_screen(80, arguments, no).exits(1).stdout;
+        assert!(seen.contains(question) && seen.contains("not done: you did not say yes"), "{seen}");
         let after = stored(who);
         let new: Vec<_> = after.iter().filter(|row| !before.contains(row)).collect();
         assert!(after == before, "{arguments:?} with {no:?} changed something: {new:#?}");
     }
-    who.at_terminal(arguments, &[(question, "y\n")]).exits(code);
+    who.on_screen(80, arguments, "y\n").exits(code);
     assert!(stored(who) != before, "{arguments:?} with a yes changed nothing");
 }
 
@@ -46,14 +47,19 @@ fn a_question_is_asked_before_rules_change() {
     agent.run(&["grant", "request", "files.write_text"]).exits(6);
     let grant = owner.run(&["grant", "list", "--state", "requested", "-o", "name"]).ok().stdout;
     let canary = owner.run(&["canary", "create", "invoice 7731 of Quillfeather", "-o", "name"]).ok().stdout;
-    check(&owner, &["grant", "approve", grant.trim()], "give this grant? [y/N] ", 0);
-    check(&owner, &["grant", "give", "files.*", "--org"], "every action that `files.*` covers, also later ones? [y/N] ", 0);
-    check(&owner, &["mode", "import", "modes.json"], "replace every mode, those of automations too, by the 1 in `modes.json`? [y/N] ", 0);
-    check(&owner, &["policy", "set", "policies.toml"], "replace every policy of the org by those in `policies.toml`? [y/N] ", 0);
-    check(&owner, &["action", "review", "files.list"], "stand for `files.list` as it is now? [y/N] ", 0);
-    check(&owner, &["canary", "remove", canary.trim()], "remove `cny_", 0);
-    check(&owner, &["kill-switch", "on", "org", "--reason", "r"], "stop everything of `org` at once? [y/N] ", 0);
-    check(&owner, &["key", "rotate"], "replace the keys that sign receipts and checkpoints? [y/N] ", 0);
+    check(&owner, &["grant", "approve", grant.trim()], "Give this grant? [y/N] ", 0);
+    check(&owner, &["grant", "give", "files.*", "--org"], "every action of `files.*`, also later ones? [y/N] ", 0);
+    check(
+        &owner,
+        &["mode", "import", "modes.json"],
+        "Replace every mode, also those of automations, with the 1 in `modes.json`? [y/N] ",
+        0,
+    );
+    check(&owner, &["policy", "set", "policies.toml"], "Replace every policy of the org with those in `policies.toml`? [y/N] ", 0);
+    check(&owner, &["action", "review", "files.list"], "Mark `files.list` as reviewed? [y/N] ", 0);
+    check(&owner, &["canary", "remove", canary.trim()], "Remove canary token `cny_", 0);
+    check(&owner, &["kill-switch", "on", "org", "--reason", "r"], "Stop every call of `org` at once? [y/N] ", 0);
+    check(&owner, &["key", "rotate"], "Replace the keys that sign receipts and checkpoints? [y/N] ", 0);
 }
 
 #[test]
@@ -64,10 +70,10 @@ fn a_question_is_asked_before_somebody_loses_or_gains_something() {
     let id = owner.run(&["user", "create", "mia", "-o", "name"]).ok().stdout;
     let token = owner.run(&["token", "create", "phone", "--user", id.trim(), "--json"]).ok().json();
     let session = owner.run(&["session", "create", "-o", "name"]).ok().stdout;
-    check(&owner, &["user", "role", "mia", "admin"], "make `mia` an admin? [y/N] ", 0);
-    check(&owner, &["token", "revoke", token["id"].as_str().unwrap()], "revoke `tok_", 0);
-    check(&owner, &["session", "end", session.trim()], "end `ses_", 0);
-    check(&owner, &["user", "disable", id.trim()], "disable `usr_", 0);
+    check(&owner, &["user", "role", "mia", "admin"], "Make `mia` an admin? [y/N] ", 0);
+    check(&owner, &["token", "revoke", token["id"].as_str().unwrap()], "Revoke token `tok_", 0);
+    check(&owner, &["session", "end", session.trim()], "End session `ses_", 0);
+    check(&owner, &["user", "disable", id.trim()], "Disable user `usr_", 0);
 }
 
 #[test]
@@ -81,8 +87,8 @@ fn a_question_is_asked_before_what_was_quarantined_goes() {
     }
     let held = owner.run(&["quarantine", "list", "--state", "held", "-o", "name"]).ok().stdout;
     let (one, other) = held.trim().split_once('\n').unwrap();
-    check(&robin, &["quarantine", "release", one, "--reason", "r"], "let `http.request` go all the same, as a new call? [y/N] ", 6);
-    let question = "throw away the params of `http.request`, which cannot be undone? [y/N] ";
+    check(&robin, &["quarantine", "release", one, "--reason", "r"], "Run `http.request` all the same, as a new call? [y/N] ", 6);
+    let question = "Discard the params of `http.request`? This cannot be undone. [y/N] ";
     check(&robin, &["quarantine", "discard", other, "--reason", "r"], question, 0);
 }
 
@@ -92,12 +98,12 @@ fn a_yes_beyond_one_call_says_what_it_writes_and_asks() {
     let owner = server.owner();
     let (one, other) = (asked(&owner, "a"), asked(&owner, "b"));
     let granted = ["approve", &one, "--grant", "--calls", "2"];
-    check(&owner, &granted, "approve it, and give this grant? [y/N] ", 0);
+    check(&owner, &granted, "Approve it, and give this grant? [y/N] ", 0);
     owner.run(&["grant", "revoke", owner.run(&["grant", "list", "-o", "name"]).ok().stdout.trim()]).ok();
     let always = ["approve", &other, "--always"];
-    let shown = owner.at_terminal(&always, &[("approve it, and every call like it? [y/N] ", "n\n")]).exits(1);
+    let shown = owner.at_terminal(&always, &[("Approve it, and every call like it? [y/N] ", "n\n")]).exits(1);
     shown.shows("! beyond this call: mode of files.write_text becomes allow for the org");
-    check(&owner, &always, "approve it, and every call like it? [y/N] ", 0);
+    check(&owner, &always, "Approve it, and every call like it? [y/N] ", 0);
     assert_eq!(owner.run(&["mode", "list", "--json"]).ok().json()["items"][0]["mode"], "allow");
 }
 
@@ -128,9 +134,9 @@ fn params_are_edited_shown_and_run_as_they_were_left() {
     let id = asked(&owner, "a");
     // The flag of $EDITOR comes first, the file second.
     let edits = with_editor(&owner, "test \"$1\" = --wait || exit 9; sed -i 's/\"x\"/\"y\"/' \"$2\"");
-    let question = "approve `files.write_text` so? [y/N] ";
+    let question = "Approve `files.write_text` with these params? [y/N] ";
     let before = stored(&owner);
-    for no in NOES {
+    for no in ["n\n", "\n", "\u{4}", "yess\n"] {
         let seen = edits.at_terminal(&["approve", &id, "--edit"], &[(question, no)]).exits(1);
         seen.shows("what changes:\n  /text: \"x\" → \"y\"\n").shows("not done: you did not say yes");
     }
@@ -163,12 +169,12 @@ fn an_editor_that_leaves_nothing_usable_approves_nothing() {
     assert!(stored(&owner) == before);
     // What the server refuses is not approved either.
     let wrong = with_editor(&owner, "echo '{\"path\":7}' > \"$2\"");
-    wrong.at_terminal(&["approve", &id, "--edit"], &[("so? [y/N] ", "y\n")]).exits(8);
+    wrong.at_terminal(&["approve", &id, "--edit"], &[("with these params? [y/N] ", "y\n")]).exits(8);
     // Left as it was it is an answer like any other.
     with_editor(&owner, "true")
-        .at_terminal(&["approve", &id, "--edit"], &[("so? [y/N] ", "y\n")])
+        .at_terminal(&["approve", &id, "--edit"], &[("with these params? [y/N] ", "y\n")])
         .exits(0)
-        .shows("the params stay as they were asked for");
+        .shows("the params stay as they were requested");
     assert_eq!(std::fs::read_to_string(server.workspace().join("a")).unwrap(), "x");
 }
 

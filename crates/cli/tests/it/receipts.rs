@@ -82,7 +82,7 @@ fn keys_are_rotated_and_everything_still_verifies_under_the_first() {
     owner.run(&["receipt", "key", "--out", "first.pem"]).ok();
     owner.run(&["action", "invoke", "files.list"]).ok();
     let told = owner.run(&["key", "rotate", "--yes"]).ok().stderr;
-    assert!(told.contains("a pinned key (receipt.pub) stays the one to check with") && told.contains("are retired"), "{told}");
+    assert!(told.contains("a pinned key (receipt.pub) stays the one to verify with") && told.contains("are retired"), "{told}");
     owner.run(&["action", "invoke", "files.list"]).ok();
     let keys = owner.run(&["key", "list", "--json=purpose,retired_at"]).ok().json();
     let retired = keys["items"].as_array().unwrap().iter().filter(|key| key["retired_at"].is_string()).count();
@@ -172,7 +172,7 @@ fn the_receipt_of_a_batch_is_listed_and_tells_all_of_it() {
         format!("who\t{}", batch["principal"].as_str().unwrap()),
         format!("session\t{session}"),
         format!(
-            "part\t1 files.write_text: succeeded, taken back, {}, undone by {}",
+            "part\t1 files.write_text: succeeded, reverted, {}, reverted by {}",
             numbered(&parts[0]["receipt_id"]),
             numbered(&parts[0]["undone"]["receipt_id"])
         ),
@@ -196,12 +196,12 @@ fn a_list_that_a_filter_left_empty_does_not_say_that_there_is_nothing() {
     owner.run(&["action", "invoke", "files.list"]).ok();
     for noun in ["receipt", "invocation"] {
         let ran = owner.run(&[noun, "list", "--action", "files.lst"]).ok();
-        assert!(ran.stdout.is_empty() && ran.stderr.contains(&format!("no {noun} fits: countersign action list shows")), "{ran:?}");
+        assert!(ran.stdout.is_empty() && ran.stderr.contains(&format!("no {noun} matches: countersign action list shows")), "{ran:?}");
         let ran = owner.run(&[noun, "list", "--action", "files.*"]).exits(2);
         assert!(ran.stderr.contains("an action is named by its whole id, such as files.write_text"), "{ran:?}");
     }
     let ran = owner.run(&["invocation", "list", "--status", "failed"]).ok();
-    assert!(ran.stderr.contains("no invocation fits"), "{ran:?}");
+    assert!(ran.stderr.contains("no invocation matches"), "{ran:?}");
 }
 
 #[test]

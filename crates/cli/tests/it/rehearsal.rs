@@ -1,4 +1,4 @@
-//! `--dry-run`: what would be sent is shown, nothing changes; what cannot be rehearsed says so.
+//! `--dry-run`: what would be sent is shown, nothing changes; what has no dry run says so.
 
 use crate::countersign::Server;
 use serde_json::json;
@@ -126,7 +126,7 @@ fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
 
     let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).ok();
     let told =
-        format!("✓ would run: the mode is `allow`, set for the org\ntakes back\t{id}\naction\tfiles.write_text\n~ would change  a.txt\n");
+        format!("✓ would run: the mode is `allow`, set for the org\nreverts\t{id}\naction\tfiles.write_text\n~ would change  a.txt\n");
     assert_eq!(ran.stdout, told, "{ran:?}");
     assert!(ran.stderr.contains("never overwritten") && ran.stderr.contains("dry run: nothing was changed"), "{ran:?}");
     // What somebody has changed since is not lost.
@@ -144,7 +144,7 @@ fn taking_back_says_what_would_be_undone_and_whether_it_could_be() {
     // Whom it would ask, and whether it would be let at all.
     owner.run(&["mode", "unset", "files.write_text"]).ok();
     let ran = owner.run(&["invocation", "revert", &id, "--dry-run"]).ok();
-    assert!(ran.stdout.starts_with("◷ would ask a person: "), "{ran:?}");
+    assert!(ran.stdout.starts_with("◷ would need approval: "), "{ran:?}");
     let ran = owner.run(&["invocation", "revert", &first, "--dry-run"]).exits(5);
     assert!(ran.stdout.starts_with("⊘ would be denied: `a.txt` was changed after the call"), "nobody is asked about it: {ran:?}");
     owner.run(&["mode", "set", "files.write_text", "deny"]).ok();
@@ -185,7 +185,7 @@ fn what_asks_no_server_cannot_be_rehearsed() {
         &["logout"],
     ] {
         let ran = owner.run(&[arguments, &["--dry-run"]].concat()).exits(2);
-        assert!(ran.stderr.contains("cannot be rehearsed"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("has no dry run"), "{}", ran.stderr);
     }
     assert!(!owner.folder().join("all.jsonl").exists());
 }

@@ -54,7 +54,7 @@ async fn nothing_secret_is_ever_logged() {
 #[tokio::test]
 async fn what_happens_is_counted() {
     server::init_process();
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     owner.run(&["action", "invoke", "files.list"]).ok();
     owner.run(&["action", "invoke", "files.read_text", "path=missing"]).exits(1);
@@ -96,7 +96,7 @@ async fn what_happens_is_counted() {
 /// Nobody asks about it: the server notices by itself, and tells.
 #[tokio::test]
 async fn a_grant_past_its_time_is_told_without_anybody_touching_it() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let owner = server.owner();
     let id = owner.run(&["grant", "give", "files.write_text", "--org", "--expires", "1s", "-o", "name"]).ok().stdout;
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
@@ -118,7 +118,7 @@ async fn a_grant_past_its_time_is_told_without_anybody_touching_it() {
 
 #[test]
 fn headers_that_are_too_large_are_refused_and_the_server_goes_on() {
-    let server = Server::start();
+    let server = Server::start_binary();
     let address = server.url.trim_start_matches("http://").to_owned();
     let answered = |request: &str| {
         let mut stream = TcpStream::connect(&address).unwrap();
@@ -141,7 +141,8 @@ async fn told_to_stop_it_ends_what_runs_and_takes_nothing_new() {
     let host = format!("http://{}", upstream.local_addr().unwrap());
     let variables = [("COUNTERSIGN_HTTP_ALLOWED_HOSTS", host.as_str()), ("COUNTERSIGN_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8")];
     let mut server = Server::start_with(&variables);
-    let owner = server.owner();
+    // Two at once: each is a process.
+    let owner = server.owner().with_binary();
     owner.run(&["mode", "set", "http.request", "allow"]).ok();
     let params = json!({ "method": "POST", "url": host, "body": "x" }).to_string();
     let calling = std::thread::spawn({
@@ -164,7 +165,7 @@ async fn told_to_stop_it_ends_what_runs_and_takes_nothing_new() {
 
 #[test]
 fn data_without_its_master_key_is_not_served_under_a_new_one() {
-    let mut server = Server::start();
+    let mut server = Server::start_binary();
     let (data, owner) = (server.data(), server.owner());
     server.terminate();
     server.wait();

@@ -1,12 +1,10 @@
-//! Asking for an action: sends it, waits for the person where one is needed, and writes the result to stdout.
+//! Invoking an action: sends it, waits where it needs approval, and writes the result to stdout.
 
 use super::meant;
 use super::{params, session};
-use crate::client::Client;
 use crate::commands::lines::{self, Lines};
 use crate::commands::wait::{Wait, Waiting, settled};
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
+use crate::shared::*;
 use api::invocation::{InvokeRequest, ScopeView, VerificationView};
 use clap::Args;
 
@@ -21,15 +19,15 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct Invoke {
     /// The action, such as files.write_text
-    id: String,
+    action: String,
     /// Params: key=value is a string, key:=json is typed
     #[arg(value_name = "KEY=VALUE")]
     words: Vec<String>,
     /// Params as a JSON object; @file reads a file, - reads stdin
     #[arg(long, value_name = "JSON")]
     params: Option<String>,
-    /// The session it is asked in; else the agent's own, else your session `cli`
-    #[arg(long, value_name = "TITLE|ID", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
+    /// The session it runs in; else the agent's own, else your session `cli`
+    #[arg(long, value_name = "SESSION", env = "COUNTERSIGN_SESSION", hide_env_values = true)]
     session: Option<String>,
     /// The same key with the same params has one effect; `auto` derives it
     #[arg(long, value_name = "KEY")]
@@ -37,13 +35,13 @@ pub(crate) struct Invoke {
     /// Why, in your words; shown to whoever approves
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Act on this file or folder at most; may be given again
+    /// Limit it to this file or folder; may be given again
     #[arg(long, value_name = "PATH")]
     within: Vec<String>,
-    /// Whatever else is said, not on this file or folder; may be given again
+    /// Never this file or folder; may be given again
     #[arg(long, value_name = "PATH")]
     except: Vec<String>,
-    /// Run this command after the effect; what it fails is made again once, or taken back. May be given again
+    /// Verify the effect with this command; when it fails, the call is repaired once or rolled back. May be given again
     #[arg(long, value_name = "COMMAND")]
     verify_with: Vec<String>,
     #[command(flatten)]
@@ -54,10 +52,10 @@ pub(crate) struct Invoke {
 
 impl Invoke {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let params = params::read(self.params.as_deref(), &self.words).await?;
+        let params = params::read(self.params.as_deref(), &self.words, terminal).await?;
         let session = session::choose(self.session.as_deref(), client).await?;
         let request = InvokeRequest {
-            action: self.id,
+            action: self.action,
             params,
             idempotency_key: self.idempotency_key,
             approval_ref: None,

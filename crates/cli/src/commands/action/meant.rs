@@ -1,8 +1,7 @@
 //! What somebody probably meant by an action that does not exist.
 
 use super::available;
-use crate::client::Client;
-use crate::exit::Failure;
+use crate::shared::*;
 use api::Code;
 
 /// Likeness below which a guess would only confuse.

@@ -1,25 +1,24 @@
 //! The params of a call: a JSON object from the command line, a file or stdin, and `key=value` words on top.
 
-use crate::exit::Failure;
-use crate::output::read_stdin;
+use crate::shared::*;
 use api::Code;
 use countersign_core::{json, limits::BODY_BYTES_MAX};
 use serde_json::{Map, Value};
 use std::path::Path;
 
 /// Reads `--params`: JSON, `@file`, or `-` for stdin.
-pub(in crate::commands) async fn read(given: Option<&str>, words: &[String]) -> Result<Value, Failure> {
+pub(in crate::commands) async fn read(given: Option<&str>, words: &[String], terminal: &Terminal) -> Result<Value, Failure> {
     let text = match given {
         None => None,
-        Some(given) => Some(text(given.to_owned()).await?),
+        Some(given) => Some(self::text(given.to_owned(), terminal).await?),
     };
     join(text.as_deref(), words).map(Value::Object)
 }
 
 /// What was given itself, or what it points to.
-pub(in crate::commands) async fn text(given: String) -> Result<String, Failure> {
+pub(in crate::commands) async fn text(given: String, terminal: &Terminal) -> Result<String, Failure> {
     match given.strip_prefix('@') {
-        _ if given == "-" => read_stdin(BODY_BYTES_MAX as u64).await,
+        _ if given == "-" => terminal.read_stdin(BODY_BYTES_MAX as u64).await,
         Some(path) => std::fs::read_to_string(path).map_err(|error| Failure::file(Path::new(path), &error)),
         None => Ok(given),
     }

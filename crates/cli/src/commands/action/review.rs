@@ -1,14 +1,7 @@
-//! Reviews: somebody looks at what an action's definition says now, beside what was reviewed before, and stands for it.
+//! Reviews: somebody looks at the present definition of an action, and at what changed since the last review, and marks it as reviewed.
 
 use super::meant;
-use crate::args::{Agreed, Paging};
-use crate::client::Client;
-use crate::commands::more;
-use crate::commands::people::People;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Record, Table, Terminal};
-use crate::style::{Tone, clean};
-use api::Page;
+use crate::shared::*;
 use api::action::ActionView;
 use api::rules::{DefinitionChange, ReviewRequest, ReviewView};
 use clap::Args;
@@ -16,50 +9,73 @@ use clap::Args;
 pub(super) const EXAMPLES: &str = "\
 Examples:
   countersign action review files.write_text
-  countersign action review files.write_text --dry-run      look, and stand for nothing";
+  countersign action review files.write_text --dry-run      look, and mark nothing";
 
 #[derive(Debug, Args)]
 pub(crate) struct Review {
     /// Such as files.write_text
-    id: String,
-    /// Let later changes of words alone pass
+    action: String,
+    /// Do not ask again when only its wording changes
     #[arg(long)]
     ignore_wording: bool,
     #[command(flatten)]
     agreed: Agreed,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::Whole("ACTION"),
-    Column::Whole("DRIFT"),
-    Column::Cut("WHAT CHANGED"),
-    Column::Extra("WORDING"),
-    Column::Extra("REVIEWED BY"),
-    Column::Whole("REVIEWED"),
-];
+impl Resource for ReviewView {
+    const NOUN: &'static str = "review";
+    const LIST: &'static str = "action reviews";
+    const PATH: &'static [&'static str] = &["reviews"];
+    const EMPTY: &'static str = "no action was reviewed yet: countersign action review ACTION";
+    const FIELDS: &'static [Field<Self>] = &[
+        Field::both("action", Column::Whole, |one, _| text(&one.action)),
+        Field::both("drift", Column::Whole, |one, _| {
+            Some(match one.textual {
+                Some(_) => drift_cell(one.drift.as_deref()),
+                None => Cell::shown("✗ gone", "gone").toned(Tone::Danger),
+            })
+        }),
+        Field::both("what changed", Column::Cut, |one, _| {
+            let changes: Vec<_> = one.changes.iter().map(|change| change.summary.as_str()).collect();
+            (!changes.is_empty()).then(|| Cell::text(changes.join(", ")))
+        }),
+        Field::both("wording", Column::Extra, |one, _| text(if one.ignores_wording { "ignored" } else { "reviewed" })),
+        Field::both("reviewed by", Column::Extra, |one, view| view.who(one.reviewed_by.as_ref()?)),
+        Field::both("reviewed", Column::Whole, |one, view| view.past(one.reviewed_at.as_ref()?)),
+    ];
+
+    fn id(&self) -> &str {
+        &self.action
+    }
+
+    fn next_of(items: &[Self]) -> Option<String> {
+        let drifted = items.iter().find(|review| review.drift.as_deref().is_some_and(|drift| drift != "none"))?;
+        Some(format!("countersign action review {}", drifted.action))
+    }
+}
 
 impl Review {
     pub(super) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        let path = ["reviews", self.id.as_str()];
+        let path = ["reviews", self.action.as_str()];
         let shown = match client.get::<ReviewView>(&path, &[]).await {
             Ok(answer) => answer.read,
-            Err(failure) => return Err(meant::with_guess(failure, &self.id, client).await),
+            Err(failure) => return Err(meant::with_guess(failure, &self.action, client).await),
         };
         let Some(textual) = &shown.textual else {
-            return Err(Failure::new(Exit::NotFound, format!("`{}` is gone: there is nothing left to stand for", self.id)));
+            return Err(Failure::new(Exit::NotFound, format!("`{}` is gone: there is nothing left to review", self.action)));
         };
         if terminal.is_for_words() {
             look(&shown, client, terminal).await?;
         }
-        let question = format!("stand for `{}` as it is now?", clean::line(&self.id));
+        let question = format!("Mark `{}` as reviewed?", clean::line(&self.action));
         terminal.consent(&question, self.agreed.consent(client)).await?;
         let request = ReviewRequest { textual: Some(textual.clone()), ignore_wording: self.ignore_wording };
         let answer = client.post::<ReviewView>(&path, &request).await?;
         if terminal.is_for_words() {
-            terminal.note(format!("{} `{}`", Tone::Ok.paint("✓ reviewed"), clean::line(&self.id)));
+            terminal.note(format!("{} `{}`", Tone::Ok.paint("✓ reviewed"), clean::line(&self.action)));
             return Ok(Exit::Ok);
         }
-        terminal.record(&answer.raw, &Record::new(&self.id))?;
+        terminal.record(&answer.raw, &Record::new(&self.action))?;
         Ok(Exit::Ok)
     }
 }
@@ -74,7 +90,7 @@ async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> 
         .with_some("reviewed", review.reviewed_at.as_ref().map(|at| terminal.past(at)))
         .with_some("drift", review.drift.as_deref().map(|drift| drift_cell(Some(drift))))
         .with_some("drifted", review.drifted_at.as_ref().map(|at| terminal.past(at)))
-        .with_some("wording", review.ignores_wording.then(|| Cell::text("changes of words alone pass")))
+        .with_some("wording", review.ignores_wording.then(|| Cell::text("changes of wording are ignored")))
         .with_some("tier", action.as_ref().map(|action| Cell::tier(&action.tier).and(format!(" {}", action.class))))
         .with_some("title", action.as_ref().map(|action| Cell::text(&action.title)))
         .with_some("what it does", action.as_ref().map(|action| Cell::text(&action.description)))
@@ -90,7 +106,7 @@ async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> 
     Ok(())
 }
 
-/// Never cut: somebody stands for it.
+/// Never cut: somebody reviews it.
 fn change(change: &DefinitionChange) -> Vec<String> {
     let tone = match change.weight.as_str() {
         "textual" => Tone::Warn,
@@ -110,39 +126,11 @@ fn change(change: &DefinitionChange) -> Vec<String> {
     lines
 }
 
-pub(super) async fn list(paging: &Paging, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let answer = client.get::<Page<ReviewView>>(&["reviews"], &paging.query()).await?;
-    let people = People::load(client, terminal).await;
-    let mut table = Table::new(COLUMNS, "no action was reviewed yet: countersign action review ID");
-    for review in &answer.read.items {
-        let changes: Vec<_> = review.changes.iter().map(|change| change.summary.as_str()).collect();
-        table.row([
-            Cell::text(&review.action),
-            match review.textual {
-                Some(_) => drift_cell(review.drift.as_deref()),
-                None => Cell::shown("✗ gone", "gone").toned(Tone::Danger),
-            },
-            if changes.is_empty() { Cell::missing() } else { Cell::text(changes.join(", ")) },
-            Cell::text(if review.ignores_wording { "ignored" } else { "reviewed" }),
-            review.reviewed_by.as_ref().map_or_else(Cell::missing, |by| people.cell(by)),
-            review.reviewed_at.as_ref().map_or_else(Cell::missing, |at| terminal.past(at)),
-        ]);
-    }
-    terminal.list(&answer.raw, &table)?;
-    let drifted = answer.read.items.iter().find(|review| review.drift.as_deref().is_some_and(|drift| drift != "none"));
-    match (&answer.read.next, drifted) {
-        (Some(next), _) => more(terminal, paging, Some(next), "countersign action reviews"),
-        (None, Some(review)) => terminal.next(format!("countersign action review {}", review.action)),
-        (None, None) => {}
-    }
-    Ok(Exit::Ok)
-}
-
 /// A drift is marked; none is not worth a word.
 pub(super) fn drift_cell(drift: Option<&str>) -> Cell {
     match drift {
         None | Some("none") => Cell::shown("–", "none").toned(Tone::Muted),
-        Some("textual") => Cell::shown("! words changed", "textual").toned(Tone::Warn),
+        Some("textual") => Cell::shown("! wording changed", "textual").toned(Tone::Warn),
         Some("structural") => Cell::shown("! changed", "structural").toned(Tone::Danger),
         Some(other) => Cell::text(other),
     }

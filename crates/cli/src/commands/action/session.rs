@@ -1,8 +1,6 @@
 //! Which session a call is made in: the one that was named, the agent's own, or a person's own session `cli`.
 
-use crate::client::Client;
-use crate::commands::named;
-use crate::exit::Failure;
+use crate::shared::*;
 use api::identity::{NewSessionRequest, NewSessionResponse, SessionView, WhoamiResponse};
 
 const TITLE: &str = "cli";
@@ -11,7 +9,7 @@ const PAGES_MAX: usize = 5;
 
 pub(in crate::commands) async fn choose(named: Option<&str>, client: &Client) -> Result<String, Failure> {
     if let Some(named) = named.filter(|named| !named.is_empty()) {
-        return named::session(named, client).await;
+        return id_of::<SessionView>(named, client).await;
     }
     let whoami = client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read;
     if let Some(own) = whoami.session_id {

@@ -1,22 +1,20 @@
-//! What a yes does beyond this one call: nothing, a mode for everybody, or a grant within bounds. It is said before it is done.
+//! What an approval does beyond this one call: nothing, a mode for everybody, or a grant within limits. It is said before it is done.
 
 mod standing;
 
-use crate::args::Span;
-use crate::client::Client;
-use crate::exit::Failure;
-use crate::output::{Consent, Terminal};
-use crate::style::{Tone, clean, counted, time};
+use crate::output::Consent;
+use crate::shared::*;
+use crate::style::time;
 use api::invocation::{ApproveMode, GrantOfferRequest, GrantScopeName, InvocationView};
 use clap::{Args, ValueEnum};
 use countersign_core::limits::GRANT_SECONDS_DEFAULT;
 
 #[derive(Debug, Args)]
 pub(super) struct Beyond {
-    /// And the action's mode becomes allow; a band, a locked mode or a gate may still ask
+    /// Also set the action's mode to allow; a band, a locked mode or a gate may still need approval
     #[arg(long, conflicts_with = "grant")]
     always: bool,
-    /// And a grant for more calls of this action
+    /// Also give a grant for more calls of this action
     #[arg(long)]
     grant: bool,
     /// Whose calls the grant is for; this session's when absent
@@ -71,10 +69,10 @@ impl Beyond {
         terminal.remark(format!("{} {written}", Tone::Warn.paint("! beyond this call:")));
         if self.always {
             for asking in standing::still_asks(shown, automation.as_deref(), client).await {
-                terminal.remark(format!("{} {asking}", Tone::Warn.paint("! will still ask:")));
+                terminal.remark(format!("{} {asking}", Tone::Warn.paint("! still needs approval:")));
             }
         }
-        let question = if self.always { "approve it, and every call like it?" } else { "approve it, and give this grant?" };
+        let question = if self.always { "Approve it, and every call like it?" } else { "Approve it, and give this grant?" };
         terminal.consent(question, consent).await
     }
 

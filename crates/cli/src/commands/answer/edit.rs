@@ -1,9 +1,7 @@
 //! Params changed by whoever approves: in an editor, and shown as what they were and what they become.
 
 use crate::commands::show::asked_for;
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use crate::style::clean;
+use crate::shared::*;
 use countersign_core::json;
 use serde_json::Value;
 use std::io::Write as _;

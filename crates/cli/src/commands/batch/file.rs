@@ -2,7 +2,7 @@
 
 use super::Mode;
 use crate::commands::action::params;
-use crate::exit::Failure;
+use crate::shared::*;
 use api::batch::{BatchRequest, PartRequest};
 use countersign_core::json::in_plain_words;
 use serde::Deserialize;
@@ -36,9 +36,9 @@ impl Whole {
 }
 
 /// `-` reads stdin.
-pub(super) async fn read(file: &str) -> Result<BatchRequest, Failure> {
+pub(super) async fn read(file: &str, terminal: &Terminal) -> Result<BatchRequest, Failure> {
     let (given, name) = if file == "-" { ("-".to_owned(), "stdin".to_owned()) } else { (format!("@{file}"), format!("`{file}`")) };
-    parse(&params::text(given).await?, &name)
+    parse(&params::text(given, terminal).await?, &name)
 }
 
 /// `name` is what the text is called where something is wrong with it; the place in it is told by line and column.

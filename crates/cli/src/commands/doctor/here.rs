@@ -2,7 +2,7 @@
 
 use super::Finding;
 use crate::context::{Contexts, Environment};
-use crate::exit::Failure;
+use crate::shared::*;
 use rustix::fs::Access;
 use server::{Config, Interpreter, Spelling};
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,7 +17,7 @@ pub(super) fn check(config: Result<&Config, &Failure>, environment: &Environment
     let mut findings = vec![Finding::ok("version", format!("countersign {}", env!("CARGO_PKG_VERSION")))];
     match config {
         Ok(config) => {
-            findings.push(Finding::ok("settings", "they read well"));
+            findings.push(Finding::ok("settings", "the settings are valid"));
             findings.extend(data_folder(config.data_dir(), config.master_key_file.as_deref()));
             findings.extend(server::spelling_below(config.data_dir()).map(spelling));
             findings.extend(sandbox(config.allow_plugin_code_execution, config.allow_degraded));
@@ -39,15 +39,12 @@ fn sandbox(runs_code: bool, allow_degraded: bool) -> Vec<Finding> {
             if probe.disables.is_empty() { Finding::ok("sandbox", found) } else { Finding::look("sandbox", found) }
         })
         .collect();
-    let code = if runs_code {
-        "a server with these settings runs code of packages"
-    } else {
-        "a server with these settings runs no code of packages"
-    };
+    let code =
+        if runs_code { "a server with these settings runs package code" } else { "a server with these settings runs no package code" };
     findings.push(match (profiles.is_empty(), runs_code) {
-        (true, true) => Finding::broken("sandbox", "no profile can be had here, and packages are to run"),
-        (true, false) => Finding::look("sandbox", format!("no profile can be had here; {code}")),
-        (false, _) => Finding::ok("sandbox", format!("profiles that can be had: {}; {code}", profiles.join(", "))),
+        (true, true) => Finding::broken("sandbox", "no profile is available here, although packages are to run"),
+        (true, false) => Finding::look("sandbox", format!("no profile is available here; {code}")),
+        (false, _) => Finding::ok("sandbox", format!("available profiles: {}; {code}", profiles.join(", "))),
     });
     findings.push(if allow_degraded {
         Finding::look("sandbox", "`allow_degraded` is true: where Landlock is missing, `default` runs without it")
@@ -61,10 +58,10 @@ fn sandbox(runs_code: bool, allow_degraded: bool) -> Vec<Finding> {
 /// How the workspace's file system tells names apart.
 fn spelling(spelling: Spelling) -> Finding {
     match spelling {
-        Spelling::CaseSensitive => Finding::ok("workspace", "case: it counts; names that differ in it are two files"),
+        Spelling::CaseSensitive => Finding::ok("workspace", "file names are case-sensitive"),
         Spelling::CaseInsensitive => Finding::look(
             "workspace",
-            "case: it does not count; a path is taken only as it is spelled on disk, and what is forbidden is so in every spelling",
+            "file names are not case-sensitive: a path must be spelled as on disk, and a forbidden path is forbidden in every spelling",
         ),
     }
 }
@@ -81,7 +78,7 @@ fn interpreter(interpreter: &Interpreter, runs_code: bool) -> Finding {
             let found = format!("{name}: there is none; packages in {language} are refused with `package_interpreter_missing`");
             Finding::look("interpreter", found).fix(format!("install `{name}` for everyone, unless no package is in {language}"))
         }
-        None => Finding::ok("interpreter", format!("{name}: there is none, and code of packages is not run")),
+        None => Finding::ok("interpreter", format!("{name}: there is none, and package code is not run")),
     }
 }
 
@@ -161,7 +158,8 @@ mod tests {
     fn a_file_system_that_does_not_tell_case_apart_is_worth_a_look() {
         let (well, worse) = (spelling(Spelling::CaseSensitive), spelling(Spelling::CaseInsensitive));
         assert_eq!((well.verdict, worse.verdict), (Verdict::Ok, Verdict::Look));
-        assert!(well.found.starts_with("case: it counts;") && worse.found.starts_with("case: it does not count;"));
+        assert_eq!(well.found, "file names are case-sensitive");
+        assert!(worse.found.starts_with("file names are not case-sensitive:"));
     }
 
     #[test]

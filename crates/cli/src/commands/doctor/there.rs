@@ -1,9 +1,8 @@
 //! What only the server can tell: whether it answers, who we are to it, its clock, its store, its newest checkpoint.
 
 use super::Finding;
-use crate::client::Client;
-use crate::exit::Exit;
-use crate::style::{counted, time};
+use crate::shared::*;
+use crate::style::time;
 use api::Page;
 use api::action::AvailableResponse;
 use api::identity::{ServerView, StatusResponse, WhoamiResponse};
@@ -64,7 +63,7 @@ fn at_work(server: &ServerView, now: Timestamp) -> Finding {
     if server.gone {
         return Finding::look(
             "servers",
-            format!("`{id}` started {started}, was seen last {seen}, and is gone: others take up what it left"),
+            format!("`{id}` started {started}, was seen last {seen}, and is gone: other servers resume its calls"),
         );
     }
     Finding::ok("servers", format!("`{id}` started {started}, was seen {seen}"))
@@ -96,9 +95,8 @@ async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
         }
     });
     findings.push(match status.pending {
-        0 => Finding::ok("inbox", "nothing waits"),
-        1 => Finding::ok("inbox", "1 waits for a person").fix("countersign inbox"),
-        count => Finding::ok("inbox", format!("{count} wait for a person")).fix("countersign inbox"),
+        0 => Finding::ok("inbox", "no pending calls"),
+        count => Finding::ok("inbox", counted(count, "pending call", "pending calls")).fix("countersign inbox"),
     });
     findings
 }
@@ -106,10 +104,10 @@ async fn state(client: &Client, now: Timestamp) -> Vec<Finding> {
 /// Whether the server that answers runs code of packages: what is found on this side may be another machine, or another user.
 fn code(profiles: Option<&[String]>) -> Finding {
     match profiles {
-        None => Finding::ok("code", "the server runs no code of packages"),
-        Some([]) => Finding::broken("code", "the server is to run code of packages, and can have no profile to confine it with")
+        None => Finding::ok("code", "the server runs no package code"),
+        Some([]) => Finding::broken("code", "the server is to run package code, and no sandbox profile is available to it")
             .fix("run `countersign doctor --verbose` on its machine, as its user"),
-        Some(profiles) => Finding::ok("code", format!("the server runs code of packages; profiles it can have: {}", profiles.join(", "))),
+        Some(profiles) => Finding::ok("code", format!("the server runs package code; available profiles: {}", profiles.join(", "))),
     }
 }
 

@@ -1,17 +1,13 @@
 //! What would happen to a call now: said plainly in the first line, then everything that decides it. Nothing is performed.
 
 use super::gates;
-use crate::client::Client;
 use crate::commands::action::{example, meant, params};
-use crate::commands::named;
 use crate::commands::show::cascade;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Record, Terminal};
-use crate::style::{Tone, clean};
+use crate::shared::*;
 use api::Code;
 use api::action::ActionView;
 use api::gates::{ExplainRequest, ExplainResponse};
-use api::identity::WhoamiResponse;
+use api::identity::{SessionView, WhoamiResponse};
 use std::collections::BTreeMap;
 
 /// The call that is asked about.
@@ -32,9 +28,9 @@ pub(super) async fn run(asked: Asked, client: &Client, terminal: &mut Terminal) 
     };
     let params = match (&asked.params, asked.words.is_empty()) {
         (None, true) => None,
-        (given, _) => Some(params::read(given.as_deref(), &asked.words).await?),
+        (given, _) => Some(params::read(given.as_deref(), &asked.words, terminal).await?),
     };
-    let session_id = match named::maybe_session(asked.session.as_deref(), client).await? {
+    let session_id = match maybe_id_of::<SessionView>(asked.session.as_deref(), client).await? {
         Some(session) => session,
         None => own_session(&asked.action, client).await?,
     };
@@ -58,7 +54,7 @@ pub(super) async fn run(asked: Asked, client: &Client, terminal: &mut Terminal) 
     Ok(Exit::Ok)
 }
 
-/// An agent is its session; everybody else says whose eyes to look through.
+/// An agent has its session; everybody else names one.
 async fn own_session(action: &str, client: &Client) -> Result<String, Failure> {
     let whoami = client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read;
     whoami.session_id.ok_or_else(|| {
@@ -73,8 +69,8 @@ pub(in crate::commands) fn would(word: &str, approvals_needed: Option<u32>) -> (
     match word {
         "runs" => ("✓ would run".to_owned(), Tone::Ok),
         "asks" => match approvals_needed {
-            Some(people) if people > 1 => (format!("◷ would ask a person ({people} of them)"), Tone::Warn),
-            Some(_) | None => ("◷ would ask a person".to_owned(), Tone::Warn),
+            Some(people) if people > 1 => (format!("◷ would need approval by {people} people"), Tone::Warn),
+            Some(_) | None => ("◷ would need approval".to_owned(), Tone::Warn),
         },
         "denied" => ("⊘ would be denied".to_owned(), Tone::Danger),
         "quarantined" => ("▣ would be quarantined".to_owned(), Tone::Danger),

@@ -1,8 +1,6 @@
 //! What each gate said, with the rules that determined it. A gate that could not be evaluated says why: that is a denial.
 
-use crate::exit::Failure;
-use crate::output::{Cell, Column, Table, Terminal};
-use crate::style::Tone;
+use crate::shared::*;
 use api::invocation::GateView;
 use serde_json::Value;
 
@@ -28,11 +26,11 @@ pub(super) fn tell(gates: &[GateView], terminal: &mut Terminal) -> Result<(), Fa
 fn says(gate: &GateView) -> Cell {
     let (shown, tone) = match gate.verdict.as_ref() {
         "ok" => ("✓ ok", Tone::Ok),
-        "needs_approval" => ("◷ asks a person", Tone::Warn),
+        "needs_approval" => ("◷ needs approval", Tone::Warn),
         "deny" => ("⊘ denies", Tone::Danger),
         "quarantine" => ("▣ quarantines", Tone::Danger),
         "redacted" => ("▒ redacts", Tone::Warn),
-        "not_applicable" => ("– nothing to say", Tone::Muted),
+        "not_applicable" => ("– not applicable", Tone::Muted),
         other => (other, Tone::Plain),
     };
     Cell::shown(shown, &gate.verdict).toned(tone)

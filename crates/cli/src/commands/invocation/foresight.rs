@@ -1,10 +1,7 @@
-//! What taking an effect back would come to: whether it could be, whom it would ask, and what would be as it was. Nothing is done.
+//! What reverting a call would do: whether it can be reverted, whether it needs approval, and what would change. Nothing is done.
 
-use crate::client::Client;
 use crate::commands::{changes, explain};
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Record, Terminal};
-use crate::style::{Tone, clean};
+use crate::shared::*;
 use api::invocation::RevertForesightView;
 
 pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
@@ -14,7 +11,7 @@ pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> R
         terminal.line(first_line(told))?;
     }
     let record = Record::new(&told.invocation_id)
-        .with("takes back", Cell::text(&told.invocation_id).toned(Tone::Strong))
+        .with("reverts", Cell::text(&told.invocation_id).toned(Tone::Strong))
         .with("action", Cell::text(&told.action))
         .with_some("would change", unforeseen(told).map(Cell::text));
     terminal.record(&answer.raw, &record)?;
@@ -24,7 +21,7 @@ pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> R
     }
     let exit = exit_of(told);
     if exit == Exit::Ok {
-        terminal.remark(Tone::Muted.paint("what somebody has changed since is never overwritten"));
+        terminal.remark(Tone::Muted.paint("changes that somebody made since are never overwritten"));
     }
     terminal.remark(Tone::Muted.paint("dry run: nothing was changed"));
     Ok(exit)

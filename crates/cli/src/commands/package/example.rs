@@ -1,8 +1,6 @@
 //! A package that works, to begin from.
 
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Record, Terminal};
-use crate::style::Tone;
+use crate::shared::*;
 use serde_json::json;
 use std::path::Path;
 

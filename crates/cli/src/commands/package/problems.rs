@@ -1,9 +1,8 @@
 //! What is wrong with a package, all of it: `actions/act/execute.js:3:8: message`, and under it what to do. And what is not wrong with it,
 //! but to be read by somebody.
 
-use crate::exit::Failure;
-use crate::output::Terminal;
-use crate::style::{Tone, clean, counted, hang};
+use crate::shared::*;
+use crate::style::hang;
 use api::Code;
 use api::package::PackageFindingView;
 use api::problem::FieldError;

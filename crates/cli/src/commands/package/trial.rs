@@ -1,9 +1,7 @@
 //! Runs a package's tests as the server would run its actions: a real server, on a throw-away folder, in this process.
 
 use super::{Allowed, checked, request};
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Column, Table, Terminal};
-use crate::style::{Tone, counted};
+use crate::shared::*;
 use countersign_core::limits::INVOCATIONS_PER_MINUTE_MAX;
 use serde_json::{Value, json};
 use server::packages::Case;
@@ -16,8 +14,10 @@ const COLUMNS: &[Column] = &[Column::Whole("CASE"), Column::Whole("RESULT"), Col
 /// How long the throw-away server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-pub(super) async fn run(dir: &Path, name: &str, allowed: Allowed, terminal: &mut Terminal) -> Result<Exit, Failure> {
-    let settings = allowed.load()?;
+pub(super) async fn run(dir: &Path, name: &str, allowed: Allowed, setting: Setting<'_>) -> Result<Exit, Failure> {
+    setting.no_dry_run("package test")?;
+    let settings = allowed.load(&setting)?;
+    let terminal = setting.terminal;
     let cases = checked(name, dir, terminal).await?.cases;
     if cases.is_empty() {
         return Err(Failure::new(Exit::NotFound, format!("there is nothing to test: `{}` has no tests/*.json", dir.display())).hint(
@@ -47,11 +47,9 @@ pub(super) async fn run(dir: &Path, name: &str, allowed: Allowed, terminal: &mut
 
 impl Allowed {
     /// The settings the server would start with: what it refuses is refused here, and the other way round.
-    fn load(self) -> Result<server::Config, Failure> {
+    fn load(self, setting: &Setting<'_>) -> Result<server::Config, Failure> {
         let flags = server::Flags { data: self.data, config: self.config, ..server::Flags::default() };
-        // A variable that is not text cannot be one of ours.
-        let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        server::Config::load(flags, environment).map_err(|error| Failure::usage(error.to_string()))
+        server::Config::load(flags, setting.environment.variables.clone().into_iter()).map_err(|error| Failure::usage(error.to_string()))
     }
 }
 

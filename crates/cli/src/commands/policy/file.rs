@@ -1,6 +1,6 @@
 //! Policies from a file or a folder: one Cedar text for each gate, and for a what-if the org's modes.
 
-use crate::exit::{Exit, Failure};
+use crate::shared::*;
 use api::gates::PoliciesFile;
 use api::rules::ModeLine;
 use serde::Deserialize;

@@ -3,9 +3,7 @@
 
 use super::place::{Place, Places};
 use super::text_of;
-use crate::exit::Failure;
-use crate::output::Terminal;
-use crate::style::{Tone, clean};
+use crate::shared::*;
 use api::Code;
 use api::gates::PoliciesFile;
 use api::problem::FieldError;

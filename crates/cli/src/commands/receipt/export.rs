@@ -1,10 +1,7 @@
 //! All records as JSON lines, streamed to a file that appears only when it is whole.
 
-use crate::client::Client;
 use crate::commands::part::Part;
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use crate::style::{Tone, counted};
+use crate::shared::*;
 use clap::Args;
 use serde_json::json;
 use std::io::Write;
@@ -22,7 +19,9 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
+        setting.no_dry_run("receipt export")?;
+        let (client, terminal) = (&setting.client()?, setting.terminal);
         if self.file == Path::new("-") {
             let mut pieces = client.stream(&["receipts", "export"]).await?;
             while let Some(piece) = pieces.next().await? {
@@ -39,11 +38,11 @@ impl Export {
         } else {
             terminal.note(format!("{} {} to {}", Tone::Ok.paint("✓ exported"), counted(bytes, "byte", "bytes"), self.file.display()));
             if is_there {
-                terminal.note(Tone::Warn.paint("! what was in that file before was replaced"));
+                terminal.note(Tone::Warn.paint("! the file was there before and was replaced"));
             }
             terminal.note(
                 Tone::Muted.paint(
-                    "the key to check it with: countersign receipt key --out receipt.pem, or receipt.pub in the server's data folder",
+                    "the key to verify it with: countersign receipt key --out receipt.pem, or receipt.pub in the server's data folder",
                 ),
             );
         }

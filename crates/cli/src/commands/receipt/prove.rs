@@ -1,10 +1,7 @@
-//! Shows that one receipt stands in the log: its signature, its leaf, the path to the root, and who signed the root.
+//! Proves that one receipt is in the log: its signature, its leaf, the path to the root, and who signed the root.
 //! Each step is computed here; the server only hands over the parts.
 
-use crate::client::Client;
-use crate::exit::{Exit, Failure};
-use crate::output::Terminal;
-use crate::style::{Tone, clean, counted};
+use crate::shared::*;
 use api::Page;
 use api::receipt::{KeyView, ProofView};
 use countersign_core::Digest;

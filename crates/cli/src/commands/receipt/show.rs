@@ -1,11 +1,8 @@
 //! One receipt: what was signed, and beside it what is known of its call or its batch today.
 
-use super::{at, body, is_of_batch, key_id, parts, receipt_id, selectable, status_cell};
-use crate::client::Client;
-use crate::commands::{batch, explain, invocation, outcome};
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Record, Terminal};
-use crate::style::Tone;
+use super::{at, body, is_of_batch, key_id, parts, receipt_id, status_cell};
+use crate::commands::{batch, explain, outcome};
+use crate::shared::*;
 use api::batch::{BatchView, PartView};
 use api::invocation::InvocationView;
 use api::receipt::EntryView;
@@ -14,50 +11,42 @@ use serde_json::Value;
 pub(super) async fn run(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let id = receipt_id(id, client).await?;
     let answer = client.get::<EntryView>(&["receipts", &id], &[]).await?;
-    if terminal.is_document() {
-        terminal.document(&selectable(answer.raw, terminal))?;
-        return Ok(Exit::Ok);
-    }
     let entry = &answer.read;
-    // The receipt stands without either of these.
-    let record = if is_of_batch(entry) {
-        let batch = client.get::<BatchView>(&["batches", body(entry, "batch_id")], &[]).await.ok();
-        of_batch(entry, batch.map(|answer| answer.read).as_ref())
-    } else {
-        let invocation = match &entry.invocation_id {
-            Some(invocation) => invocation::get(invocation, client).await.ok(),
-            None => None,
-        };
-        of_call(entry, invocation.map(|(invocation, _)| invocation).as_ref())
+    // The receipt is complete without either of these.
+    let (batch, invocation) = match &entry.invocation_id {
+        _ if !terminal.is_for_words() => (None, None),
+        _ if is_of_batch(entry) => (client.get::<BatchView>(&["batches", body(entry, "batch_id")], &[]).await.ok(), None),
+        Some(invocation) => (None, outcome::get(invocation, client).await.ok()),
+        None => (None, None),
     };
-    let record = record
-        .with("when", terminal.past(at(entry)))
-        .with("previous", Cell::maybe(pointed(entry, "/entry/prev")))
-        .with("log", Cell::maybe(pointed(entry, "/entry/log")))
-        .with("signed by key", Cell::text(key_id(entry)));
-    terminal.record(&answer.raw, &record)?;
-    terminal.next(format!("countersign receipt prove {id}"));
+    let when = terminal.past(at(entry));
+    let more = |record| {
+        let record = match is_of_batch(entry) {
+            true => of_batch(record, entry, batch.map(|answer| answer.read).as_ref()),
+            false => of_call(record, entry, invocation.map(|(invocation, _)| invocation).as_ref()),
+        };
+        record
+            .with("when", when)
+            .with("previous", Cell::maybe(pointed(entry, "/entry/prev")))
+            .with("log", Cell::maybe(pointed(entry, "/entry/log")))
+            .with("signed by key", Cell::text(key_id(entry)))
+    };
+    resource::tell_with(&answer, more, client, terminal).await?;
     Ok(Exit::Ok)
 }
 
-fn begun(entry: &EntryView, status: Cell) -> Record {
-    Record::new(&entry.id)
-        .with("id", Cell::text(&entry.id).toned(Tone::Strong))
-        .with("entry", Cell::shown(format!("#{}", entry.seq), entry.seq.to_string()))
-        .with("status", status)
-}
-
-fn of_call(entry: &EntryView, invocation: Option<&InvocationView>) -> Record {
+fn of_call(record: Record, entry: &EntryView, invocation: Option<&InvocationView>) -> Record {
     let status = match invocation {
         Some(invocation) => outcome::with_standing(status_cell(entry), invocation),
         None => status_cell(entry),
     };
     let taken_back_by = invocation.and_then(|invocation| invocation.taken_back_by.as_ref());
-    let record = begun(entry, status)
+    let record = record
+        .with("status", status)
         .with("error", Cell::maybe(said(entry, "/body/error")))
         .with("invocation", Cell::maybe(entry.invocation_id.as_ref()))
         .with_some("reverses", said(entry, "/body/reverses").map(Cell::text))
-        .with_some("taken back by", taken_back_by.map(|by| Cell::text(by).toned(Tone::Warn)))
+        .with_some("reverted by", taken_back_by.map(|by| Cell::text(by).toned(Tone::Warn)))
         .with_some("batch", said(entry, "/body/batch").map(Cell::text))
         .with("action", Cell::text(body(entry, "action")))
         .with("tier", Cell::tier(body(entry, "tier")))
@@ -78,8 +67,9 @@ fn of_call(entry: &EntryView, invocation: Option<&InvocationView>) -> Record {
     }
 }
 
-fn of_batch(entry: &EntryView, batch: Option<&BatchView>) -> Record {
-    let record = begun(entry, status_cell(entry))
+fn of_batch(record: Record, entry: &EntryView, batch: Option<&BatchView>) -> Record {
+    let record = record
+        .with("status", status_cell(entry))
         .with("batch", Cell::text(body(entry, "batch_id")))
         .with("mode", batch::mode_cell(body(entry, "mode")))
         .with("who", Cell::text(body(entry, "principal")))
@@ -97,7 +87,7 @@ fn part_cell(at: usize, part: &Value, shown: Option<&PartView>) -> Cell {
         text("error").map(str::to_owned),
         Some(batch::effect_words(text("effect").unwrap_or_default(), !part["undone"].is_null())),
         receipt(text("receipt_id"), shown.and_then(|part| part.receipt_seq)),
-        undoing.map(|receipt| format!("undone by {receipt}")),
+        undoing.map(|receipt| format!("reverted by {receipt}")),
     ];
     let facts: String = facts.into_iter().flatten().map(|fact| format!(", {fact}")).collect();
     let told = |status: &str| format!("{} {}: {status}{facts}", at + 1, text("action").unwrap_or_default());

@@ -5,11 +5,7 @@ mod found;
 
 use super::export::stream;
 use super::first_receipt_key;
-use crate::client::Client;
-use crate::commands::Setting;
-use crate::exit::{Exit, Failure};
-use crate::output::{Cell, Record, Terminal};
-use crate::style::{Tone, clean};
+use crate::shared::*;
 use api::Page;
 use api::receipt::KeyView;
 use clap::Args;

@@ -1,10 +1,10 @@
-//! The approval card in the terminal. Every param is there, whole; whose words are whose is said; nothing is hidden.
+//! The approval card in the terminal. Every param is shown whole, and it is said who wrote what.
 
-use super::ahead;
+pub(super) mod ahead;
+
 use crate::commands::outcome;
-use crate::commands::people::People;
-use crate::output::Terminal;
-use crate::style::{self, Tone, clean, counted, time};
+use crate::shared::*;
+use crate::style::{self, time};
 use api::action::ActionView;
 use api::invocation::{
     AnswerView, ChangedFileView, CheckView, ClaimedView, DecisionView, EditView, ForesightView, InvocationView, RemedyView, ScopeView,
@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-const LABEL_CHARS: usize = 19;
+const LABEL_CHARS: usize = 18;
 
 /// How the same action went before.
 pub(super) struct Before {
@@ -60,7 +60,7 @@ impl Card<'_> {
             parts.push(Tone::Warn.paint(format!("expires in {}", terminal.future(at).as_shown())));
         }
         if invocation.clock_stopped {
-            parts.push(Tone::Danger.paint("a kill switch is on: the clock stands still"));
+            parts.push(Tone::Danger.paint("a kill switch is on: the deadline is stopped"));
         }
         parts.join(" · ")
     }
@@ -69,16 +69,16 @@ impl Card<'_> {
     fn title(&self) -> String {
         let id = Tone::Strong.paint(clean::line(&self.invocation.action));
         match self.action {
-            Some(action) => format!("{id}  {}", Tone::Muted.paint(format!("which its source calls “{}”", clean::line(&action.title)))),
+            Some(action) => format!("{id}  {}", Tone::Muted.paint(format!("titled “{}” by its source", clean::line(&action.title)))),
             None => id,
         }
     }
 
     fn sent(&self) -> Vec<String> {
         let label = match (self.is_pending(), &self.invocation.edit) {
-            (true, _) => "WHAT WILL BE SENT",
-            (false, Some(_)) => "WHAT WAS ASKED, AS EDITED",
-            (false, None) => "WHAT WAS ASKED",
+            (true, _) => "Params",
+            (false, Some(_)) => "Params, as edited",
+            (false, None) => "Params",
         };
         let mut lines = vec![Tone::Muted.paint(label)];
         // What was too large to be kept whole is told whole to whoever has to answer.
@@ -93,8 +93,8 @@ impl Card<'_> {
             None => lines.extend(value_lines(&params)),
         }
         if let Some(bytes) = cut {
-            let all = if self.is_pending() { "all that will be sent" } else { "all of it" };
-            let warning = format!("! too large to be kept whole ({bytes} bytes): what is shown is not {all}");
+            let all = if self.is_pending() { "a part that will be sent" } else { "a part" };
+            let warning = format!("! too large to be kept whole ({bytes} bytes): {all} is not shown");
             lines.push(format!("  {}", Tone::Danger.paint(warning)));
         }
         lines
@@ -102,59 +102,52 @@ impl Card<'_> {
 
     fn facts(&self, terminal: &Terminal) -> Vec<(&'static str, String)> {
         let invocation = self.invocation;
-        let is_open = !outcome::status(invocation).is_final();
-        let mut facts = vec![(if is_open { "WHO ASKS" } else { "WHO ASKED" }, self.who(terminal))];
+        let mut facts = vec![("Requested by", self.who(terminal))];
         if let Some(reason) = &invocation.reason {
-            facts.push(("THEIR WORDS", format!("“{}”", clean::line(reason))));
+            facts.push(("Reason given", format!("“{}”", clean::line(reason))));
         }
         facts.extend(invocation.claimed.iter().flat_map(claims));
-        let why = match (self.is_pending(), &invocation.answer) {
-            (true, _) => "WHY YOU ARE ASKED",
-            (false, Some(_)) => "WHY IT WAS ASKED",
-            (false, None) => "DECIDED BY",
-        };
-        facts.push((why, cascade(&invocation.decision)));
+        facts.push(("Decision", cascade(&invocation.decision)));
         facts.extend(self.asked_by(terminal));
         if let Some(action) = self.action {
             if self.leaves_something() {
                 facts.push(match invocation.reverses {
-                    Some(_) => ("REVERSIBLE", "no: what is taken back is not made again".to_owned()),
-                    None => ("REVERSIBLE", reversible(&action.reversibility, action.reversible_seconds)),
+                    Some(_) => ("Reversible", "no: a revert is not itself reverted".to_owned()),
+                    None => ("Reversible", reversible(&action.reversibility, action.reversible_seconds)),
                 });
             }
-            facts.extend(ahead::code(action).map(|code| ("RUNS CODE", code)));
+            facts.extend(ahead::code(action).map(|code| ("Runs code", code)));
             if !action.hosts.is_empty() {
                 let hosts: Vec<_> = action.hosts.iter().map(|host| clean::line(host)).collect();
-                facts.push(("REACHES", hosts.join(", ")));
+                facts.push(("Network", hosts.join(", ")));
             }
             // What is taken back is what was kept: there is nothing to rehearse.
             if self.is_pending() && invocation.reverses.is_none() {
-                facts.extend(self.unforeseen(action).map(|told| ("WHAT WOULD CHANGE", told)));
+                facts.extend(self.unforeseen(action).map(|told| ("Would change", told)));
             }
             if self.is_pending() && !action.checks.is_empty() && invocation.reverses.is_none() {
                 let checks: Vec<_> = action.checks.iter().map(|check| clean::line(check)).collect();
-                facts.push(("WILL BE CHECKED", checks.join(", ")));
+                facts.push(("Verified by", checks.join(", ")));
             }
         }
         if let Some(batch) = &invocation.batch {
             let (part, parts, id) = (batch.part, batch.parts, clean::line(&batch.id));
             let terms = match batch.mode.as_ref() {
-                "all_or_nothing" if parts > 1 => "; it runs when all of them may, and is taken back without asking again if another fails",
+                "all_or_nothing" if parts > 1 => {
+                    "; it runs once all parts are approved, and is reverted without asking again if another fails"
+                }
                 _ => "",
             };
-            facts.push(("PART OF", format!("batch {id}, {part} of {parts}{terms}")));
+            facts.push(("Part of", format!("batch {id}, {part} of {parts}{terms}")));
         }
-        facts.extend(invocation.scope.as_ref().map(|scope| ("MAY TOUCH", touched(scope))));
+        facts.extend(invocation.scope.as_ref().map(|scope| ("Limited to", touched(scope))));
         facts.extend(
-            invocation.verification.iter().flat_map(|asked| &asked.commands).map(|command| ("VERIFIED WITH", clean::line(command))),
+            invocation.verification.iter().flat_map(|asked| &asked.commands).map(|command| ("Verified with", clean::line(command))),
         );
         if let Some(Before { ended, succeeded }) = &self.before {
-            let text = if *ended == 0 {
-                "never done in this session".to_owned()
-            } else {
-                format!("in this session {succeeded} of {ended} succeeded")
-            };
-            facts.push(("BEFORE", text));
+            let text =
+                if *ended == 0 { "none in this session".to_owned() } else { format!("{succeeded} of {ended} succeeded in this session") };
+            facts.push(("Earlier calls", text));
         }
         if let Some(binding) = &invocation.binding {
             let short = |digest: &str| clean::line(digest).chars().take(12).collect::<String>();
@@ -162,24 +155,24 @@ impl Card<'_> {
             let policy = invocation.decision.modes_version.map_or_else(|| "inferred".to_owned(), |version| format!("version {version}"));
             let text =
                 format!("params {call}…, definition {definition}…, policy {policy}, caller and place; digest {}…", short(&binding.digest));
-            facts.push((if self.is_pending() { "A YES BINDS" } else { "WAS BOUND TO" }, text));
+            facts.push(("Approval covers", text));
         }
         facts.extend(self.answers(terminal));
-        facts.extend(invocation.grant_id.as_ref().map(|grant| ("BY GRANT", clean::line(grant))));
-        facts.extend(redacted(&invocation.redacted).map(|taken| ("TAKEN OUT", taken)));
-        facts.extend(invocation.released_from.as_ref().map(|from| ("RELEASED FROM", clean::line(from))));
+        facts.extend(invocation.grant_id.as_ref().map(|grant| ("By grant", clean::line(grant))));
+        facts.extend(redacted(&invocation.redacted).map(|taken| ("Redacted", taken)));
+        facts.extend(invocation.released_from.as_ref().map(|from| ("Released from", clean::line(from))));
         for gate in &invocation.gates {
             facts.extend(
-                gate.errors.iter().map(|error| ("GATE ERROR", Tone::Danger.paint(clean::line(&format!("{}: {error}", gate.gate))))),
+                gate.errors.iter().map(|error| ("Gate error", Tone::Danger.paint(clean::line(&format!("{}: {error}", gate.gate))))),
             );
         }
         facts.extend(self.aftermath(terminal));
         if let Some(error) = &invocation.error {
-            facts.push(("ERROR", format!("{}: {}", clean::line(&error.code), clean::line(&error.message))));
+            facts.push(("Error", format!("{}: {}", clean::line(&error.code), clean::line(&error.message))));
         }
-        facts.extend(took(invocation).map(|took| ("TOOK", took)));
+        facts.extend(took(invocation).map(|took| ("Took", took)));
         if let Some(receipt) = &invocation.receipt {
-            facts.push(("RECEIPT", format!("{} (#{})", clean::line(&receipt.id), receipt.seq)));
+            facts.push(("Receipt", format!("{} (#{})", clean::line(&receipt.id), receipt.seq)));
         }
         facts
     }
@@ -190,12 +183,12 @@ impl Card<'_> {
         let told = |answer: &AnswerView| answered(answer, self.people, terminal.past(&answer.at).as_shown());
         let mut facts = Vec::new();
         if self.is_pending() || invocation.approvals.len() > 1 {
-            facts.extend(invocation.approvals.iter().map(|yes| ("SAID YES", told(yes))));
+            facts.extend(invocation.approvals.iter().map(|yes| ("Approved by", told(yes))));
         }
-        facts.extend(invocation.answer.as_ref().map(|answer| ("ANSWERED BY", told(answer))));
-        facts.extend(invocation.taken_up_at.as_ref().map(|at| ("TAKEN UP AGAIN", taken_up(terminal.past(at).as_shown()))));
+        facts.extend(invocation.answer.as_ref().map(|answer| ("Answered by", told(answer))));
+        facts.extend(invocation.taken_up_at.as_ref().map(|at| ("Resumed", resumed(terminal.past(at).as_shown()))));
         if let Some(edit) = &invocation.edit {
-            facts.push(("EDITED BY", format!("{} {}", self.people.name(&edit.by), terminal.past(&edit.at).as_shown())));
+            facts.push(("Edited by", format!("{} {}", self.people.name(&edit.by), terminal.past(&edit.at).as_shown())));
             facts.extend(edited(edit, &invocation.params).into_iter().map(|change| ("", change)));
         }
         facts
@@ -206,26 +199,26 @@ impl Card<'_> {
         let invocation = self.invocation;
         let mut facts = Vec::new();
         facts.extend(self.changed());
-        facts.extend(invocation.reverses.as_ref().map(|id| ("TAKES BACK", clean::line(id))));
-        facts.extend(invocation.taken_back_by.as_ref().map(|id| ("TAKEN BACK BY", Tone::Warn.paint(clean::line(id)))));
+        facts.extend(invocation.reverses.as_ref().map(|id| ("Reverts", clean::line(id))));
+        facts.extend(invocation.taken_back_by.as_ref().map(|id| ("Reverted by", Tone::Warn.paint(clean::line(id)))));
         if !invocation.checks.is_empty() {
-            facts.push(("CHECKED", invocation.checks.iter().map(check).collect::<Vec<_>>().join(", ")));
+            facts.push(("Checks", invocation.checks.iter().map(check).collect::<Vec<_>>().join(", ")));
         }
-        facts.extend(invocation.repair.map(|repair| ("REPAIR", remedy(repair, "made again, and well", "made again, and still wrong"))));
-        facts.extend(invocation.rollback.map(|rollback| ("ROLLBACK", remedy(rollback, "taken back", "could not be taken back"))));
+        facts.extend(invocation.repair.map(|repair| ("Repair", remedy(repair, "repaired", "tried, and it still failed"))));
+        facts.extend(invocation.rollback.map(|rollback| ("Rollback", remedy(rollback, "rolled back", "could not be rolled back"))));
         facts.extend(invocation.settled.as_ref().map(|settled| {
             let reason = settled.reason.as_ref().map(|reason| format!(": “{}”", clean::line(reason))).unwrap_or_default();
-            ("SETTLED BY", format!("{} {}{reason}", self.people.name(&settled.by), terminal.past(&settled.at).as_shown()))
+            ("Settled by", format!("{} {}{reason}", self.people.name(&settled.by), terminal.past(&settled.at).as_shown()))
         }));
         facts
     }
 
-    /// The files it changed; of one that takes back, those it put back. One line each.
+    /// The files it changed; of a revert, those it restored. One line each.
     fn changed(&self) -> Vec<(&'static str, String)> {
         let label = match (outcome::status(self.invocation), self.invocation.reverses.is_some()) {
-            (Status::InDoubt, _) => "MAY HAVE CHANGED",
-            (_, true) => "PUT BACK",
-            (_, false) => "CHANGED",
+            (Status::InDoubt, _) => "May have changed",
+            (_, true) => "Restored",
+            (_, false) => "Changed",
         };
         let labels = std::iter::once(label).chain(std::iter::repeat(""));
         labels.zip(&self.invocation.changed_files).map(|(label, file)| (label, changed_file(file))).collect()
@@ -249,7 +242,7 @@ impl Card<'_> {
         who.join(" · ")
     }
 
-    /// Whether there is or will be anything that could be taken back: not of what came to nothing or was taken back already.
+    /// Whether there is or will be anything to revert: not for a call that had no effect or was reverted already.
     fn leaves_something(&self) -> bool {
         let came_to_nothing = matches!(
             outcome::status(self.invocation),
@@ -264,7 +257,7 @@ impl Card<'_> {
 
     fn result(&self) -> Vec<String> {
         let Some(result) = &self.invocation.result else { return Vec::new() };
-        let mut lines = vec![String::new(), Tone::Muted.paint("RESULT")];
+        let mut lines = vec![String::new(), Tone::Muted.paint("Result")];
         lines.extend(value_lines(result));
         lines
     }
@@ -287,7 +280,7 @@ pub(in crate::commands) fn asked_for(params: &Value) -> (Cow<'_, Value>, Option<
 fn touched(scope: &ScopeView) -> String {
     let names = |names: Vec<&String>| names.into_iter().map(|name| clean::line(name)).collect::<Vec<_>>().join(", ");
     let within: Vec<_> = scope.allowed_files.iter().chain(&scope.allowed_dirs).collect();
-    let within = if within.is_empty() { "whatever its source touches".to_owned() } else { format!("{} and nothing else", names(within)) };
+    let within = if within.is_empty() { "whatever its source can reach".to_owned() } else { format!("{} and nothing else", names(within)) };
     match scope.forbidden_files.as_slice() {
         [] => within,
         except => format!("{within}, except {}", names(except.iter().collect())),
@@ -297,9 +290,9 @@ fn touched(scope: &ScopeView) -> String {
 /// What the caller says of the call besides. Nothing of it was checked.
 fn claims(claimed: &ClaimedView) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
-    facts.extend(claimed.action_id.as_ref().map(|name| ("THEY CALL IT", clean::line(name))));
-    facts.extend(claimed.confidence.map(|confidence| ("HOW SURE THEY SAY", confidence.to_string())));
-    facts.extend(claimed.rollback_plan.as_ref().map(|plan| ("THEIR WAY BACK", clean::line(&plan.to_string()))));
+    facts.extend(claimed.action_id.as_ref().map(|name| ("Named by caller", clean::line(name))));
+    facts.extend(claimed.confidence.map(|confidence| ("Confidence given", confidence.to_string())));
+    facts.extend(claimed.rollback_plan.as_ref().map(|plan| ("Rollback plan", clean::line(&plan.to_string()))));
     facts
 }
 
@@ -329,8 +322,8 @@ pub(in crate::commands) fn answered(answer: &AnswerView, people: &People, when: 
 }
 
 /// `3 min ago: …`; `when` is its moment, in words or as it is.
-pub(in crate::commands) fn taken_up(when: &str) -> String {
-    format!("{when}: it had been approved and not started, as after a stop of the server")
+pub(in crate::commands) fn resumed(when: &str) -> String {
+    format!("{when}: it was approved and had not started when the server stopped")
 }
 
 /// `/text: "a" → "b"`: what was asked for, and what was approved instead.
@@ -350,12 +343,11 @@ pub(in crate::commands) fn redacted(counts: &BTreeMap<String, u32>) -> Option<St
 fn took(invocation: &InvocationView) -> Option<String> {
     let lasted = time::lasting(invocation.duration_ms?);
     let attempts = match invocation.attempts {
-        0 => "without asking its source".to_owned(),
+        0 => "without a call to its source".to_owned(),
         1 => "in 1 attempt".to_owned(),
-        several => format!("in {several} attempts, with what was repaired or taken back"),
+        several => format!("in {several} attempts, repair and rollback included"),
     };
-    let waited =
-        invocation.waited_ms.map(|waited| format!("; {} of waiting for people besides", time::lasting(waited))).unwrap_or_default();
+    let waited = invocation.waited_ms.map(|waited| format!(", and waited {} for approval", time::lasting(waited))).unwrap_or_default();
     Some(format!("{lasted} {attempts}{waited}"))
 }
 
@@ -389,12 +381,12 @@ fn remedy(remedy: RemedyView, well: &str, ill: &str) -> String {
 /// For as long as the source says, and without an end where it says nothing.
 fn reversible(word: &str, seconds: Option<u64>) -> String {
     match word {
-        "no_effect" => "there is nothing to take back".to_owned(),
+        "no_effect" => "there is nothing to revert".to_owned(),
         "reversible" => match seconds {
-            Some(seconds) => format!("yes, for {} after it: what was there before is kept", span(seconds)),
-            None => "yes: what was there before is kept".to_owned(),
+            Some(seconds) => format!("yes, for {} after the call", span(seconds)),
+            None => "yes".to_owned(),
         },
-        "not_reversible" => Tone::Danger.paint("no: it leaves our reach"),
+        "not_reversible" => Tone::Danger.paint("no"),
         other => clean::line(other),
     }
 }
@@ -448,5 +440,4 @@ fn is_small(value: &Value) -> bool {
 }
 
 #[cfg(test)]
-#[path = "card_tests.rs"]
 mod tests;

@@ -1,12 +1,7 @@
-//! Crossings: actions that may reach from one space into another. None is, unless it is listed.
+//! Crossings: actions that may act from one space in another. None may, unless it is listed.
 
-use super::id_of;
-use crate::client::Client;
 use crate::commands::action::meant;
-use crate::commands::people::People;
-use crate::exit::Failure;
-use crate::output::{Cell, Column, Table, Terminal};
-use crate::style::{Tone, clean};
+use crate::shared::*;
 use api::Page;
 use api::gates::{CrossingRequest, CrossingView};
 use api::identity::SpaceView;
@@ -16,12 +11,12 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Args)]
 pub(crate) struct Crossing {
-    /// Such as files.write_text
+    /// The action, such as files.write_text
     action: String,
-    /// The space it reaches out of, by its name or its id
+    /// The space it is called in, by its name or its id
     #[arg(long, value_name = "SPACE")]
     from: String,
-    /// The space it reaches into, by its name or its id
+    /// The space it acts in, by its name or its id
     #[arg(long, value_name = "SPACE")]
     to: String,
 }
@@ -30,41 +25,40 @@ const COLUMNS: &[Column] =
     &[Column::Whole("ACTION"), Column::Whole("FROM"), Column::Whole("TO"), Column::Extra("LISTED BY"), Column::Whole("LISTED")];
 
 impl Crossing {
-    pub(super) async fn allow(self, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+    pub(super) async fn allow(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let request = self.request(client).await?;
         if let Err(failure) = client.post::<Value>(&["crossings"], &request).await {
             return Err(meant::with_guess(failure, &request.action, client).await);
         }
-        self.tell("✓ may cross", &request, terminal)
+        self.tell("allowed", &request, terminal)
     }
 
-    pub(super) async fn forbid(self, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+    pub(super) async fn forbid(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let request = self.request(client).await?;
         client.delete_with::<Value>(&["crossings"], &request).await?;
-        self.tell("✓ may no longer cross", &request, terminal)
+        self.tell("no longer allowed", &request, terminal)
     }
 
     async fn request(&self, client: &Client) -> Result<CrossingRequest, Failure> {
-        let (from_space_id, to_space_id) = (id_of(&self.from, client).await?, id_of(&self.to, client).await?);
+        let (from_space_id, to_space_id) = (id_of::<SpaceView>(&self.from, client).await?, id_of::<SpaceView>(&self.to, client).await?);
         Ok(CrossingRequest { action: self.action.clone(), from_space_id, to_space_id })
     }
 
     /// The server answers with nothing; what was asked for is what holds.
-    fn tell(&self, word: &str, request: &CrossingRequest, terminal: &mut Terminal) -> Result<(), Failure> {
+    fn tell(&self, word: &str, request: &CrossingRequest, terminal: &mut Terminal) -> Result<Exit, Failure> {
         if terminal.is_document() {
-            return terminal.document(&json!(request));
+            terminal.document(&json!(request))?;
+            return Ok(Exit::Ok);
         }
-        let way = clean::line(&format!("{} from `{}` to `{}`", self.action, self.from, self.to));
-        terminal.note(format!("{} {way}", Tone::Ok.paint(format!("{word}:"))));
+        terminal.done(word, format!("{}` from `{}` to `{}", self.action, self.from, self.to), &Value::Null)?;
         terminal.next("countersign space crossings");
-        Ok(())
+        Ok(Exit::Ok)
     }
 }
 
-pub(super) async fn list(client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+pub(super) async fn list(client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
     let answer = client.get::<Page<CrossingView>>(&["crossings"], &[]).await?;
-    let people = People::load(client, terminal).await;
-    let names = names(client).await;
+    let (people, names) = (People::load(client, terminal).await, names(client).await);
     let mut table = Table::new(COLUMNS, "no crossings: every action stays in its space");
     for crossing in &answer.read.items {
         table.row([
@@ -75,23 +69,21 @@ pub(super) async fn list(client: &Client, terminal: &mut Terminal) -> Result<(),
             terminal.past(&crossing.listed_at),
         ]);
     }
-    terminal.list(&answer.raw, &table)
+    terminal.list(&answer.raw, &table)?;
+    Ok(Exit::Ok)
 }
 
-/// Those that touch one space, a line each. Not knowing is no reason to fail.
+/// Those of one space, a line each. Not being allowed to read them is no reason to fail.
 pub(super) async fn lines_of(space: &str, client: &Client) -> Vec<String> {
     let Ok(answer) = client.get::<Page<CrossingView>>(&["crossings"], &[]).await else { return Vec::new() };
-    let touching: Vec<_> =
-        answer.read.items.into_iter().filter(|crossing| crossing.from_space_id == space || crossing.to_space_id == space).collect();
-    if touching.is_empty() {
-        return Vec::new();
-    }
-    let names = names(client).await;
+    let is_of = |crossing: &CrossingView| crossing.from_space_id == space || crossing.to_space_id == space;
+    let touching: Vec<_> = answer.read.items.into_iter().filter(is_of).collect();
+    let names = if touching.is_empty() { BTreeMap::new() } else { names(client).await };
     let line = |crossing: CrossingView| {
         if crossing.from_space_id == space {
-            format!("{} may reach into {}", crossing.action, named(&crossing.to_space_id, &names))
+            format!("{} may act in {}", crossing.action, named(&crossing.to_space_id, &names))
         } else {
-            format!("{} may reach in from {}", crossing.action, named(&crossing.from_space_id, &names))
+            format!("{} may act here from {}", crossing.action, named(&crossing.from_space_id, &names))
         }
     };
     touching.into_iter().map(line).collect()

@@ -1,8 +1,7 @@
-//! What asks for a person also once the mode of an action is `allow`. Where it may not be read it is not told: nothing is refused for it.
+//! What needs approval although the mode of an action is `allow`. Where it may not be read it is not said: nothing is refused for it.
 
-use crate::client::Client;
 use crate::commands::action::never;
-use crate::style::clean;
+use crate::shared::*;
 use api::action::ActionView;
 use api::identity::{SessionView, SpaceView};
 use api::invocation::InvocationView;
@@ -20,7 +19,7 @@ pub(super) async fn still_asks(shown: &InvocationView, automation: Option<&str>,
         && asks(&space.read.band, &shown.tier)
     {
         asking.push(format!(
-            "band {} of space {}, about {} and above",
+            "band {} of space {}, for {} and above",
             space.read.band,
             clean::line(&space.read.name),
             least(&space.read.band)
@@ -33,7 +32,7 @@ pub(super) async fn still_asks(shown: &InvocationView, automation: Option<&str>,
         asking.extend(never::unattended(&action.read));
     }
     for gate in shown.gates.iter().filter(|gate| gate.verdict == "needs_approval") {
-        asking.push(format!("gate {}, about calls like this one ({})", clean::line(&gate.gate), clean::line(&gate.determining.join(", "))));
+        asking.push(format!("gate {}, for calls like this one ({})", clean::line(&gate.gate), clean::line(&gate.determining.join(", "))));
     }
     asking
 }

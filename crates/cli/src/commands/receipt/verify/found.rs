@@ -1,7 +1,6 @@
 //! The first thing that does not hold, in words: where it stands, what it means, and what to do about it.
 
-use crate::exit::Failure;
-use crate::style::counted;
+use crate::shared::*;
 use receipt::verify::{Class, Finding};
 
 /// `entries` hold, and `line` is the last one that was read.

@@ -1,9 +1,9 @@
-//! The part of a card that looks ahead: whether the call could run, what it would change, whose code runs, and what made us ask.
+//! The part of a card about what comes next: whether the call could run, what it would change, whose code runs, and which gates need approval.
 
-use super::card::{Card, fact};
+use super::{Card, fact};
 use crate::commands::changes;
-use crate::output::Terminal;
-use crate::style::{Tone, clean, hang};
+use crate::shared::*;
+use crate::style::hang;
 use api::action::ActionView;
 use api::invocation::{ForesightView, InvocationView, LabelView};
 
@@ -30,7 +30,7 @@ impl Card<'_> {
     /// Whose code was run to know what is said ahead, where any was.
     fn how_known(&self) -> Option<String> {
         let package = package_of(&self.invocation.action);
-        self.foresight?.ran_code.then(|| format!("code of the package `{package}` was run to know this, without effect"))
+        self.foresight?.ran_code.then(|| format!("code of the package `{package}` was run to find this out, without effect"))
     }
 
     fn with_how_known(&self, said: String) -> String {
@@ -40,8 +40,8 @@ impl Card<'_> {
         }
     }
 
-    /// What answers it: nobody is led to a yes that would do nothing.
-    pub(super) fn answer(&self) -> String {
+    /// The commands that answer it: approving is not offered where it would do nothing.
+    pub(in crate::commands::show) fn answer(&self) -> String {
         let id = &self.invocation.id;
         let deny = format!("countersign deny {id} --reason …");
         let Some(blocked) = self.foresight.and_then(|foresight| foresight.blocked.as_ref()) else {
@@ -62,8 +62,8 @@ impl Card<'_> {
             return Vec::new();
         };
         let heading = match self.how_known() {
-            Some(how) => fact("WHAT WOULD CHANGE", &how, terminal.columns()),
-            None => Tone::Muted.paint("WHAT WOULD CHANGE"),
+            Some(how) => fact("Would change", &how, terminal.columns()),
+            None => Tone::Muted.paint("Would change"),
         };
         let mut section = vec![String::new(), heading];
         section.extend(lines.into_iter().map(|line| format!("  {line}")));
@@ -81,9 +81,9 @@ impl Card<'_> {
             Some(ForesightView { unknown: Some(why), .. }) => Some(self.with_how_known(format!("{}{declared}", clean::line(why)))),
             Some(_) => None,
             None if action.dry_run_supported => {
-                Some(format!("countersign action invoke {} --dry-run with these params tells", clean::line(&action.id)))
+                Some(format!("countersign action invoke {} --dry-run with these params shows it", clean::line(&action.id)))
             }
-            None => Some(format!("this action cannot tell in advance{declared}")),
+            None => Some(format!("not known in advance{declared}")),
         }
     }
 
@@ -98,12 +98,12 @@ impl Card<'_> {
                 let at = if places.is_empty() { String::new() } else { format!(" at {}", places.join(", ")) };
                 let rule = clean::line(rule);
                 let sentence = said.first().map_or_else(|| rule.clone(), |concern| format!("{} ({rule})", clean::line(&concern.message)));
-                facts.push(("", Tone::Warn.paint(format!("gate `{}` asks: {sentence}{at}", clean::line(&gate.gate)))));
+                facts.push(("", Tone::Warn.paint(format!("gate `{}`: {sentence}{at}", clean::line(&gate.gate)))));
             }
         }
         if !facts.is_empty() {
             let labels = self.foresight.map(|foresight| foresight.labels.as_slice()).unwrap_or_default();
-            facts.extend(labels.iter().map(|label| ("SESSION HOLDS", held(label, terminal))));
+            facts.extend(labels.iter().map(|label| ("Session holds", held(label, terminal))));
         }
         facts
     }
@@ -118,16 +118,16 @@ fn held(label: &LabelView, terminal: &Terminal) -> String {
 }
 
 /// Whether the action is no longer the one that was asked for.
-pub(super) fn is_redefined(foresight: &ForesightView) -> bool {
+pub(in crate::commands::show) fn is_redefined(foresight: &ForesightView) -> bool {
     foresight.blocked.as_ref().is_some_and(|blocked| blocked.code == REDEFINED)
 }
 
 /// What is being done while nothing is shown yet; short enough to be drawn over.
-pub(super) fn meanwhile(invocation: &InvocationView, action: Option<&ActionView>) -> &'static str {
+pub(in crate::commands::show) fn meanwhile(invocation: &InvocationView, action: Option<&ActionView>) -> &'static str {
     let is_rehearsed = |action: &&ActionView| action.package_sha256.is_some() && action.dry_run_supported && invocation.reverses.is_none();
     match action.filter(is_rehearsed) {
-        Some(_) => "the package's code may run now, without effect, to see what it would change…",
-        None => "working out what it would change…",
+        Some(_) => "running the package's code without effect, to see what it would change…",
+        None => "looking at what it would change…",
     }
 }
 
@@ -148,12 +148,12 @@ fn declared(action: &ActionView) -> String {
     let word = |effect: &String| match effect.as_str() {
         "filesystem_read" => "reads files".to_owned(),
         "filesystem_write" => "changes files".to_owned(),
-        "network_call" => "asks others over the network".to_owned(),
-        "device_notification" => "tells people".to_owned(),
+        "network_call" => "uses the network".to_owned(),
+        "device_notification" => "notifies people".to_owned(),
         other => clean::line(other),
     };
     match action.effects.as_slice() {
         [] => String::new(),
-        effects => format!("; it says that it {}", effects.iter().map(word).collect::<Vec<_>>().join(" and ")),
+        effects => format!("; it declares that it {}", effects.iter().map(word).collect::<Vec<_>>().join(" and ")),
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::output::{Format, Input, Settings, Times};
+use crate::world::World;
 use api::invocation::{BindingView, DigestsView};
 use countersign_core::{Clock, Timestamp};
 use serde_json::json;
@@ -14,8 +15,8 @@ impl Clock for Noon {
 }
 
 fn terminal() -> Terminal {
-    let settings = Settings { format: Format::Auto, times: Times::Relative, input: Input::Never, color: anstream::ColorChoice::Auto };
-    Terminal::new(settings, Arc::new(Noon))
+    let settings = Settings { format: Format::Auto, times: Times::Relative, input: Input::Never, colours: None };
+    Terminal::new(settings, Arc::new(Noon), World::of_process())
 }
 
 fn invocation(params: Value) -> InvocationView {
@@ -123,10 +124,10 @@ fn drawn(params: Value) -> Vec<String> {
 fn a_card_answers_everything_without_a_further_question() {
     let expected = "\
 ◷ pending · R2 ●●●○○ write · expires in 4:59
-files.write_text  which its source calls “Write a text file”
+files.write_text  titled “Write a text file” by its source
 inv_1
 
-WHAT WILL BE SENT
+Params
   path  \"a.txt\"
   n     1
   text  2 lines
@@ -134,13 +135,13 @@ WHAT WILL BE SENT
     │ two
   deep  {\"a\":true}
 
-WHO ASKS           agent:ses_1 · for usr_1 · 37 s ago
-THEIR WORDS        “tidy\\u{202e}up”
-WHY YOU ARE ASKED  inferred from the tier: require_approval
-REVERSIBLE         yes: what was there before is kept
-WHAT WOULD CHANGE  countersign action invoke files.write_text --dry-run with these params tells
-BEFORE             in this session 2 of 3 succeeded
-A YES BINDS        params bb…, definition cc…, policy inferred, caller and place; digest ee…";
+Requested by      agent:ses_1 · for usr_1 · 37 s ago
+Reason given      “tidy\\u{202e}up”
+Decision          inferred from the tier: require_approval
+Reversible        yes
+Would change      countersign action invoke files.write_text --dry-run with these params shows it
+Earlier calls     2 of 3 succeeded in this session
+Approval covers   params bb…, definition cc…, policy inferred, caller and place; digest ee…";
     assert_eq!(drawn(json!({ "path": "a.txt", "n": 1, "text": "one\ntwo\n", "deep": { "a": true } })).join("\n"), expected);
 }
 
@@ -153,15 +154,15 @@ fn what_the_caller_says_of_its_call_is_on_the_card_and_cannot_touch_the_terminal
         ..ClaimedView::default()
     };
     let expected = [
-        ("THEY CALL IT", "action:\\u{1b}[2J".to_owned()),
-        ("HOW SURE THEY SAY", "0.9".to_owned()),
-        ("THEIR WAY BACK", "{\"steps\":[\"put \\u{202e}it back\"]}".to_owned()),
+        ("Named by caller", "action:\\u{1b}[2J".to_owned()),
+        ("Confidence given", "0.9".to_owned()),
+        ("Rollback plan", "{\"steps\":[\"put \\u{202e}it back\"]}".to_owned()),
     ];
     assert_eq!(claims(&claimed), expected);
     assert_eq!(claims(&ClaimedView::default()), []);
     let invocation = InvocationView { claimed: Some(claimed), ..invocation(json!({})) };
     let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
-    assert!(card.lines(&terminal()).iter().any(|line| line.contains("THEIR WAY BACK")));
+    assert!(card.lines(&terminal()).iter().any(|line| line.contains("Rollback plan")));
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn no_param_is_ever_cut_and_none_can_touch_the_terminal() {
 fn what_was_too_large_to_keep_is_said_to_be_missing() {
     let kept = "x".repeat(60_000);
     let lines = drawn(json!({ "text": kept, "_truncated": true, "_original_bytes": 70_000 })).join("\n");
-    assert!(lines.contains("\n  ! too large to be kept whole (70000 bytes): what is shown is not all that will be sent"));
+    assert!(lines.contains("\n  ! too large to be kept whole (70000 bytes): a part that will be sent is not shown"));
     assert!(lines.contains(&kept) && !lines.contains("_truncated"));
     // What is small is whole, whatever it says of itself.
     let lines = drawn(json!({ "text": "x", "_truncated": true, "_original_bytes": 70_000 })).join("\n");
@@ -190,7 +191,7 @@ fn whoever_answers_sees_whole_what_was_too_large_to_keep() {
     let invocation = invocation(json!({ "text": "x…", "_truncated": true, "_original_bytes": 70_000 }));
     let foresight = ForesightView { params: Some(json!({ "text": "xyz" })), ..ForesightView::default() };
     let drawn = looking_ahead(&invocation, &action(), &foresight);
-    assert!(drawn.contains("WHAT WILL BE SENT\n  text  \"xyz\"\n") && !drawn.contains("too large"), "{drawn}");
+    assert!(drawn.contains("Params\n  text  \"xyz\"\n") && !drawn.contains("too large"), "{drawn}");
 }
 
 #[test]
@@ -198,11 +199,11 @@ fn what_came_to_nothing_or_was_taken_back_is_not_told_as_reversible() {
     let card = |invocation: InvocationView| looking_ahead(&invocation, &action(), &ForesightView::default());
     let ended = |status: &'static str| InvocationView { status: status.into(), ..invocation(json!({})) };
     let succeeded = card(ended("succeeded"));
-    assert!(succeeded.contains("REVERSIBLE") && succeeded.contains("WHO ASKED  ") && !succeeded.contains("WHO ASKS"), "{succeeded}");
+    assert!(succeeded.contains("Reversible") && succeeded.contains("Requested by"), "{succeeded}");
     let taken_back = InvocationView { taken_back_by: Some("inv_2".into()), ..ended("succeeded") };
     for nothing in [ended("denied"), ended("expired"), ended("cancelled"), ended("reverted"), taken_back] {
         let drawn = card(nothing);
-        assert!(!drawn.contains("REVERSIBLE"), "{drawn}");
+        assert!(!drawn.contains("Reversible"), "{drawn}");
     }
 }
 
@@ -253,15 +254,15 @@ fn a_card_tells_who_said_yes_what_was_changed_and_what_was_taken_out() {
     let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
     let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
     for expected in [
-        "◷ pending · R2 ●●●○○ write · a kill switch is on: the clock stands still",
-        "SAID YES           user:usr_1 1 min ago: “fine”",
-        "TAKEN UP AGAIN     2 min ago: it had been approved and not started, as after a stop of the server",
-        "EDITED BY          user:usr_1 1 min ago",
-        "                   /text: \"\\u001bhello\" → \"bye\"",
-        "BY GRANT           grt_1",
-        "TAKEN OUT          2 email",
-        "RELEASED FROM      inv_0",
-        "GATE ERROR         abac: no such attribute",
+        "◷ pending · R2 ●●●○○ write · a kill switch is on: the deadline is stopped",
+        "Approved by       user:usr_1 1 min ago: “fine”",
+        "Resumed           2 min ago: it was approved and had not started when the server stopped",
+        "Edited by         user:usr_1 1 min ago",
+        "                  /text: \"\\u001bhello\" → \"bye\"",
+        "By grant          grt_1",
+        "Redacted          2 email",
+        "Released from     inv_0",
+        "Gate error        abac: no such attribute",
     ] {
         assert!(lines.iter().any(|line| line == expected), "{expected}\n{lines:#?}");
     }
@@ -286,10 +287,10 @@ fn a_card_shows_the_change_whose_code_runs_and_what_will_be_checked() {
     let changes = json!({ "changes": [{ "path": "a", "change": "would_create", "added_lines": 1, "diff": "@@ -1 +1 @@\n+x\n" }] });
     let drawn = looking_ahead(&invocation, &action, &ForesightView { changes: Some(changes), ..ForesightView::default() });
     for expected in [
-        "WHAT WOULD CHANGE\n  + would create  a  +1\n    new file\n    +x\n\nWHO ASKS",
-        "RUNS CODE          of the package `kit` (0123456789ab…), in the sandbox under profile `high_isolation`, with no network",
-        "WILL BE CHECKED    read_back, node --check {file}",
-        "REVERSIBLE         yes: what was there before is kept",
+        "Would change\n  + would create  a  +1\n    new file\n    +x\n\nRequested by",
+        "Runs code         of the package `kit` (0123456789ab…), in the sandbox under profile `high_isolation`, with no network",
+        "Verified by       read_back, node --check {file}",
+        "Reversible        yes",
     ] {
         assert!(drawn.contains(expected), "{expected}\n{drawn}");
     }
@@ -297,10 +298,10 @@ fn a_card_shows_the_change_whose_code_runs_and_what_will_be_checked() {
 
 #[test]
 fn what_cannot_be_told_is_told_by_what_the_action_declares() {
-    let unknown = ForesightView { unknown: Some("this action cannot tell in advance".into()), ..ForesightView::default() };
+    let unknown = ForesightView { unknown: Some("not known in advance".into()), ..ForesightView::default() };
     let action = ActionView { effects: vec!["filesystem_read".into(), "network_call".into()], ..action() };
     let drawn = looking_ahead(&invocation(json!({})), &action, &unknown);
-    let expected = "WHAT WOULD CHANGE  this action cannot tell in advance; it says that it reads files and asks others over the network";
+    let expected = "Would change      not known in advance; it declares that it reads files and uses the network";
     assert!(drawn.contains(expected), "{drawn}");
 }
 
@@ -310,33 +311,33 @@ fn a_call_that_cannot_run_says_so_before_anything_else() {
     let foresight = ForesightView { blocked: Some(blocked), ..ForesightView::default() };
     let drawn = looking_ahead(&invocation(json!({})), &action(), &foresight);
     assert_eq!(drawn.lines().nth(3), Some("! cannot run now: this server runs no such code (package_code_disabled)"), "{drawn}");
-    assert!(!drawn.contains("WHAT WOULD CHANGE"), "{drawn}");
+    assert!(!drawn.contains("Would change"), "{drawn}");
 }
 
 #[test]
 fn that_code_was_run_to_know_it_is_said_wherever_what_is_known_is() {
-    let run = "code of the package `kit` was run to know this, without effect";
+    let run = "code of the package `kit` was run to find this out, without effect";
     let invocation = InvocationView { action: "kit.fix".into(), ..invocation(json!({})) };
     let changes = json!({ "changes": [{ "path": "a", "change": "would_create" }] });
     let known = ForesightView { changes: Some(changes), ran_code: true, ..ForesightView::default() };
     let drawn = looking_ahead(&invocation, &action(), &known);
-    assert!(drawn.contains(&format!("\nWHAT WOULD CHANGE  {run}\n  + would create  a")), "{drawn}");
+    assert!(drawn.contains(&format!("\nWould change      {run}\n  + would create  a")), "{drawn}");
     let late = ForesightView { unknown: Some("it took too long".into()), ran_code: true, ..ForesightView::default() };
     let drawn = looking_ahead(&invocation, &action(), &late);
-    assert!(drawn.contains(&format!("WHAT WOULD CHANGE  it took too long; it says that it changes files; {run}")), "{drawn}");
+    assert!(drawn.contains(&format!("Would change      it took too long; it declares that it changes files; {run}")), "{drawn}");
     let blocked = api::invocation::FailureView { code: "package_failed".into(), message: "it ended".into() };
     let fails = ForesightView { blocked: Some(blocked), ran_code: true, ..ForesightView::default() };
     let drawn = looking_ahead(&invocation, &action(), &fails);
     assert_eq!(drawn.lines().nth(3), Some(format!("! cannot run now: it ended (package_failed); {run}").as_str()), "{drawn}");
     let meant = ActionView { id: "kit.fix".into(), package_sha256: Some("00".into()), ..action() };
-    assert_eq!(ahead::meanwhile(&invocation, Some(&meant)), "the package's code may run now, without effect, to see what it would change…");
+    assert_eq!(ahead::meanwhile(&invocation, Some(&meant)), "running the package's code without effect, to see what it would change…");
     let silent = ActionView { dry_run_supported: false, ..meant };
     for none in [Some(&silent), Some(&action()), None] {
-        assert_eq!(ahead::meanwhile(&invocation, none), "working out what it would change…");
+        assert_eq!(ahead::meanwhile(&invocation, none), "looking at what it would change…");
     }
     // Nothing is rehearsed to take something back.
     let revert = InvocationView { reverses: Some("inv_1".into()), ..invocation.clone() };
-    assert_eq!(ahead::meanwhile(&revert, Some(&ActionView { dry_run_supported: true, ..silent })), "working out what it would change…");
+    assert_eq!(ahead::meanwhile(&revert, Some(&ActionView { dry_run_supported: true, ..silent })), "looking at what it would change…");
 }
 
 #[test]
@@ -394,17 +395,17 @@ fn who_is_asked_by_the_safety_gate_sees_what_the_session_holds_and_since_when() 
     };
     let drawn = looking_ahead(&invocation, &action(), &foresight);
     let expected = "\
-WHY YOU ARE ASKED  inferred from the tier: require_approval
-                   gate `safety` asks: it sends something away (safety.trifecta)
-                   gate `safety` asks: the path was read (safety.tainted_path) at /path
-SESSION HOLDS      private_data since 3 min ago, from files.read_text inv_0
-SESSION HOLDS      untrusted_content since 3 min ago
+Decision          inferred from the tier: require_approval
+                  gate `safety`: it sends something away (safety.trifecta)
+                  gate `safety`: the path was read (safety.tainted_path) at /path
+Session holds     private_data since 3 min ago, from files.read_text inv_0
+Session holds     untrusted_content since 3 min ago
 ";
     assert!(drawn.contains(expected), "{drawn}");
     // Who may not look ahead still learns which rule it was.
     let card = Card { invocation: &invocation, action: None, before: None, foresight: None, people: &People::default() };
     let lines: Vec<_> = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
-    assert!(lines.iter().any(|line| line.ends_with("gate `safety` asks: safety.trifecta")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.ends_with("gate `safety`: safety.trifecta")), "{lines:#?}");
 }
 
 #[test]
@@ -413,9 +414,9 @@ fn how_long_it_took_says_what_is_counted() {
         super::took(&InvocationView { attempts, duration_ms, waited_ms, ..invocation(json!({})) })
     };
     assert_eq!(took(1, Some(12), None).as_deref(), Some("12 ms in 1 attempt"));
-    let expected = "1.5 s in 3 attempts, with what was repaired or taken back; 37.0 s of waiting for people besides";
+    let expected = "1.5 s in 3 attempts, repair and rollback included, and waited 37.0 s for approval";
     assert_eq!(took(3, Some(1_500), Some(37_000)).as_deref(), Some(expected));
-    assert_eq!(took(0, Some(2), None).as_deref(), Some("2 ms without asking its source"));
+    assert_eq!(took(0, Some(2), None).as_deref(), Some("2 ms without a call to its source"));
     assert_eq!(took(1, None, None), None);
 }
 
@@ -429,13 +430,13 @@ fn what_a_call_changed_and_what_took_it_back_are_listed() {
     let card = Card { invocation: &done, action: None, before: None, foresight: None, people: &People::default() };
     let drawn = card.lines(&terminal()).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect::<Vec<_>>().join("\n");
     let expected = "\
-CHANGED            + created a
-                   ~ changed b
-                   − removed c\\u{1b}
-TAKEN BACK BY      inv_2";
+Changed           + created a
+                  ~ changed b
+                  − removed c\\u{1b}
+Reverted by       inv_2";
     assert!(drawn.contains(expected), "{drawn}");
     (done.taken_back_by, done.reverses) = (None, Some("inv_0".into()));
     let card = Card { invocation: &done, action: None, before: None, foresight: None, people: &People::default() };
     let drawn = card.lines(&terminal()).join("\n");
-    assert!(drawn.contains("PUT BACK") && drawn.contains("TAKES BACK") && !drawn.contains("TAKEN BACK BY"), "{drawn}");
+    assert!(drawn.contains("Restored") && drawn.contains("Reverts") && !drawn.contains("Reverted by"), "{drawn}");
 }

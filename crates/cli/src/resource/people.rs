@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 /// Names by id.
 #[derive(Debug, Default)]
-pub(super) struct People(BTreeMap<String, String>);
+pub(crate) struct People(BTreeMap<String, String>);
 
 impl People {
     /// A program reads ids; only people are told names.
-    pub(super) async fn load(client: &Client, terminal: &Terminal) -> Self {
+    pub(crate) async fn load(client: &Client, terminal: &Terminal) -> Self {
         if !terminal.is_for_people() {
             return Self::default();
         }
@@ -21,17 +21,17 @@ impl People {
     }
 
     /// A person's name, or the principal as it is.
-    pub(super) fn name(&self, principal: &str) -> String {
+    pub(crate) fn name(&self, principal: &str) -> String {
         clean::line(self.find(principal).unwrap_or(principal))
     }
 
     /// For tables: the name or a short id for people, the whole id for pipes.
-    pub(super) fn cell(&self, principal: &str) -> Cell {
+    pub(crate) fn cell(&self, principal: &str) -> Cell {
         self.find(principal).map_or_else(|| Cell::principal(principal), |name| Cell::shown(name, principal))
     }
 
     /// For records, where there is room: the name or the whole id.
-    pub(super) fn whole(&self, principal: &str) -> Cell {
+    pub(crate) fn whole(&self, principal: &str) -> Cell {
         Cell::shown(self.name(principal), principal)
     }
 

@@ -1,79 +1,80 @@
-//! People and sessions by their names, where ids are asked for. A name that several have is no name: their ids are told instead.
+//! Things by their names, where ids are asked for. A name that several have is no name: their ids are told instead.
 
+use super::Resource;
 use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::style::clean;
 use api::Code;
-use api::identity::{SessionView, UserView, WhoamiResponse};
-use countersign_core::{SessionId, UserId};
+use api::identity::WhoamiResponse;
 
-/// Pages of sessions that are looked through, the newest first: an org may have had very many.
-const SESSION_PAGES_MAX: usize = 10;
+/// A kind of thing that has names.
+pub(crate) trait Named: Resource {
+    /// Pages that are looked through, the newest first: of some things there may be very many.
+    const PAGES_MAX: usize = usize::MAX;
+    /// Whether the caller's own are meant before those of others.
+    const HAS_MAKERS: bool = false;
 
-/// Something that was found by its name.
+    fn is_id(text: &str) -> bool;
+    fn name(&self) -> &str;
+
+    /// What still works is meant before what does not.
+    fn works(&self) -> bool {
+        true
+    }
+
+    fn is_made_by(&self, _principal: &str) -> bool {
+        false
+    }
+}
+
+/// One that was found by its name.
 struct Found {
     id: String,
-    /// What the caller made is meant before what others made.
     is_own: bool,
-    /// What still works is meant before what does not.
     works: bool,
 }
 
-/// The id of a person who is named or given by their id.
-pub(super) async fn user(named: &str, client: &Client) -> Result<String, Failure> {
-    if UserId::parse(named).is_ok() {
+/// The id of a thing that is named, or given by its id.
+pub(crate) async fn id_of<R: Named>(named: &str, client: &Client) -> Result<String, Failure> {
+    if R::is_id(named) {
         return Ok(named.to_owned());
     }
-    let all = client.pages::<UserView>(&["users"], &[]).all().await?;
-    let found = all.into_iter().filter(|(user, _)| user.name == named);
-    only("user", named, found.map(|(user, _)| Found { id: user.id, is_own: false, works: user.disabled_at.is_none() }).collect())
-}
-
-/// The id of a session that is named by its title or given by its id.
-pub(super) async fn session(named: &str, client: &Client) -> Result<String, Failure> {
-    if SessionId::parse(named).is_ok() {
-        return Ok(named.to_owned());
-    }
-    let caller = client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read.principal;
+    let caller = if R::HAS_MAKERS { client.get::<WhoamiResponse>(&["whoami"], &[]).await?.read.principal } else { String::new() };
     let mut found = Vec::new();
     let mut is_all = false;
-    let mut pages = client.pages::<SessionView>(&["sessions"], &[]);
-    for _ in 0..SESSION_PAGES_MAX {
+    let mut pages = client.pages::<R>(R::PATH, &[]);
+    for _ in 0..R::PAGES_MAX {
         let page = match pages.next().await {
             Ok(Some(page)) => page,
             Ok(None) => {
                 is_all = true;
                 break;
             }
-            // Who may not list sessions can only give an id: the server says what is wrong with this one.
+            // Who may not list them can only give an id: the server says what is wrong with this one.
             Err(failure) if failure.exit == Exit::Denied => return Ok(named.to_owned()),
             Err(failure) => return Err(failure),
         };
-        let of_name = page.into_iter().filter(|(session, _)| session.title == named);
-        found.extend(of_name.map(|(session, _)| Found {
-            is_own: session.created_by == caller,
-            works: session.ended_at.is_none(),
-            id: session.id,
-        }));
+        let of_name = page.into_iter().filter(|(one, _)| one.name() == named);
+        found.extend(of_name.map(|(one, _)| Found { is_own: one.is_made_by(&caller), works: one.works(), id: one.id().to_owned() }));
     }
-    only("session", named, found).map_err(|failure| match is_all {
+    only(R::NOUN, named, found).map_err(|failure| match is_all {
         true => failure,
-        false => failure.cause("only the newest sessions were looked through: an older one is given by its id"),
+        false => failure.cause("only the newest were looked through: an older one is given by its id"),
     })
 }
 
 /// The same, where none may be named.
-pub(super) async fn maybe_session(named: Option<&str>, client: &Client) -> Result<Option<String>, Failure> {
+pub(crate) async fn maybe_id_of<R: Named>(named: Option<&str>, client: &Client) -> Result<Option<String>, Failure> {
     match named.filter(|named| !named.is_empty()) {
-        Some(named) => session(named, client).await.map(Some),
+        Some(named) => id_of::<R>(named, client).await.map(Some),
         None => Ok(None),
     }
 }
 
-/// A name that is somebody else's already, told with where those there are can be seen.
-pub(super) fn taken(failure: Failure, what: &str) -> Failure {
+/// A name that is taken already, with the command that lists those there are.
+pub(crate) fn taken<R: Resource>(failure: Failure) -> Failure {
     if failure.is(Code::NameTaken) {
-        failure.hint(format!("choose another name; countersign {what} list shows those there are"))
+        failure.hint(format!("choose another name; countersign {} shows those there are", R::LIST))
     } else {
         failure
     }
@@ -98,7 +99,6 @@ fn only(what: &str, named: &str, mut found: Vec<Found>) -> Result<String, Failur
         }
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,131 @@
+//! Flags that several commands share: the global ones, a page of a list, agreement beforehand, times.
+
+mod span;
+
+pub(crate) use span::Span;
+
+use crate::client::Client;
+use crate::output::{Consent, Fields, Format, Input, Settings, Syntax, Times};
+use clap::{Args, ValueEnum};
+use countersign_core::ActionId;
+use countersign_core::limits::PAGE_ROWS_DEFAULT;
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// One JSON document on stdout; `--json=id,status` keeps these fields
+    #[arg(long, global = true, value_name = "FIELDS", num_args = 0..=1, require_equals = true)]
+    json: Option<Option<String>>,
+    /// How data is written; a table on a terminal, tab-separated elsewhere
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT", conflicts_with = "json")]
+    output: Option<Output>,
+    /// Show times in UTC instead of `3 min ago`
+    #[arg(long, global = true)]
+    utc: bool,
+    /// When to use colour; NO_COLOR and CLICOLOR_FORCE are respected, too
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    color: Color,
+    /// Change nothing: show the request that would be sent; an invoked action says what it would change
+    #[arg(long, global = true)]
+    pub(crate) dry_run: bool,
+    /// Never ask anything
+    #[arg(long, global = true)]
+    no_input: bool,
+    /// The server's address; else COUNTERSIGN_URL, else the context's
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// The context made by `countersign login`; else COUNTERSIGN_CONTEXT, else the current one
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Table,
+    Json,
+    Yaml,
+    Name,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Global {
+    pub(crate) fn settings(&self) -> Settings {
+        let format = match (&self.json, self.output) {
+            (Some(fields), _) => Format::Document(Syntax::Json, Fields::parse(fields.as_deref())),
+            (None, Some(Output::Json)) => Format::Document(Syntax::Json, Fields::All),
+            (None, Some(Output::Yaml)) => Format::Document(Syntax::Yaml, Fields::All),
+            (None, Some(Output::Table)) => Format::Table,
+            (None, Some(Output::Name)) => Format::Name,
+            (None, None) => Format::Auto,
+        };
+        Settings {
+            format,
+            times: if self.utc { Times::Utc } else { Times::Relative },
+            input: if self.no_input { Input::Never } else { Input::Ask },
+            colours: match self.color {
+                Color::Auto => None,
+                Color::Always => Some(true),
+                Color::Never => Some(false),
+            },
+        }
+    }
+}
+
+/// One page of a list.
+#[derive(Debug, Args)]
+pub(crate) struct Paging {
+    /// Rows of one page, 1 to 100
+    #[arg(long, value_name = "N", default_value_t = PAGE_ROWS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=100))]
+    limit: u32,
+    /// Where the page before ended
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+}
+
+impl Paging {
+    pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
+        let after = self.after.iter().map(|after| ("after", after.clone()));
+        after.chain([("limit", self.limit.to_string())]).collect()
+    }
+
+    /// The flags that ask for the page which begins at `next`.
+    pub(crate) fn next(&self, next: &str) -> String {
+        let limit = if self.limit == PAGE_ROWS_DEFAULT { String::new() } else { format!(" --limit {}", self.limit) };
+        format!("{limit} --after {next}")
+    }
+}
+
+/// An action by its whole id; a pattern would find nothing, and not say why.
+pub(crate) fn action_id(text: &str) -> Result<String, String> {
+    let id = ActionId::parse(text).map(|id| id.to_string());
+    id.map_err(|_| "an action is named by its whole id, such as files.write_text".to_owned())
+}
+
+/// Agreeing beforehand.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Agreed {
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Agreed {
+    /// Whether a person still has to be asked. Where nothing will be sent there is nothing to agree to.
+    pub(crate) fn consent(self, client: &Client) -> Consent {
+        if self.yes || client.rehearses() { Consent::Given } else { Consent::Asked }
+    }
+}
+
+/// Agreeing beforehand where nothing is asked: a script need not know which of two neighbours asks.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Unasked {
+    /// Accepted and not needed: nothing is asked
+    #[arg(long = "yes")]
+    _yes: bool,
+}

@@ -1,0 +1,270 @@
+//! One description of a kind of thing the server keeps: what it is called, where it is, and which fields of it are shown. Lists, single
+//! records, paging, completion and look-up by name all follow from it.
+
+mod named;
+mod people;
+
+pub(crate) use named::{Named, id_of, maybe_id_of, taken};
+pub(crate) use people::People;
+
+use crate::client::{Answer, Client};
+use crate::exit::Failure;
+use crate::flags::Paging;
+use crate::output::{Cell, Column, Record, Table, Terminal};
+use api::Page;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A kind of thing.
+pub(crate) trait Resource: DeserializeOwned + 'static {
+    /// What one is called in commands and messages.
+    const NOUN: &'static str;
+    /// The words that list it, after `countersign`.
+    const LIST: &'static str;
+    /// What follows `/api/v1` in its address.
+    const PATH: &'static [&'static str];
+    /// Said in place of a list without rows.
+    const EMPTY: &'static str;
+    /// In the order of the columns.
+    const FIELDS: &'static [Field<Self>];
+    /// What a shell offers for an argument that names one: this member of it, explained by these.
+    const OFFERED: (&'static str, &'static [&'static str]) = ("id", &[]);
+    /// Names for members that lie deep inside, for `--json=…`.
+    const SHORT_NAMES: &'static [(&'static str, &'static str)] = &[];
+
+    /// What `-o name` prints.
+    fn id(&self) -> &str;
+
+    /// Lines of the record that are more than one for a field.
+    fn more(&self, record: Record) -> Record {
+        record
+    }
+
+    /// The command somebody probably wants after they saw one.
+    fn next(&self) -> Option<String> {
+        None
+    }
+
+    /// The same after the last page of a list.
+    fn next_of(_items: &[Self]) -> Option<String> {
+        None
+    }
+}
+
+/// Makes a column of a label.
+type Fit = fn(&'static str) -> Column;
+/// What stands in it; `None` leaves the line out, or the column empty.
+type Shown<R> = fn(&R, &View<'_>) -> Option<Cell>;
+
+/// One fact about a thing: how it is called and what stands there.
+pub(crate) struct Field<R> {
+    label: &'static str,
+    column: Option<Fit>,
+    is_line: bool,
+    cell: Shown<R>,
+}
+
+impl<R> Field<R> {
+    /// A column of the list and a line of the record.
+    pub(crate) const fn both(label: &'static str, column: Fit, cell: Shown<R>) -> Self {
+        Self { label, column: Some(column), is_line: true, cell }
+    }
+
+    /// A column of the list only.
+    pub(crate) const fn column(label: &'static str, column: Fit, cell: Shown<R>) -> Self {
+        Self { label, column: Some(column), is_line: false, cell }
+    }
+
+    /// A line of the record only.
+    pub(crate) const fn line(label: &'static str, cell: Shown<R>) -> Self {
+        Self { label, column: None, is_line: true, cell }
+    }
+}
+
+/// How cells are written here: by whose clock, with whose names, and with how much room.
+pub(crate) struct View<'a> {
+    terminal: &'a Terminal,
+    people: &'a People,
+    is_record: bool,
+}
+
+impl View<'_> {
+    pub(crate) fn past(&self, at: &str) -> Option<Cell> {
+        Some(self.terminal.past(at))
+    }
+
+    pub(crate) fn future(&self, at: &str) -> Option<Cell> {
+        Some(self.terminal.future(at))
+    }
+
+    pub(crate) fn is_past(&self, at: &str) -> bool {
+        countersign_core::Timestamp::parse(at).is_some_and(|at| at <= self.terminal.now())
+    }
+
+    /// A person by their name, everybody else by their id; short where there is little room.
+    pub(crate) fn who(&self, principal: &str) -> Option<Cell> {
+        Some(if self.is_record { self.people.whole(principal) } else { self.people.cell(principal) })
+    }
+
+    pub(crate) fn name(&self, principal: &str) -> String {
+        self.people.name(principal)
+    }
+}
+
+/// A text as a cell.
+pub(crate) fn text(text: impl AsRef<str>) -> Option<Cell> {
+    Some(Cell::text(text))
+}
+
+/// A text that may be missing.
+pub(crate) fn maybe(text: Option<impl AsRef<str>>) -> Option<Cell> {
+    text.map(Cell::text)
+}
+
+/// Which page of a list, and which of its rows.
+#[derive(Default)]
+pub(crate) struct Asked<'a> {
+    paging: Option<&'a Paging>,
+    query: Vec<(&'static str, String)>,
+    /// The same as it is typed.
+    typed: String,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of(paging: &'a Paging) -> Self {
+        Self { paging: Some(paging), ..Self::default() }
+    }
+
+    /// Only rows where this member is that; the flag has its name.
+    #[must_use]
+    pub(crate) fn only(mut self, name: &'static str, value: Option<String>) -> Self {
+        if let Some(value) = value {
+            self.typed.push_str(&if value == "true" { format!(" --{name}") } else { format!(" --{name} {value}") });
+            self.query.push((name, value));
+        }
+        self
+    }
+
+    /// The same where it is an argument, not a flag.
+    #[must_use]
+    pub(crate) fn word(mut self, name: &'static str, value: Option<String>) -> Self {
+        if let Some(value) = value {
+            self.typed.push_str(&format!(" {value}"));
+            self.query.push((name, value));
+        }
+        self
+    }
+
+    /// Why there are no rows: there are none at all, or none that match.
+    fn empty<R: Resource>(&self) -> String {
+        match self.query.iter().any(|(name, _)| *name == "action") {
+            _ if self.query.is_empty() => R::EMPTY.to_owned(),
+            true => format!("no {} matches: countersign action list shows what actions there are", R::NOUN),
+            false => format!("no {} matches", R::NOUN),
+        }
+    }
+}
+
+/// A page of them, and what to do next.
+pub(crate) async fn list<R: Resource>(asked: Asked<'_>, client: &Client, terminal: &mut Terminal) -> Result<Vec<R>, Failure> {
+    list_then(asked, R::next_of, client, terminal).await
+}
+
+/// The same with something else to do next.
+pub(crate) async fn list_then<R: Resource>(
+    asked: Asked<'_>,
+    then: fn(&[R]) -> Option<String>,
+    client: &Client,
+    terminal: &mut Terminal,
+) -> Result<Vec<R>, Failure> {
+    let paging = asked.paging.map(Paging::query).unwrap_or_default();
+    let query: Vec<_> = paging.into_iter().chain(asked.query.clone()).collect();
+    let Answer { read, raw } = client.get::<Page<R>>(R::PATH, &query).await?;
+    write(&read.items, &raw, asked.empty::<R>(), client, terminal).await?;
+    let next = match (&read.next, asked.paging) {
+        (Some(next), Some(paging)) => Some(format!("countersign {}{}{}", R::LIST, asked.typed, paging.next(next))),
+        (_, _) => then(&read.items),
+    };
+    if let Some(next) = next {
+        terminal.next(next);
+    }
+    Ok(read.items)
+}
+
+/// These of them as a list.
+pub(crate) async fn write<R: Resource>(
+    items: &[R],
+    raw: &Value,
+    empty: String,
+    client: &Client,
+    terminal: &mut Terminal,
+) -> Result<(), Failure> {
+    let people = People::load(client, terminal).await;
+    let table = table(items, &people, empty, terminal);
+    terminal.list(&selectable::<R>(raw.clone(), terminal), &table)
+}
+
+fn table<R: Resource>(items: &[R], people: &People, empty: String, terminal: &Terminal) -> Table {
+    let view = View { terminal, people, is_record: false };
+    let fields = || R::FIELDS.iter().filter_map(|field| Some((field, field.column?)));
+    let mut table = Table::new(fields().map(|(field, column)| column(field.label)).collect::<Vec<_>>(), empty);
+    for item in items {
+        table.row(fields().map(|(field, _)| (field.cell)(item, &view).unwrap_or_else(Cell::missing)));
+    }
+    table
+}
+
+/// One of them, and what to do next.
+pub(crate) async fn show<R: Resource>(id: &str, client: &Client, terminal: &mut Terminal) -> Result<Answer<R>, Failure> {
+    let path: Vec<_> = R::PATH.iter().copied().chain([id]).collect();
+    let answer = client.get::<R>(&path, &[]).await?;
+    tell(&answer, client, terminal).await?;
+    Ok(answer)
+}
+
+/// The same for one that the server has just answered with.
+pub(crate) async fn tell<R: Resource>(answer: &Answer<R>, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+    tell_with(answer, |record| record, client, terminal).await
+}
+
+/// The same with lines that its fields do not have.
+pub(crate) async fn tell_with<R: Resource>(
+    answer: &Answer<R>,
+    more: impl FnOnce(Record) -> Record,
+    client: &Client,
+    terminal: &mut Terminal,
+) -> Result<(), Failure> {
+    let people = People::load(client, terminal).await;
+    let record = more(record(&answer.read, &people, terminal));
+    terminal.record(&selectable::<R>(answer.raw.clone(), terminal), &record)?;
+    if let Some(next) = answer.read.next() {
+        terminal.next(next);
+    }
+    Ok(())
+}
+
+fn record<R: Resource>(item: &R, people: &People, terminal: &Terminal) -> Record {
+    let view = View { terminal, people, is_record: true };
+    let lines = R::FIELDS.iter().filter(|field| field.is_line);
+    item.more(lines.fold(Record::new(item.id()), |record, field| record.with_some(field.label, (field.cell)(item, &view))))
+}
+
+/// Whoever chooses fields may use the short names; without a choice the document stays as the server wrote it.
+fn selectable<R: Resource>(mut raw: Value, terminal: &Terminal) -> Value {
+    if R::SHORT_NAMES.is_empty() || !terminal.selects_fields() {
+        return raw;
+    }
+    let add = |one: &mut Value| {
+        for (name, pointer) in R::SHORT_NAMES {
+            let found = one.pointer(pointer).cloned().unwrap_or_default();
+            if let Some(members) = one.as_object_mut() {
+                members.entry(*name).or_insert(found);
+            }
+        }
+    };
+    match raw.get_mut("items").and_then(Value::as_array_mut) {
+        Some(items) => items.iter_mut().for_each(add),
+        None => add(&mut raw),
+    }
+    raw
+}

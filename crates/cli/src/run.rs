@@ -1,0 +1,132 @@
+//! The whole of a run: reads the arguments, does what they say, reports what went wrong.
+
+use crate::args::{self, Cli, Command};
+use crate::commands::{help, status};
+use crate::context::Environment;
+use crate::exit::{Exit, Failure};
+use crate::output::{Fields, Format, Input, Settings, Syntax, Terminal, Times};
+use crate::setting::Setting;
+use crate::world::World;
+use clap::FromArgMatches as _;
+use clap::error::ErrorKind;
+use std::ffi::OsString;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Runs one command line in a world, and answers its exit code.
+pub fn run(arguments: impl Iterator<Item = OsString>, world: World) -> u8 {
+    let arguments: Vec<_> = arguments.collect();
+    let columns = world.stdout.columns;
+    let parsed = args::command(columns).try_get_matches_from(&arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    let environment = Environment::new(world.variables.clone());
+    let exit = match parsed {
+        Ok(cli) => {
+            let mut terminal = Terminal::new(cli.global.settings(), Arc::new(server::SystemClock), world);
+            let ended = start(cli, environment, &mut terminal).and_then(|exit| terminal.flush().map(|()| exit));
+            ended.unwrap_or_else(|failure| {
+                terminal.failure(&failure);
+                failure.exit
+            })
+        }
+        Err(error) => not_parsed(&error, &arguments, world),
+    };
+    exit.code()
+}
+
+fn start(cli: Cli, environment: Environment, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let Cli { global, command } = cli;
+    let serves = matches!(command, Command::Serve(_));
+    // Serving is work for every core; asking is not.
+    let mut builder = if serves { tokio::runtime::Builder::new_multi_thread() } else { tokio::runtime::Builder::new_current_thread() };
+    let runtime = builder.enable_all().build().map_err(|error| Failure::failed(format!("the runtime cannot start: {error}")))?;
+    let setting = Setting { global: &global, environment: &environment, terminal };
+    let ended = runtime.block_on(async {
+        if serves {
+            // A server handles interrupts itself, and ends what runs first.
+            return perform(command, setting).await;
+        }
+        // Handled from the start, so that no interrupt leaves a terminal silent or a file half written.
+        let interrupts = signal(SignalKind::interrupt());
+        let mut interrupts = interrupts.map_err(|error| Failure::failed(format!("interrupts cannot be handled: {error}")))?;
+        tokio::select! {
+            // A command that can say more about being interrupted gets to say it.
+            biased;
+            ended = perform(command, setting) => ended,
+            _ = interrupts.recv() => Err(Failure::new(Exit::Interrupted, "interrupted")),
+        }
+    });
+    // A thread may still wait for a line of stdin: nobody will type it.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Failure> {
+    match command {
+        Command::Serve(serve) => serve.run(setting).await,
+        Command::Doctor(doctor) => doctor.run(setting).await,
+        Command::Status => status::status(&setting.client_introduced()?, setting.terminal).await,
+        Command::Version => help::version(setting.terminal),
+        Command::Completions(completions) => completions.run(setting.terminal),
+        Command::Man(man) => man.run(args::command(None), setting),
+        Command::Login(login) => login.run(setting).await,
+        Command::Logout(logout) => logout.run(setting),
+        Command::Whoami => status::whoami(&setting.client_introduced()?, setting.terminal).await,
+        Command::Context(context) => context.run(setting),
+        Command::Token(token) => token.run(&setting.client()?, setting.terminal).await,
+        Command::Session(session) => session.run(&setting.client()?, setting.terminal).await,
+        Command::Space(space) => space.run(&setting.client()?, setting.terminal).await,
+        Command::User(user) => user.run(&setting.client()?, setting.terminal).await,
+        Command::Inbox(inbox) => inbox.run(&setting.client()?, setting.terminal).await,
+        Command::Show(show) => show.run(&setting.client()?, setting.terminal).await,
+        Command::Approve(approve) => approve.run(&setting.client()?, setting.terminal).await,
+        Command::Deny(deny) => deny.run(&setting.client()?, setting.terminal).await,
+        Command::Snooze(snooze) => snooze.run(&setting.client()?, setting.terminal).await,
+        Command::Link(link) => link.run(&setting.client()?, setting.terminal).await,
+        Command::Notification(notification) => notification.run(&setting.client()?, setting.terminal).await,
+        Command::Action(action) => action.run(&setting.client()?, setting.terminal).await,
+        Command::Invocation(invocation) => invocation.run(&setting.client()?, setting.terminal).await,
+        Command::Explain(explain) => explain.run(&setting.client()?, setting.terminal).await,
+        Command::Mode(mode) => mode.run(setting).await,
+        Command::Grant(grant) => grant.run(&setting.client()?, setting.terminal).await,
+        Command::Policy(policy) => policy.run(&setting.client()?, setting.terminal).await,
+        Command::Consent(consent) => consent.run(&setting.client()?, setting.terminal).await,
+        Command::Quarantine(quarantine) => quarantine.run(&setting.client()?, setting.terminal).await,
+        Command::Batch(batch) => batch.run(&setting.client()?, setting.terminal).await,
+        Command::Breaker(breaker) => breaker.run(&setting.client()?, setting.terminal).await,
+        Command::Canary(canary) => canary.run(&setting.client()?, setting.terminal).await,
+        Command::Package(package) => package.run(setting).await,
+        Command::Receipt(receipt) => receipt.run(setting).await,
+        Command::Key(key) => key.run(&setting.client()?, setting.terminal).await,
+        Command::KillSwitch(kill_switch) => kill_switch.run(&setting.client()?, setting.terminal).await,
+        Command::Backup(backup) => backup.run(setting).await,
+        Command::Restore(restore) => restore.run(setting).await,
+        Command::Openapi => help::openapi(setting.terminal),
+        Command::Help(topic) => topic.run(args::command(setting.terminal.columns()), setting.terminal),
+    }
+}
+
+/// Help and version are answers; everything else is an error in three lines.
+fn not_parsed(error: &clap::Error, arguments: &[OsString], world: World) -> Exit {
+    let is_json = |argument: &OsString| argument == "--json" || argument.to_str().is_some_and(|text| text.starts_with("--json="));
+    let format = if arguments.iter().any(is_json) { Format::Document(Syntax::Json, Fields::All) } else { Format::Auto };
+    let settings = Settings { format, times: Times::Relative, input: Input::Never, colours: None };
+    let mut terminal = Terminal::new(settings, Arc::new(server::SystemClock), world);
+    let asked = [
+        (ErrorKind::DisplayHelp, Exit::Ok),
+        (ErrorKind::DisplayVersion, Exit::Ok),
+        (ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, Exit::Usage),
+    ];
+    if let Some((_, exit)) = asked.into_iter().find(|(kind, _)| *kind == error.kind()) {
+        let text = error.render().ansi().to_string();
+        if error.use_stderr() {
+            terminal.note(text.trim_end());
+        } else {
+            // A closed pipe is nobody's loss.
+            let _closed = terminal.line(text.trim_end());
+        }
+        return exit;
+    }
+    let failure = args::usage_failure(error, arguments);
+    terminal.failure(&failure);
+    failure.exit
+}

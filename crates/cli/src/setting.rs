@@ -1,0 +1,46 @@
+//! What a command finds around it: the global flags, the environment and the terminal.
+
+use crate::client::{Client, Rehearsal};
+use crate::context::{Environment, Origin, Server};
+use crate::exit::Failure;
+use crate::flags::Global;
+use crate::output::Terminal;
+use crate::style::Tone;
+
+pub(crate) struct Setting<'a> {
+    pub(crate) global: &'a Global,
+    pub(crate) environment: &'a Environment,
+    pub(crate) terminal: &'a mut Terminal,
+}
+
+impl Setting<'_> {
+    /// A client of the server that is meant.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        Client::new(self.server()?, self.rehearsal())
+    }
+
+    /// The same, for who asks where they are: says so when the token was found rather than given.
+    pub(crate) fn client_introduced(&mut self) -> Result<Client, Failure> {
+        let server = self.server()?;
+        if let Origin::OwnerFile(path) = &server.origin {
+            self.terminal.remark(Tone::Muted.paint(format!("using the owner's token in {}", path.display())));
+        }
+        Client::new(server, self.rehearsal())
+    }
+
+    /// Refuses `--dry-run` for a command that changes files here and asks no server to.
+    pub(crate) fn no_dry_run(&self, name: &str) -> Result<(), Failure> {
+        if self.global.dry_run {
+            return Err(Failure::usage(format!("`{name}` has no dry run: it changes files on this machine")));
+        }
+        Ok(())
+    }
+
+    fn server(&self) -> Result<Server, Failure> {
+        Server::find(self.global.url.as_deref(), self.global.context.as_deref(), self.environment)
+    }
+
+    const fn rehearsal(&self) -> Rehearsal {
+        if self.global.dry_run { Rehearsal::On } else { Rehearsal::Off }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a run finds around it: variables and three streams. The process has its own; a test gives others.
+
+use anstream::{AutoStream, ColorChoice};
+use rustix::termios;
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::os::fd::AsFd;
+
+/// Everything outside that one run reads and writes.
+pub struct World {
+    pub variables: BTreeMap<String, String>,
+    pub stdin: Box<dyn BufRead + Send>,
+    /// Whether somebody types what is read from stdin.
+    pub is_typed: bool,
+    pub stdout: Stream,
+    pub stderr: Stream,
+}
+
+/// Where text goes, and who reads it there.
+pub struct Stream {
+    pub to: Box<dyn Write + Send>,
+    pub is_terminal: bool,
+    /// How wide the terminal is, where that is known.
+    pub columns: Option<u16>,
+    /// Whether colours are shown unless a flag says otherwise.
+    pub has_colours: bool,
+}
+
+impl World {
+    /// The world of this process.
+    pub fn of_process() -> Self {
+        let stdin = io::stdin();
+        Self {
+            variables: variables(),
+            is_typed: stdin.is_terminal(),
+            stdin: Box::new(BufReader::new(stdin)),
+            stdout: Stream::of_process(io::stdout()),
+            stderr: Stream::of_process(io::stderr()),
+        }
+    }
+}
+
+/// The variables of this process. One that is not text cannot be ours.
+pub(crate) fn variables() -> BTreeMap<String, String> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+}
+
+impl Stream {
+    /// One line; colours are left out where they are not shown.
+    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+        self.part(&format!("{text}\n"))
+    }
+
+    /// A part of a line, seen at once.
+    pub(crate) fn part(&mut self, text: &str) -> io::Result<()> {
+        if self.has_colours {
+            self.to.write_all(text.as_bytes())?;
+        } else {
+            write!(self.to, "{}", anstream::adapter::strip_str(text))?;
+        }
+        self.to.flush()
+    }
+
+    fn of_process(stream: impl AsFd + IsTerminal + anstream::stream::RawStream + Send + 'static) -> Self {
+        let columns = termios::tcgetwinsize(&stream).ok().map(|size| size.ws_col).filter(|columns| *columns > 0);
+        let has_colours = AutoStream::choice(&stream) != ColorChoice::Never;
+        Self { is_terminal: IsTerminal::is_terminal(&stream), columns, has_colours, to: Box::new(stream) }
+    }
+}
