@@ -183,7 +183,8 @@ pub struct SwitchOnRequest {
 #[serde(deny_unknown_fields)]
 pub struct SwitchOffRequest {
     pub scope: String,
-    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -74,7 +74,7 @@ mod tests {
     fn what_is_missing_is_named_with_the_command_that_explains_it() {
         let missing = "the following required arguments were not provided: ";
         check("countersign approve", &format!("{missing}<INVOCATION>..."), "countersign approve --help");
-        check("countersign kill-switch off org", &format!("{missing}--reason <TEXT>"), "countersign kill-switch off --help");
+        check("countersign kill-switch on org", &format!("{missing}--reason <TEXT>"), "countersign kill-switch on --help");
     }
 
     #[test]

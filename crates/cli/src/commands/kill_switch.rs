@@ -27,14 +27,14 @@ pub(crate) enum KillSwitch {
         agreed: Agreed,
     },
     /// Turn a kill switch off
-    #[command(before_help = "Examples:\n  countersign kill-switch off org --reason 'keys rotated'")]
+    #[command(before_help = "Examples:\n  countersign kill-switch off org")]
     Off {
         /// org, space:NAME, session:TITLE, source:NAME or action:ID; the id of a space or a session does as well
         #[arg(value_name = "SCOPE")]
         stopped: String,
         /// Why; recorded
         #[arg(long, value_name = "TEXT")]
-        reason: String,
+        reason: Option<String>,
         #[command(flatten)]
         unasked: Unasked,
     },
@@ -67,7 +67,7 @@ impl Resource for SwitchView {
     }
 
     fn next_of(items: &[Self]) -> Option<String> {
-        Some(format!("countersign kill-switch off {} --reason …", items.first()?.scope))
+        Some(format!("countersign kill-switch off {}", items.first()?.scope))
     }
 }
 
@@ -85,7 +85,7 @@ impl KillSwitch {
                     Err(failure) => return Err(guessed(failure, &named, client).await),
                 };
                 changed(&answer, terminal)?;
-                terminal.next(format!("countersign kill-switch off {} --reason …", clean::line(&named)));
+                terminal.next(format!("countersign kill-switch off {}", clean::line(&named)));
             }
             Self::Off { stopped: scope, reason, unasked: _ } => {
                 let request = SwitchOffRequest { scope: scope_of(&scope, client).await?, reason };

@@ -116,7 +116,7 @@ fn an_r4_action_is_approved_by_its_name_alone_and_the_answer_carries_what_was_sh
     user.run(&["approve", "inv_1", "--confirm", "files.wipe", "--reason", "agreed"]).ok();
     let (method, path, body) = fake.asked().pop().unwrap();
     assert_eq!((method.as_str(), path.as_str()), ("POST", "/api/v1/invocations/inv_1/approve"));
-    assert_eq!(body, json!({ "mode": "once", "binding": "ee", "reason": "agreed" }));
+    assert_eq!(body, json!({ "mode": "once", "binding": "ee", "confirm": "files.wipe", "reason": "agreed" }));
 }
 
 #[test]

@@ -337,9 +337,9 @@ fn a_run_that_is_ended_takes_its_request_and_its_descriptors_with_it() {
     let owner = server.owner();
     let silent = json!({ "method": "GET", "url": outside.url("/silent") }).to_string();
     let fine = json!({ "method": "GET", "url": outside.url("/fine") }).to_string();
-    let more = json!({ "hosts": [outside.url("")], "timeoutMs": 2_000 });
-    write_asking(owner.folder(), "ask", "R1", ASK, &[&fine], &more);
-    write_asking(owner.folder(), "hang", "R1", ASK, &[&silent], &more);
+    let more = |timeout_ms: u64| json!({ "hosts": [outside.url("")], "timeoutMs": timeout_ms });
+    write_asking(owner.folder(), "ask", "R1", ASK, &[&fine], &more(20_000));
+    write_asking(owner.folder(), "hang", "R1", ASK, &[&silent], &more(2_000));
     owner.run(&["package", "install", "kit"]).ok();
     owner.run(&["action", "invoke", "kit.ask"]).ok();
     let before = server.open_descriptors();

@@ -21,6 +21,7 @@ macro_rules! pages {
 }
 
 pages![
+    "README",
     "benchmarks",
     "concepts/approvals",
     "concepts/batches",
@@ -53,6 +54,7 @@ pages![
     "decisions/0010-batches",
     "decisions/0011-leases",
     "decisions/0012-one-bell",
+    "glossary",
     "guides/command-line",
     "guides/configuration",
     "guides/first-call",

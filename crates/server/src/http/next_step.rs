@@ -9,7 +9,7 @@ pub(super) fn next_step(invocation: &Invocation) -> String {
     match code {
         Some("denied_by_mode") => mode_that_denied(invocation),
         Some("stopped") => {
-            "see which switch is on with `countersign kill-switch list`; an admin ends it with `countersign kill-switch off org --reason …`, \
+            "see which switch is on with `countersign kill-switch list`; an admin ends it with `countersign kill-switch off org`, \
              or what it names in place of `org`".to_owned()
         }
         Some("host_not_allowed") if action.source() == "http" => {

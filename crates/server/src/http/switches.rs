@@ -55,7 +55,7 @@ pub(super) async fn off(
     }
     let wrong = || Refusal::new(Code::InvalidRequest, format!("`scope` is not what a kill switch covers: {FORMS}"));
     let scope = SwitchScope::parse(&body.scope).ok_or_else(wrong)?;
-    let reason = reason_of(&body.reason)?;
+    let reason = body.reason.as_deref().map(reason_of).transpose()?.unwrap_or_default();
     match app.store().switch_off(&caller.principal.org, scope, &reason, &caller.principal.id).await? {
         Some(clocks) => Ok(Json(SwitchChangedResponse { scope: body.scope, on: false, clocks })),
         None => Err(Refusal::new(Code::NotFound, format!("no kill switch on `{}` is on", body.scope))

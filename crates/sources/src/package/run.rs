@@ -16,6 +16,7 @@ use countersign_core::source::{CallContext, Error};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Files and folders the stage may hold.
 const STAGE_FILES_MAX: u64 = 1_024;
@@ -67,7 +68,10 @@ impl Runner {
         input: &Value,
         way_out: Option<&Arc<WayOut>>,
     ) -> Result<Ran, Error> {
+        let asked = Instant::now();
         let mut confinement = self.confinement(context, action, script, input).await?;
+        // Whoever asked counts from when it asked: the jail's clock must run out first, since it can say that nothing was changed.
+        confinement.wall_ms = confinement.wall_ms.saturating_sub(asked.elapsed().as_millis() as u64).max(1);
         confinement.egress = way_out.map(|way_out| Arc::clone(way_out) as Arc<dyn Egress>);
         let confined = self.confine(context, action, script, confinement).await?;
         if confined.is_cut {
