@@ -22,7 +22,8 @@ pub async fn migrated_database(migrate: impl AsyncFnOnce(String)) -> String {
             let url = server.new_database("template0").await;
             migrate(url.clone()).await;
             let made = url.rsplit('/').next().unwrap_or_default();
-            // PostgreSQL waits for those who still leave it.
+            // Whoever migrated it may still be leaving.
+            server.run(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{made}'")).await;
             server.run(&format!("ALTER DATABASE {made} RENAME TO {template}")).await;
         }
         server.run("SELECT pg_advisory_unlock(7117099)").await;

@@ -42,7 +42,7 @@ impl Pipeline {
     }
 
     /// Lets a quarantined call go, as a new invocation in the name of who first asked.
-    pub async fn release(&self, principal: &Principal, id: &InvocationId, word: Word) -> Result<Released, Error> {
+    pub async fn release_quarantined(&self, principal: &Principal, id: &InvocationId, word: Word) -> Result<Released, Error> {
         let (pipeline, principal, id) = (self.clone(), principal.clone(), id.clone());
         self.walk.survive(Box::pin(async move { pipeline.release_and_run(&principal, &id, word).await })).await
     }

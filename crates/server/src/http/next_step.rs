@@ -10,7 +10,8 @@ pub(super) fn next_step(invocation: &Invocation) -> String {
         Some("denied_by_mode") => mode_that_denied(invocation),
         Some("stopped") => {
             "see which switch is on with `countersign kill-switch list`; an admin ends it with `countersign kill-switch off org`, \
-             or what it names in place of `org`".to_owned()
+             or what it names in place of `org`"
+                .to_owned()
         }
         Some("host_not_allowed") if action.source() == "http" => {
             "the operator adds it, with its scheme and port unless they are https and 443, to `allowed_hosts` under `[http]` in \

@@ -84,7 +84,7 @@ pub(super) async fn release(
     Path(invocation): Path<String>,
     Strict(body): Strict<SettleRequest>,
 ) -> Result<Response, Refusal> {
-    match app.pipeline().release(&caller.principal, &parse_id(&invocation)?, word_of(&body)?).await? {
+    match app.pipeline().release_quarantined(&caller.principal, &parse_id(&invocation)?, word_of(&body)?).await? {
         Released::Call(outcome) => answer(*outcome),
         Released::Output(output) => Ok(Json(ReleasedOutputResponse { invocation_id: invocation, output }).into_response()),
     }

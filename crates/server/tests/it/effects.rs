@@ -157,7 +157,7 @@ async fn what_destroys_is_never_repaired_by_itself(kind: Kind) {
         server.source.will_check(Ok(wrong()));
         let answer = agent.invoke("fake.write", json!({})).await;
         if tier == Tier::R4 {
-            server.owner.approve(&answer.id()).await.problem(502, "source_failed");
+            server.owner.approve_with(&answer.id(), json!({ "confirm": "fake.write" })).await.problem(502, "source_failed");
         }
         let invocation = last(&server).await;
         let expected = if repairs { "succeeded" } else { "reverted" };

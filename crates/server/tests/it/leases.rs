@@ -362,7 +362,9 @@ async fn a_batch_waits_for_a_part_whose_end_is_still_being_written(kind: Kind) {
     let drawn = EventId::new(doubted.created_at, [7; 10]);
     let event = EventDraft { id: drawn, name: "invocation.in_doubt", key: id.clone(), body: "{}".into() };
     assert!(matches!(other.store.doubt(doubted, event).await.unwrap(), Finished::Recorded { .. }));
-    // What runs behind the caller's back ends when it is recorded, and the batch with it.
+    // What runs behind the caller's back ends when it is recorded, and the batch with the next sweep.
+    slow.pipeline.finish().await;
+    slow.pipeline.sweep().await.unwrap();
     slow.pipeline.finish().await;
     let ended = only_batch(&other).await;
     assert_eq!((&ended["status"], slow.source.effects()), (&json!("succeeded"), 2), "{ended:#}");

@@ -110,8 +110,11 @@ fn paths<'a>(this: &'a Crate, text: &'a str) -> impl Iterator<Item = (usize, &'a
 }
 
 /// Methods a part adds to a type that is shared. A block begins and ends at the left margin, as the formatter puts it.
+/// Where the type itself stands, whoever has it may call them.
 fn methods<'a>(this: &'a Crate, text: &'a str) -> impl Iterator<Item = &'a str> {
-    let blocks = text.split("\nimpl ").skip(1).filter(|block| this.shared.contains(&first_word(block)));
+    let declares = |name: &str| text.contains(&format!("struct {name} {{"));
+    let is_added = move |block: &&str| this.shared.iter().any(|name| *name == first_word(block) && !declares(name));
+    let blocks = text.split("\nimpl ").skip(1).filter(is_added);
     let lines = blocks.flat_map(|block| block.split("\n}").next().unwrap_or(block).lines());
     let heads = lines.filter_map(|line| line.strip_prefix("    ").filter(|line| !line.starts_with(' ')));
     heads.filter_map(|head| head.split_once("fn ").map(|(_, name)| first_word(name)))
