@@ -18,6 +18,7 @@ main() {
     say "PostgreSQL on port $POSTGRES_PORT and Redis on port $REDIS_PORT are ready"
 
     export TEST_POSTGRES_URL="postgres://postgres@127.0.0.1:$POSTGRES_PORT/postgres"
+    export TMPDIR="$folder/tmp"
     export TEST_REDIS_URL="redis://127.0.0.1:$REDIS_PORT/"
     # In the background, because bash answers a signal only between foreground commands.
     (trap - INT TERM HUP EXIT && exec "$@") <&0 &
@@ -44,16 +45,25 @@ make_folder() {
             fail "PostgreSQL does not run as root, and neither runuser nor setpriv is here: run this as an ordinary user"
         fi
     fi
-    for parent in "${CARGO_TARGET_DIR:-target}/test-servers" "${TMPDIR:-/tmp}" /tmp; do
+    for parent in $(memory_disk) "${CARGO_TARGET_DIR:-target}/test-servers" "${TMPDIR:-/tmp}" /tmp; do
         mkdir -p "$parent" 2>/dev/null || continue
         folder=$(cd "$parent" && mktemp -d "$PWD/countersign.XXXXXX") || continue
         chmod 755 "$folder"
-        mkdir "$folder/postgres" "$folder/redis"
+        mkdir "$folder/postgres" "$folder/redis" "$folder/tmp"
+        chmod 1777 "$folder/tmp"
         [ ${#as_owner[@]} = 0 ] || chown "$user" "$folder/postgres"
         owner test -w "$folder/postgres" && return
         rm -rf "$folder"
     done
     fail "no folder for the test servers: neither target, TMPDIR nor /tmp can be reached by the user PostgreSQL runs as"
+}
+
+# In memory where there is room: the suites write, sync and delete so much that a busy disk would decide how long they take, and a process
+# that is killed loses nothing there either.
+memory_disk() {
+    local free
+    free=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
+    [ "${free:-0}" -lt 8388608 ] || echo /dev/shm
 }
 
 # From `/`: the owner may not be allowed to stand where we stand.

@@ -4,11 +4,10 @@ use crate::stats::{Spread, percentile};
 use anyhow::{Context, Result};
 use countersign_core::fault::Faults;
 use countersign_core::source::{CallContext, Error, OrgSources, Output, Source, SourceRegistry};
-use countersign_core::{Action, ActionId, Future, OrgId, SourceId, Tier};
+use countersign_core::{Action, ActionId, Call, Future, OrgId, SourceId, Tier};
 use pipeline::{Pipeline, Ports, Question, Settings};
 use serde_json::{Value, json};
 use server::{OsRandom, SystemClock};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{InvocationFilter, MemoryLimiter, PageRequest, Store};
@@ -25,14 +24,8 @@ pub(crate) async fn measure(store: &Store) -> Result<Spread> {
     let sampled = store.list_invocations(&org, &InvocationFilter::default(), &page).await?.items.into_iter().next();
     let session = sampled.context("the store has no invocation")?.session;
     let (few, many) = (pipeline(store, FEW)?, pipeline(store, MANY)?);
-    let question = Question {
-        org,
-        session,
-        action: "wide.action_7".to_owned(),
-        params: Some(json!({ "text": "hello" })),
-        claimed: None,
-        provenance: BTreeMap::new(),
-    };
+    let question =
+        Question { org, session, action: "wide.action_7".to_owned(), call: Call::new(json!({ "text": "hello" })), has_params: true };
     let mut ratios = Vec::with_capacity(REPETITIONS);
     for _ in 0..REPETITIONS {
         ratios.push(p50_us(&many, &question).await? / p50_us(&few, &question).await?);

@@ -98,13 +98,13 @@ impl Sampled {
     /// valid call and its clearance.
     fn decide(&self, policies: Option<&Policies>, expected: Mode) -> Result<()> {
         let Self { invocation, action, .. } = self;
-        let params = json::canonical(&invocation.params)?;
+        let params = json::canonical(&invocation.call.params)?;
         black_box((self.key.digest("raw", params.as_bytes()), self.key.digest("params", params.as_bytes())));
-        let call = policy::Call {
+        let call = policy::CallFacts {
             principal: &self.principal,
             action,
             space: &self.space,
-            params: &invocation.params,
+            params: &invocation.call.params,
             standing: Standing { role: Some(countersign_core::principal::Role::Owner), max_band: Band::Black },
             now: invocation.created_at,
             consents: &[],
@@ -117,7 +117,7 @@ impl Sampled {
         let mut verdicts = policy::gate(&call, policies);
         anyhow::ensure!(policy::denied(&verdicts).is_none(), "the sampled call is denied");
         let provenance = Provenance { canaries: &self.canaries, ..Provenance::default() };
-        let findings = policy::scan(action, &invocation.params, &provenance);
+        let findings = policy::scan(action, &invocation.call.params, &provenance);
         anyhow::ensure!(findings.is_empty(), "the sampled call is dangerous");
         let safety = policy::scan::verdict(&findings);
         if let Some(said) = verdicts.iter_mut().find(|said| said.gate == safety.gate) {

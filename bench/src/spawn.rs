@@ -66,7 +66,7 @@ pub(crate) async fn measure(server: &Path, folder: &Path, rounds: usize, repetit
     let open =
         |spares| Sandbox::new(Probes::now(server), server, Options { spares, ..Options::default() }).context("no jail can be had here");
     let sandboxes = Sandboxes { ready: open(1)?, cold: open(0)? };
-    let sha256 = sandbox::sha256_of(Path::new(TRUE)).context("hashing the program")?;
+    let digest = sandbox::digest_of(Path::new(TRUE)).context("hashing the program")?;
     let mut measured = Vec::new();
     for resident_mib in [0, LARGE_MIB] {
         let ballast = vec![1_u8; resident_mib << 20];
@@ -78,7 +78,7 @@ pub(crate) async fn measure(server: &Path, folder: &Path, rounds: usize, repetit
                 for (way, times) in WAYS.into_iter().zip(&mut times) {
                     tokio::time::sleep(PAUSE).await;
                     let start = Instant::now();
-                    let is_done = once(way, &sandboxes, sha256);
+                    let is_done = once(way, &sandboxes, digest);
                     times.push(start.elapsed().as_secs_f64() * 1_000.0);
                     ensure!(is_done, "`{}` did not end well", way.name());
                 }
@@ -121,11 +121,11 @@ async fn packages(folder: &Path, rounds: usize, repetitions: usize) -> Result<Ve
 }
 
 #[expect(clippy::disallowed_methods, reason = "what the jail is compared with is started directly")]
-fn once(way: Way, sandboxes: &Sandboxes, sha256: [u8; 32]) -> bool {
+fn once(way: Way, sandboxes: &Sandboxes, digest: [u8; 32]) -> bool {
     match way {
         Way::Alone => Command::new(TRUE).status().is_ok_and(|status| status.success()),
-        Way::Jail(profile) => jailed(&sandboxes.ready, profile, sha256),
-        Way::ColdJail => jailed(&sandboxes.cold, Profile::Default, sha256),
+        Way::Jail(profile) => jailed(&sandboxes.ready, profile, digest),
+        Way::ColdJail => jailed(&sandboxes.cold, Profile::Default, digest),
         // These are measured by themselves.
         Way::Package(_) => false,
         Way::Bubblewrap => Command::new("bwrap")
@@ -136,8 +136,8 @@ fn once(way: Way, sandboxes: &Sandboxes, sha256: [u8; 32]) -> bool {
     }
 }
 
-fn jailed(sandbox: &Sandbox, profile: Profile, sha256: [u8; 32]) -> bool {
-    let mut spec = Spec::new(profile, Program { path: TRUE.into(), sha256 });
+fn jailed(sandbox: &Sandbox, profile: Profile, digest: [u8; 32]) -> bool {
+    let mut spec = Spec::new(profile, Program { path: TRUE.into(), digest });
     let libraries = ["/usr/lib", "/lib", "/lib64"].into_iter().filter(|path| Path::new(path).is_dir());
     spec.read_only = libraries.map(|path| Bind { host: path.into(), jail: path.into() }).collect();
     sandbox.run_blocking(spec, None, None).is_ok_and(|outcome| outcome.ended == sandbox::Ended::Exited(0))

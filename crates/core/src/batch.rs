@@ -1,11 +1,9 @@
 //! Several calls that are asked for together, and what becomes of them as one.
 
-use crate::effect::{Bounds, Scope};
-use crate::invocation::{Claimed, Failure, Intention, ReceiptRef};
+use crate::Call;
+use crate::invocation::{Failure, Intention, ReceiptRef};
 use crate::{ActionId, BatchId, Digest, Invocation, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// What a part that fails means for the others.
@@ -255,13 +253,7 @@ pub struct PartOf {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartRequest {
     pub action: String,
-    pub params: Value,
-    pub reason: Option<String>,
-    pub scope: Scope,
-    pub bounds: Bounds,
-    pub commands: Vec<String>,
-    pub claimed: Option<Claimed>,
-    pub provenance: BTreeMap<String, String>,
+    pub call: Call,
 }
 
 #[cfg(test)]

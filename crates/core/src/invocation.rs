@@ -1,8 +1,9 @@
 //! One request to perform one action, with its life.
 
+use crate::Call;
 use crate::batch::PartOf;
 use crate::decision::{Decision, GateVerdict};
-use crate::effect::{Aftermath, Bounds, Purpose, Scope};
+use crate::effect::{Aftermath, Purpose};
 use crate::grant::GrantScope;
 use crate::jail::Meter;
 use crate::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, ReceiptId, SessionId, SpaceId, Tier, Timestamp, UserId};
@@ -269,7 +270,7 @@ pub struct ReceiptRef {
     pub seq: u64,
 }
 
-/// The whole of an invocation as it is stored. `params` and `result` are redacted and bounded.
+/// The whole of an invocation as it is stored. Its params and its result are redacted and bounded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Invocation {
     pub id: InvocationId,
@@ -286,7 +287,7 @@ pub struct Invocation {
     pub decision: Decision,
     pub gates: Vec<GateVerdict>,
     pub digests: Digests,
-    pub params: Value,
+    pub call: Call,
     pub result: Option<Value>,
     /// What is needed to undo or check the effect; never the content itself. Written with the intent, before the effect.
     pub evidence: Option<Value>,
@@ -300,22 +301,11 @@ pub struct Invocation {
     /// The batch it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<PartOf>,
-    /// Where the caller wants it to act at most.
-    #[serde(default, skip_serializing_if = "Scope::is_unbounded")]
-    pub scope: Scope,
-    /// What the caller wants stricter than we would have it.
-    #[serde(default, skip_serializing_if = "Bounds::is_empty")]
-    pub bounds: Bounds,
-    /// Commands the caller wants run after the effect, each of which must succeed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub commands: Vec<String>,
     /// What running its code has cost, and under what isolation; what is in doubt is recorded long after it ran.
     #[serde(default, skip_serializing_if = "Meter::is_unused")]
     pub meter: Meter,
     pub failure: Option<Failure>,
     pub denied_by: Option<DeniedBy>,
-    /// The caller's own words; shown and recorded, never evaluated.
-    pub reason: Option<String>,
     pub idempotency_key: Option<String>,
     pub binding: Option<Binding>,
     /// Kept beside the rest, since it moves while the clock is stopped.
@@ -328,10 +318,6 @@ pub struct Invocation {
     pub edit: Option<Edit>,
     /// What stood in for a person.
     pub grant: Option<GrantId>,
-    /// What the caller said about itself and the call: recorded, never evaluated.
-    pub claimed: Option<Claimed>,
-    /// Where the caller says each param came from, by pointer. It can only tighten.
-    pub provenance: BTreeMap<String, String>,
     /// What was taken out of the params before the source saw them.
     pub redacted: Option<TakenOut>,
     /// The quarantined call that a person released as this one.

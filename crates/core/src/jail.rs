@@ -35,7 +35,8 @@ pub struct Confinement {
     pub profile: Profile,
     /// The very file whose bytes have this digest.
     pub program: PathBuf,
-    pub program_sha256: [u8; 32],
+    /// BLAKE3 of its bytes.
+    pub program_digest: [u8; 32],
     pub args: Vec<String>,
     /// The whole environment.
     pub env: Vec<(String, String)>,

@@ -5,6 +5,7 @@
 pub mod action;
 pub mod batch;
 pub mod breaker;
+pub mod call;
 pub mod changed_file;
 pub mod checks;
 pub mod consent;
@@ -37,6 +38,7 @@ pub mod time;
 
 pub use action::{Action, ActionId, SourceId, Tier};
 pub use batch::Batch;
+pub use call::Call;
 pub use decision::{Decision, Mode};
 pub use digest::Digest;
 pub use grant::Grant;

@@ -137,7 +137,7 @@ impl Pipeline {
         // An action that is not there changes nothing: its part says so.
         Ok(found.is_none_or(|(_, definition)| {
             let action = &definition.action;
-            let tier = part.bounds.tier.map_or(action.tier, |tier| tier.max(action.tier));
+            let tier = part.call.bounds.tier.map_or(action.tier, |tier| tier.max(action.tier));
             tier.class() == Class::Read || action.reversibility == Reversibility::Reversible
         }))
     }

@@ -1,6 +1,6 @@
 //! A small world for tests: some principals, the actions we ship as far as gates see them, and a call to change.
 
-use crate::call::{Approval, Call};
+use crate::facts::{Approval, CallFacts};
 use crate::gate;
 use crate::{Policies, PolicyTexts};
 use countersign_core::action::{Effect, Preview, Repeatability, Reversibility};
@@ -151,8 +151,8 @@ impl Scene {
         Standing { role, max_band: self.max_band }
     }
 
-    pub(crate) fn as_call(&self) -> Call<'_> {
-        Call {
+    pub(crate) fn as_call(&self) -> CallFacts<'_> {
+        CallFacts {
             principal: &self.principal,
             action: &self.action,
             space: &self.space,

@@ -2,13 +2,13 @@
 //! All are asked, whatever the others said; the first denial decides. The rules in this file hold for every org, and an
 //! org's policies come on top: of the two answers the stricter counts.
 
-use crate::call::{Call, Reach};
 use crate::cedar::{BUILTIN, Policies};
+use crate::facts::{CallFacts, Reach};
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use countersign_core::principal::Permission;
 
 /// One verdict per gate, in the order of `Gate::ALL`. Without policies about the action the rules of this file answer alone.
-pub fn gate(call: &Call, policies: Option<&Policies>) -> Vec<GateVerdict> {
+pub fn gate(call: &CallFacts, policies: Option<&Policies>) -> Vec<GateVerdict> {
     let mut asked = policies.map(|policies| policies.ask(call)).unwrap_or_default();
     let mut asked_of = |gate| asked.iter().position(|verdict| verdict.gate == gate).map(|index| asked.swap_remove(index));
     Gate::ALL
@@ -44,7 +44,7 @@ fn holds(permission: &str) -> String {
     format!("builtin.holds:{permission}")
 }
 
-fn rbac(call: &Call, asked: Option<GateVerdict>) -> GateVerdict {
+fn rbac(call: &CallFacts, asked: Option<GateVerdict>) -> GateVerdict {
     let gate = Gate::Rbac;
     if !call.principal.may(Permission::Invoke) {
         // No policy gives the right to invoke at all.
@@ -65,7 +65,7 @@ fn rbac(call: &Call, asked: Option<GateVerdict>) -> GateVerdict {
     stricter(builtin, asked)
 }
 
-fn space(call: &Call) -> GateVerdict {
+fn space(call: &CallFacts) -> GateVerdict {
     let (crossing, rule) = match (call.reach(), call.cross_space_listed) {
         (Reach::Here, _) => (Verdict::Ok, SAME_SPACE),
         (Reach::Elsewhere, true) => (Verdict::Ok, CROSS_SPACE_LISTED),

@@ -3,7 +3,7 @@
 //! what an answer is bound to, and `redact` what may be kept of a call; `scan` says what is dangerous in it, and `drift` what
 //! changed in a definition since a person reviewed it. Nothing here performs anything.
 
-pub mod call;
+pub mod facts;
 
 pub mod gate;
 
@@ -21,9 +21,9 @@ pub mod drift;
 
 mod words;
 
-pub use call::{Approval, Call};
 pub use cedar::{Policies, PolicyProblem, PolicyTexts};
 pub use decide::{Facts, Rules, asking, decide, is_grantable};
+pub use facts::{Approval, CallFacts};
 pub use gate::{denied, gate};
 pub use redact::{Outgoing, Redacted, Redaction, redact, redact_params, redact_text};
 pub use scan::{Finding, Provenance, scan, scan_definition, scan_output};

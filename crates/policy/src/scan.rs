@@ -23,20 +23,12 @@ pub(crate) use text::escaped as pointer_step;
 
 use canary::Canaries;
 use countersign_core::Action;
+use countersign_core::call::Label;
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use findings::Findings;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Where a param came from, ordered by how little it is to be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Label {
-    User,
-    ActionOutput,
-    Web,
-}
 
 /// What a session has touched so far. It is never taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

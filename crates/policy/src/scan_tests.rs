@@ -1,10 +1,11 @@
 //! What the scan finds in calls and in what comes back, and above all what it leaves alone.
 
 use super::findings::FINDINGS_PER_RULE_MAX;
-use super::{Finding, Label, Provenance, SessionLabel, Severity, scan, scan_output, verdict};
+use super::{Finding, Provenance, SessionLabel, Severity, scan, scan_output, verdict};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use countersign_core::action::{Effect, Profile};
+use countersign_core::call::Label;
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use countersign_core::{Action, ActionId, Tier};
 use proptest::prelude::*;

@@ -128,8 +128,8 @@ fn mount_at(folder: &Path) -> Result<(), String> {
 }
 
 fn spec(job: &Job) -> Result<Spec, String> {
-    let sha256 = sandbox::sha256_of(&job.program).map_err(|error| error.to_string())?;
-    let mut spec = Spec::new(job.profile, Program { path: job.program.clone(), sha256 });
+    let digest = sandbox::digest_of(&job.program).map_err(|error| error.to_string())?;
+    let mut spec = Spec::new(job.profile, Program { path: job.program.clone(), digest });
     spec.args = job.args.iter().map(|arg| arg.replace("{server}", &std::process::id().to_string())).collect();
     spec.env.clone_from(&job.env);
     spec.read_only = job.read_only.iter().map(|(host, jail)| Bind { host: host.clone(), jail: jail.clone() }).collect();

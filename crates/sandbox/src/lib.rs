@@ -31,7 +31,7 @@ pub use error::{Error, Step};
 pub use jail::main_if_asked;
 pub use outcome::{Captured, CgroupBackend, Cost, Ended, Facts, Outcome};
 pub use probes::{Probe, Probes, UID_FIRST};
-pub use program::sha256_of;
+pub use program::digest_of;
 pub use resident::{Child, Resident, Stay, StderrTail, Stdout};
 pub use run::{Cancel, OnLog, Options, Sandbox};
 pub use spec::{Bind, Input, Limits, Profile, Program, SCRATCH_BYTES_MAX, SCRATCH_FILES_MAX, Spec, StageSpec, View};

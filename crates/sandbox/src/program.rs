@@ -4,14 +4,12 @@ use crate::error::Error;
 use crate::spec::Program;
 use countersign_core::file_version::FileVersion;
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
-/// Digests that are remembered: an interpreter of 100 MB takes longer to hash than to run.
+/// Digests that are remembered: an interpreter of 100 MB takes longer to hash than to run, even by BLAKE3.
 const REMEMBERED_MAX: usize = 64;
 
 #[derive(Default)]
@@ -45,26 +43,21 @@ impl Digests {
                 digest
             }
         };
-        if digest == program.sha256 {
+        if digest == program.digest {
             Ok(file.into())
         } else {
-            Err(Error::OtherProgram { path, expected: hex::encode(program.sha256), found: hex::encode(digest) })
+            Err(Error::OtherProgram { path, expected: hex::encode(program.digest), found: hex::encode(digest) })
         }
     }
 }
 
 /// The digest of a file as it is now: how a caller pins a program it has reason to trust.
-pub fn sha256_of(path: &std::path::Path) -> std::io::Result<[u8; 32]> {
+pub fn digest_of(path: &std::path::Path) -> std::io::Result<[u8; 32]> {
     hash(&mut File::open(path)?)
 }
 
 fn hash(file: &mut File) -> std::io::Result<[u8; 32]> {
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 128 << 10];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hash.finalize().into()),
-            read => hash.update(&buffer[..read]),
-        }
-    }
+    let mut hash = blake3::Hasher::new();
+    hash.update_reader(file)?;
+    Ok(hash.finalize().into())
 }

@@ -149,7 +149,7 @@ fn spec(what: Confinement) -> Result<Spec, Error> {
             result_bytes: PACKAGE_RESULT_BYTES_MAX,
             ..Limits::default()
         },
-        ..Spec::new(profile, Program { path: what.program, sha256: what.program_sha256 })
+        ..Spec::new(profile, Program { path: what.program, digest: what.program_digest })
     })
 }
 

@@ -107,7 +107,7 @@ impl CommandRunner {
             read_only: libraries(&program.path),
             views: Vec::new(),
             program: program.path,
-            program_sha256: program.sha256,
+            program_digest: program.digest,
             args: argv,
             env: ENVIRONMENT.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
             // A rule may name a file without a slot, as whoever works in the workspace would call it.

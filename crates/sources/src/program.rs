@@ -2,7 +2,6 @@
 
 use countersign_core::file_version::FileVersion;
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -16,11 +15,11 @@ pub(crate) const SCRATCH: (&str, &str) = ("TMPDIR", "/tmp");
 /// Where a system keeps its libraries.
 const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 
-/// A program, and the digest of its bytes.
+/// A program, and the BLAKE3 digest of its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
-    pub(crate) sha256: [u8; 32],
+    pub(crate) digest: [u8; 32],
 }
 
 /// Each is read whole once, and again when it has changed: one that is installed or upgraded meanwhile is noticed at the next call, as
@@ -64,7 +63,7 @@ impl Programs {
         }
         let mut file = File::open(&path).ok()?;
         let before = FileVersion::of(&file.metadata().ok()?);
-        let program = Program { sha256: hash(&mut file)?, path: path.clone() };
+        let program = Program { digest: hash(&mut file)?, path: path.clone() };
         // What changed while it was read is read again the next time.
         if before == FileVersion::of(&file.metadata().ok()?) {
             self.read.lock().insert(path, (before, program.clone()));
@@ -75,7 +74,7 @@ impl Programs {
 
 /// `None` where it is no program, or cannot be read.
 fn hash(file: &mut File) -> Option<[u8; 32]> {
-    let mut hasher = Sha256::new();
+    let mut hasher = blake3::Hasher::new();
     let mut chunk = vec![0; 256 * 1024];
     let mut is_first = true;
     loop {
@@ -127,8 +126,8 @@ mod tests {
         }
         let programs = Programs::in_places(&[first.clone(), second.clone()]);
         let holds = |expected: Option<(&Path, &[u8])>| {
-            let found = programs.find_now("tool").map(|program| (program.path, program.sha256));
-            let expected = expected.map(|(path, bytes)| (path.to_owned(), Sha256::digest(bytes).into()));
+            let found = programs.find_now("tool").map(|program| (program.path, program.digest));
+            let expected = expected.map(|(path, bytes)| (path.to_owned(), blake3::hash(bytes).into()));
             assert_eq!(found, expected);
         };
         let at = second.join("tool");
@@ -163,7 +162,7 @@ mod tests {
         let programs = Programs::in_places(&[folder.path().to_owned()]);
         let found = programs.find_now("tool").unwrap();
         // What is remembered is what is answered, as long as the file is the one it was remembered of.
-        programs.read.lock().get_mut(&found.path).unwrap().1.sha256 = [7; 32];
-        assert_eq!(programs.find_now("tool").unwrap().sha256, [7; 32]);
+        programs.read.lock().get_mut(&found.path).unwrap().1.digest = [7; 32];
+        assert_eq!(programs.find_now("tool").unwrap().digest, [7; 32]);
     }
 }

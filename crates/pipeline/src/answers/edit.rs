@@ -53,7 +53,7 @@ impl Pipeline {
         let (proposed, proposed_params) = match &pending.edit {
             // What was asked for first stays what was asked for.
             Some(earlier) => (earlier.proposed, earlier.proposed_params.clone()),
-            None => (pending.digests.params, pending.params.clone()),
+            None => (pending.digests.params, pending.call.params.clone()),
         };
         invocation.edit = Some(Edit { by: principal.id.clone(), at: self.walk.now(), proposed, proposed_params, changed });
         let sealed_params = seal_params(&gated)?;

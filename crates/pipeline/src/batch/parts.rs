@@ -3,12 +3,12 @@
 use super::Ran;
 use crate::error::Error;
 use crate::pipeline::Pipeline;
-use crate::request::{Outcome, Request, labels_from};
+use crate::request::{Outcome, Request};
 use crate::walk::Reached;
 use crate::walk::admit::{Admitted, Counted, Entrance, Step, Walked};
 use crate::walk::decide::Decided;
 use countersign_core::batch::{Part, PartRequest};
-use countersign_core::{Batch, BatchId, Invocation, Principal, Status, json};
+use countersign_core::{Batch, BatchId, Call, Invocation, Principal, Status, json};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -171,17 +171,11 @@ impl Pipeline {
             principal: principal.clone(),
             session: batch.session.clone(),
             action: asked.action.clone(),
-            params: asked.params.clone(),
+            call: Call { reason: asked.call.reason.clone().or_else(|| batch.reason.clone()), ..asked.call.clone() },
             idempotency_key: None,
             approval_ref: None,
             intention: batch.intention,
             reverses: None,
-            scope: asked.scope.clone(),
-            bounds: asked.bounds.clone(),
-            commands: asked.commands.clone(),
-            reason: asked.reason.clone().or_else(|| batch.reason.clone()),
-            claimed: asked.claimed.clone(),
-            provenance: labels_from(&asked.provenance),
             trace_id: batch.trace_id.clone(),
         };
         let entrance = Entrance::Part(batch.part_of(index));

@@ -9,12 +9,8 @@ use crate::walk::gate::{Gated, Gates};
 use crate::walk::resolve::Resolved;
 use crate::walk::validate::{param_errors, request_field_errors};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};
-use countersign_core::effect::{Bounds, Scope};
-use countersign_core::invocation::{Claimed, Intention};
-use countersign_core::{ActionId, Decision, GrantId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
-use policy::scan::Label;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use countersign_core::invocation::Intention;
+use countersign_core::{ActionId, Call, Decision, GrantId, Mode, OrgId, Principal, PrincipalId, Session, SessionId, Tier};
 
 /// A call that somebody wonders about.
 #[derive(Clone, Debug)]
@@ -23,10 +19,9 @@ pub struct Question {
     /// As whom: the agent of this session.
     pub session: SessionId,
     pub action: String,
+    pub call: Call,
     /// Without params, whether they fit is left out of the answer.
-    pub params: Option<Value>,
-    pub claimed: Option<Claimed>,
-    pub provenance: BTreeMap<String, Label>,
+    pub has_params: bool,
 }
 
 /// What would become of it.
@@ -61,7 +56,7 @@ pub struct Explanation {
 
 impl Pipeline {
     pub async fn explain(&self, question: Question) -> Result<Explanation, Error> {
-        let has_params = question.params.is_some();
+        let has_params = question.has_params;
         let resolved = self.imagine(question).await?;
         let params = if has_params { param_errors(&resolved) } else { Vec::new() };
         let around = request_field_errors(&resolved);
@@ -143,17 +138,11 @@ impl Pipeline {
             principal,
             session: session.id.clone(),
             action: question.action,
-            params: question.params.unwrap_or_else(|| Value::Object(serde_json::Map::new())),
+            call: question.call,
             idempotency_key: None,
             approval_ref: None,
             intention: Intention::Effect,
             reverses: None,
-            scope: Scope::default(),
-            bounds: Bounds::default(),
-            commands: Vec::new(),
-            reason: None,
-            claimed: question.claimed,
-            provenance: question.provenance,
             trace_id: String::new(),
         };
         self.walk.resolve_readonly(self.walk.admit_in(session, self.walk.draw_id(), request, Entrance::Fresh).await?).await

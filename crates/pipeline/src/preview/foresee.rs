@@ -85,14 +85,14 @@ impl Pipeline {
         let findings = self.walk.findings_in(&gated.validated.resolved).await?;
         foresight.concerns = findings.into_iter().filter(|finding| finding.severity == Severity::Asks).collect();
         foresight.labels = self.held_by_session(&held.org, &held.session).await?;
-        foresight.params = is_truncated(&held.params).then(|| gated.params_told());
+        foresight.params = is_truncated(&held.call.params).then(|| gated.params_told());
         Ok(foresight)
     }
 
     /// The params of a call that waits, redacted, where they were too large to be kept whole; `None` where they were not, and where the call
     /// could not run any more.
     pub async fn whole_params(&self, held: &Invocation) -> Result<Option<Value>, Error> {
-        if !is_truncated(&held.params) {
+        if !is_truncated(&held.call.params) {
             return Ok(None);
         }
         Ok(self.gated_again(held).await?.ok().map(|gated| gated.params_told()))

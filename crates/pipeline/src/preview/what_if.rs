@@ -11,7 +11,7 @@ use countersign_core::session::{SelfApproval, Session, Space};
 use countersign_core::{
     Action, ActionId, AutomationId, Decision, Invocation, InvocationId, Mode, OrgId, Principal, PrincipalId, Status, Timestamp, UserId,
 };
-use policy::{Call, Policies};
+use policy::{CallFacts, Policies};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -98,15 +98,15 @@ impl Pipeline {
 
         let standing = self.walk.standing_of(&principal).await?;
         let consents = self.walk.purposes_of(&principal, &space).await?;
-        let cross_space_listed = self.walk.is_listed_crossing(&space, &recorded.params, &action.id).await?;
+        let cross_space_listed = self.walk.is_listed_crossing(&space, &recorded.call.params, &action.id).await?;
         let obtainable = self.obtainable(recorded, &session, &space, &principal).await?;
         // What the session held then is not recorded; where the caller said content came from is.
-        let labels: Vec<_> = recorded.provenance.values().filter(|label| *label != "user").cloned().collect();
-        let call = Call {
+        let labels: Vec<_> = recorded.call.labels().collect();
+        let call = CallFacts {
             principal: &principal,
             action,
             space: &space,
-            params: &recorded.params,
+            params: &recorded.call.params,
             standing,
             now: recorded.created_at,
             consents: &consents,
@@ -165,7 +165,7 @@ impl Proposal {
     }
 }
 
-fn decided(call: &Call<'_>, recorded: &Invocation, tried: Tried<'_>) -> (Fate, Vec<GateVerdict>, Decision) {
+fn decided(call: &CallFacts<'_>, recorded: &Invocation, tried: Tried<'_>) -> (Fate, Vec<GateVerdict>, Decision) {
     let mut gates = policy::gate(call, tried.policies);
     // The params that were looked at are no longer there to be looked at again.
     for gate in &mut gates {

@@ -40,26 +40,26 @@ pub(super) enum Again {
 impl<'a> Subject<'a> {
     pub(crate) fn of(gated: &'a Gated, invocation: &'a Invocation) -> Self {
         let resolved = &gated.validated.resolved;
-        Self { source: &*resolved.source, definition: &resolved.definition, params: &resolved.admitted.request.params, invocation }
+        Self { source: &*resolved.source, definition: &resolved.definition, params: &resolved.admitted.request.call.params, invocation }
     }
 
     pub(crate) fn asked(&self) -> Asked<'a> {
         let action = &self.definition.action;
         // What waits has its params sealed.
         let params = Some(self.params).filter(|params| params.is_object());
-        Asked { action: &action.id, params, scope: &self.invocation.scope, code: action.package_sha256 }
+        Asked { action: &action.id, params, scope: &self.invocation.call.scope, code: action.package_sha256 }
     }
 
     /// What an effect is asked for with: for as long as its caller wants to wait, and no longer than the action may take.
     fn context_of_effect(&self, walk: &Walk) -> CallContext {
         let mut context = self.context(walk);
-        context.timeout_ms = self.invocation.bounds.timeout_ms.unwrap_or(u64::MAX).clamp(1, context.timeout_ms);
+        context.timeout_ms = self.invocation.call.bounds.timeout_ms.unwrap_or(u64::MAX).clamp(1, context.timeout_ms);
         context
     }
 
     /// What it is looked at, looked for and taken back with: no caller's impatience leaves an effect unchecked, or there.
     fn context(&self, walk: &Walk) -> CallContext {
-        let Invocation { org, space, session, id, attempts, evidence, scope, trace_id, .. } = self.invocation;
+        let Invocation { org, space, session, id, attempts, evidence, call, trace_id, .. } = self.invocation;
         CallContext {
             org: org.clone(),
             space: space.clone(),
@@ -69,7 +69,7 @@ impl<'a> Subject<'a> {
             timeout_ms: self.definition.action.timeout_ms.clamp(1, CALL_TIMEOUT_MS),
             prepared: evidence.clone(),
             failed_checks: Vec::new(),
-            scope: scope.clone(),
+            scope: call.scope.clone(),
             progress: walk.inner.progress.teller(id),
             meter: self.invocation.meter.clone(),
             code: self.definition.action.package_sha256,

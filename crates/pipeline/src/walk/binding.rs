@@ -69,8 +69,8 @@ pub(crate) fn bound(gated: &Gated, decision: &Decision, policy_slice: Digest, no
         tier: resolved.tier(),
         params: gated.validated.digests.params,
         raw: gated.validated.digests.raw,
-        scope: request.scope.clone(),
-        commands: request.commands.clone(),
+        scope: request.call.scope.clone(),
+        commands: request.call.commands.clone(),
         structural: gated.validated.digests.structural,
         textual: gated.validated.digests.textual,
         policy_slice,
@@ -88,7 +88,7 @@ pub(crate) fn to_binding(bound: &Bound) -> Result<Binding, Error> {
 
 pub(crate) fn seal_params(gated: &Gated) -> Result<Vec<u8>, Error> {
     let admitted = &gated.validated.resolved.admitted;
-    let canonical = json::canonical(&admitted.request.params).map_err(|error| Error::Internal { message: error.to_string() })?;
+    let canonical = json::canonical(&admitted.request.call.params).map_err(|error| Error::Internal { message: error.to_string() })?;
     Ok(gated.validated.key.seal(&params_context(admitted.id.as_str()), canonical.as_bytes()))
 }
 

@@ -80,8 +80,8 @@ impl Walk {
 fn keys_of(cleared: &Cleared) -> impl Iterator<Item = BreakerKey> {
     let resolved = &cleared.gated().validated.resolved;
     let request = &resolved.admitted.request;
-    let (action, target) = (&resolved.action().id, resolved.source.target(&resolved.action().id, &request.params));
-    let labelled = request.bounds.breaker_label.as_deref().map(|label| BreakerKey::new(action, target.as_deref(), Some(label)));
+    let (action, target) = (&resolved.action().id, resolved.source.target(&resolved.action().id, &request.call.params));
+    let labelled = request.call.bounds.breaker_label.as_deref().map(|label| BreakerKey::new(action, target.as_deref(), Some(label)));
     std::iter::once(BreakerKey::new(action, target.as_deref(), None)).chain(labelled)
 }
 
@@ -97,7 +97,7 @@ enum Patience {
 fn patience_of(cleared: &Cleared) -> Patience {
     let resolved = &cleared.gated().validated.resolved;
     let limit_ms = resolved.action().timeout_ms.min(CALL_TIMEOUT_MS);
-    let wanted_ms = resolved.admitted.request.bounds.timeout_ms;
+    let wanted_ms = resolved.admitted.request.call.bounds.timeout_ms;
     if wanted_ms.is_some_and(|wanted_ms| wanted_ms < limit_ms) { Patience::Shorter } else { Patience::Whole }
 }
 

@@ -63,7 +63,7 @@ impl Walk {
                 Err(error) => declared.iter().for_each(|name| checks.add_unanswered(name, &error)),
             }
         }
-        for command in &done.invocation.commands {
+        for command in &done.invocation.call.commands {
             match self.patiently(|| self.ask_to_run_command(subject, command)).await {
                 Ok(check) => checks.made.push(check),
                 Err(error) => checks.add_unanswered(command, &error),

@@ -178,7 +178,7 @@ impl Walk {
 
     /// How often an effect is tried at most: as often as we would, and no more often than its caller wants.
     pub(crate) fn attempts_max(&self, invocation: &Invocation) -> u32 {
-        let wanted = invocation.bounds.retries_max.map_or(u32::MAX, |retries| retries.saturating_add(1));
+        let wanted = invocation.call.bounds.retries_max.map_or(u32::MAX, |retries| retries.saturating_add(1));
         self.inner.settings.attempts_max.min(wanted)
     }
 
@@ -281,8 +281,8 @@ impl Done {
 
     pub(crate) fn subject(&self) -> Subject<'_> {
         let params = match &self.origin {
-            Origin::Cleared(cleared) => &cleared.gated().validated.resolved.admitted.request.params,
-            Origin::Previewed(gated) => &gated.validated.resolved.admitted.request.params,
+            Origin::Cleared(cleared) => &cleared.gated().validated.resolved.admitted.request.call.params,
+            Origin::Previewed(gated) => &gated.validated.resolved.admitted.request.call.params,
             Origin::LeftBehind { params } => params,
         };
         Subject { source: &*self.source, definition: &self.definition, params, invocation: &self.invocation }

@@ -19,9 +19,9 @@ use countersign_core::limits::PARAMS_STORED_BYTES_MAX;
 use countersign_core::principal::Standing;
 use countersign_core::quarantine::Caught;
 use countersign_core::session::SelfApproval;
-use countersign_core::{ActionId, Band, Decision, Digest, Invocation, Principal, Space, Status, Timestamp, UserId};
-use policy::scan::{Label, SessionLabel, Severity};
-use policy::{Call, Finding, Provenance};
+use countersign_core::{ActionId, Band, Call, Decision, Digest, Invocation, Principal, Space, Status, Timestamp, UserId};
+use policy::scan::{SessionLabel, Severity};
+use policy::{CallFacts, Finding, Provenance};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -41,7 +41,33 @@ pub(crate) struct Gated {
 impl Gated {
     /// The params as people are told them: without what is secret.
     pub(crate) fn params_told(&self) -> Value {
-        policy::redact(self.for_the_record.as_ref().unwrap_or(&self.validated.resolved.admitted.request.params)).value
+        policy::redact(self.for_the_record.as_ref().unwrap_or(&self.validated.resolved.admitted.request.call.params)).value
+    }
+
+    /// The call as it is stored: without secrets, bounded, and without its params where they are kept for review.
+    fn call_told(&self, status: Status) -> Call {
+        let call = &self.validated.resolved.admitted.request.call;
+        Call {
+            params: match status {
+                Status::Quarantined => crate::walk::quarantine::marker(),
+                Status::Pending
+                | Status::Approved
+                | Status::Running
+                | Status::Succeeded
+                | Status::Failed
+                | Status::Denied
+                | Status::Expired
+                | Status::Reverted
+                | Status::InDoubt
+                | Status::Cancelled => truncate(self.params_told(), PARAMS_STORED_BYTES_MAX),
+            },
+            reason: call.reason.as_deref().map(policy::redact_text),
+            claimed: call.claimed.as_ref().map(crate::walk::claimed::without_secrets),
+            scope: call.scope.clone(),
+            bounds: call.bounds.clone(),
+            commands: call.commands.clone(),
+            provenance: call.provenance.clone(),
+        }
     }
 
     /// The invocation as it is stored from here on; what comes later fills in the rest.
@@ -62,32 +88,16 @@ impl Gated {
             decision: decision.clone(),
             gates: self.gates.clone(),
             digests: self.validated.digests,
-            params: match status {
-                Status::Quarantined => crate::walk::quarantine::marker(),
-                Status::Pending
-                | Status::Approved
-                | Status::Running
-                | Status::Succeeded
-                | Status::Failed
-                | Status::Denied
-                | Status::Expired
-                | Status::Reverted
-                | Status::InDoubt
-                | Status::Cancelled => truncate(self.params_told(), PARAMS_STORED_BYTES_MAX),
-            },
+            call: self.call_told(status),
             result: None,
             evidence: None,
             purpose: Purpose::Effect,
             aftermath: Aftermath::default(),
             reverses: request.reverses.clone(),
             batch: resolved.admitted.entrance.part().cloned(),
-            scope: request.scope.clone(),
-            bounds: request.bounds.clone(),
-            commands: request.commands.clone(),
             meter: Default::default(),
             failure: None,
             denied_by: None,
-            reason: request.reason.as_deref().map(policy::redact_text),
             idempotency_key: self.validated.idempotency_key.clone(),
             binding: None,
             deadline: None,
@@ -95,8 +105,6 @@ impl Gated {
             answer: None,
             edit: None,
             grant: None,
-            claimed: request.claimed.as_ref().map(crate::walk::claimed::without_secrets),
-            provenance: request.provenance.iter().map(|(pointer, label)| (pointer.clone(), word(*label).to_owned())).collect(),
             redacted: self.taken_out.clone(),
             released_from: resolved.admitted.entrance.released_from().cloned(),
             policies: self.policies,
@@ -115,7 +123,7 @@ impl Gated {
     pub(crate) fn undecided(self) -> Box<Admitted> {
         let mut admitted = self.validated.resolved.admitted;
         if let Some(params) = self.as_sent {
-            admitted.request.params = params;
+            admitted.request.call.params = params;
         }
         admitted
     }
@@ -204,17 +212,17 @@ impl Walk {
         let Admitted { space, request, .. } = &*resolved.admitted;
         let action = resolved.action();
         let standing = self.standing_of(&request.principal).await?;
-        let cross_space_listed = self.is_listed_crossing(space, &request.params, &action.id).await?;
+        let cross_space_listed = self.is_listed_crossing(space, &request.call.params, &action.id).await?;
         let mut facts = Facts::default();
         // Only policies ask for the rest.
         if policies.is_some() {
             facts = self.facts(validated).await?;
         }
-        let call = Call {
+        let call = CallFacts {
             principal: &request.principal,
             action,
             space,
-            params: &request.params,
+            params: &request.call.params,
             standing,
             now: facts.now,
             consents: &facts.consents,
@@ -233,9 +241,7 @@ impl Walk {
         let now = self.ledger().now().await?;
         let consents = self.purposes_of(&request.principal, space).await?;
         let mut labels = self.ledger().find_labels(org, &session.id).await?.to_vec();
-        // Where the caller says content came from can only tighten: that it came from a person is not told.
-        let told = request.provenance.values().filter(|label| **label > Label::User);
-        labels.extend(told.map(|label| word(*label).to_owned()));
+        labels.extend(request.call.labels());
         let may_not = |user: &UserId| space.self_approval == SelfApproval::Refused && request.principal.owner.as_ref() == Some(user);
         let by: Vec<_> = self.ledger().list_approvers(org).await?.iter().filter(|user| !may_not(user)).cloned().collect();
         let expires = now.plus_seconds(session.attendance.approval_seconds());
@@ -275,11 +281,11 @@ impl Walk {
         let labels = self.ledger().find_labels(&session.org, &session.id).await?;
         let canaries = self.ledger().list_canary_texts(&session.org).await?;
         let provenance = Provenance {
-            labels: request.provenance.clone(),
+            labels: request.call.provenance.clone(),
             session: labels.iter().filter_map(|label| session_label(label)).collect(),
             canaries: canaries.as_slice(),
         };
-        Ok(policy::scan(resolved.action(), &request.params, &provenance))
+        Ok(policy::scan(resolved.action(), &request.call.params, &provenance))
     }
 
     /// Looks at the content. What comes back must not run; what only asks for a person is noted.
@@ -338,14 +344,6 @@ fn denied_by(denial: &GateVerdict) -> Failure {
 
 fn session_label(text: &str) -> Option<SessionLabel> {
     serde_json::from_value(Value::String(text.to_owned())).ok()
-}
-
-const fn word(label: Label) -> &'static str {
-    match label {
-        Label::User => "user",
-        Label::ActionOutput => "action_output",
-        Label::Web => "web",
-    }
 }
 
 /// The purpose somebody consents to so that an action gets what would be redacted.

@@ -57,7 +57,7 @@ fn fits(grant: &Grant, gated: &Gated, approvers: &[UserId]) -> bool {
     let definition = &resolved.definition;
     let is_same =
         grant.terms.definition.is_none_or(|given| (given.structural, given.textual) == (definition.structural, definition.textual));
-    let is_met = |condition| compile_condition(condition).is_ok_and(|schema| schema.is_valid(&resolved.admitted.request.params));
+    let is_met = |condition| compile_condition(condition).is_ok_and(|schema| schema.is_valid(&resolved.admitted.request.call.params));
     stands_in(grant, gated, approvers) && is_same && grant.terms.condition.as_ref().is_none_or(is_met)
 }
 

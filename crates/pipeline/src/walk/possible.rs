@@ -35,7 +35,8 @@ impl Walk {
             return Box::pin(self.impossible(Subject::of(gated, &invocation))).await;
         }
         let action = resolved.action();
-        let asked = Asked { action: &action.id, params: Some(&request.params), scope: &request.scope, code: action.package_sha256 };
+        let asked =
+            Asked { action: &action.id, params: Some(&request.call.params), scope: &request.call.scope, code: action.package_sha256 };
         certainly(self.ask_whether_possible(&*resolved.source, asked).await)
     }
 

@@ -139,7 +139,7 @@ fn withheld(caught: &[Caught]) -> Value {
 }
 
 fn claimed_digest(key: &dyn SpaceKey, invocation: &Invocation) -> Result<Option<Digest>, Error> {
-    let Some(claimed) = &invocation.claimed else {
+    let Some(claimed) = &invocation.call.claimed else {
         return Ok(None);
     };
     let text = json::canonical(claimed).map_err(|error| Error::Internal { message: error.to_string() })?;

@@ -46,7 +46,7 @@ impl Walk {
         };
         let failure = Failure { code: "quarantined".into(), message };
         let admitted = &gated.validated.resolved.admitted;
-        let sealed = sealed(&*gated.validated.key, &admitted.id, &admitted.request.params)?;
+        let sealed = sealed(&*gated.validated.key, &admitted.id, &admitted.request.call.params)?;
         let denied = self.refuse(gated, failure).await?;
         let kept = NewQuarantine { holds: Holds::Params, sealed, caught, lifetime_seconds: QUARANTINE_SECONDS };
         self.record_refusal(denied, Status::Quarantined, Some(kept)).await

@@ -48,8 +48,8 @@ impl Taken {
             owner: invocation.owner.clone(),
             reservation,
             raw: invocation.digests.raw,
-            scope: invocation.scope.clone(),
-            commands: invocation.commands.clone(),
+            scope: invocation.call.scope.clone(),
+            commands: invocation.call.commands.clone(),
         }
     }
 }
@@ -84,8 +84,8 @@ impl Walk {
                     owner: request.principal.owner.clone(),
                     reservation,
                     raw: gated.validated.digests.raw,
-                    scope: request.scope.clone(),
-                    commands: request.commands.clone(),
+                    scope: request.call.scope.clone(),
+                    commands: request.call.commands.clone(),
                 };
                 Box::pin(self.attach(taken)).await.map(Replay::Earlier)
             }
@@ -102,7 +102,7 @@ impl Walk {
         let held = self.ledger().find_invocation(&taken.org, holder).await?;
         let is_anothers = |held: &Invocation| held.session != taken.session && (held.owner.is_none() || held.owner != taken.owner);
         // An answer that was not bounded or verified like this does not answer this call.
-        let is_other = |held: &Invocation| held.scope != taken.scope || held.commands != taken.commands;
+        let is_other = |held: &Invocation| held.call.scope != taken.scope || held.call.commands != taken.commands;
         if held.is_some_and(|held| is_anothers(&held) || is_other(&held)) {
             return Err(Error::IdempotencyConflict { invocation: holder.clone() });
         }
@@ -134,7 +134,7 @@ impl Walk {
             return conflict(Conflict::TupleMismatch);
         }
         // As it was sent: an approver may have changed the params since.
-        if held.digests.raw != live.raw || held.scope != request.scope || held.commands != request.commands {
+        if held.digests.raw != live.raw || held.call.scope != request.call.scope || held.call.commands != request.call.commands {
             return conflict(Conflict::ArgsMismatch);
         }
         if held.digests.structural != live.structural || held.digests.textual != live.textual {

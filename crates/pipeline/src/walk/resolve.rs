@@ -27,7 +27,7 @@ impl Resolved {
 
     /// How risky the call is: as its definition says, or more if the caller says so.
     pub(crate) fn tier(&self) -> Tier {
-        self.admitted.request.bounds.tier.map_or(self.action().tier, |said| said.max(self.action().tier))
+        self.admitted.request.call.bounds.tier.map_or(self.action().tier, |said| said.max(self.action().tier))
     }
 }
 

@@ -100,7 +100,7 @@ impl Walk {
     fn refused_commands(&self, resolved: &Resolved) -> Vec<ParamError> {
         let request = &resolved.admitted.request;
         let pointer = "/verification/commands";
-        if request.commands.len() > limits::COMMANDS_PER_CALL_MAX {
+        if request.call.commands.len() > limits::COMMANDS_PER_CALL_MAX {
             let message = format!("names more than {} commands", limits::COMMANDS_PER_CALL_MAX);
             return vec![ParamError { pointer: pointer.to_owned(), message }];
         }
@@ -109,10 +109,10 @@ impl Walk {
                 Some(format!("it is longer than {} characters", limits::COMMAND_CHARS_MAX))
             }
             _ if command.chars().any(char::is_control) => Some("it must be one line of plain words".to_owned()),
-            Some(commands) => commands.refusal(command, &request.scope),
+            Some(commands) => commands.refusal(command, &request.call.scope),
             None => Some("this server runs no commands".to_owned()),
         };
-        let refused = request.commands.iter().enumerate().filter_map(|(position, command)| {
+        let refused = request.call.commands.iter().enumerate().filter_map(|(position, command)| {
             let why = refusal(command)?;
             let shown: String = policy::redact_text(command).chars().take(COMMAND_SHOWN_CHARS).flat_map(char::escape_debug).collect();
             Some(ParamError { pointer: format!("{pointer}/{position}"), message: format!("the command `{shown}` is refused: {why}") })
@@ -124,7 +124,8 @@ impl Walk {
     pub(crate) async fn validated_as_it_is(&self, resolved: Resolved) -> Result<Validated, Error> {
         let session = &resolved.admitted.session;
         let key = self.inner.keyring.space_key(&session.org, &session.space).await?;
-        let canonical = json::canonical(&resolved.admitted.request.params).map_err(|error| without_form(&resolved, &error.to_string()))?;
+        let canonical =
+            json::canonical(&resolved.admitted.request.call.params).map_err(|error| without_form(&resolved, &error.to_string()))?;
         let digests = Digests {
             raw: resolved.admitted.entrance.raw().unwrap_or_else(|| key.digest("raw", canonical.as_bytes())),
             params: key.digest("params", canonical.as_bytes()),
@@ -145,7 +146,7 @@ impl Validated {
 
 /// What cannot be held to is not taken for held to.
 fn unclear_scope(resolved: &Resolved) -> Vec<ParamError> {
-    let unclear = resolved.admitted.request.scope.unclear();
+    let unclear = resolved.admitted.request.call.scope.unclear();
     unclear.map(|(field, at, why)| ParamError { pointer: format!("/scope/{field}/{at}"), message: why.to_owned() }).collect()
 }
 
@@ -155,13 +156,13 @@ pub(crate) fn param_errors(resolved: &Resolved) -> Vec<ParamError> {
         // Its params are ours: they name what is taken back.
         return Vec::new();
     }
-    if !request.params.is_object() {
+    if !request.call.params.is_object() {
         return vec![ParamError { pointer: String::new(), message: "params must be an object".into() }];
     }
     resolved
         .definition
         .params
-        .iter_errors(&request.params)
+        .iter_errors(&request.call.params)
         .map(|error| ParamError { pointer: error.instance_path().to_string(), message: in_words(&error) })
         .collect()
 }
@@ -183,15 +184,15 @@ fn in_words(error: &ValidationError<'_>) -> String {
 pub(crate) fn request_field_errors(resolved: &Resolved) -> Vec<ParamError> {
     let request = &resolved.admitted.request;
     let mut errors = Vec::new();
-    if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > limits::REASON_CHARS_MAX) {
+    if request.call.reason.as_ref().is_some_and(|reason| reason.chars().count() > limits::REASON_CHARS_MAX) {
         errors.push(ParamError { pointer: "/reason".into(), message: format!("longer than {} characters", limits::REASON_CHARS_MAX) });
     }
     if request.idempotency_key.as_ref().is_some_and(|key| key.is_empty() || key.chars().count() > limits::IDEMPOTENCY_KEY_CHARS_MAX) {
         let message = format!("must have 1 to {} characters", limits::IDEMPOTENCY_KEY_CHARS_MAX);
         errors.push(ParamError { pointer: "/idempotency_key".into(), message });
     }
-    errors.extend(request.claimed.iter().flat_map(claimed::errors_in));
-    if request.provenance.len() > limits::PROVENANCE_MAX {
+    errors.extend(request.call.claimed.iter().flat_map(claimed::errors_in));
+    if request.call.provenance.len() > limits::PROVENANCE_MAX {
         errors.push(ParamError { pointer: "/provenance".into(), message: format!("names more than {} params", limits::PROVENANCE_MAX) });
     }
     let is_ours = |key: &String| key.starts_with(REVERT_KEY) && request.intention != Intention::Revert;
@@ -239,7 +240,7 @@ fn idempotency_key(resolved: &Resolved, key: &dyn SpaceKey) -> Result<Option<Str
     if fields.is_empty() {
         return Err(invalid_key(NO_AUTO_KEY));
     }
-    let parts: Vec<String> = fields.iter().map(|field| key_part(field, &request.params, key)).collect();
+    let parts: Vec<String> = fields.iter().map(|field| key_part(field, &request.call.params, key)).collect();
     let text = json::canonical(&parts).map_err(|error| invalid_key(&error.to_string()))?;
     Ok(Some(format!("auto:{}", key.digest("auto_key", text.as_bytes()))))
 }

@@ -3,14 +3,14 @@
 use super::facts::Vocabulary;
 use super::index::{Policies, Slice};
 use super::{BUILTIN, GATES};
-use crate::call::{Approval, Call};
+use crate::facts::{Approval, CallFacts};
 use cedar_policy::{AuthorizationError, Authorizer, Decision, Entities, PolicySet, Request, Response};
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
 use std::collections::BTreeSet;
 
 impl Policies {
     /// The verdict of each gate that has policies about the action, and none of the other gates.
-    pub(crate) fn ask(&self, call: &Call) -> Vec<GateVerdict> {
+    pub(crate) fn ask(&self, call: &CallFacts) -> Vec<GateVerdict> {
         let slice = self.slice(call.action);
         if slice.sets.iter().all(Option::is_none) {
             return Vec::new();
@@ -28,7 +28,7 @@ impl Policies {
 /// A call that can be judged: built once, for all gates.
 struct Asked<'a> {
     vocabulary: &'a Vocabulary,
-    call: &'a Call<'a>,
+    call: &'a CallFacts<'a>,
     slice: &'a Slice,
     entities: Entities,
     as_is: Request,
@@ -36,7 +36,7 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn new(vocabulary: &'a Vocabulary, call: &'a Call<'a>, slice: &'a Slice) -> Result<Self, String> {
+    fn new(vocabulary: &'a Vocabulary, call: &'a CallFacts<'a>, slice: &'a Slice) -> Result<Self, String> {
         let entities = vocabulary.entities(call).map_err(|error| error.to_string())?;
         let entities = slice.entities.clone()?.add_entities(entities, None).map_err(|error| error.to_string())?;
         let as_is = request(vocabulary, call, slice, call.approval)?;
@@ -120,7 +120,7 @@ impl Answer {
     }
 }
 
-fn request(vocabulary: &Vocabulary, call: &Call, slice: &Slice, approval: Option<&Approval>) -> Result<Request, String> {
+fn request(vocabulary: &Vocabulary, call: &CallFacts, slice: &Slice, approval: Option<&Approval>) -> Result<Request, String> {
     let context = vocabulary.context(call, approval).map_err(|error| error.to_string())?;
     Request::new(vocabulary.principal(call), slice.action.uid(), vocabulary.space(call), context, None).map_err(|error| error.to_string())
 }

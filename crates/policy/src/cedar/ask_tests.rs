@@ -1,5 +1,5 @@
 use super::*;
-use crate::call::Approval;
+use crate::facts::Approval;
 use crate::fixtures::{Scene, actions, agent, approval, invokers, only, user};
 use cedar_policy::{Entities, Request, Schema};
 use countersign_core::decision::{Drift, GateVerdict, Verdict};

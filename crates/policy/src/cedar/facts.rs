@@ -1,7 +1,7 @@
 //! A call as Cedar sees it: who, what, where, and what is known of it. Every text of a caller's becomes a value, never source.
 
 use super::schema::NAMESPACE;
-use crate::call::{Approval, Call, Reach};
+use crate::facts::{Approval, CallFacts, Reach};
 use cedar_policy::{
     Context, ContextCreationError, Entity, EntityAttrEvaluationError, EntityId, EntityTypeName, EntityUid, ParseErrors,
     RestrictedExpression,
@@ -40,11 +40,11 @@ impl Vocabulary {
         uid(&self.action, id)
     }
 
-    pub(super) fn space(&self, call: &Call) -> EntityUid {
+    pub(super) fn space(&self, call: &CallFacts) -> EntityUid {
         uid(&self.space, call.space.id.as_str())
     }
 
-    pub(super) fn principal(&self, call: &Call) -> EntityUid {
+    pub(super) fn principal(&self, call: &CallFacts) -> EntityUid {
         match &call.principal.id {
             PrincipalId::User(id) => uid(&self.user, id.as_str()),
             PrincipalId::Agent(id) => uid(&self.agent, id.as_str()),
@@ -54,7 +54,7 @@ impl Vocabulary {
     }
 
     /// Who acts, for whom, and where. Nobody acts in a more dangerous band than the person behind them.
-    pub(super) fn entities(&self, call: &Call) -> Result<Vec<Entity>, Box<EntityAttrEvaluationError>> {
+    pub(super) fn entities(&self, call: &CallFacts) -> Result<Vec<Entity>, Box<EntityAttrEvaluationError>> {
         let roles: HashSet<_> = call.standing.role.iter().map(|role| uid(&self.role, role.as_str())).collect();
         let (held, _) = call.requirements();
         let mut principal = reach(held, call.standing.max_band);
@@ -76,7 +76,7 @@ impl Vocabulary {
     }
 
     /// What is known of the call, with an approval or without.
-    pub(super) fn context(&self, call: &Call, approval: Option<&Approval>) -> Result<Context, Box<ContextCreationError>> {
+    pub(super) fn context(&self, call: &CallFacts, approval: Option<&Approval>) -> Result<Context, Box<ContextCreationError>> {
         let cross_space = match call.reach() {
             Reach::Here => false,
             Reach::Elsewhere | Reach::Unknown => true,

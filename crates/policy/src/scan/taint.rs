@@ -5,8 +5,9 @@ use super::findings::{Findings, Rule, Severity};
 use super::reach;
 use super::text::{Path, Step};
 use super::words::{self, Sink};
-use super::{Label, Provenance, SessionLabel};
+use super::{Provenance, SessionLabel};
 use countersign_core::Action;
+use countersign_core::call::Label;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 

@@ -44,7 +44,7 @@ fn a_helper_that_is_no_jail_offers_nothing() {
 #[test]
 fn another_program_than_expected_does_not_run() {
     let mut spec = spec();
-    spec.program.sha256 = [0; 32];
+    spec.program.digest = [0; 32];
     let error = sandbox().run_blocking(spec, None, None).unwrap_err();
     assert!(matches!(error, Error::OtherProgram { .. }), "{error}");
     assert!(error.to_string().ends_with("nothing ran"), "{error}");
@@ -111,7 +111,7 @@ fn sandbox() -> Sandbox {
 }
 
 fn spec() -> Spec {
-    let program = Program { path: attempts(), sha256: sandbox::sha256_of(&attempts()).unwrap() };
+    let program = Program { path: attempts(), digest: sandbox::digest_of(&attempts()).unwrap() };
     let mut spec = Spec::new(Profile::Default, program);
     spec.read_only = vec![Bind { host: "/usr/lib".into(), jail: "/usr/lib".into() }];
     spec

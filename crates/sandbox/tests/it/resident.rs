@@ -3,7 +3,7 @@
 use crate::harness::alive;
 use crate::server::{SOON, groups_of, mark, sandbox, spec, wait_until};
 use countersign_core::egress::{Egress, Refused, Request, Response};
-use sandbox::{Bind, Ended, Error, Profile, Program, Resident, Sandbox, Spec, Stay, Stdout, Step, egress, sha256_of};
+use sandbox::{Bind, Ended, Error, Profile, Program, Resident, Sandbox, Spec, Stay, Stdout, Step, digest_of, egress};
 use std::path::Path;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -15,7 +15,7 @@ const STAY: Stay = Stay { cpu_percent: 200, line_bytes_max: 1 << 20, stderr_byte
 fn program(path: &str, args: &[&str]) -> Spec {
     let path = Path::new(path).canonicalize().unwrap();
     let mut spec = spec("none");
-    spec.program = Program { sha256: sha256_of(&path).unwrap(), path };
+    spec.program = Program { digest: digest_of(&path).unwrap(), path };
     spec.args = args.iter().map(|arg| (*arg).to_owned()).collect();
     spec.read_only.push(Bind { host: "/usr/bin".into(), jail: "/usr/bin".into() });
     spec
@@ -215,10 +215,10 @@ async fn a_program_that_cannot_begin_is_an_error_of_its_start() {
     std::fs::write(&path, "not a program").unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let mut text = spec("nothing");
-    text.program = Program { sha256: sha256_of(&path).unwrap(), path };
+    text.program = Program { digest: digest_of(&path).unwrap(), path };
     assert!(matches!(sandbox.start(text, STAY, ()).await, Err(Error::Unavailable { step: Step::Exec, .. })));
     let mut other = spec("nothing");
-    other.program.sha256 = [0; 32];
+    other.program.digest = [0; 32];
     assert!(matches!(sandbox.start(other, STAY, ()).await, Err(Error::OtherProgram { .. })));
 }
 

@@ -65,15 +65,15 @@ fn a_program_that_is_replaced_in_place_is_noticed_at_its_next_run() {
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let path = folder.path().join("program");
     std::fs::copy(attempts(), &path).unwrap();
-    let (sandbox, before) = (sandbox(), sandbox::sha256_of(&path).unwrap());
-    let run = |sha256| {
-        let spec = Spec { program: Program { path: path.clone(), sha256 }, ..spec("nothing") };
+    let (sandbox, before) = (sandbox(), sandbox::digest_of(&path).unwrap());
+    let run = |digest| {
+        let spec = Spec { program: Program { path: path.clone(), digest }, ..spec("nothing") };
         sandbox.run_blocking(spec, None, None).map(|outcome| outcome.ended)
     };
     assert_eq!(run(before).unwrap(), Ended::Exited(0));
     // The same program with one byte more: an upgrade that goes on under the same name, and as the same file.
     std::fs::OpenOptions::new().append(true).open(&path).and_then(|mut file| std::io::Write::write_all(&mut file, b"x")).unwrap();
-    let after = sandbox::sha256_of(&path).unwrap();
+    let after = sandbox::digest_of(&path).unwrap();
     assert!(matches!(run(before), Err(Error::OtherProgram { .. })), "what was hashed before is not what would run");
     assert_eq!(run(after).unwrap(), Ended::Exited(0));
 }
@@ -117,7 +117,7 @@ pub(crate) fn sandbox() -> Sandbox {
 }
 
 pub(crate) fn spec(attempt: &str) -> Spec {
-    let program = Program { path: attempts(), sha256: sandbox::sha256_of(&attempts()).unwrap() };
+    let program = Program { path: attempts(), digest: sandbox::digest_of(&attempts()).unwrap() };
     let mut spec = Spec::new(Profile::Default, program);
     spec.args = ["attempt", attempt, "/nowhere", "0", &mark()].map(str::to_owned).into();
     let paths = ["/usr/lib", "/lib", "/lib64"].into_iter().filter(|path| std::path::Path::new(path).exists());

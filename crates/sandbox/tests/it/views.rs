@@ -72,7 +72,7 @@ fn a_mount_is_no_part_of_a_folder_and_what_it_covers_stays_covered() {
 fn what_comes_to_be_under_a_name_that_is_left_out_is_not_seen_either() {
     let folder = folder();
     let at = folder.path().to_owned();
-    let program = Program { path: attempts(), sha256: sandbox::sha256_of(&attempts()).unwrap() };
+    let program = Program { path: attempts(), digest: sandbox::digest_of(&attempts()).unwrap() };
     let mut spec = Spec::new(Profile::Default, program);
     spec.args = ["attempt", "fs_seen", "/nowhere", "0"].map(str::to_owned).into();
     spec.env = vec![("AGAIN".into(), "1".into())];

@@ -2,7 +2,7 @@
 
 use super::body::Strict;
 use super::caller::Caller;
-use super::invocations::label_word;
+use super::invocations::labels;
 use super::page::{Asked, WaitQuery, page_request};
 use super::problem::Refusal;
 use crate::App;
@@ -12,11 +12,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use countersign_core::batch::BatchStatus;
-use countersign_core::effect::{Bounds, Scope};
+use countersign_core::effect::Scope;
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::ports::{Batches, Invocations};
 use countersign_core::principal::Permission;
-use countersign_core::{Batch, BatchId, Invocation, SessionId};
+use countersign_core::{Batch, BatchId, Call, Invocation, SessionId};
 use pipeline::Batched;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -138,12 +138,13 @@ async fn shown(app: &App, mut batch: Batch) -> Result<BatchView, Refusal> {
 fn part(body: PartRequest) -> countersign_core::batch::PartRequest {
     countersign_core::batch::PartRequest {
         action: body.action,
-        params: body.params,
-        reason: body.reason,
-        scope: body.scope.map(Scope::from).unwrap_or_default(),
-        bounds: Bounds::default(),
-        commands: body.verification.unwrap_or_default().commands,
-        claimed: body.context.map(Claimed::from),
-        provenance: body.provenance.into_iter().map(|(pointer, name)| (pointer, label_word(name).to_owned())).collect(),
+        call: Call {
+            reason: body.reason,
+            scope: body.scope.map(Scope::from).unwrap_or_default(),
+            commands: body.verification.unwrap_or_default().commands,
+            claimed: body.context.map(Claimed::from),
+            provenance: labels(body.provenance),
+            ..Call::new(body.params)
+        },
     }
 }

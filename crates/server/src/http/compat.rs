@@ -17,10 +17,9 @@ use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::limits::CLAIMED_CHARS_MAX;
 use countersign_core::ports::Sessions;
-use countersign_core::{Action, ActionId, Invocation, OrgId, Session, SessionId, SpaceId, Tier};
+use countersign_core::{Action, ActionId, Call, Invocation, OrgId, Session, SessionId, SpaceId, Tier};
 use pipeline::{Outcome, Request};
 use serde_json::{Number, Value};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Performs an action, asked for and answered in the words of the action request contract.
@@ -54,29 +53,27 @@ pub(super) async fn execute(
         .invoke(Request {
             session: session.id,
             action: body.tool_id,
-            params,
+            call: Call {
+                bounds: Bounds {
+                    tier: None,
+                    timeout_ms: qos.timeout_ms,
+                    retries_max: qos.max_retries,
+                    breaker_label: short("circuit_breaker_key", qos.circuit_breaker_key)?,
+                },
+                claimed: Some(Claimed {
+                    time: short("policy_ctx.time", context.time)?,
+                    device: short("policy_ctx.device", context.device)?,
+                    actor: short("policy_ctx.actor", context.actor)?,
+                    subject,
+                    action_id,
+                    ..Claimed::default()
+                }),
+                ..Call::new(params)
+            },
             idempotency_key: body.idempotency_key,
             approval_ref: None,
             intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
             reverses: None,
-            scope: Scope::default(),
-            bounds: Bounds {
-                tier: None,
-                timeout_ms: qos.timeout_ms,
-                retries_max: qos.max_retries,
-                breaker_label: short("circuit_breaker_key", qos.circuit_breaker_key)?,
-            },
-            commands: Vec::new(),
-            reason: None,
-            claimed: Some(Claimed {
-                time: short("policy_ctx.time", context.time)?,
-                device: short("policy_ctx.device", context.device)?,
-                actor: short("policy_ctx.actor", context.actor)?,
-                subject,
-                action_id,
-                ..Claimed::default()
-            }),
-            provenance: BTreeMap::new(),
             trace_id: short("trace_id", body.trace_id)?.unwrap_or(caller.trace_id),
             principal: caller.principal,
         })
@@ -111,22 +108,23 @@ pub(super) async fn plan(
         .invoke(Request {
             session: session.id,
             action: action.id.to_string(),
-            params: body.input.clone(),
+            call: Call {
+                reason: body.reason.clone(),
+                scope: body.scope.clone().map(|scope| Scope::from(ScopeView::from(scope))).unwrap_or_default(),
+                bounds: Bounds { tier: Some(tier), ..Bounds::default() },
+                commands: verification.commands,
+                claimed: Some(Claimed {
+                    action_id: short("actionId", body.action_id.clone())?,
+                    confidence: body.confidence.and_then(Number::from_f64),
+                    rollback_plan: body.rollback_plan.clone(),
+                    ..Claimed::default()
+                }),
+                ..Call::new(body.input.clone())
+            },
             idempotency_key: None,
             approval_ref: None,
             intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
             reverses: None,
-            scope: body.scope.clone().map(|scope| Scope::from(ScopeView::from(scope))).unwrap_or_default(),
-            bounds: Bounds { tier: Some(tier), ..Bounds::default() },
-            commands: verification.commands,
-            reason: body.reason.clone(),
-            claimed: Some(Claimed {
-                action_id: short("actionId", body.action_id.clone())?,
-                confidence: body.confidence.and_then(Number::from_f64),
-                rollback_plan: body.rollback_plan.clone(),
-                ..Claimed::default()
-            }),
-            provenance: BTreeMap::new(),
             trace_id: caller.trace_id,
             principal: caller.principal,
         })

@@ -11,8 +11,10 @@ use api::problem::FieldError;
 use api::{Code, Problem};
 use axum::Json;
 use axum::extract::State;
+use countersign_core::Call;
 use countersign_core::invocation::Claimed;
 use pipeline::{Explanation, Question, Would};
+use serde_json::{Map, Value};
 
 /// Says what would happen to a call now, and why. Nothing is performed, held or counted.
 #[utoipa::path(operation_id = "explain", post, path = "/api/v1/explain", tag = "actions", request_body = ExplainRequest,
@@ -30,9 +32,12 @@ pub(super) async fn explain(
         org: session.org.clone(),
         session: session.id,
         action: body.action,
-        params: body.params,
-        claimed: body.context.map(Claimed::from),
-        provenance: labels(body.provenance),
+        has_params: body.params.is_some(),
+        call: Call {
+            claimed: body.context.map(Claimed::from),
+            provenance: labels(body.provenance),
+            ..Call::new(body.params.unwrap_or_else(|| Value::Object(Map::new())))
+        },
     };
     Ok(Json(view(app.pipeline().explain(question).await?)))
 }

@@ -14,14 +14,14 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use countersign_core::call::Label;
 use countersign_core::changed_file::ChangedFile;
-use countersign_core::effect::{Bounds, Scope};
+use countersign_core::effect::Scope;
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::ports::Invocations;
 use countersign_core::principal::Permission;
-use countersign_core::{ActionId, Invocation, InvocationId, OrgId, PrincipalId, SessionId, Status};
+use countersign_core::{ActionId, Call, Invocation, InvocationId, OrgId, PrincipalId, SessionId, Status};
 use pipeline::{Outcome, Request};
-use policy::scan::Label;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -62,17 +62,18 @@ pub(super) async fn invoke(
         principal: caller.principal,
         session,
         action: body.action,
-        params: body.params,
+        call: Call {
+            reason: body.reason,
+            scope: body.scope.map(Scope::from).unwrap_or_default(),
+            commands: body.verification.unwrap_or_default().commands,
+            claimed: body.context.map(Claimed::from),
+            provenance: labels(body.provenance),
+            ..Call::new(body.params)
+        },
         idempotency_key: body.idempotency_key,
         approval_ref,
         intention: if body.dry_run { Intention::DryRun } else { Intention::Effect },
-        reason: body.reason,
-        claimed: body.context.map(Claimed::from),
-        provenance: labels(body.provenance),
         reverses: None,
-        scope: body.scope.map(Scope::from).unwrap_or_default(),
-        bounds: Bounds::default(),
-        commands: body.verification.unwrap_or_default().commands,
         trace_id: caller.trace_id,
     };
     if !progress::is_wanted(&headers) {
@@ -297,15 +298,6 @@ pub(super) fn labels(provenance: BTreeMap<String, ProvenanceName>) -> BTreeMap<S
         ProvenanceName::Web => Label::Web,
     };
     provenance.into_iter().map(|(pointer, name)| (pointer, label(name))).collect()
-}
-
-/// The word a label is kept by.
-pub(super) const fn label_word(name: ProvenanceName) -> &'static str {
-    match name {
-        ProvenanceName::User => "user",
-        ProvenanceName::ActionOutput => "action_output",
-        ProvenanceName::Web => "web",
-    }
 }
 
 /// What a finished wait amounts to.

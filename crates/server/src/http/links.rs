@@ -170,10 +170,10 @@ async fn open(app: &App, text: &str) -> Result<Opened, Refusal> {
 
 /// `whole`: the params, where the invocation was too large to keep them so.
 fn question(invocation: &Invocation, whole: Option<&Value>) -> String {
-    let params = serde_json::to_string_pretty(whole.unwrap_or(&invocation.params)).unwrap_or_default();
-    let is_cut = whole.is_none() && is_truncated(&invocation.params);
+    let params = serde_json::to_string_pretty(whole.unwrap_or(&invocation.call.params)).unwrap_or_default();
+    let is_cut = whole.is_none() && is_truncated(&invocation.call.params);
     let cut = if is_cut { "<p><b>Too large to be shown: this is not all that would be sent.</b></p>" } else { "" };
-    let why = invocation.reason.as_deref().map(|reason| format!("<p>“{}”</p>", escaped(reason))).unwrap_or_default();
+    let why = invocation.call.reason.as_deref().map(|reason| format!("<p>“{}”</p>", escaped(reason))).unwrap_or_default();
     format!(
         "<h1>{action}</h1><p>{principal} asks · {tier} · {id}</p>{why}<pre>{params}</pre>{cut}\
          <form method=\"post\"><label>Reason <input name=\"reason\" maxlength=\"2000\"></label>\

@@ -25,7 +25,7 @@ impl SandboxJail {
             env: asked.env,
             read_only: binds(asked.read_only),
             limits: Limits { memory_bytes: asked.memory_bytes, processes: asked.processes, ..Limits::default() },
-            ..sandbox::Spec::new(confining(asked.profile)?, Program { path: asked.program, sha256: asked.program_sha256 })
+            ..sandbox::Spec::new(confining(asked.profile)?, Program { path: asked.program, digest: asked.program_digest })
         };
         let stay = Stay {
             cpu_percent: asked.cpu_percent,

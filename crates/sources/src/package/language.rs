@@ -4,6 +4,7 @@ use crate::program::{PLACES, Programs};
 use crate::words::refused;
 use countersign_core::Digest;
 use countersign_core::source::Error;
+use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,10 @@ pub struct Interpreter {
 pub fn interpreters() -> Vec<Interpreter> {
     let programs = Programs::default();
     let look = |language: Language| {
-        let found = programs.find_now(language.command()).map(|program| (program.path, Digest::new(program.sha256)));
+        let found = programs.find_now(language.command()).and_then(|program| {
+            let bytes = std::fs::read(&program.path).ok()?;
+            Some((program.path, Digest::new(Sha256::digest(bytes).into())))
+        });
         Interpreter { name: language.command(), language: language.title(), found }
     };
     Language::ALL.into_iter().map(look).collect()

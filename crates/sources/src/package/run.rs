@@ -104,8 +104,8 @@ impl Runner {
                 (program, args)
             }
             None => {
-                let sha256 = *action.sha256_of(found).as_bytes();
-                (Program { path: action.folder.join(file), sha256 }, Vec::new())
+                let digest = blake3::hash(&found.bytes).into();
+                (Program { path: action.folder.join(file), digest }, Vec::new())
             }
         };
         let turn = Turn::ToMake { whose: action.action.id.source().to_owned() };
@@ -171,7 +171,7 @@ pub(super) fn bare(turn: Turn, profile: Profile, program: Program, args: Vec<Str
         read_only: libraries(&program.path),
         views: Vec::new(),
         program: program.path,
-        program_sha256: program.sha256,
+        program_digest: program.digest,
         args,
         env: [("LANG", "C.UTF-8"), ("TZ", "UTC"), SCRATCH].map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
         starts_in: None,

@@ -2,7 +2,7 @@
 
 use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect};
 use countersign_core::decision::ModeSource;
-use countersign_core::effect::{Aftermath, Bounds, Purpose, Scope};
+use countersign_core::effect::{Aftermath, Purpose};
 use countersign_core::invocation::{Answer, Beyond, Binding, Deadline, Digests, Intention};
 use countersign_core::jail::Meter;
 use countersign_core::ledger::{
@@ -12,8 +12,8 @@ use countersign_core::ledger::{
 use countersign_core::ports::{Definitions, Invocations};
 use countersign_core::session::{Attendance, Session};
 use countersign_core::{
-    ActionId, ApprovalId, Batch, BatchId, Clock, Decision, Digest, EventId, IntentId, Invocation, InvocationId, Mode, OrgId, PrincipalId,
-    Random, ReceiptId, Secret, SpaceId, Status, Tier, Timestamp, TokenId, UserId, json, random_bytes,
+    ActionId, ApprovalId, Batch, BatchId, Call, Clock, Decision, Digest, EventId, IntentId, Invocation, InvocationId, Mode, OrgId,
+    PrincipalId, Random, ReceiptId, Secret, SpaceId, Status, Tier, Timestamp, TokenId, UserId, json, random_bytes,
 };
 use receipt::body::{
     ApprovalBody, BatchBody, Body as _, Cost, DefinitionDigests, IntentBody, Outputs, ReceiptBody, Reward, Sandbox, Timing,
@@ -243,12 +243,11 @@ impl Tenant {
             decision: Decision::new(mode, ModeSource::InferredDefault, None),
             gates: Vec::new(),
             digests: Digests { raw: sha256("raw"), params: sha256("params"), structural: textual, textual },
-            params: json!({ "text": "shown" }),
+            call: Call::new(json!({ "text": "shown" })),
             result: None,
             evidence: None,
             failure: None,
             denied_by: None,
-            reason: None,
             idempotency_key: None,
             binding: None,
             deadline: None,
@@ -256,17 +255,12 @@ impl Tenant {
             answer: None,
             edit: None,
             grant: None,
-            claimed: None,
-            provenance: BTreeMap::new(),
             redacted: None,
             released_from: None,
             policies: None,
             purpose: Purpose::Effect,
             aftermath: Aftermath::default(),
             reverses: None,
-            scope: Scope::default(),
-            bounds: Bounds::default(),
-            commands: Vec::new(),
             announced: None,
             meter: Meter::default(),
             attempts: 0,

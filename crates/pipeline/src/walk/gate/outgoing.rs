@@ -33,7 +33,7 @@ impl Walk {
         {
             exempt.clone_from(&action.exempt_from_redaction);
         }
-        let outgoing = redacted(request.params.clone(), rules, exempt).await?;
+        let outgoing = redacted(request.call.params.clone(), rules, exempt).await?;
         if !outgoing.unreadable.is_empty() {
             let caught = outgoing.unreadable.iter().map(|place| unreadable(place.pointer.clone())).collect();
             gated.set(GateVerdict::new(Gate::Redaction, Verdict::Quarantine, vec![SPACE.to_owned()]));
@@ -53,7 +53,7 @@ impl Walk {
         if space.redaction.kinds.is_empty() {
             return Ok(None);
         }
-        let outgoing = redacted(request.params.clone(), rules_of(space)?, Vec::new()).await?;
+        let outgoing = redacted(request.call.params.clone(), rules_of(space)?, Vec::new()).await?;
         Ok(Some(if outgoing.unreadable.is_empty() { outgoing.value } else { json!({ "_unreadable": true }) }))
     }
 
@@ -90,7 +90,7 @@ impl Walk {
         let canonical =
             countersign_core::json::canonical(&outgoing.value).map_err(|error| Error::Internal { message: error.to_string() })?;
         validated.digests.params = validated.key.digest("params", canonical.as_bytes());
-        gated.as_sent = Some(std::mem::replace(&mut validated.resolved.admitted.request.params, outgoing.value));
+        gated.as_sent = Some(std::mem::replace(&mut validated.resolved.admitted.request.call.params, outgoing.value));
         let map = serde_json::to_vec(&outgoing.map).map_err(|error| Error::Internal { message: error.to_string() })?;
         let context = format!("redaction:{}", validated.resolved.admitted.id);
         let sealed_map = STANDARD.encode(validated.key.seal(&context, &map));

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// A call, as the gates see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub struct CallFacts<'a> {
     pub principal: &'a Principal,
     pub action: &'a Action,
     /// Where the call is made.
@@ -48,7 +48,7 @@ pub(crate) enum Reach {
     Unknown,
 }
 
-impl Call<'_> {
+impl CallFacts<'_> {
     pub(crate) fn reach(&self) -> Reach {
         match self.params.get("space_id") {
             None | Some(Value::Null) => Reach::Here,
