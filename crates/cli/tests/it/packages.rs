@@ -242,11 +242,7 @@ fn whatever_a_package_does_the_server_stays_healthy_and_nothing_is_changed() {
         let last = &listed["items"][0];
         // Only of an answer that does not fit is something made first: nothing was staged, and that is taken back.
         let status = if how == "breaks_its_schema" { "reverted" } else { "failed" };
-        assert_eq!(last["status"], status, "{how}: {last:#}");
-        let said = last["error"]["code"].as_str().unwrap_or_default();
-        // Where the machine is slow, the call's own time is over before the jail says that the run's is.
-        let is_late = code == "package_timed_out" && said == "source_timed_out";
-        assert!(said == code || is_late, "{how}: {last:#}");
+        assert_eq!((&last["status"], &last["error"]["code"]), (&json!(status), &json!(code)), "{how}: {last:#}");
         assert_eq!(tree(&server.workspace()), before(), "{how}");
         // So much that fails in a row is left alone; each of these is to be tried.
         owner.run(&["breaker", "close", "kit.hostile", "--yes"]);
