@@ -12,4 +12,5 @@ cargo build --locked --release -p countersign-cli -p countersign-bench
 # What a build leaves to be written would be written while we measure.
 sync
 say "built in $SECONDS s, measuring"
+export ON_DISK=1
 exec scripts/with-servers.sh cargo run -q --locked --release -p countersign-bench -- "$@"
