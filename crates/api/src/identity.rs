@@ -1,5 +1,6 @@
 //! Sessions, spaces, users and tokens on the wire.
 
+use countersign_core::principal::Role;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -10,7 +11,7 @@ pub struct WhoamiResponse {
     pub org_id: String,
     pub principal: String,
     pub name: String,
-    /// `owner`, `admin` or `member`; for people only.
+    /// `viewer`, `member`, `approver`, `admin` or `owner`; for people only.
     pub role: Option<String>,
     /// The one session an agent may act in.
     pub session_id: Option<String>,
@@ -130,9 +131,40 @@ pub struct NewUserRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RoleName {
+    /// Reads.
+    Viewer,
+    /// Invokes too, in sessions of their own.
     Member,
+    /// Answers pending calls too.
+    Approver,
+    /// Manages rules, packages and people too.
     Admin,
+    /// Manages owners too.
     Owner,
+}
+
+impl From<RoleName> for Role {
+    fn from(name: RoleName) -> Self {
+        match name {
+            RoleName::Viewer => Self::Viewer,
+            RoleName::Member => Self::Member,
+            RoleName::Approver => Self::Approver,
+            RoleName::Admin => Self::Admin,
+            RoleName::Owner => Self::Owner,
+        }
+    }
+}
+
+impl From<Role> for RoleName {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Viewer => Self::Viewer,
+            Role::Member => Self::Member,
+            Role::Approver => Self::Approver,
+            Role::Admin => Self::Admin,
+            Role::Owner => Self::Owner,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -244,4 +276,33 @@ pub struct ServerView {
     pub seen_at: String,
     /// Its lease has run out: what it was running is taken up by others.
     pub gone: bool,
+}
+
+/// An org to be created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewOrgRequest {
+    /// Unique on the server.
+    pub name: String,
+}
+
+/// An org just created. The owner's token is shown here and never again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewOrgResponse {
+    pub id: String,
+    /// Its owner, named `owner`.
+    pub owner_id: String,
+    pub token: String,
+    pub org: OrgView,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OrgView {
+    pub id: String,
+    pub name: String,
+    /// Whether it is the org of the first start, whose owners are the operators.
+    pub first: bool,
+    pub created_at: String,
+    /// From then on its tokens are refused.
+    pub disabled_at: Option<String>,
 }

@@ -53,8 +53,9 @@ codes! {
     Unauthenticated = "unauthenticated", 401, "A valid token is needed";
     TokenExpired = "token_expired", 401, "The token has expired";
     TokenRevoked = "token_revoked", 401, "The token was revoked";
+    OrgDisabled = "org_disabled", 403, "The org is disabled";
     Forbidden = "forbidden", 403, "The token does not allow this";
-    MayNotApprove = "may_not_approve", 403, "Only an admin or an owner answers invocations";
+    MayNotApprove = "may_not_approve", 403, "Only an approver, an admin or an owner answers invocations";
     SelfApproval = "self_approval", 403, "Whoever asked does not approve";
     NotYourSession = "not_your_session", 403, "The session belongs to someone else";
     DeniedByPolicy = "denied_by_policy", 403, "The call was denied";

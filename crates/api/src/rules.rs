@@ -2,6 +2,7 @@
 
 use crate::gates::CaughtView;
 use crate::invocation::GrantScopeName;
+use countersign_core::Mode;
 use countersign_core::breaker::{Breaker, BreakerState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,6 +14,26 @@ pub enum ModeName {
     Allow,
     RequireApproval,
     Deny,
+}
+
+impl From<ModeName> for Mode {
+    fn from(name: ModeName) -> Self {
+        match name {
+            ModeName::Allow => Self::Allow,
+            ModeName::RequireApproval => Self::RequireApproval,
+            ModeName::Deny => Self::Deny,
+        }
+    }
+}
+
+impl From<Mode> for ModeName {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Allow => Self::Allow,
+            Mode::RequireApproval => Self::RequireApproval,
+            Mode::Deny => Self::Deny,
+        }
+    }
 }
 
 /// Sets the org's mode for one action.

@@ -9,7 +9,7 @@ pub(crate) use usage::failure as usage_failure;
 use crate::commands::{
     action::Action, answer, backup, batch::Batch, breaker::Breaker, canary::Canary, completions, consent::Consent, context, doctor,
     explain, grant::Grant, help as help_command, inbox, invocation::Invocation, key::Key, kill_switch::KillSwitch, link, login, man,
-    mode::Mode, notification::Notification, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt, serve,
+    mode::Mode, notification::Notification, org::Org, package::Package, policy::Policy, quarantine::Quarantine, receipt::Receipt, serve,
     session::Session, show, snooze, space::Space, token::Token, user::User,
 };
 use crate::flags::Global;
@@ -69,6 +69,9 @@ pub(crate) enum Command {
     /// Manage users
     #[command(subcommand)]
     User(User),
+    /// Manage orgs, as an operator
+    #[command(subcommand)]
+    Org(Org),
 
     /// List pending calls, the nearest deadline first
     #[command(before_help = inbox::EXAMPLES)]

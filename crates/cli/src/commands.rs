@@ -25,6 +25,7 @@ pub(crate) mod login;
 pub(crate) mod man;
 pub(crate) mod mode;
 pub(crate) mod notification;
+pub(crate) mod org;
 mod outcome;
 pub(crate) mod package;
 mod part;

@@ -75,6 +75,7 @@ async fn perform(command: Command, mut setting: Setting<'_>) -> Result<Exit, Fai
         Command::Token(token) => token.run(&setting.client()?, setting.terminal).await,
         Command::Session(session) => session.run(&setting.client()?, setting.terminal).await,
         Command::Space(space) => space.run(&setting.client()?, setting.terminal).await,
+        Command::Org(org) => org.run(&setting.client()?, setting.terminal).await,
         Command::User(user) => user.run(&setting.client()?, setting.terminal).await,
         Command::Inbox(inbox) => inbox.run(&setting.client()?, setting.terminal).await,
         Command::Show(show) => show.run(&setting.client()?, setting.terminal).await,

@@ -62,21 +62,30 @@ impl<'de> Deserialize<'de> for PrincipalId {
     }
 }
 
-/// A person's standing in the org, ordered.
+/// What a person is in the org, ordered: each role may do all that the one before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
+    /// Reads.
+    Viewer,
+    /// Invokes too, in sessions of their own.
     Member,
+    /// Answers pending calls too.
+    Approver,
+    /// Manages rules, packages and people too.
     Admin,
+    /// Manages owners too.
     Owner,
 }
 
 impl Role {
-    pub const ALL: [Self; 3] = [Self::Member, Self::Admin, Self::Owner];
+    pub const ALL: [Self; 5] = [Self::Viewer, Self::Member, Self::Approver, Self::Admin, Self::Owner];
 
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Viewer => "viewer",
             Self::Member => "member",
+            Self::Approver => "approver",
             Self::Admin => "admin",
             Self::Owner => "owner",
         }
@@ -84,6 +93,31 @@ impl Role {
 
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == text)
+    }
+
+    /// As a sentence names one who has it.
+    pub const fn with_article(self) -> &'static str {
+        match self {
+            Self::Viewer => "a viewer",
+            Self::Member => "a member",
+            Self::Approver => "an approver",
+            Self::Admin => "an admin",
+            Self::Owner => "an owner",
+        }
+    }
+
+    /// The lowest role that holds the permission: the whole table of roles and permissions.
+    const fn lowest_with(permission: Permission) -> Self {
+        match permission {
+            Permission::Read | Permission::ReadSession => Self::Viewer,
+            Permission::Invoke | Permission::CreateSession => Self::Member,
+            Permission::Approve => Self::Approver,
+            Permission::ManagePolicy | Permission::ManageIdentity => Self::Admin,
+        }
+    }
+
+    pub fn may(self, permission: Permission) -> bool {
+        self >= Self::lowest_with(permission)
     }
 }
 
@@ -110,7 +144,7 @@ pub enum Permission {
     CreateSession,
     /// Answer pending invocations.
     Approve,
-    /// Change modes and spaces.
+    /// Change modes, spaces, policies and packages; release what is quarantined.
     ManagePolicy,
     /// Create and revoke other people's tokens, users, service tokens and keys.
     ManageIdentity,
@@ -154,13 +188,14 @@ pub struct Principal {
 }
 
 impl Principal {
+    pub fn permissions(&self) -> impl Iterator<Item = Permission> {
+        Permission::ALL.into_iter().filter(|permission| self.may(*permission))
+    }
+
     /// The only place that says who may do what at a door.
     pub fn may(&self, permission: Permission) -> bool {
         match &self.id {
-            PrincipalId::User(_) => match permission {
-                Permission::Invoke | Permission::ReadSession | Permission::Read | Permission::CreateSession => self.role.is_some(),
-                Permission::Approve | Permission::ManagePolicy | Permission::ManageIdentity => self.role >= Some(Role::Admin),
-            },
+            PrincipalId::User(_) => self.role.is_some_and(|role| role.may(permission)),
             PrincipalId::Agent(_) => matches!(permission, Permission::Invoke | Permission::ReadSession),
             // A service holds what its scopes say, and never answers for a person.
             PrincipalId::Service(_) => permission != Permission::Approve && self.scopes.contains(&permission),
@@ -180,19 +215,32 @@ mod tests {
     }
 
     #[test]
-    fn only_admins_and_owners_approve() {
-        let at = Timestamp::from_micros(0);
-        let user = || PrincipalId::User(UserId::new(at, [1; 10]));
-        for (who, expected) in [
-            (principal(user(), Some(Role::Owner), vec![]), true),
-            (principal(user(), Some(Role::Admin), vec![]), true),
-            (principal(user(), Some(Role::Member), vec![]), false),
-            (principal(user(), None, vec![]), false),
-            (principal(PrincipalId::Agent(SessionId::new(at, [2; 10])), None, Permission::ALL.to_vec()), false),
-            (principal(PrincipalId::Service(TokenId::new(at, [3; 10])), None, Permission::ALL.to_vec()), false),
-            (principal(PrincipalId::Automation(AutomationId::new(at, [4; 10])), None, Permission::ALL.to_vec()), false),
+    fn each_role_may_do_what_the_one_before_it_may_and_more() {
+        let user = |role| principal(PrincipalId::User(UserId::new(Timestamp::from_micros(0), [1; 10])), role, vec![]);
+        for (role, expected) in [
+            (None, &[][..]),
+            (Some(Role::Viewer), &["read_session", "read"][..]),
+            (Some(Role::Member), &["invoke", "read_session", "read", "create_session"]),
+            (Some(Role::Approver), &["invoke", "read_session", "read", "create_session", "approve"]),
+            (Some(Role::Admin), &Permission::ALL.map(Permission::as_str)),
+            (Some(Role::Owner), &Permission::ALL.map(Permission::as_str)),
         ] {
-            assert_eq!(who.may(Permission::Approve), expected, "{who:?}");
+            let held = Permission::ALL.into_iter().filter(|permission| user(role).may(*permission));
+            assert_eq!(held.map(Permission::as_str).collect::<Vec<_>>(), expected, "{role:?}");
+        }
+        assert!(Role::ALL.is_sorted());
+    }
+
+    #[test]
+    fn only_people_approve() {
+        let at = Timestamp::from_micros(0);
+        for id in [
+            PrincipalId::Agent(SessionId::new(at, [2; 10])),
+            PrincipalId::Service(TokenId::new(at, [3; 10])),
+            PrincipalId::Automation(AutomationId::new(at, [4; 10])),
+        ] {
+            let who = principal(id, None, Permission::ALL.to_vec());
+            assert!(!who.may(Permission::Approve), "{who:?}");
         }
     }
 

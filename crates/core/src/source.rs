@@ -159,8 +159,8 @@ pub trait SourceRegistry: Send + Sync {
     fn sources<'a>(&'a self, org: &'a OrgId) -> Future<'a, OrgSources>;
     /// What an action was when an effect of it was made, by what was kept before that effect. For what has changed since, or is gone;
     /// `None` where nothing of it was kept.
-    fn past<'a>(&'a self, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<Past>> {
-        let _ = (action, evidence);
+    fn past<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<Past>> {
+        let _ = (org, action, evidence);
         Box::pin(std::future::ready(None))
     }
 }

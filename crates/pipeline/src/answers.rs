@@ -3,4 +3,5 @@
 pub(crate) mod approve;
 pub(crate) mod doubt;
 mod edit;
+pub(crate) mod link;
 pub(crate) mod quarantine;

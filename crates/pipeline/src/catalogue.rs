@@ -48,11 +48,6 @@ impl Catalogue {
         Self { builtin, registries, listings, clock, orgs: RwLock::default(), archived: RwLock::default() }
     }
 
-    /// Whether every org has a source of this name. No registered source can take it.
-    pub fn is_builtin(&self, source: &str) -> bool {
-        self.builtin.iter().any(|slot| slot.source.id().as_str() == source)
-    }
-
     /// Every source with what it offers. A source that fails is shown with its failure.
     pub async fn list(&self, org: &OrgId) -> Vec<SourceListing> {
         let (catalogue, sources) = self.of(org).await;
@@ -97,7 +92,7 @@ impl Catalogue {
     pub(crate) async fn find_past(&self, of: &Invocation) -> Option<(Arc<dyn Source>, Arc<Definition>)> {
         let evidence = of.evidence.as_ref()?;
         for registry in &self.registries {
-            let Some(Past { source, action }) = registry.past(&of.action, evidence).await else { continue };
+            let Some(Past { source, action }) = registry.past(&of.org, &of.action, evidence).await else { continue };
             let Ok(definition) = Definition::new(action) else { continue };
             let is_the_one = (definition.structural, definition.textual) == (of.digests.structural, of.digests.textual);
             if is_the_one && definition.action.id == of.action {

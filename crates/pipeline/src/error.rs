@@ -96,10 +96,15 @@ pub enum Error {
     IdempotencyConflict { invocation: InvocationId },
     #[error("`{invocation}` is running under the same idempotency key; retrying is safe")]
     IdempotencyInFlight { invocation: InvocationId },
-    #[error("you may not answer invocations: that takes an admin or an owner")]
+    #[error("you may not answer invocations: that takes an approver, an admin or an owner")]
     MayNotApprove,
     #[error("you may not do this: it takes the permission `{}`", permission.as_str())]
     Forbidden { permission: Permission },
+    /// SECURITY: every way in which a link is wrong sounds the same, until its signature was checked.
+    #[error("this link is not valid, or what it is about has changed")]
+    LinkInvalid,
+    #[error("this link has expired")]
+    LinkExpired,
     #[error("`{invocation}` was not approved: `{action}` is R4, which is approved by name, one call at a time")]
     NeedsConfirmation { invocation: InvocationId, action: ActionId },
     #[error("you may not answer `{invocation}`: whoever asked, or owns the agent that asked, does not approve in this space")]
@@ -178,6 +183,8 @@ impl Error {
             Self::NeedsPersonNow { .. } => "needs_person_now",
             Self::MayNotApprove
             | Self::Forbidden { .. }
+            | Self::LinkInvalid
+            | Self::LinkExpired
             | Self::NeedsConfirmation { .. }
             | Self::SelfApproval { .. }
             | Self::OwnQuarantine { .. }

@@ -16,8 +16,9 @@ mod batch;
 mod answers;
 mod recovery;
 
-pub use answers::approve::{BeyondAsked, GrantFor, Yes};
+pub use answers::approve::{BeyondAsked, GrantFor, Yes, must_approve, needed_reason};
 pub use answers::doubt::Settlement;
+pub use answers::link::{AnswerLink, OpenedLink};
 pub use answers::quarantine::{Released, Word};
 pub use batch::{BatchRequest, Batched};
 pub use catalogue::{Catalogue, SourceListing, check_condition};

@@ -58,15 +58,20 @@ impl CallFacts<'_> {
         }
     }
 
+    /// Nobody invokes through an agent or a service what they may not invoke themselves.
+    pub(crate) fn may_invoke(&self) -> bool {
+        self.principal.may(Permission::Invoke) && self.standing.role.is_none_or(|role| role.may(Permission::Invoke))
+    }
+
     /// What the action requires, as the principal holds it by our own rules and as it does not.
     pub(crate) fn requirements(&self) -> (Vec<&String>, Vec<&String>) {
-        let may_invoke = self.principal.may(Permission::Invoke);
+        let may_invoke = self.may_invoke();
         self.action.requires.iter().partition(|permission| may_invoke && is_builtin(permission))
     }
 
     /// What the action requires, as far as the person behind the principal holds it by our own rules.
     pub(crate) fn held_by_owner(&self) -> Vec<&String> {
-        let may_invoke = self.standing.role.is_some();
+        let may_invoke = self.standing.role.is_some_and(|role| role.may(Permission::Invoke));
         self.action.requires.iter().filter(|permission| may_invoke && is_builtin(permission)).collect()
     }
 }

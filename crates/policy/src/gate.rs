@@ -5,7 +5,6 @@
 use crate::cedar::{BUILTIN, Policies};
 use crate::facts::{CallFacts, Reach};
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
-use countersign_core::principal::Permission;
 
 /// One verdict per gate, in the order of `Gate::ALL`. Without policies about the action the rules of this file answer alone.
 pub fn gate(call: &CallFacts, policies: Option<&Policies>) -> Vec<GateVerdict> {
@@ -46,7 +45,7 @@ fn holds(permission: &str) -> String {
 
 fn rbac(call: &CallFacts, asked: Option<GateVerdict>) -> GateVerdict {
     let gate = Gate::Rbac;
-    if !call.principal.may(Permission::Invoke) {
+    if !call.may_invoke() {
         // No policy gives the right to invoke at all.
         return stricter(GateVerdict::new(gate, Verdict::Deny, vec![INVOKE.to_owned()]), asked);
     }

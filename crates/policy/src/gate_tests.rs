@@ -1,8 +1,8 @@
 use super::*;
 use crate::cedar::compile;
 use crate::fixtures::{Scene, actions, agent, invokers, only, service, user};
-use countersign_core::principal::Role;
-use countersign_core::{Band, SpaceId};
+use countersign_core::principal::{Permission, Role};
+use countersign_core::{Band, Principal, SpaceId};
 use serde_json::json;
 
 fn check(verdicts: &[GateVerdict], gate: Gate, verdict: Verdict, determining: &[&str]) {
@@ -29,12 +29,22 @@ fn whoever_may_invoke_holds_the_permissions_of_the_actions_we_ship() {
 #[test]
 fn whoever_may_not_invoke_is_denied_even_what_requires_nothing_and_whatever_a_policy_permits() {
     let policies = compile(&only(Gate::Rbac, "@id(\"rbac.all\") permit (principal, action, resource);"), &actions()).unwrap();
-    for principal in [user(None), service(&[]), service(&[Permission::Read, Permission::ManagePolicy])] {
+    for principal in [user(None), user(Some(Role::Viewer)), service(&[]), service(&[Permission::Read, Permission::ManagePolicy])] {
         for requires in [&[][..], &["files.write"]] {
             for policies in [None, Some(&policies)] {
                 let verdicts = Scene::new().by(principal.clone()).requiring(requires).verdicts(policies);
                 check(&verdicts, Gate::Rbac, Verdict::Deny, &["builtin.invoke"]);
             }
+        }
+    }
+}
+
+#[test]
+fn an_agent_of_a_viewer_invokes_nothing() {
+    for (owner_role, verdict) in Role::ALL.into_iter().map(|role| (role, if role == Role::Viewer { Verdict::Deny } else { Verdict::Ok })) {
+        for principal in [agent(), Principal { owner: agent().owner, ..service(&[Permission::Invoke]) }] {
+            let scene = Scene { owner_role: Some(owner_role), ..Scene::new().by(principal).requiring(&[]) };
+            check(&scene.verdicts(None), Gate::Rbac, verdict, &["builtin.invoke"]);
         }
     }
 }

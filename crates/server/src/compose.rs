@@ -2,23 +2,20 @@
 
 use crate::config::Config;
 use crate::data_dir::{self, Absent, DataDir};
+use crate::homes::{Ground, Homes};
 use crate::jail::SandboxJail;
 use crate::{Error, OsRandom, SystemClock};
 use countersign_core::checks::Commands;
 use countersign_core::fault::Faults;
-use countersign_core::jail::Jail;
 use countersign_core::limiter::RateLimiter;
 use countersign_core::limits::SHUTDOWN_SECONDS;
 use countersign_core::source::{Source, SourceRegistry};
 use countersign_core::{Clock, OrgId, Random};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::{Pipeline, Ports, Settings};
-use sources::builtin::files::Files;
 use sources::builtin::http::{Http, HttpConfig};
 use sources::builtin::notify::Notify;
-use sources::command::CommandRunner;
-use sources::package::{Packages, PackagesConfig};
-use sources::workspace::Place;
+use sources::package::Packages;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Engine, MemoryLimiter, Purpose, RedisLimiter, Store, TimeSource};
@@ -30,10 +27,8 @@ pub struct Parts {
     pub random: Arc<dyn Random>,
     pub clock: Arc<dyn Clock>,
     pub metrics: Option<PrometheusHandle>,
-    /// What can be installed; absent where there is none.
-    pub packages: Option<Arc<Packages>>,
-    /// Where what undoes effects is kept; absent where nothing works on files.
-    pub place: Option<Arc<Place>>,
+    /// Workspace and packages of each org; absent where nothing works on files.
+    pub homes: Option<Arc<Homes>>,
     /// The profiles that code of packages can have here; absent where none runs.
     pub profiles: Option<Vec<&'static str>>,
 }
@@ -53,8 +48,9 @@ impl App {
         &self.parts.store
     }
 
-    pub(crate) fn packages(&self) -> Option<&Arc<Packages>> {
-        self.parts.packages.as_ref()
+    /// The org's packages; absent where none can be installed.
+    pub(crate) fn packages(&self, org: &OrgId) -> Option<Arc<Packages>> {
+        Some(Arc::clone(&self.parts.homes.as_ref()?.of(org).ok()?.packages))
     }
 
     pub(crate) fn pipeline(&self) -> &Pipeline {
@@ -103,17 +99,23 @@ fn store_config(config: &Config, absent: Absent) -> Result<store::Config, Error>
 pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<PrometheusHandle>) -> Result<(Parts, Option<String>), Error> {
     let absent = if data_dir::holds_data(config) { Absent::Refuse } else { Absent::Create };
     let store = Store::open(store_config(config, absent)?).await?;
-    let first = first_org(&store, data).await?;
+    let (first_org, token) = first_org(&store, data).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let random: Arc<dyn Random> = Arc::new(OsRandom::default());
     let faults = faults();
-    let place = Place::open(&data.workspace(), &data.snapshots(), &*random).map_err(|error| Error::Source(error.to_string()))?;
-    let place = Arc::new(place.with_faults(&faults));
-    let sources = builtin_sources(config, &place, &store, &clock, &random)?;
+    let shared = shared_sources(config, &store, &clock, &random)?;
     let jail = jail(config).await?;
     let profiles = jail.profiles();
-    let (packages, commands) = packages(config, data, &place, &sources, jail)?;
-    let packages = Arc::new(packages);
+    let ground = Ground {
+        config: config.clone(),
+        data: data.path().to_owned(),
+        first: first_org,
+        shared,
+        jail,
+        faults: faults.clone(),
+        random: Arc::clone(&random),
+    };
+    let homes = Arc::new(Homes::open(ground).map_err(|error| Error::Source(error.to_string()))?);
     let pipeline = Pipeline::new(
         Ports {
             ledger: Arc::new(store.clone()),
@@ -121,17 +123,17 @@ pub(crate) async fn compose(config: &Config, data: &DataDir, metrics: Option<Pro
             limiter: limiter(config, &clock).await?,
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
-            sources,
-            registries: vec![Arc::clone(&packages) as Arc<dyn SourceRegistry>],
+            sources: Vec::new(),
+            registries: vec![Arc::clone(&homes) as Arc<dyn SourceRegistry>],
             listings: Arc::new(store.clone()),
-            commands: Some(commands),
+            commands: Some(Arc::clone(&homes) as Arc<dyn Commands>),
             faults,
         },
         Settings { reward: config.reward_weights, ..Settings::default() },
     );
     // The redaction rules compile at first use: here, not in the first caller's time.
     let _warm = policy::redact_text("warming the redaction rules up");
-    Ok((Parts { store, pipeline, random, clock, metrics, packages: Some(packages), place: Some(place), profiles }, first))
+    Ok((Parts { store, pipeline, random, clock, metrics, homes: Some(homes), profiles }, token))
 }
 
 /// A build for development stops dead at the point that `FAULT_POINT` names, or the n-th time it comes there (`name:n`), so that a test
@@ -149,7 +151,8 @@ fn faults() -> Faults {
     }
 }
 
-async fn first_org(store: &Store, data: &DataDir) -> Result<Option<String>, Error> {
+/// The org of the first start, which this may be: then with its owner's token.
+async fn first_org(store: &Store, data: &DataDir) -> Result<(OrgId, Option<String>), Error> {
     let orgs = store.list_orgs().await?;
     let (org, token) = match orgs.into_iter().next() {
         Some(org) => (org.id, None),
@@ -162,7 +165,7 @@ async fn first_org(store: &Store, data: &DataDir) -> Result<Option<String>, Erro
     };
     store.check_keys(&org).await?;
     write_public_key(store, data, &org).await?;
-    Ok(token)
+    Ok((org, token))
 }
 
 async fn write_public_key(store: &Store, data: &DataDir, org: &OrgId) -> Result<(), Error> {
@@ -181,20 +184,14 @@ async fn limiter(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Rate
     })
 }
 
-fn builtin_sources(
-    config: &Config,
-    place: &Arc<Place>,
-    store: &Store,
-    clock: &Arc<dyn Clock>,
-    random: &Arc<dyn Random>,
-) -> Result<Vec<Arc<dyn Source>>, Error> {
+/// The builtin sources that hold nothing of an org.
+fn shared_sources(config: &Config, store: &Store, clock: &Arc<dyn Clock>, random: &Arc<dyn Random>) -> Result<Vec<Arc<dyn Source>>, Error> {
     let failed = |error: sources::Error| Error::Source(error.to_string());
-    let files = Files::on(Arc::clone(place)).map_err(failed)?;
     let http =
         Http::new(HttpConfig { allowed_hosts: config.http_allowed_hosts.clone(), allowed_networks: config.http_allowed_networks.clone() })
             .map_err(failed)?;
     let notify = Notify::new(Arc::new(store.clone()), Arc::clone(clock), Arc::clone(random)).map_err(failed)?;
-    Ok(vec![Arc::new(files), Arc::new(http), Arc::new(notify)])
+    Ok(vec![Arc::new(http), Arc::new(notify)])
 }
 
 /// The host is looked at only where code of others may run.
@@ -203,29 +200,4 @@ async fn jail(config: &Config) -> Result<Arc<SandboxJail>, Error> {
     let open = move || if may_run_code { SandboxJail::open(allow_degraded) } else { SandboxJail::closed() };
     let opened = tokio::task::spawn_blocking(open).await;
     Ok(Arc::new(opened.map_err(|error| Error::Source(error.to_string()))?))
-}
-
-/// What others wrote.
-fn packages(
-    config: &Config,
-    data: &DataDir,
-    place: &Arc<Place>,
-    ours: &[Arc<dyn Source>],
-    jail: Arc<SandboxJail>,
-) -> Result<(Packages, Arc<dyn Commands>), Error> {
-    let may_run_code = config.allow_plugin_code_execution;
-    let (allowed, confines) = (config.command_allowlist.clone(), Arc::clone(&jail) as Arc<dyn Jail>);
-    let commands: Arc<dyn Commands> = Arc::new(CommandRunner::new(allowed, confines, place.folder().to_owned(), may_run_code));
-    let opened = Packages::open(PackagesConfig {
-        folder: data.packages(),
-        place: Arc::clone(place),
-        jail,
-        commands: Arc::clone(&commands),
-        may_run_code,
-        allowed_hosts: config.package_allowed_hosts.clone(),
-        allowed_networks: config.package_allowed_networks.clone(),
-        taken: ours.iter().map(|source| source.id().clone()).collect(),
-        check_schema: pipeline::check_condition,
-    });
-    opened.map(|packages| (packages, commands)).map_err(|error| Error::Source(error.to_string()))
 }

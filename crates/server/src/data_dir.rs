@@ -1,7 +1,7 @@
 //! The data folder: private, locked by one server at a time, with the master key and the first owner's token.
 
 use crate::{Config, Error};
-use countersign_core::{Random, Secret, ServerId, random_bytes};
+use countersign_core::{OrgId, Random, Secret, ServerId, random_bytes};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -20,6 +20,32 @@ pub(crate) struct DataDir {
 /// Where in a data folder actions work.
 pub(crate) fn workspace_below(data: &Path) -> PathBuf {
     data.join("workspace")
+}
+
+/// The folders of one org: where its actions work, what they replaced, and its packages.
+pub(crate) struct HomeDir(PathBuf);
+
+impl HomeDir {
+    /// The first org's folders are those of the data folder itself.
+    pub(crate) fn first(data: &Path) -> Self {
+        Self(data.to_owned())
+    }
+
+    pub(crate) fn of(data: &Path, org: &OrgId) -> Self {
+        Self(data.join("orgs").join(org.as_str()))
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        workspace_below(&self.0)
+    }
+
+    pub(crate) fn snapshots(&self) -> PathBuf {
+        self.0.join("snapshots")
+    }
+
+    pub(crate) fn packages(&self) -> PathBuf {
+        self.0.join("packages")
+    }
 }
 
 /// A data folder that no server is started on for as long as this is held.
@@ -52,16 +78,8 @@ impl DataDir {
         self.path.join("receipt.pub")
     }
 
-    pub(crate) fn workspace(&self) -> PathBuf {
-        workspace_below(&self.path)
-    }
-
-    pub(crate) fn snapshots(&self) -> PathBuf {
-        self.path.join("snapshots")
-    }
-
-    pub(crate) fn packages(&self) -> PathBuf {
-        self.path.join("packages")
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Who served this folder before; nobody, or nobody knows. In a copy of the folder it names a server that may well live.

@@ -22,6 +22,7 @@ mod listener;
 mod modes;
 mod named;
 mod next_step;
+mod orgs;
 mod page;
 mod packages;
 mod pages;
@@ -150,6 +151,8 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(users::disable))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(orgs::list, orgs::create))
+        .routes(routes!(orgs::disable))
         .routes(routes!(health::notifications))
         .routes(routes!(health::openapi))
         .routes(routes!(health::healthz))

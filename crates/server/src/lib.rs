@@ -1,5 +1,6 @@
 //! The composition root: everything is put together here and nowhere else.
-//! `config` says what to build, `compose` builds it, `http` is the door, `loops` is what goes on in the background.
+//! `config` says what to build, `compose` builds it, `http` is the door, `operations` has the rules behind every door, `loops` is what
+//! goes on in the background.
 
 pub mod config;
 pub mod http;
@@ -7,16 +8,19 @@ pub mod packages;
 
 mod compose;
 mod data_dir;
+mod homes;
 mod jail;
 mod lease;
 mod look;
 mod loops;
+mod operations;
 mod ports;
 mod telemetry;
 
 pub use compose::{App, Parts, open_store, open_store_unchanged};
 pub use config::{Config, ConfigError, Flags, LogFormat};
 pub use data_dir::{HeldData, hold_data};
+pub use homes::Homes;
 pub use http::openapi_json;
 pub use jail::{HostProbe, look_at_host};
 pub use look::{Interpreter, Spelling, interpreters, spelling_below};
@@ -119,7 +123,7 @@ pub async fn serve(config: Config, started: impl FnOnce(&Started) + Send) -> Res
         owner_token_file: data.owner_token_file(),
         public_key_file: data.public_key_file(),
         store: parts.store.engine_name(),
-        workspace: data.workspace(),
+        workspace: data_dir::workspace_below(&config.data),
     };
     data.write_url(&told.url)?;
     let stop = CancellationToken::new();

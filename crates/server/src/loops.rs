@@ -1,13 +1,13 @@
 //! What goes on in the background: sweeping what ran out, signing checkpoints, measuring the queue.
 
-use crate::Parts;
+use crate::{Homes, Parts};
 use countersign_core::breaker::BreakerState;
 use countersign_core::limits::{CHECKPOINT_SECONDS, SNAPSHOT_DAYS, SWEEP_SECONDS};
 use countersign_core::ports::Breakers;
 use countersign_core::{Clock, Status};
 use metrics_exporter_prometheus::PrometheusHandle;
 use pipeline::Pipeline;
-use sources::workspace::Place;
+use sources::workspace::Kept;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Store;
@@ -24,7 +24,7 @@ pub(crate) fn start(parts: &Parts, stop: &CancellationToken) -> impl Future<Outp
     let sweeping = tokio::spawn(sweep(parts.pipeline.clone(), parts.store.clone(), parts.metrics.clone(), stop.clone()));
     let looking = tokio::spawn(look_at_unverified(parts.pipeline.clone(), stop.clone()));
     let signing = tokio::spawn(checkpoint(parts.store.clone(), stop.clone()));
-    let forgetting = parts.place.clone().map(|place| tokio::spawn(forget(place, parts.clock.clone(), stop.clone())));
+    let forgetting = parts.homes.clone().map(|homes| tokio::spawn(forget(homes, parts.clock.clone(), stop.clone())));
     async move {
         let _ended = tokio::join!(sweeping, looking, signing);
         if let Some(forgetting) = forgetting {
@@ -51,7 +51,7 @@ async fn sweep(pipeline: Pipeline, store: Store, metrics: Option<PrometheusHandl
             metrics.run_upkeep();
         }
         let (mut pending, mut in_doubt, mut open) = (0, 0, 0);
-        for org in store.list_orgs().await.unwrap_or_default() {
+        for org in store.list_orgs().await.unwrap_or_default().into_iter().filter(|org| org.disabled_at.is_none()) {
             if is_time_to_forget && let Err(error) = store.forget_expired_keys(&org.id).await {
                 tracing::warn!(%error, "expired idempotency keys could not be removed; they are tried again");
             }
@@ -87,20 +87,22 @@ async fn look_at_unverified(pipeline: Pipeline, stop: CancellationToken) {
 }
 
 /// At the start and then every hour: what can no longer be taken back needs nothing kept for it, and what is kept takes room.
-async fn forget(place: Arc<Place>, clock: Arc<dyn Clock>, stop: CancellationToken) {
+async fn forget(homes: Arc<Homes>, clock: Arc<dyn Clock>, stop: CancellationToken) {
     loop {
         // A day more than promised: what is taken back at the last moment still finds all it needs.
-        let (place, then) = (Arc::clone(&place), clock.now().minus_seconds((SNAPSHOT_DAYS + 1) * DAY_SECONDS));
-        match tokio::task::spawn_blocking(move || place.forget_before(then)).await {
-            Err(_) => {}
-            Ok(Ok(kept)) => {
-                metrics::gauge!("countersign_snapshots").set(kept.files as f64);
-                metrics::gauge!("countersign_snapshot_bytes").set(kept.bytes as f64);
-                if kept.forgotten > 0 {
-                    tracing::info!(kept.forgotten, "snapshots of effects that can no longer be taken back were removed");
-                }
+        let then = clock.now().minus_seconds((SNAPSHOT_DAYS + 1) * DAY_SECONDS);
+        let mut all = Kept::default();
+        for place in homes.places() {
+            match tokio::task::spawn_blocking(move || place.forget_before(then)).await {
+                Err(_) => {}
+                Ok(Ok(kept)) => all.add(kept),
+                Ok(Err(error)) => tracing::warn!(%error, "old snapshots could not be removed; they are tried again"),
             }
-            Ok(Err(error)) => tracing::warn!(%error, "old snapshots could not be removed; they are tried again"),
+        }
+        metrics::gauge!("countersign_snapshots").set(all.files as f64);
+        metrics::gauge!("countersign_snapshot_bytes").set(all.bytes as f64);
+        if all.forgotten > 0 {
+            tracing::info!(all.forgotten, "snapshots of effects that can no longer be taken back were removed");
         }
         if !waited(SNAPSHOTS_EVERY, &stop).await {
             return;

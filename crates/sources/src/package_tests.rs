@@ -346,7 +346,7 @@ async fn an_effect_is_taken_back_by_what_was_kept_once_its_package_is_another_or
         bench.source().call(&context, &act(), &json!({})).await.unwrap();
         change(&bench);
         let runs = bench.puppet.asked.lock().len();
-        let Past { source: past, action } = bench.packages.past(&act(), &evidence).await.unwrap();
+        let Past { source: past, action } = bench.packages.past(&context.org, &act(), &evidence).await.unwrap();
         assert_eq!(action, definition);
         // It takes back and finds out, and does nothing else.
         assert!(matches!(past.reconcile(&context, &act(), &json!({})).await, Ok(Reconciled::Happened(_))));
@@ -366,20 +366,20 @@ async fn what_was_kept_of_no_definition_or_of_one_that_is_lost_is_no_past() {
     bench.will_leave(&[("a", "new")], json!({ "output": {} }));
     let context = bench.context().await;
     let evidence = bench.source().prepare(&context, &act(), &json!({})).await.unwrap().unwrap();
-    assert!(bench.packages.past(&act(), &evidence).await.is_some());
+    assert!(bench.packages.past(&context.org, &act(), &evidence).await.is_some());
     let mut without = evidence.clone();
     without.as_object_mut().unwrap().remove("definition_sha256");
     let digest = evidence["definition_sha256"].as_str().unwrap();
     let kept = bench.folder.path().join("snapshots").join(digest);
     let text = std::fs::read_to_string(&kept).unwrap();
     for changed in [without, json!({}), json!({ "definition_sha256": digest })] {
-        assert!(bench.packages.past(&act(), &changed).await.is_none(), "{changed}");
+        assert!(bench.packages.past(&context.org, &act(), &changed).await.is_none(), "{changed}");
     }
     std::fs::write(&kept, text.replace("R2", "R1")).unwrap();
-    assert!(bench.packages.past(&act(), &evidence).await.is_none(), "a definition that was changed on the disk was taken");
+    assert!(bench.packages.past(&context.org, &act(), &evidence).await.is_none(), "a definition that was changed on the disk was taken");
     // The next call keeps it whole again.
     bench.source().prepare(&context, &act(), &json!({})).await.unwrap();
-    assert!(bench.packages.past(&act(), &evidence).await.is_some());
+    assert!(bench.packages.past(&context.org, &act(), &evidence).await.is_some());
 }
 
 /// Sends one request for the script it stands for, and then says that it ended like this.

@@ -3,10 +3,14 @@
 
 CREATE TABLE orgs (
   org_id TEXT PRIMARY KEY,
-  name TEXT NOT NULL,
+  name TEXT NOT NULL UNIQUE,
   -- Grows with every change of a rule: modes, spaces, and what else decides.
   rules_version BIGINT NOT NULL,
-  created_at BIGINT NOT NULL
+  created_at BIGINT NOT NULL,
+  -- 1 for the org of the first start, whose owners are the operators; else 0.
+  is_first BIGINT NOT NULL,
+  -- From then on none of its tokens works.
+  disabled_at BIGINT
 );
 
 CREATE TABLE spaces (

@@ -51,7 +51,7 @@ pub use invocations::InvocationFilter;
 pub use keys::{LogKey, MasterKey, Purpose};
 pub use limiter::{MemoryLimiter, RedisLimiter};
 pub use modes::{FiledMode, ModeChange, ModeSetting, ModeVersion};
-pub use orgs::{FirstOrg, Org, SpaceChange};
+pub use orgs::{NewOrg, Org, SpaceChange};
 pub use policies::PolicyVersion;
 pub use receipts::{InclusionProof, OldKeys, ReceiptFilter, StoredEntry};
 pub use servers::Server;

@@ -7,16 +7,21 @@ use crate::tokens::{TokenKind, draw_token, insert_token};
 use crate::{Error, Page, PageRequest, Store, page, seal};
 use countersign_core::principal::Role;
 use countersign_core::session::{Band, Quorum, SelfApproval, Space, SpaceRedaction};
-use countersign_core::{LogId, OrgId, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
-use receipt::body::{Body as _, KeyBody, KeyText, SpaceBody};
+use countersign_core::{LogId, OrgId, Principal, PrincipalId, Secret, SpaceId, Timestamp, UserId, random_bytes};
+use receipt::body::{Body as _, KeyBody, KeyText, RuleChange, SpaceBody};
 use receipt::entry::Kind;
 
 /// A tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Org {
     pub id: OrgId,
+    /// Unique on the server.
     pub name: String,
     pub created_at: Timestamp,
+    /// The org of the first start: its owners are the operators, and it cannot be disabled.
+    pub is_first: bool,
+    /// From then on none of its tokens works, and background loops leave it alone.
+    pub disabled_at: Option<Timestamp>,
 }
 
 macro_rules! select_space {
@@ -35,9 +40,9 @@ pub struct SpaceChange {
     pub redaction: Option<SpaceRedaction>,
 }
 
-/// What the first start creates.
+/// An org just created.
 #[derive(Debug)]
-pub struct FirstOrg {
+pub struct NewOrg {
     pub org: OrgId,
     pub space: SpaceId,
     pub owner: UserId,
@@ -51,38 +56,66 @@ impl Store {
 
     /// Creates an org with its space `main`, its owner, the owner's token, its keys and its log, all or nothing.
     /// `token` is a text from `draw_owner_token` that its bearer already holds.
-    pub async fn create_org(&self, name: &str, owner_name: &str, token: Secret<String>) -> Result<FirstOrg, Error> {
-        let store = self.clone();
-        let (name, owner_name) = (name.to_owned(), owner_name.to_owned());
+    pub async fn create_org(&self, name: &str, owner_name: &str, token: Secret<String>) -> Result<NewOrg, Error> {
+        let (store, name, owner_name) = (self.clone(), name.to_owned(), owner_name.to_owned());
+        self.db.write_unscoped(move |tx| Box::pin(async move { insert_org(&store, tx, &name, &owner_name, token).await })).await
+    }
+
+    /// The same for an operator, into whose org's log it is signed; `None` when the name is taken.
+    pub async fn add_org(
+        &self,
+        operator: &Principal,
+        name: &str,
+        owner_name: &str,
+        token: Secret<String>,
+    ) -> Result<Option<NewOrg>, Error> {
+        let (store, operator, name, owner_name) = (self.clone(), operator.clone(), name.to_owned(), owner_name.to_owned());
         self.db
-            .write_unscoped(move |tx| {
+            .write(operator.org.clone(), move |tx| {
                 Box::pin(async move {
-                    let now = tx.now();
-                    let org = OrgId::new(now, random_bytes(&*store.random));
-                    tx.exec(
-                        "INSERT INTO orgs (org_id, name, rules_version, created_at) VALUES ($1, $2, 0, $3)",
-                        &vals![org.as_str(), name, now],
-                    )
-                    .await?;
-                    start_log(&store, tx, &org).await?;
-                    let space = insert_space(&store, tx, &org, "main").await?;
-                    let owner = UserId::new(now, random_bytes(&*store.random));
-                    tx.exec(
-                        "INSERT INTO users (org_id, id, name, role, created_at) VALUES ($1, $2, $3, $4, $5)",
-                        &vals![org.as_str(), owner.as_str(), owner_name, Role::Owner.as_str(), now],
-                    )
-                    .await?;
-                    let kind = TokenKind::User(owner.clone());
-                    insert_token(&store, tx, &org, kind, "owner", &[], None, token).await?;
-                    Ok(FirstOrg { org, space: space.id, owner })
+                    let taken = tx
+                        .query("/* every org: names are unique among all */ SELECT 1 FROM orgs WHERE name = $1", &vals![name.as_str()])
+                        .await?;
+                    if !taken.is_empty() {
+                        return Ok(None);
+                    }
+                    let added = insert_org(&store, tx, &name, &owner_name, token).await?;
+                    let told = Told { name: "org.created", key: added.org.to_string() };
+                    let change = RuleChange::OrgCreated { org: added.org.clone(), name };
+                    rules::record(&store, tx, &operator.org, Some(operator.id), change, told).await?;
+                    Ok(Some(added))
                 })
             })
             .await
     }
 
+    /// Disables an org for good, unless it is the first or disabled already, and signs that into the log of the operator's org.
+    pub async fn disable_org(&self, operator: &Principal, org: &OrgId) -> Result<(), Error> {
+        let (store, operator, org) = (self.clone(), operator.clone(), org.clone());
+        self.db
+            .write(operator.org.clone(), move |tx| {
+                Box::pin(async move {
+                    let sql = "UPDATE orgs SET disabled_at = $1 WHERE org_id = $2 AND is_first = 0 AND disabled_at IS NULL";
+                    if tx.exec(sql, &vals![tx.now(), org.as_str()]).await? == 1 {
+                        let told = Told { name: "org.disabled", key: org.to_string() };
+                        rules::record(&store, tx, &operator.org, Some(operator.id), RuleChange::OrgDisabled { org }, told).await?;
+                    }
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// Every org, in the order they were made, disabled or not.
     pub async fn list_orgs(&self) -> Result<Vec<Org>, Error> {
-        let rows = self.db.read("SELECT org_id, name, created_at FROM orgs ORDER BY org_id", &[]).await?;
-        all(rows, read_org)
+        let sql = "SELECT org_id, name, created_at, is_first, disabled_at FROM orgs ORDER BY is_first DESC, org_id";
+        all(self.db.read(sql, &[]).await?, read_org)
+    }
+
+    /// Whether the org's people, agents and services may act.
+    pub(crate) async fn is_enabled(&self, org: &OrgId) -> Result<bool, Error> {
+        let sql = "SELECT org_id FROM orgs WHERE org_id = $1 AND disabled_at IS NULL";
+        self.db.read_remembered(org, sql, &vals![org.as_str()], |rows| Ok(!rows.is_empty())).await.map(|is_enabled| *is_enabled)
     }
 
     /// `None` when the name is taken.
@@ -160,6 +193,27 @@ impl Store {
     }
 }
 
+async fn insert_org(store: &Store, tx: &mut Tx, name: &str, owner_name: &str, token: Secret<String>) -> Result<NewOrg, Error> {
+    let now = tx.now();
+    let org = OrgId::new(now, random_bytes(&*store.random));
+    let is_first = tx.query("/* every org: whether there is any */ SELECT 1 FROM orgs LIMIT 1", &[]).await?.is_empty();
+    tx.exec(
+        "INSERT INTO orgs (org_id, name, rules_version, created_at, is_first) VALUES ($1, $2, 0, $3, $4)",
+        &vals![org.as_str(), name, now, i64::from(is_first)],
+    )
+    .await?;
+    start_log(store, tx, &org).await?;
+    let space = insert_space(store, tx, &org, "main").await?;
+    let owner = UserId::new(now, random_bytes(&*store.random));
+    tx.exec(
+        "INSERT INTO users (org_id, id, name, role, created_at) VALUES ($1, $2, $3, $4, $5)",
+        &vals![org.as_str(), owner.as_str(), owner_name, Role::Owner.as_str(), now],
+    )
+    .await?;
+    insert_token(store, tx, &org, TokenKind::User(owner.clone()), "owner", &[], None, token).await?;
+    Ok(NewOrg { org, space: space.id, owner })
+}
+
 /// Signs the space as it is now into the log, and tells of it.
 async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId, event: &'static str) -> Result<(), Error> {
     let version = seal::next_rules_version(tx, &space.org).await?;
@@ -226,7 +280,13 @@ async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Re
 
 fn read_org(row: Row) -> Result<Org, Error> {
     let mut columns = Columns::of(row);
-    Ok(Org { id: columns.id()?, name: columns.text()?, created_at: columns.time()? })
+    Ok(Org {
+        id: columns.id()?,
+        name: columns.text()?,
+        created_at: columns.time()?,
+        is_first: columns.int()? == 1,
+        disabled_at: columns.time_or_null()?,
+    })
 }
 
 pub(crate) fn read_space(row: Row) -> Result<Space, Error> {

@@ -4,13 +4,16 @@ use crate::db::{Columns, Row, all, only, vals};
 use crate::tokens::{Token, TokenKind};
 use crate::{Error, Store};
 use countersign_core::ports::{Principals, Sessions as _};
-use countersign_core::principal::{Role, Standing};
+use countersign_core::principal::{Permission, Role, Standing};
 use countersign_core::{Band, Future, OrgId, Principal, PrincipalId, UserId};
 use std::sync::Arc;
 
 impl Principals for Store {
     fn find_principal<'a>(&'a self, org: &'a OrgId, principal: &'a PrincipalId) -> Future<'a, Result<Option<Principal>, Error>> {
         Box::pin(async move {
+            if !self.is_enabled(org).await? {
+                return Ok(None);
+            }
             let now = self.db.now().await?;
             let live = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)";
             let base = |name: String| Principal {
@@ -73,8 +76,16 @@ impl Principals for Store {
 
     fn list_approvers<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Arc<Vec<UserId>>, Error>> {
         Box::pin(async move {
-            let sql = "SELECT id FROM users WHERE org_id = $1 AND role IN ('admin', 'owner') AND disabled_at IS NULL ORDER BY id";
-            self.db.read_remembered(org, sql, &vals![org.as_str()], |rows| all(rows, |row| Columns::of(row).id())).await
+            let sql = "SELECT id, role FROM users WHERE org_id = $1 AND disabled_at IS NULL ORDER BY id";
+            let read = |row| {
+                let mut columns = Columns::of(row);
+                Ok((columns.id()?, columns.parsed(Role::parse)?))
+            };
+            let parse = |rows| {
+                let people = all(rows, read)?.into_iter();
+                Ok(people.filter(|(_, role)| role.may(Permission::Approve)).map(|(user, _)| user).collect())
+            };
+            self.db.read_remembered(org, sql, &vals![org.as_str()], parse).await
         })
     }
 }

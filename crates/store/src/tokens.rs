@@ -101,6 +101,8 @@ pub enum Refused {
     Unknown,
     Expired,
     Revoked,
+    /// The whole org was disabled.
+    OrgDisabled,
     /// The person was disabled, or the one the agent works for, or the one who made the service's token; or the session has ended.
     Inactive,
 }
@@ -112,6 +114,7 @@ struct Bearer {
     expires_at: Option<Timestamp>,
     is_revoked: bool,
     is_active: bool,
+    is_org_disabled: bool,
 }
 
 impl Store {
@@ -142,9 +145,9 @@ impl Store {
             .read_remembered_of(
                 concat!(
                     "/* every org: the token says which */ SELECT t.org_id, t.id, t.kind, t.user_id, t.session_id, t.name, t.scopes, t.made_by, t.hash, t.expires_at,
-                       t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at, m.disabled_at ",
+                       t.revoked_at, u.name, u.role, u.disabled_at, s.owner_id, s.ended_at, s.title, o.disabled_at, m.disabled_at, g.disabled_at ",
                     from_tokens!(),
-                    " WHERE t.hash = $1"
+                    " JOIN orgs g ON g.org_id = t.org_id WHERE t.hash = $1"
                 ),
                 &vals![hash.to_vec()],
                 |rows| only(rows, read_bearer),
@@ -155,6 +158,9 @@ impl Store {
         let Some(bearer) = Option::as_ref(&bearer).filter(|bearer| bearer.hash.as_slice().ct_eq(&hash).into()) else {
             return Ok(Err(Refused::Unknown));
         };
+        if bearer.is_org_disabled {
+            return Ok(Err(Refused::OrgDisabled));
+        }
         if bearer.is_revoked {
             return Ok(Err(Refused::Revoked));
         }
@@ -242,6 +248,7 @@ fn read_bearer(row: Row) -> Result<Bearer, Error> {
     let session_title = columns.text_or_null()?;
     let owner_disabled_at = columns.time_or_null()?;
     let maker_disabled_at = columns.time_or_null()?;
+    let org_disabled_at = columns.time_or_null()?;
     let principal = match (kind.as_str(), user, session) {
         ("user", Some(user), None) => Principal {
             org,
@@ -267,7 +274,8 @@ fn read_bearer(row: Row) -> Result<Bearer, Error> {
         _ => return Err(Error::Corrupt { message: format!("token `{token}` stands for nobody") }),
     };
     let is_active = Lost::of(session_ended, [disabled_at, owner_disabled_at, maker_disabled_at]).is_none();
-    Ok(Bearer { hash, principal, expires_at, is_revoked: revoked_at.is_some(), is_active })
+    let is_org_disabled = org_disabled_at.is_some();
+    Ok(Bearer { hash, principal, expires_at, is_revoked: revoked_at.is_some(), is_active, is_org_disabled })
 }
 
 /// 256 random bits behind a prefix that says what it is, so that a leaked one is recognised.

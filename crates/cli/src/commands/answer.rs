@@ -8,6 +8,7 @@ use super::action::params;
 use super::show::asked_for;
 use super::{batch, outcome};
 use crate::shared::*;
+use api::Code;
 use api::batch::BatchView;
 use api::identity::SpaceView;
 use api::invocation::{
@@ -82,17 +83,27 @@ impl Approve {
 
     async fn approve(&self, id: &str, client: &Client, terminal: &mut Terminal) -> Result<(InvocationView, Value), Failure> {
         let (shown, _) = outcome::get(id, client).await?;
-        let confirm = if outcome::status(&shown) == Status::Pending { self.confirmed(&shown, terminal).await? } else { None };
         let params = self.other_params(&shown, client, terminal).await?;
         self.beyond.agreed(&shown, self.agreed.consent(client), client, terminal).await?;
         let (mode, grant) = self.beyond.request();
-        let binding = shown.binding.map(|binding| binding.digest);
-        let request = ApproveRequest { mode, grant, params, binding, confirm, reason: self.reason.clone() };
-        let Answer { read, raw } = client.post::<InvokeResponse>(&["invocations", id, "approve"], &request).await?;
+        let binding = shown.binding.as_ref().map(|binding| binding.digest.clone());
+        let mut request = ApproveRequest { mode, grant, params, binding, confirm: self.confirm.clone(), reason: self.reason.clone() };
+        let path = ["invocations", id, "approve"];
+        let mut answer = client.post::<InvokeResponse>(&path, &request).await;
+        if let Err(failure) = &answer
+            && failure.is(Code::NeedsConfirmation)
+            && self.confirm.is_none()
+            && terminal.can_ask()
+        {
+            let question = format!("`{}` is approved by name: type it to approve it: ", clean::line(&shown.action));
+            request.confirm = Some(terminal.ask(&question).await?);
+            answer = client.post(&path, &request).await;
+        }
+        let Answer { read, raw } = answer.map_err(|failure| by_name(failure, &shown))?;
         Ok((read.invocation, raw))
     }
 
-    /// In one request. An R4 action is approved alone, so each is looked at before.
+    /// In one request, each as it is now.
     async fn approve_several(&self, ids: &[String], answers: &mut Answers, client: &Client) -> Result<(), Failure> {
         if self.beyond.is_more_than_once() || self.edit || self.params.is_some() {
             return Err(Failure::usage("several calls are approved once each, as they were requested")
@@ -100,8 +111,8 @@ impl Approve {
         }
         let (mut refused, mut answerable) = (Vec::new(), Vec::new());
         for id in ids {
-            let looked_at = outcome::get(id, client).await.and_then(|(shown, _)| alone(shown));
-            refused.push(looked_at.map(|shown| answerable.push(as_shown(id, shown))).err());
+            let looked_at = outcome::get(id, client).await;
+            refused.push(looked_at.map(|(shown, _)| answerable.push(as_shown(id, shown))).err());
         }
         let mut results = Vec::new();
         for invocations in answerable.chunks(BULK_MAX) {
@@ -136,24 +147,6 @@ impl Approve {
         }
         Ok(if changes.is_empty() { None } else { Some(params) })
     }
-
-    /// An R4 action takes no single key: it is approved by its name.
-    async fn confirmed(&self, shown: &InvocationView, terminal: &mut Terminal) -> Result<Option<String>, Failure> {
-        if shown.tier != "R4" {
-            return Ok(None);
-        }
-        let action = &shown.action;
-        let typed = match &self.confirm {
-            Some(given) => given.clone(),
-            None if terminal.can_ask() => terminal.ask(&format!("`{}` is R4: type its name to approve it: ", clean::line(action))).await?,
-            None => String::new(),
-        };
-        if typed == *action {
-            return Ok(Some(typed));
-        }
-        let message = format!("`{}` was not approved: `{action}` is R4, and its name was not confirmed", shown.id);
-        Err(Failure::usage(message).hint(format!("countersign approve {} --confirm {action}", shown.id)))
-    }
 }
 
 /// The params as they were asked for, also where they were too large to be kept whole.
@@ -176,14 +169,12 @@ fn as_shown(id: &str, shown: InvocationView) -> OneOfMany {
     }
 }
 
-/// An R4 action takes no company.
-fn alone(shown: InvocationView) -> Result<InvocationView, Failure> {
-    if shown.tier != "R4" || outcome::status(&shown) != Status::Pending {
-        return Ok(shown);
+/// What the server wants to be approved by name is approved so.
+fn by_name(failure: Failure, shown: &InvocationView) -> Failure {
+    if !failure.is(Code::NeedsConfirmation) {
+        return failure;
     }
-    let action = &shown.action;
-    let message = format!("`{}` was not approved: `{action}` is R4, which is approved alone", shown.id);
-    Err(Failure::usage(message).hint(format!("countersign approve {} --confirm {action}", shown.id)))
+    failure.hint(format!("countersign approve {} --confirm {}", shown.id, clean::line(&shown.action)))
 }
 
 /// What the server says of one of several; one that ran and did not succeed is a failure here as it is alone.

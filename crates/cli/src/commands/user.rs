@@ -12,20 +12,20 @@ pub(crate) enum User {
     #[command(before_help = "Examples:\n  countersign user list")]
     List(Paging),
     /// Create a user
-    #[command(before_help = "Examples:\n  countersign user create robin --role admin\n  countersign token create laptop --user robin")]
+    #[command(before_help = "Examples:\n  countersign user create robin --role approver\n  countersign token create laptop --user robin")]
     Create {
         /// What they are called
         name: String,
-        /// What they may do: only admins and owners approve
+        /// What they may do: read, invoke, approve, manage
         #[arg(long, value_enum, default_value = "member")]
         role: Role,
     },
     /// Change the role of a user; it holds for their tokens at once
-    #[command(before_help = "Examples:\n  countersign user role robin admin                       they can approve from now on")]
+    #[command(before_help = "Examples:\n  countersign user role robin approver                    they can approve from now on")]
     Role {
         /// Their name or their id
         user: String,
-        /// Only admins and owners approve
+        /// What they may do: read, invoke, approve, manage
         #[arg(value_enum)]
         role: Role,
         #[command(flatten)]
@@ -52,25 +52,26 @@ pub(crate) enum User {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Role {
+    /// Reads
+    Viewer,
+    /// Invokes too, in sessions of their own
     Member,
+    /// Answers pending calls too
+    Approver,
+    /// Manages rules, packages and people too
     Admin,
+    /// Manages owners too
     Owner,
 }
 
 impl Role {
     const fn name(self) -> RoleName {
         match self {
+            Self::Viewer => RoleName::Viewer,
             Self::Member => RoleName::Member,
+            Self::Approver => RoleName::Approver,
             Self::Admin => RoleName::Admin,
             Self::Owner => RoleName::Owner,
-        }
-    }
-
-    const fn with_article(self) -> &'static str {
-        match self {
-            Self::Member => "a member",
-            Self::Admin => "an admin",
-            Self::Owner => "an owner",
         }
     }
 }
@@ -84,13 +85,7 @@ impl Resource for UserView {
     const FIELDS: &'static [Field<Self>] = &[
         Field::both("id", Column::Whole, |one, _| text(&one.id)),
         Field::both("name", Column::Cut, |one, _| text(&one.name)),
-        Field::both("role", Column::Whole, |one, _| {
-            text(match one.role {
-                RoleName::Member => "member",
-                RoleName::Admin => "admin",
-                RoleName::Owner => "owner",
-            })
-        }),
+        Field::both("role", Column::Whole, |one, _| text(countersign_core::principal::Role::from(one.role).as_str())),
         Field::both("max band", Column::Whole, |one, _| text(&one.max_band)),
         Field::both("created", Column::Extra, |one, view| view.past(&one.created_at)),
         Field::both("state", Column::Whole, |one, _| {
@@ -136,7 +131,8 @@ impl User {
             }
             Self::Role { user, role, agreed } => {
                 let id = id_of::<UserView>(&user, client).await?;
-                let question = format!("Make `{}` {}?", clean::line(&user), role.with_article());
+                let question =
+                    format!("Make `{}` {}?", clean::line(&user), countersign_core::principal::Role::from(role.name()).with_article());
                 terminal.consent(&question, agreed.consent(client)).await?;
                 client.patch(&["users", &id], &ChangeUserRequest { role: Some(role.name()), max_band: None }).await?
             }

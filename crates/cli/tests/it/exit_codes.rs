@@ -107,11 +107,10 @@ fn an_answer_that_makes_no_sense_is_no_success() {
 #[test]
 fn an_r4_action_is_approved_by_its_name_alone_and_the_answer_carries_what_was_shown() {
     let (fake, user) = r4();
-    let refused = user.run(&["approve", "inv_1"]).exits(2);
+    let refused = user.run(&["approve", "inv_1"]).exits(8);
     assert!(refused.stderr.contains("hint: countersign approve inv_1 --confirm files.wipe"), "{}", refused.stderr);
-    user.run(&["approve", "inv_1", "--confirm", "files.write"]).exits(2);
-    user.run(&["approve", "inv_1", "inv_1", "--confirm", "files.wipe"]).exits(2);
-    assert!(fake.asked().iter().all(|(method, _, _)| method == "GET"));
+    user.run(&["approve", "inv_1", "--confirm", "files.write"]).exits(8);
+    assert_eq!(fake.asked().pop().unwrap().2["confirm"], "files.write", "what the name must be is not this side's to say");
 
     user.run(&["approve", "inv_1", "--confirm", "files.wipe", "--reason", "agreed"]).ok();
     let (method, path, body) = fake.asked().pop().unwrap();
@@ -146,7 +145,11 @@ fn somebody(fake: &Fake) -> User {
 
 /// A server with one pending R4 invocation.
 pub(crate) fn r4() -> (Fake, User) {
-    let answer = |_: &str, path: &str| {
+    let answer = |_: &str, path: &str, body: &Value| {
+        if path.ends_with("/approve") && body["confirm"] != "files.wipe" {
+            let detail = "`inv_1` was not approved: `files.wipe` is R4, which is approved by name, one call at a time";
+            return (422, serde_json::to_string(&Problem::new(Code::NeedsConfirmation, detail)).unwrap());
+        }
         let status = if path.ends_with("/approve") { "succeeded" } else { "pending" };
         let digests = json!({ "raw": "a", "params": "b", "structural": "c", "textual": "d" });
         let decision =
@@ -159,7 +162,7 @@ pub(crate) fn r4() -> (Fake, User) {
         });
         (200, json!({ "invocation": invocation }).to_string())
     };
-    let fake = Fake::start(answer);
+    let fake = Fake::reading(answer);
     let user = somebody(&fake);
     (fake, user)
 }

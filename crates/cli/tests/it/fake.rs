@@ -16,6 +16,11 @@ pub(crate) struct Fake {
 impl Fake {
     /// Answers every request with what `answer` makes of its method and path: a status and a body.
     pub(crate) fn start(answer: impl Fn(&str, &str) -> (u16, String) + Send + 'static) -> Self {
+        Self::reading(move |method, path, _| answer(method, path))
+    }
+
+    /// The same with what the body says.
+    pub(crate) fn reading(answer: impl Fn(&str, &str, &Value) -> (u16, String) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -40,7 +45,7 @@ pub(crate) fn nobody() -> String {
     format!("http://{}", listener.local_addr().unwrap())
 }
 
-fn serve(connection: TcpStream, answer: &impl Fn(&str, &str) -> (u16, String), asked: &Mutex<Vec<Asked>>) {
+fn serve(connection: TcpStream, answer: &impl Fn(&str, &str, &Value) -> (u16, String), asked: &Mutex<Vec<Asked>>) {
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     let mut first = String::new();
     reader.read_line(&mut first).unwrap();
@@ -60,8 +65,9 @@ fn serve(connection: TcpStream, answer: &impl Fn(&str, &str) -> (u16, String), a
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    asked.lock().unwrap().push((method.to_owned(), path.to_owned(), serde_json::from_slice(&body).unwrap_or_default()));
-    let (status, text) = answer(method, path);
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    let (status, text) = answer(method, path, &body);
+    asked.lock().unwrap().push((method.to_owned(), path.to_owned(), body));
     let head =
         format!("HTTP/1.1 {status} x\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", text.len());
     let mut connection = connection;

@@ -110,13 +110,12 @@ fn a_yes_beyond_one_call_says_what_it_writes_and_asks() {
 #[test]
 fn an_r4_action_is_approved_by_its_name_alone() {
     let (fake, user) = r4();
-    let question = "`files.wipe` is R4: type its name to approve it: ";
+    let question = "`files.wipe` is approved by name: type it to approve it: ";
     for wrong in ["y\n", "\n", "files.wip\n", "\u{4}"] {
-        user.at_terminal(&["approve", "inv_1"], &[(question, wrong)]).exits(2).shows("its name was not confirmed");
+        user.at_terminal(&["approve", "inv_1"], &[(question, wrong)]).exits(8).shows("approved by name, one call at a time");
     }
-    assert!(fake.asked().iter().all(|(method, ..)| method == "GET"), "{:?}", fake.asked());
     user.at_terminal(&["approve", "inv_1"], &[(question, "files.wipe\n")]).exits(0);
-    assert_eq!(fake.asked().iter().filter(|(method, path, _)| method == "POST" && path.ends_with("/approve")).count(), 1);
+    assert_eq!(fake.asked().pop().unwrap().2["confirm"], "files.wipe");
 }
 
 /// A user whose editor is this script; the file to edit is `$1`.

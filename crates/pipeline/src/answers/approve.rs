@@ -15,7 +15,7 @@ use countersign_core::ledger::{Approval, Approve, Approved, EventDraft, Row};
 use countersign_core::limits::REASON_CHARS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::session::{SelfApproval, Space};
-use countersign_core::{ApprovalId, Band, Digest, Invocation, InvocationId, Principal, PrincipalId, Status, Tier};
+use countersign_core::{ApprovalId, Band, Digest, Invocation, InvocationId, Principal, PrincipalId, Status, Tier, UserId};
 use serde_json::Value;
 
 /// A person's yes.
@@ -179,9 +179,7 @@ impl Pipeline {
 
     /// What this person may answer: it waits, and they are not who asked where that matters.
     async fn answerable(&self, principal: &Principal, id: &InvocationId) -> Result<Answerable, Error> {
-        if !principal.may(Permission::Approve) {
-            return Err(Error::MayNotApprove);
-        }
+        must_approve(principal)?;
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
         let invocation = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
         if invocation.status != Status::Pending {
@@ -196,7 +194,7 @@ impl Pipeline {
         // First the number, of the database itself: who may answer is what holds now, also where another server has just changed it.
         self.ledger().rules_version_anew(&invocation.org).await?;
         let space = self.ledger().find_space(&invocation.org, &invocation.space).await?.ok_or_else(unknown)?;
-        if space.self_approval == SelfApproval::Refused && is_own(principal, &invocation) {
+        if space.self_approval == SelfApproval::Refused && is_own(principal, &invocation.principal, invocation.owner.as_ref()) {
             return Err(Error::SelfApproval { invocation: id.clone() });
         }
         Ok(Answerable { invocation, space })
@@ -298,13 +296,23 @@ fn bounded(reason: Option<&str>) -> Result<(), Error> {
     Err(Error::InvalidRequest { errors: vec![ParamError { pointer: "/reason".into(), message }] })
 }
 
-/// Whoever asked, or the person the asking agent works for.
-fn is_own(principal: &Principal, invocation: &Invocation) -> bool {
-    if principal.id == invocation.principal {
-        return true;
+/// A reason that must be given, without secrets.
+pub fn needed_reason(reason: &str) -> Result<String, Error> {
+    bounded(Some(reason))?;
+    let reason = reason.trim();
+    if reason.is_empty() {
+        let message = format!("must have 1 to {REASON_CHARS_MAX} characters");
+        return Err(Error::InvalidRequest { errors: vec![ParamError { pointer: "/reason".into(), message }] });
     }
-    match &principal.id {
-        PrincipalId::User(user) => invocation.owner.as_ref() == Some(user),
-        PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => false,
-    }
+    Ok(policy::redact_text(reason))
+}
+
+/// Only people answer calls, and of them only whose role says so.
+pub fn must_approve(principal: &Principal) -> Result<(), Error> {
+    if principal.may(Permission::Approve) { Ok(()) } else { Err(Error::MayNotApprove) }
+}
+
+/// Whether they asked for it themselves, or own the agent that did.
+pub(super) fn is_own(principal: &Principal, asked_by: &PrincipalId, owner: Option<&UserId>) -> bool {
+    principal.id == *asked_by || matches!(&principal.id, PrincipalId::User(user) if owner == Some(user))
 }

@@ -1,5 +1,6 @@
 //! A person settles an effect in doubt: it happened, it did not, or it may be made again.
 
+use super::approve::{must_approve, needed_reason};
 use crate::error::Error;
 use crate::pipeline::Pipeline;
 use crate::request::{Outcome, Request};
@@ -7,8 +8,7 @@ use crate::walk::admit::Entrance;
 use crate::walk::ending::Ending;
 use crate::walk::ground::Walking;
 use countersign_core::effect::SettledBy;
-use countersign_core::principal::Permission;
-use countersign_core::{Invocation, InvocationId, OrgId, Principal, PrincipalId, Status};
+use countersign_core::{Invocation, InvocationId, OrgId, Principal, Status};
 
 /// What a person says of an effect in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +23,11 @@ pub enum Settlement {
 
 impl Pipeline {
     /// A person's word on an effect in doubt.
-    pub async fn settle_doubt(&self, principal: &Principal, id: &InvocationId, said: Settlement, reason: String) -> Result<Outcome, Error> {
-        if !principal.may(Permission::Approve) || !matches!(principal.id, PrincipalId::User(_)) {
-            return Err(Error::MayNotApprove);
-        }
+    pub async fn settle_doubt(&self, principal: &Principal, id: &InvocationId, said: Settlement, reason: &str) -> Result<Outcome, Error> {
+        must_approve(principal)?;
         let (pipeline, org, id) = (self.clone(), principal.org.clone(), id.clone());
         let settled = SettledBy { at: self.walk.now(), by: principal.id.clone() };
-        let reason = policy::redact_text(&reason);
+        let reason = needed_reason(reason)?;
         self.walk
             .survive(Box::pin(async move {
                 let (doubted, _walking) = pipeline.take_doubt(&org, &id).await?;

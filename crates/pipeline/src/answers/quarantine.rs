@@ -1,6 +1,7 @@
-//! What was too dangerous to run has ended, and what it held is kept, sealed. A person who neither asked for it nor owns who did may
-//! release it, as a new call that passes every other gate again, or discard it.
+//! What was too dangerous to run has ended, and what it held is kept, sealed. An admin may release it, as a new call that passes every
+//! other gate again, or discard it. Where the space separates duties, that is not whoever asked for it, or owns the agent that did.
 
+use super::approve::{is_own, must_approve, needed_reason};
 use crate::error::{Conflict, Error};
 use crate::pipeline::Pipeline;
 use crate::request::{Outcome, Request};
@@ -9,7 +10,8 @@ use crate::walk::quarantine::context_of;
 use countersign_core::ledger::{Settled, Settling};
 use countersign_core::principal::Permission;
 use countersign_core::quarantine::{Holds, Quarantine, QuarantineState};
-use countersign_core::{Digest, InvocationId, OrgId, Principal, PrincipalId, json};
+use countersign_core::session::SelfApproval;
+use countersign_core::{Digest, InvocationId, OrgId, Principal, json};
 use serde_json::Value;
 
 /// How long a released call may take to be on record before it counts as lost.
@@ -93,15 +95,18 @@ impl Pipeline {
         self.walk.walk(admitted).await
     }
 
-    /// What this person may settle: neither their own call nor that of an agent of theirs.
+    /// What this person may settle: also their own, where the space lets people answer what they asked for.
     async fn settleable(&self, principal: &Principal, id: &InvocationId) -> Result<Quarantine, Error> {
-        if !principal.may(Permission::Approve) {
-            return Err(Error::MayNotApprove);
+        must_approve(principal)?;
+        if !principal.may(Permission::ManagePolicy) {
+            return Err(Error::Forbidden { permission: Permission::ManagePolicy });
         }
         let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
         let held = self.ledger().find_quarantine(&principal.org, id).await?.ok_or_else(unknown)?;
-        let is_owner = matches!(&principal.id, PrincipalId::User(user) if held.owner.as_ref() == Some(user));
-        if principal.id == held.principal || is_owner {
+        // First the number, of the database itself: the rule that holds now, also where another server has just changed it.
+        self.ledger().rules_version_anew(&principal.org).await?;
+        let space = self.ledger().find_space(&principal.org, &held.space).await?.ok_or_else(unknown)?;
+        if space.self_approval == SelfApproval::Refused && is_own(principal, &held.principal, held.owner.as_ref()) {
             return Err(Error::OwnQuarantine { invocation: id.clone() });
         }
         Ok(held)
@@ -116,7 +121,7 @@ impl Pipeline {
         released_as: Option<InvocationId>,
     ) -> Result<Quarantine, Error> {
         let Word { reason, digest } = word;
-        let reason = policy::redact_text(&reason);
+        let reason = needed_reason(&reason)?;
         let settling = Settling { invocation: id.clone(), state, reason, by: principal.id.clone(), digest, released_as };
         match self.ledger().settle_quarantine(&principal.org, settling).await? {
             Some(Settled::Done(settled)) => Ok(*settled),

@@ -47,6 +47,8 @@ impl Walk {
             | Error::IdempotencyConflict { .. }
             | Error::IdempotencyInFlight { .. }
             | Error::Forbidden { .. }
+            | Error::LinkInvalid
+            | Error::LinkExpired
             | Error::OwnQuarantine { .. }
             | Error::NotInDoubt { .. }
             | Error::Reconciling { .. }

@@ -213,16 +213,12 @@ fn every_fact_of_a_call_reaches_the_policies() {
 
 #[test]
 fn a_person_is_in_one_role_and_nobody_else_is_in_any() {
-    for (principal, expected) in [
-        (user(Some(Role::Member)), [true, false, false]),
-        (user(Some(Role::Admin)), [false, true, false]),
-        (user(Some(Role::Owner)), [false, false, true]),
-        (agent(), [false; 3]),
-    ] {
-        for (role, holds) in Role::ALL.into_iter().zip(expected) {
-            let condition = format!("principal in Countersign::Role::\"{}\"", role.as_str());
-            check_condition(&Scene::new().by(principal.clone()), &condition, holds);
+    for role in Role::ALL {
+        let condition = format!("principal in Countersign::Role::\"{}\"", role.as_str());
+        for own in Role::ALL {
+            check_condition(&Scene::new().by(user(Some(own))), &condition, own == role);
         }
+        check_condition(&Scene::new().by(agent()), &condition, false);
     }
     // Whoever asks it of an agent alone is told, instead of being protected by nothing.
     let text = "@id(\"x\") forbid (principal is Countersign::Agent, action, resource) when { principal in Countersign::Role::\"admin\" };";
@@ -238,9 +234,10 @@ fn the_person_behind_an_agent_is_known_with_their_role_and_their_limits() {
             check_condition(&scene, &of_owner(&format!(" in Countersign::Role::\"{}\"", role.as_str())), role == owner_role);
         }
         check_condition(&scene, &of_owner(".max_band == 2"), true);
-        check_condition(&scene, &of_owner(".permissions == [\"files.write\"]"), true);
+        let held = if owner_role == Role::Viewer { "[]" } else { "[\"files.write\"]" };
+        check_condition(&scene, &of_owner(&format!(".permissions == {held}")), true);
         let unshipped = scene.requiring(&["files.write", "billing.refund"]);
-        check_condition(&unshipped, &of_owner(".permissions == [\"files.write\"]"), true);
+        check_condition(&unshipped, &of_owner(&format!(".permissions == {held}")), true);
     }
 }
 

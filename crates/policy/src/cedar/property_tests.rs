@@ -81,6 +81,7 @@ fn scene() -> impl Strategy<Value = Scene> {
         service(&[]),
         service(&[Permission::Invoke]),
         user(None),
+        user(Some(Role::Viewer)),
         user(Some(Role::Member)),
         user(Some(Role::Admin)),
     ]);

@@ -9,7 +9,7 @@ use countersign_core::quarantine::QuarantineState;
 use countersign_core::session::{Quorum, SelfApproval, SpaceRedaction};
 use countersign_core::switch::{Stop, SwitchScope};
 use countersign_core::{
-    ActionId, Band, CanaryId, ConsentId, Digest, GrantId, InvocationId, Mode, PrincipalId, SpaceId, Timestamp, UserId, json,
+    ActionId, Band, CanaryId, ConsentId, Digest, GrantId, InvocationId, Mode, OrgId, PrincipalId, SpaceId, Timestamp, UserId, json,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -136,6 +136,14 @@ pub enum RuleChange {
     },
     CanaryRemoved {
         canary: CanaryId,
+    },
+    /// An operator made another org; in the log of the first.
+    OrgCreated {
+        org: OrgId,
+        name: String,
+    },
+    OrgDisabled {
+        org: OrgId,
     },
     /// What a person made of a quarantined call.
     QuarantineSettled {

@@ -68,6 +68,8 @@ impl Standing {
             | RuleChange::RoleChanged { .. }
             | RuleChange::CanaryAdded { .. }
             | RuleChange::CanaryRemoved { .. }
+            | RuleChange::OrgCreated { .. }
+            | RuleChange::OrgDisabled { .. }
             | RuleChange::QuarantineSettled { .. } => {}
         }
         Ok(())

@@ -9,7 +9,6 @@ use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::action::{Action, Preview, Reversibility};
 use countersign_core::ports::Rules;
-use countersign_core::principal::Permission;
 use countersign_core::{OrgId, Session, Space};
 use pipeline::Standing;
 use std::sync::Arc;
@@ -44,7 +43,7 @@ pub(super) async fn session_guide(
 /// Every action of the org's sources, with the mode it has in a green space.
 #[utoipa::path(operation_id = "actions_list", get, path = "/api/v1/actions", tag = "actions", responses((status = 200, body = AvailableResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<AvailableResponse>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     Ok(Json(listing(&app, &caller.principal.org, None).await?))
 }
 
@@ -52,7 +51,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 #[utoipa::path(operation_id = "actions_show", get, path = "/api/v1/actions/{action}", tag = "actions", params(("action" = String, Path)),
     responses((status = 200, body = ActionView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ActionView>, Refusal> {
-    caller.must(Permission::ReadSession)?;
+    caller.must_read_session()?;
     let listed = listing(&app, &caller.principal.org, None).await?;
     let found = listed.sources.into_iter().flat_map(|source| source.actions).find(|one| one.id == action);
     let unknown =
@@ -64,7 +63,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): P
 #[utoipa::path(operation_id = "actions_guide", get, path = "/api/v1/sources/{source}/guide", tag = "actions", params(("source" = String, Path)),
     responses((status = 200, body = GuideResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn guide(State(app): State<App>, caller: Caller, Path(source): Path<String>) -> Result<Json<GuideResponse>, Refusal> {
-    caller.must(Permission::ReadSession)?;
+    caller.must_read_session()?;
     guide_of(&app, &caller, source).await
 }
 

@@ -2,10 +2,11 @@
 
 use super::body::{OrEmpty, Strict};
 use super::caller::Caller;
-use super::invocations::{answer, of_session, parse_id, readable, shown, written};
+use super::invocations::{answer, shown, written};
 use super::page::seconds_of;
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::{answers, invocations};
 use api::invocation::{
     ApproveManyRequest, ApproveManyResponse, ApproveMode, ApproveRequest, ApprovedOne, DenyRequest, DenyResponse, GrantOfferRequest,
     GrantScopeName, InvocationView, InvokeResponse, OneOfMany, SettleDoubtRequest, SettlementName, SnoozeRequest, SnoozeResponse,
@@ -15,10 +16,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX, REASON_CHARS_MAX};
-use countersign_core::ports::Invocations;
-use countersign_core::principal::Permission;
-use countersign_core::{Digest, InvocationId, PrincipalId, Status};
+use countersign_core::limits::{APPROVAL_UNATTENDED_SECONDS, BULK_ANSWERS_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
+use countersign_core::{Digest, InvocationId};
 use pipeline::{BeyondAsked, GrantFor, Outcome, Settlement, Yes};
 
 /// Approves a pending invocation of a session and runs it.
@@ -31,9 +30,7 @@ pub(super) async fn approve_in_session(
     Path((session, invocation)): Path<(String, String)>,
     OrEmpty(body): OrEmpty<ApproveRequest>,
 ) -> Result<Response, Refusal> {
-    must_approve(&caller)?;
-    let session = caller.readable_session(&app, &session).await?;
-    let id = to_answer(&app, &session, &invocation).await?;
+    let id = answers::of_session(&app, &caller.principal, &session, &invocation).await?;
     approve_one(&app, &caller, &id, body).await
 }
 
@@ -47,9 +44,7 @@ pub(super) async fn deny_in_session(
     Path((session, invocation)): Path<(String, String)>,
     OrEmpty(body): OrEmpty<DenyRequest>,
 ) -> Result<Json<DenyResponse>, Refusal> {
-    must_approve(&caller)?;
-    let session = caller.readable_session(&app, &session).await?;
-    let id = to_answer(&app, &session, &invocation).await?;
+    let id = answers::of_session(&app, &caller.principal, &session, &invocation).await?;
     deny_one(&app, &caller, &id, body).await
 }
 
@@ -63,8 +58,7 @@ pub(super) async fn approve(
     Path(invocation): Path<String>,
     OrEmpty(body): OrEmpty<ApproveRequest>,
 ) -> Result<Response, Refusal> {
-    must_approve(&caller)?;
-    approve_one(&app, &caller, &parse_id(&invocation)?, body).await
+    approve_one(&app, &caller, &answers::id_of(&caller.principal, &invocation)?, body).await
 }
 
 /// Denies a pending invocation.
@@ -77,8 +71,7 @@ pub(super) async fn deny(
     Path(invocation): Path<String>,
     OrEmpty(body): OrEmpty<DenyRequest>,
 ) -> Result<Json<DenyResponse>, Refusal> {
-    must_approve(&caller)?;
-    deny_one(&app, &caller, &parse_id(&invocation)?, body).await
+    deny_one(&app, &caller, &answers::id_of(&caller.principal, &invocation)?, body).await
 }
 
 /// Says how an effect in doubt ended, or has the call made again.
@@ -91,18 +84,13 @@ pub(super) async fn settle(
     Path(invocation): Path<String>,
     Strict(body): Strict<SettleDoubtRequest>,
 ) -> Result<Response, Refusal> {
-    must_approve(&caller)?;
-    let id = parse_id(&invocation)?;
-    let reason = body.reason.trim();
-    if reason.is_empty() || reason.chars().count() > REASON_CHARS_MAX {
-        return Err(Refusal::new(Code::InvalidRequest, format!("`reason` must have 1 to {REASON_CHARS_MAX} characters")));
-    }
+    let id = answers::id_of(&caller.principal, &invocation)?;
     let settlement = match body.settlement {
         SettlementName::Succeeded => Settlement::Succeeded,
         SettlementName::Failed => Settlement::Failed,
         SettlementName::Retry => Settlement::Retry,
     };
-    let outcome = app.pipeline().settle_doubt(&caller.principal, &id, settlement, reason.to_owned()).await?;
+    let outcome = app.pipeline().settle_doubt(&caller.principal, &id, settlement, &body.reason).await?;
     match (settlement, outcome) {
         // That it failed is what was said, not what went wrong.
         (Settlement::Failed, Outcome::Ended { invocation, .. }) => written(StatusCode::OK, &shown(&app, *invocation).await?),
@@ -118,7 +106,7 @@ pub(super) async fn approve_many(
     caller: Caller,
     Strict(body): Strict<ApproveManyRequest>,
 ) -> Result<Json<ApproveManyResponse>, Refusal> {
-    must_approve(&caller)?;
+    answers::must_answer(&caller.principal)?;
     if !(1..=BULK_ANSWERS_MAX).contains(&body.invocations.len()) {
         return Err(Refusal::new(Code::InvalidRequest, format!("`invocations` must name 1 to {BULK_ANSWERS_MAX}")));
     }
@@ -135,7 +123,7 @@ pub(super) async fn approve_many(
 
 async fn approve_with_others(app: &App, caller: &Caller, one: &OneOfMany, reason: Option<String>) -> Result<Outcome, Refusal> {
     let yes = Yes { shown: one.binding().map(digest_of).transpose()?, reason, ..Yes::default() };
-    Ok(app.pipeline().approve(&caller.principal, &parse_id(one.id())?, yes).await?)
+    Ok(app.pipeline().approve(&caller.principal, &invocations::parse(one.id())?, yes).await?)
 }
 
 /// Hides a pending invocation from one's own inbox for a while. It decides nothing, and the clock goes on.
@@ -148,17 +136,9 @@ pub(super) async fn snooze(
     Path(invocation): Path<String>,
     Strict(body): Strict<SnoozeRequest>,
 ) -> Result<Json<SnoozeResponse>, Refusal> {
-    let PrincipalId::User(user) = &caller.principal.id else {
-        return Err(Refusal::new(Code::Forbidden, "only people have an inbox"));
-    };
-    let found = readable(&app, &caller, &invocation).await?;
-    if found.status != Status::Pending {
-        return Err(pipeline::Error::Conflict { invocation: found.id, conflict: pipeline::Conflict::Ended }.into());
-    }
     let seconds = seconds_of("for", &body.time, APPROVAL_UNATTENDED_SECONDS)?;
-    let until = app.store().now().await?.plus_seconds(seconds);
-    app.store().snooze(&found.org, &found.id, user, until).await?;
-    Ok(Json(SnoozeResponse { id: found.id.to_string(), until: until.to_string() }))
+    let (id, until) = answers::snooze(&app, &caller.principal, &invocation, seconds).await?;
+    Ok(Json(SnoozeResponse { id: id.to_string(), until: until.to_string() }))
 }
 
 async fn approve_one(app: &App, caller: &Caller, id: &InvocationId, body: ApproveRequest) -> Result<Response, Refusal> {
@@ -201,26 +181,6 @@ pub(super) fn calls_of(calls_max: Option<u32>, max_calls: Option<u32>) -> Result
 async fn deny_one(app: &App, caller: &Caller, id: &InvocationId, body: DenyRequest) -> Result<Json<DenyResponse>, Refusal> {
     let denied = app.pipeline().deny(&caller.principal, id, body.reason).await?;
     Ok(Json(DenyResponse { invocation: InvocationView::from(denied) }))
-}
-
-/// Asked before anything is looked up, so that who may not answer learns nothing about what there is.
-fn must_approve(caller: &Caller) -> Result<(), Refusal> {
-    if caller.principal.may(Permission::Approve) {
-        return Ok(());
-    }
-    pipeline::count_conflict("may_not_approve");
-    Err(pipeline::Error::MayNotApprove.into())
-}
-
-/// The same for who answers it: that there is none to answer is counted.
-async fn to_answer(app: &App, session: &countersign_core::Session, text: &str) -> Result<InvocationId, Refusal> {
-    let found = of_session(app, session, text).await;
-    if let (Err(refusal), Ok(id)) = (&found, parse_id(text))
-        && refusal.0.status == StatusCode::NOT_FOUND.as_u16()
-    {
-        app.pipeline().count_unknown(&session.org, &id).await;
-    }
-    found
 }
 
 /// The binding that was shown.

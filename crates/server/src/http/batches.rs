@@ -6,6 +6,7 @@ use super::invocations::labels;
 use super::page::{Asked, WaitQuery, page_request};
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::invocations::readable_batch;
 use api::batch::{BatchRequest, BatchView, PartRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
@@ -14,9 +15,8 @@ use axum::http::StatusCode;
 use countersign_core::batch::BatchStatus;
 use countersign_core::effect::Scope;
 use countersign_core::invocation::{Claimed, Intention};
-use countersign_core::ports::{Batches, Invocations};
-use countersign_core::principal::Permission;
-use countersign_core::{Batch, BatchId, Call, Invocation, SessionId};
+use countersign_core::ports::Invocations;
+use countersign_core::{Batch, Call, Invocation, SessionId};
 use pipeline::Batched;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -82,7 +82,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
     let session = match query.session.as_deref() {
         Some(session) => Some(caller.readable_session(&app, session).await?.id),
         None => {
-            caller.must(Permission::Read)?;
+            caller.must_read()?;
             None
         }
     };
@@ -100,11 +100,8 @@ pub(super) async fn show(
     Path(batch): Path<String>,
     Asked(wait): Asked<WaitQuery>,
 ) -> Result<Json<BatchView>, Refusal> {
-    let missing = || Refusal::not_found("batch", &batch);
-    let id = BatchId::parse(&batch).map_err(|_| missing())?;
-    let found = app.store().find_batch(&caller.principal.org, &id).await?.ok_or_else(missing)?;
-    caller.readable_session(&app, found.session.as_str()).await?;
-    let found = app.pipeline().watch_batch(&found.org, &id, wait.duration()?).await?.ok_or_else(missing)?;
+    let found = readable_batch(&app, &caller.principal, &batch).await?;
+    let found = app.pipeline().watch_batch(&found.org, &found.id, wait.duration()?).await?.unwrap_or(found);
     Ok(Json(shown(&app, found).await?))
 }
 

@@ -6,7 +6,7 @@ use api::Code;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
-use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS, PACKAGE_BODY_BYTES_MAX, REASON_CHARS_MAX};
+use countersign_core::limits::{BODY_BYTES_MAX, BODY_READ_SECONDS, PACKAGE_BODY_BYTES_MAX};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -67,15 +67,6 @@ fn is_json(request: &Request) -> bool {
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
-}
-
-/// Why, in the words of who does it: needed, bounded, and without secrets.
-pub(super) fn reason_of(reason: &str) -> Result<String, Refusal> {
-    let fits = (1..=REASON_CHARS_MAX).contains(&reason.trim().chars().count()) && !reason.contains('\0');
-    if fits {
-        return Ok(policy::redact_text(reason.trim()));
-    }
-    Err(Refusal::new(Code::InvalidRequest, format!("`reason` must have 1 to {REASON_CHARS_MAX} characters")))
 }
 
 async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {

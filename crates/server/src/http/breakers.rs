@@ -4,19 +4,19 @@ use super::body::Strict;
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::breakers;
 use api::rules::{BreakerView, CloseBreakerRequest};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use countersign_core::ports::Breakers;
-use countersign_core::principal::Permission;
 
 /// Every target that has failed since it last worked, and whether calls are let through to it.
 #[utoipa::path(operation_id = "breakers_list", get, path = "/api/v1/breakers", tag = "breakers",
     responses((status = 200, body = Page<BreakerView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<BreakerView>>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let breakers = app.store().list_breakers(&caller.principal.org).await?;
     Ok(Json(Page { items: breakers.iter().map(BreakerView::from).collect(), next: None }))
 }
@@ -29,7 +29,6 @@ pub(super) async fn close(
     caller: Caller,
     Strict(body): Strict<CloseBreakerRequest>,
 ) -> Result<StatusCode, Refusal> {
-    caller.must(Permission::ManagePolicy)?;
-    let closed = app.store().close_breaker(&caller.principal.org, &body.key).await?;
-    if closed { Ok(StatusCode::NO_CONTENT) } else { Err(Refusal::not_found("breaker", &body.key)) }
+    breakers::close(&app, &caller.principal, &body.key).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

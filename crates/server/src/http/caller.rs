@@ -2,14 +2,12 @@
 
 use super::problem::Refusal;
 use super::trace::TraceId;
-use crate::App;
+use crate::{App, operations};
 use api::Code;
 use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
-use countersign_core::ports::{Rules, Sessions};
-use countersign_core::principal::Permission;
-use countersign_core::{Principal, Session, SessionId, SpaceId};
+use countersign_core::{Principal, Session};
 use store::Refused;
 
 /// A request whose token was accepted.
@@ -35,8 +33,10 @@ impl FromRequestParts<App> for Caller {
             Err(Refused::Expired) => return Err(Refusal::new(Code::TokenExpired, "the token has expired")),
             Err(Refused::Revoked) => return Err(Refusal::new(Code::TokenRevoked, "the token was revoked")),
             Err(Refused::Unknown) => return Err(Refusal::new(Code::Unauthenticated, "the token is not valid")),
+            Err(Refused::OrgDisabled) => return Err(Refusal::new(Code::OrgDisabled, "the org of this token is disabled")),
             Err(Refused::Inactive) => {
-                return Err(Refusal::new(Code::Unauthenticated, "whom the token stands for is no longer active"));
+                let why = "the token is not valid any more: its session has ended, or its person is disabled";
+                return Err(Refusal::new(Code::Unauthenticated, why));
             }
         };
         let trace_id = parts.extensions.get::<TraceId>().map_or_else(String::new, |id| id.0.clone());
@@ -45,33 +45,16 @@ impl FromRequestParts<App> for Caller {
 }
 
 impl Caller {
-    pub(super) fn must(&self, permission: Permission) -> Result<(), Refusal> {
-        if self.principal.may(permission) {
-            return Ok(());
-        }
-        Err(Refusal::new(Code::Forbidden, format!("`{}` does not hold the permission `{}`", self.principal.id, permission.as_str())))
+    pub(super) fn must_read(&self) -> Result<(), Refusal> {
+        Ok(operations::must_read(&self.principal)?)
     }
 
-    /// A space of the caller's org, by its id.
-    pub(super) async fn space(&self, app: &App, id: &str) -> Result<SpaceId, Refusal> {
-        let unknown = || Refusal::not_found("space", id);
-        let space = SpaceId::parse(id).map_err(|_| unknown())?;
-        Ok(app.store().find_space(&self.principal.org, &space).await?.ok_or_else(unknown)?.id)
+    pub(super) fn must_read_session(&self) -> Result<(), Refusal> {
+        Ok(operations::must_read_session(&self.principal)?)
     }
 
-    /// The session, if the caller may read it: their own, or any of the org for who may read everything.
     pub(super) async fn readable_session(&self, app: &App, id: &str) -> Result<Session, Refusal> {
-        let unknown = || Refusal::new(Code::UnknownSession, "there is no such session").hint("list them with `countersign session list`");
-        let id = SessionId::parse(id).map_err(|_| unknown())?;
-        if self.principal.session.as_ref().is_some_and(|own| *own != id) {
-            return Err(Refusal::new(Code::NotYourSession, "an agent reads its own session only"));
-        }
-        let session = app.store().find_session(&self.principal.org, &id).await?.ok_or_else(unknown)?;
-        let own = self.principal.session.as_ref() == Some(&session.id) || session.created_by == self.principal.id;
-        if (own && self.principal.may(Permission::ReadSession)) || self.principal.may(Permission::Read) {
-            return Ok(session);
-        }
-        Err(Refusal::new(Code::NotYourSession, "the session belongs to someone else"))
+        Ok(operations::sessions::readable(app, &self.principal, id).await?)
     }
 }
 

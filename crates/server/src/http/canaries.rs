@@ -1,27 +1,23 @@
-//! Texts that were laid out to be stolen.
+//! Canary tokens.
 
 use super::body::Strict;
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::canaries;
 use api::gates::{CanaryView, NewCanaryRequest};
-use api::{Code, Page, Problem};
+use api::{Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::CanaryId;
-use countersign_core::limits::{CANARIES_MAX, CANARY_CHARS_MAX};
-use countersign_core::principal::Permission;
-use policy::scan::CANARY_BYTES_MIN;
 use store::Canary;
 
 /// Every canary of the org. Whoever may change policy sees where the traps are, and nobody else does.
 #[utoipa::path(operation_id = "canaries_list", get, path = "/api/v1/canaries", tag = "quarantine",
     responses((status = 200, body = Page<CanaryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<CanaryView>>, Refusal> {
-    caller.must(Permission::ManagePolicy)?;
-    let canaries = app.store().list_canaries(&caller.principal.org).await?;
-    Ok(Json(Page { items: canaries.into_iter().map(view).collect(), next: None }))
+    let listed = canaries::list(&app, &caller.principal).await?;
+    Ok(Json(Page { items: listed.into_iter().map(view).collect(), next: None }))
 }
 
 /// Lays out a canary. From now on a call that would carry it away is quarantined.
@@ -32,15 +28,7 @@ pub(super) async fn add(
     caller: Caller,
     Strict(body): Strict<NewCanaryRequest>,
 ) -> Result<(StatusCode, Json<CanaryView>), Refusal> {
-    caller.must(Permission::ManagePolicy)?;
-    let fits = body.text.len() >= CANARY_BYTES_MIN && body.text.chars().count() <= CANARY_CHARS_MAX && !body.text.contains('\0');
-    if !fits {
-        return Err(Refusal::new(Code::InvalidRequest, format!("a canary has {CANARY_BYTES_MIN} to {CANARY_CHARS_MAX} characters")));
-    }
-    if app.store().list_canaries(&caller.principal.org).await?.len() >= CANARIES_MAX {
-        return Err(Refusal::new(Code::InvalidRequest, format!("an org has at most {CANARIES_MAX} canaries")));
-    }
-    let added = app.store().add_canary(&caller.principal.org, &body.text, &caller.principal.id).await?;
+    let added = canaries::add(&app, &caller.principal, &body.text).await?;
     Ok((StatusCode::CREATED, Json(view(added))))
 }
 
@@ -48,11 +36,8 @@ pub(super) async fn add(
 #[utoipa::path(operation_id = "canaries_remove", delete, path = "/api/v1/canaries/{canary}", tag = "quarantine", params(("canary" = String, Path)),
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(canary): Path<String>) -> Result<StatusCode, Refusal> {
-    caller.must(Permission::ManagePolicy)?;
-    let unknown = || Refusal::not_found("canary", &canary);
-    let id = CanaryId::parse(&canary).map_err(|_| unknown())?;
-    let removed = app.store().remove_canary(&caller.principal.org, &id, &caller.principal.id).await?;
-    if removed { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
+    canaries::remove(&app, &caller.principal, &canary).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 fn view(canary: Canary) -> CanaryView {

@@ -218,7 +218,7 @@ async fn action_meant(app: &App, org: &OrgId, name: &str) -> Result<Arc<Action>,
         return actions.into_iter().find(|action| action.id == id).ok_or_else(unknown);
     }
     let named = actions.into_iter().filter(|action| action.id.name() == name);
-    let (core, packaged): (Vec<_>, Vec<_>) = named.partition(|action| app.pipeline().catalogue().is_builtin(action.id.source()));
+    let (core, packaged): (Vec<_>, Vec<_>) = named.partition(|action| action.package_sha256.is_none());
     let mut meant = if core.is_empty() { packaged } else { core }.into_iter();
     match (meant.next(), meant.next()) {
         (Some(only), None) => Ok(only),

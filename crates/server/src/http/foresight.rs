@@ -3,14 +3,14 @@
 
 use super::caller::Caller;
 use super::explain::would_word;
-use super::invocations::readable;
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::answers;
+use crate::operations::invocations::readable;
 use api::Problem;
 use api::invocation::{ConcernView, FailureView, ForesightView, LabelView, RevertForesightView};
 use axum::Json;
 use axum::extract::{Path, State};
-use countersign_core::principal::Permission;
 use pipeline::{Foresight, Held, RevertForesight};
 use policy::Finding;
 
@@ -22,8 +22,8 @@ pub(super) async fn foresight(
     caller: Caller,
     Path(invocation): Path<String>,
 ) -> Result<Json<ForesightView>, Refusal> {
-    caller.must(Permission::Approve)?;
-    let found = readable(&app, &caller, &invocation).await?;
+    answers::must_answer(&caller.principal)?;
+    let found = readable(&app, &caller.principal, &invocation).await?;
     Ok(Json(view(app.pipeline().foresee(&found).await?)))
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn foresee_revert(
     caller: Caller,
     Path(invocation): Path<String>,
 ) -> Result<Json<RevertForesightView>, Refusal> {
-    let found = readable(&app, &caller, &invocation).await?;
+    let found = readable(&app, &caller.principal, &invocation).await?;
     let RevertForesight { explanation, foresight } = app.pipeline().foresee_revert(&caller.principal, &found.id).await?;
     let ForesightView { blocked, changes, unknown, .. } = view(foresight);
     Ok(Json(RevertForesightView {

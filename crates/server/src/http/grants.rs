@@ -3,24 +3,21 @@
 use super::answers::calls_of;
 use super::body::Strict;
 use super::caller::Caller;
-use super::page::{Asked, page_request, seconds_of};
+use super::page::{self, page_request, seconds_of};
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::grants::{self, Asked, AskedScope};
 use api::invocation::GrantScopeName;
 use api::rules::{GrantView, NewGrantRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition};
-use countersign_core::limits::{
-    GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX, REASON_CHARS_MAX,
-};
-use countersign_core::ports::Sessions;
-use countersign_core::principal::Permission;
-use countersign_core::{AutomationId, GrantId, PrincipalId, SessionId};
+use countersign_core::SessionId;
+use countersign_core::grant::{Grant, GrantState};
+use countersign_core::limits::{GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
 use serde::Deserialize;
-use store::{GrantChanged, GrantFilter, NewGrant, PageRequest};
+use store::GrantFilter;
 use utoipa::IntoParams;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -40,22 +37,16 @@ pub(super) struct ListQuery {
 /// Grants and requests for them, newest first. An agent sees what it can use and what it has asked for.
 #[utoipa::path(operation_id = "grants_list", get, path = "/api/v1/grants", tag = "grants", params(ListQuery),
     responses((status = 200, body = Page<GrantView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<GrantView>>, Refusal> {
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    page::Asked(query): page::Asked<ListQuery>,
+) -> Result<Json<Page<GrantView>>, Refusal> {
     let wrong = |name: &str| Refusal::new(Code::InvalidQuery, format!("`{name}` does not make sense"));
     let state = query.state.as_deref().map(|text| GrantState::parse(text).ok_or_else(|| wrong("state"))).transpose()?;
-    let asked = query.session.as_deref().map(|text| SessionId::parse(text).map_err(|_| wrong("session"))).transpose()?;
-    let session = match &caller.principal.session {
-        Some(own) => {
-            caller.must(Permission::ReadSession)?;
-            Some(own.clone())
-        }
-        None => {
-            caller.must(Permission::Read)?;
-            asked
-        }
-    };
-    let page =
-        app.store().list_grants(&caller.principal.org, &GrantFilter { state, session }, &page_request(query.limit, query.after)?).await?;
+    let session = query.session.as_deref().map(|text| SessionId::parse(text).map_err(|_| wrong("session"))).transpose()?;
+    let request = page_request(query.limit, query.after)?;
+    let page = grants::list(&app, &caller.principal, GrantFilter { state, session }, &request).await?;
     Ok(Json(Page { items: page.items.iter().map(view).collect(), next: page.next }))
 }
 
@@ -70,149 +61,52 @@ pub(super) async fn create(
     caller: Caller,
     Strict(body): Strict<NewGrantRequest>,
 ) -> Result<(StatusCode, Json<GrantView>), Refusal> {
-    match &caller.principal.id {
-        PrincipalId::User(_) => caller.must(Permission::Approve).map_err(|_| pipeline::Error::MayNotApprove)?,
-        PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => caller.must(Permission::Invoke)?,
-    }
-    let grant = read(&app, &caller, body).await?;
-    let (org, by) = (&caller.principal.org, &caller.principal.id);
-    if caller.principal.may(Permission::Approve) {
-        let given = app.store().give_grant(org, grant, by).await?;
-        return Ok((StatusCode::CREATED, Json(view(&given))));
-    }
-    may_ask(&app, &caller, &grant.terms).await?;
-    let asked = app.store().request_grant(org, grant, by).await?;
-    Ok((StatusCode::ACCEPTED, Json(view(&asked))))
+    let grant = grants::create(&app, &caller.principal, asked(body)?).await?;
+    let status = if grant.state == GrantState::Requested { StatusCode::ACCEPTED } else { StatusCode::CREATED };
+    Ok((status, Json(view(&grant))))
 }
 
 /// One grant.
 #[utoipa::path(operation_id = "grants_show", get, path = "/api/v1/grants/{grant}", tag = "grants", params(("grant" = String, Path)),
     responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
-    let unknown = || Refusal::not_found("grant", &grant);
-    let id = GrantId::parse(&grant).map_err(|_| unknown())?;
-    let found = app.store().find_grant(&caller.principal.org, &id).await?;
-    let is_own = |found: &Grant| found.requested_by.as_ref() == Some(&caller.principal.id);
-    let found = found.filter(|found| caller.principal.may(Permission::Read) || is_own(found));
-    Ok(Json(view(&found.ok_or_else(unknown)?)))
+    Ok(Json(view(&grants::find(&app, &caller.principal, &grant).await?)))
 }
 
 /// Gives what an agent asked for.
 #[utoipa::path(operation_id = "grants_approve", post, path = "/api/v1/grants/{grant}/approve", tag = "grants", params(("grant" = String, Path)),
     responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
-    let id = answerable(&caller, &grant)?;
-    changed(&grant, app.store().approve_grant(&caller.principal.org, &id, &caller.principal.id).await?)
+    Ok(Json(view(&grants::approve(&app, &caller.principal, &grant).await?)))
 }
 
 /// Refuses what an agent asked for.
 #[utoipa::path(operation_id = "grants_refuse", post, path = "/api/v1/grants/{grant}/refuse", tag = "grants", params(("grant" = String, Path)),
     responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn refuse(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
-    let id = answerable(&caller, &grant)?;
-    changed(&grant, app.store().refuse_grant(&caller.principal.org, &id, &caller.principal.id).await?)
+    Ok(Json(view(&grants::refuse(&app, &caller.principal, &grant).await?)))
 }
 
 /// Ends a grant at once: the next call asks a person again.
 #[utoipa::path(operation_id = "grants_revoke", delete, path = "/api/v1/grants/{grant}", tag = "grants", params(("grant" = String, Path)),
     responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn revoke(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
-    let id = answerable(&caller, &grant)?;
-    changed(&grant, app.store().revoke_grant(&caller.principal.org, &id, &caller.principal.id).await?)
+    Ok(Json(view(&grants::revoke(&app, &caller.principal, &grant).await?)))
 }
 
-/// Whoever may not approve may not grant.
-fn answerable(caller: &Caller, grant: &str) -> Result<GrantId, Refusal> {
-    if !caller.principal.may(Permission::Approve) {
-        return Err(pipeline::Error::MayNotApprove.into());
-    }
-    GrantId::parse(grant).map_err(|_| Refusal::not_found("grant", grant))
-}
-
-fn changed(id: &str, changed: Option<GrantChanged>) -> Result<Json<GrantView>, Refusal> {
-    match changed {
-        Some(GrantChanged::Done(grant)) => Ok(Json(view(&grant))),
-        Some(GrantChanged::Not(state)) => {
-            Err(Refusal::new(Code::GrantEnded, format!("grant `{id}` is `{}`; nothing was changed", state.as_str()))
-                .hint(format!("see it with `countersign grant show {id}`")))
-        }
-        None => Err(Refusal::not_found("grant", id)),
-    }
-}
-
-/// An agent asks for its own session only, and not without end.
-async fn may_ask(app: &App, caller: &Caller, terms: &GrantTerms) -> Result<(), Refusal> {
-    let own = caller.principal.session.clone().map(GrantScope::Session);
-    if own.as_ref() != Some(&terms.scope) {
-        return Err(Refusal::new(Code::Forbidden, "an agent asks for grants of its own session only"));
-    }
-    let filter = GrantFilter { state: Some(GrantState::Requested), session: caller.principal.session.clone() };
-    let limit = PageRequest { limit: countersign_core::limits::PAGE_ROWS_MAX, after: None };
-    let open = app.store().list_grants(&caller.principal.org, &filter, &limit).await?;
-    let own = open.items.iter().filter(|grant| grant.requested_by.as_ref() == Some(&caller.principal.id)).count();
-    if own >= GRANT_REQUESTS_PER_SESSION_MAX {
-        let message = format!("{own} requests for grants of this session wait already; retrying is safe once one is answered");
-        return Err(Refusal::new(Code::TooManyPending, message));
-    }
-    Ok(())
-}
-
-async fn read(app: &App, caller: &Caller, body: NewGrantRequest) -> Result<NewGrant, Refusal> {
-    let wrong = |message: String| Refusal::new(Code::InvalidRequest, message);
-    let covers = Covers::parse(&body.covers)
-        .ok_or_else(|| wrong("`covers` must be an action such as `files.write_text`, a source such as `files.*`, or `*`".to_owned()))?;
-    let org = &caller.principal.org;
+fn asked(body: NewGrantRequest) -> Result<Asked, Refusal> {
     let scope = match body.scope {
-        GrantScopeName::Org => GrantScope::Org,
-        GrantScopeName::Session => {
-            let own = caller.principal.session.as_ref().map(ToString::to_string);
-            let text = body.session_id.or(own).ok_or_else(|| wrong("`session_id` is missing".to_owned()))?;
-            let unknown =
-                || Refusal::new(Code::UnknownSession, "there is no such session").hint("list them with `countersign session list`");
-            let id = SessionId::parse(&text).map_err(|_| unknown())?;
-            GrantScope::Session(app.store().find_session(org, &id).await?.ok_or_else(unknown)?.id)
-        }
-        GrantScopeName::Automation => {
-            let text = body.automation_id.ok_or_else(|| wrong("`automation_id` is missing".to_owned()))?;
-            GrantScope::Automation(AutomationId::parse(&text).map_err(|error| wrong(error.to_string()))?)
-        }
+        GrantScopeName::Org => AskedScope::Org,
+        GrantScopeName::Session => AskedScope::Session(body.session_id),
+        GrantScopeName::Automation => AskedScope::Automation(body.automation_id),
     };
-    let space = match body.space_id {
-        Some(text) => Some(caller.space(app, &text).await?),
-        None => None,
-    };
-    let calls_max = calls_of(body.calls_max, body.max_calls)?;
-    if let Some(condition) = &body.condition {
-        if condition.to_string().len() > GRANT_CONDITION_BYTES_MAX {
-            return Err(wrong(format!("`condition` is larger than {GRANT_CONDITION_BYTES_MAX} bytes")));
-        }
-        pipeline::check_condition(condition).map_err(|error| wrong(format!("`condition` is not a JSON Schema: {error}")))?;
-    }
-    if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX || reason.contains('\0')) {
-        return Err(wrong(format!("`reason` is longer than {REASON_CHARS_MAX} characters, or holds U+0000")));
-    }
     let lifetime_seconds = match &body.expires_in {
         Some(text) => seconds_of("expires_in", text, GRANT_SECONDS_MAX)?,
         None => GRANT_SECONDS_DEFAULT,
     };
-    pipeline::check_bounds(calls_max, lifetime_seconds)?;
-    let definition = match covers.action() {
-        Some(action) => {
-            let unknown = || {
-                Refusal::new(Code::UnknownAction, format!("there is no action `{action}`"))
-                    .hint("list what there is with `countersign action list`")
-            };
-            let now = app.pipeline().definition_of(org, &action).await?.ok_or_else(unknown)?;
-            if now.is_never_granted {
-                let message = format!("`{action}` destroys: it is approved one call at a time and cannot be granted");
-                return Err(Refusal::new(Code::NotGrantable, message));
-            }
-            Some(GrantedDefinition { structural: now.structural, textual: now.textual })
-        }
-        None => None,
-    };
-    let terms = GrantTerms { scope, space, covers, condition: body.condition, calls_max, definition };
-    Ok(NewGrant { terms, lifetime_seconds, reason: body.reason.as_deref().map(policy::redact_text) })
+    let calls_max = calls_of(body.calls_max, body.max_calls)?;
+    let (covers, space, condition, reason) = (body.covers, body.space_id, body.condition, body.reason);
+    Ok(Asked { covers, scope, space, condition, calls_max, reason, lifetime_seconds })
 }
 
 pub(super) fn view(grant: &Grant) -> GrantView {

@@ -12,8 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_core::Status;
 use countersign_core::ports::Invocations;
-use countersign_core::principal::{Permission, Role};
-use store::{Server, Store};
+use store::Server;
 
 /// The process answers.
 #[utoipa::path(get, path = "/healthz", tag = "server", security(()), responses((status = 200, description = "It does.", content_type = "text/plain", body = String)))]
@@ -54,16 +53,16 @@ pub(super) async fn whoami(caller: Caller) -> Json<WhoamiResponse> {
         org_id: principal.org.to_string(),
         principal: principal.id.to_string(),
         name: principal.name.clone(),
-        role: principal.role.map(|role| Role::as_str(role).into()),
+        role: principal.role.map(|role| role.as_str().into()),
         session_id: principal.session.as_ref().map(ToString::to_string),
-        permissions: Permission::ALL.into_iter().filter(|one| principal.may(*one)).map(|one| one.as_str().into()).collect(),
+        permissions: principal.permissions().map(|permission| permission.as_str().into()).collect(),
     })
 }
 
 /// How the server and the org are doing.
 #[utoipa::path(get, path = "/api/v1/status", tag = "identity", responses((status = 200, body = StatusResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Json<StatusResponse>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let org = &caller.principal.org;
     let problem = app.store().check().await.err();
     Ok(Json(StatusResponse {
@@ -75,16 +74,16 @@ pub(super) async fn status(State(app): State<App>, caller: Caller) -> Result<Jso
         in_doubt: app.store().count_in_status(org, Status::InDoubt).await?,
         log_size: app.store().log_size(org).await?,
         code_profiles: app.parts.profiles.as_ref().map(|profiles| profiles.iter().map(ToString::to_string).collect()),
-        servers: at_work(app.store()).await?.into_iter().map(server_view).collect(),
+        servers: at_work(&app).await?.into_iter().map(server_view).collect(),
     }))
 }
 
 /// Where nobody else can work on the database, who answers lives without a lease, and nobody else does.
-async fn at_work(store: &Store) -> Result<Vec<Server>, Refusal> {
-    let mut servers = store.list_servers().await?;
-    if !store.may_be_shared() {
-        let now = store.now().await?;
-        servers.retain(|server| server.id == *store.server_id());
+async fn at_work(app: &App) -> Result<Vec<Server>, Refusal> {
+    let mut servers = app.store().list_servers().await?;
+    if !app.store().may_be_shared() {
+        let now = app.store().now().await?;
+        servers.retain(|server| server.id == *app.store().server_id());
         servers.iter_mut().for_each(|server| (server.seen_at, server.is_gone) = (now, false));
     }
     Ok(servers)
@@ -107,7 +106,7 @@ pub(super) async fn notifications(
     caller: Caller,
     Asked(query): Asked<PageQuery>,
 ) -> Result<Json<Page<NotificationView>>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let page = app.store().list_notifications(&caller.principal.org, &query.request()?).await?;
     let items = page.items.into_iter().map(|notification| NotificationView {
         id: notification.id.to_string(),

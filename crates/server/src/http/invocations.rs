@@ -7,6 +7,7 @@ use super::problem::Refusal;
 use super::progress;
 use super::receipts::entry_view;
 use crate::App;
+use crate::operations::{answers, invocations};
 use api::invocation::{ChangedFileView, InvocationView, InvokeRequest, InvokeResponse, ProvenanceName, RevertRequest};
 use api::receipt::EntryView;
 use api::{Code, Page, Problem};
@@ -18,9 +19,7 @@ use countersign_core::call::Label;
 use countersign_core::changed_file::ChangedFile;
 use countersign_core::effect::Scope;
 use countersign_core::invocation::{Claimed, Intention};
-use countersign_core::ports::Invocations;
-use countersign_core::principal::Permission;
-use countersign_core::{ActionId, Call, Invocation, InvocationId, OrgId, PrincipalId, SessionId, Status};
+use countersign_core::{ActionId, Call, Invocation, OrgId, SessionId, Status};
 use pipeline::{Outcome, Request};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -54,7 +53,7 @@ pub(super) async fn invoke(
 ) -> Result<Response, Refusal> {
     let unknown = || Refusal::new(Code::UnknownSession, "there is no such session").hint("create one with `countersign session create`");
     let session = SessionId::parse(&session).map_err(|_| unknown())?;
-    let approval_ref = body.approval_ref.as_deref().map(parse_id).transpose()?;
+    let approval_ref = body.approval_ref.as_deref().map(invocations::parse).transpose()?;
     let limit = wait.duration()?;
     let org = caller.principal.org.clone();
     let trace_id = caller.trace_id.clone();
@@ -146,7 +145,7 @@ pub(super) async fn show_in_session(
     Asked(wait): Asked<WaitQuery>,
 ) -> Result<Json<InvokeResponse>, Refusal> {
     let session = caller.readable_session(&app, &session).await?;
-    let id = of_session(&app, &session, &invocation).await?;
+    let id = invocations::of_session(&app, &session, &invocation).await?;
     let invocation = app.pipeline().watch(&session.org, &id, wait.duration()?).await?;
     Ok(Json(shown(&app, invocation).await?))
 }
@@ -176,7 +175,7 @@ pub(super) async fn list(
     caller: Caller,
     Asked(query): Asked<ListQuery>,
 ) -> Result<Json<Page<InvocationView>>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let is_for_reverting = query.revertible == Some(true);
     let status = status_of(query.status.as_deref())?;
     let filter = InvocationFilter {
@@ -187,8 +186,8 @@ pub(super) async fn list(
     };
     let request = page_request(query.limit, query.after)?;
     let mut page = app.store().list_invocations(&caller.principal.org, &filter, &request).await?;
-    if let (Some(true), PrincipalId::User(user)) = (query.awake, &caller.principal.id) {
-        let snoozed = app.store().list_snoozes(&caller.principal.org, user).await?;
+    if query.awake == Some(true) {
+        let snoozed = answers::snoozed(&app, &caller.principal).await?;
         page.items.retain(|invocation| !snoozed.contains_key(&invocation.id));
     }
     if is_for_reverting {
@@ -229,7 +228,7 @@ pub(super) async fn show(
     Path(invocation): Path<String>,
     Asked(wait): Asked<WaitQuery>,
 ) -> Result<Json<InvokeResponse>, Refusal> {
-    let found = readable(&app, &caller, &invocation).await?;
+    let found = invocations::readable(&app, &caller.principal, &invocation).await?;
     let limit = wait.duration()?;
     let found = if limit == Duration::ZERO { found } else { app.pipeline().watch(&found.org, &found.id, limit).await? };
     Ok(Json(shown(&app, found).await?))
@@ -251,7 +250,7 @@ pub(super) async fn revert(
     Asked(wait): Asked<WaitQuery>,
     OrEmpty(body): OrEmpty<RevertRequest>,
 ) -> Result<Response, Refusal> {
-    let found = readable(&app, &caller, &invocation).await?;
+    let found = invocations::readable(&app, &caller.principal, &invocation).await?;
     let limit = wait.duration()?;
     let outcome = app.pipeline().revert(&caller.principal, &found.id, body.reason, caller.trace_id.clone()).await?;
     answer(waited(&app, &found.org, outcome, limit).await?)
@@ -265,30 +264,9 @@ pub(super) async fn entries(
     caller: Caller,
     Path(invocation): Path<String>,
 ) -> Result<Json<Page<EntryView>>, Refusal> {
-    let found = readable(&app, &caller, &invocation).await?;
+    let found = invocations::readable(&app, &caller.principal, &invocation).await?;
     let entries = app.store().list_entries_of(&found.org, &found.id).await?;
     Ok(Json(Page { items: entries.iter().map(entry_view).collect::<Result<_, _>>()?, next: None }))
-}
-
-pub(super) async fn of_session(app: &App, session: &countersign_core::Session, text: &str) -> Result<InvocationId, Refusal> {
-    let id = parse_id(text)?;
-    let found = app.store().find_invocation(&session.org, &id).await?.filter(|found| found.session == session.id);
-    found.map(|found| found.id).ok_or_else(|| Refusal::not_found("invocation", text))
-}
-
-/// The invocation, if the caller may read it.
-pub(super) async fn readable(app: &App, caller: &Caller, text: &str) -> Result<Invocation, Refusal> {
-    let id = parse_id(text)?;
-    let found = app.store().find_invocation(&caller.principal.org, &id).await?;
-    let readable = |found: &Invocation| {
-        caller.principal.may(Permission::Read)
-            || (caller.principal.may(Permission::ReadSession) && caller.principal.session.as_ref() == Some(&found.session))
-    };
-    found.filter(readable).ok_or_else(|| Refusal::not_found("invocation", text))
-}
-
-pub(super) fn parse_id(text: &str) -> Result<InvocationId, Refusal> {
-    InvocationId::parse(text).map_err(|_| Refusal::not_found("invocation", text))
 }
 
 pub(super) fn labels(provenance: BTreeMap<String, ProvenanceName>) -> BTreeMap<String, Label> {

@@ -4,26 +4,26 @@ use super::body::OrEmpty;
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::keys;
 use api::receipt::{CheckpointResponse, KeyView, RotateKeysRequest};
 use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
-use countersign_core::principal::Permission;
 use store::{LogKey, OldKeys};
 
 /// The newest checkpoint, signed now if the log has grown. Keep one outside: it is what shows a rewritten log.
 #[utoipa::path(operation_id = "keys_checkpoint", get, path = "/api/v1/checkpoint", tag = "receipts", responses((status = 200, body = CheckpointResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn checkpoint(State(app): State<App>, caller: Caller) -> Result<Json<CheckpointResponse>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     Ok(Json(CheckpointResponse { checkpoint: app.store().checkpoint(&caller.principal.org).await? }))
 }
 
 /// The public keys of the log, in the order they came into use.
 #[utoipa::path(operation_id = "keys_list", get, path = "/api/v1/keys", tag = "receipts", responses((status = 200, body = Page<KeyView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<KeyView>>, Refusal> {
-    caller.must(Permission::Read)?;
-    let keys = app.store().list_log_keys(&caller.principal.org).await?;
-    Ok(Json(Page { items: keys.into_iter().map(view).collect(), next: None }))
+    caller.must_read()?;
+    let listed = app.store().list_log_keys(&caller.principal.org).await?;
+    Ok(Json(Page { items: listed.into_iter().map(view).collect(), next: None }))
 }
 
 /// Replaces both keys. The old receipt key signs the entry that names the new ones.
@@ -33,9 +33,8 @@ pub(super) async fn rotate(
     caller: Caller,
     OrEmpty(body): OrEmpty<RotateKeysRequest>,
 ) -> Result<Json<Page<KeyView>>, Refusal> {
-    caller.must(Permission::ManageIdentity)?;
     let old = if body.revoke { OldKeys::Revoked } else { OldKeys::Retired };
-    app.store().rotate_keys(&caller.principal.org, old).await?;
+    keys::rotate(&app, &caller.principal, old).await?;
     list(State(app), caller).await
 }
 

@@ -1,24 +1,20 @@
-//! Links that answer one invocation in one person's name, for a message on a phone. Signed under the key of the invocation's
-//! space, bound to what the person would see, and over when the invocation is answered.
+//! Links that answer one invocation in one person's name (`pipeline/src/answers/link.rs`), as pages for a phone.
 
 use super::body::OrEmpty;
 use super::caller::Caller;
 use super::page::seconds_of;
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::answers;
 use api::invocation::{LinkResponse, NewLinkRequest};
 use api::{Code, Problem};
 use axum::Json;
 use axum::extract::{Path, RawForm, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
-use countersign_core::action::Class;
-use countersign_core::keyring::Keyring;
 use countersign_core::limits::LINK_SECONDS_MAX;
-use countersign_core::ports::{Invocations, Principals};
-use countersign_core::principal::Permission;
-use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, PrincipalId, Status, Timestamp, UserId};
-use pipeline::{Outcome, Yes, is_truncated};
+use countersign_core::{Invocation, Status};
+use pipeline::{OpenedLink, Outcome, Yes, is_truncated};
 use serde_json::Value;
 use utoipa::ToSchema;
 
@@ -35,24 +31,10 @@ pub(super) async fn create(
     Path(invocation): Path<String>,
     OrEmpty(body): OrEmpty<NewLinkRequest>,
 ) -> Result<Json<LinkResponse>, Refusal> {
-    let (PrincipalId::User(user), true) = (&caller.principal.id, caller.principal.may(Permission::Approve)) else {
-        return Err(pipeline::Error::MayNotApprove.into());
-    };
-    let unknown = || Refusal::not_found("invocation", &invocation);
-    let id = InvocationId::parse(&invocation).map_err(|_| unknown())?;
-    let found = app.store().find_invocation(&caller.principal.org, &id).await?.ok_or_else(unknown)?;
-    if found.status != Status::Pending {
-        return Err(pipeline::Error::Conflict { invocation: id, conflict: pipeline::Conflict::Ended }.into());
-    }
-    // It is approved by its name, and a link has none.
-    if found.tier.class() == Class::Danger {
-        return Err(pipeline::Error::NeedsConfirmation { invocation: id, action: found.action }.into());
-    }
+    let id = answers::id_of(&caller.principal, &invocation)?;
     let seconds = body.expires_in.as_deref().map_or(Ok(LINK_SECONDS), |text| seconds_of("expires_in", text, LINK_SECONDS_MAX))?;
-    let link =
-        Link { org: found.org.clone(), invocation: id, user: user.clone(), expires_at: app.store().now().await?.plus_seconds(seconds) };
-    let mac = link.mac(&app, &found).await?;
-    Ok(Json(LinkResponse { path: format!("/answer/{}", link.text(mac)), expires_at: link.expires_at.to_string() }))
+    let link = app.pipeline().make_link(&caller.principal, &id, seconds).await?;
+    Ok(Json(LinkResponse { path: format!("/answer/{}", link.text), expires_at: link.expires_at.to_string() }))
 }
 
 /// What the link is about, with two buttons. The link itself is the secret: there is no token.
@@ -61,14 +43,14 @@ pub(super) async fn create(
         (status = 404, description = "The link is not valid, or what it is about has changed; a page.", content_type = "text/html", body = String),
         (status = 410, description = "The link's time has run out; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Response {
-    match open(&app, &link).await {
-        Ok(Opened { invocation, .. }) if invocation.status == Status::Pending => {
+    match app.pipeline().open_link(&link).await {
+        Ok(OpenedLink { invocation, .. }) if invocation.status == Status::Pending => {
             // Whoever cannot see all of it can still say no.
             let whole = app.pipeline().whole_params(&invocation).await.unwrap_or_default();
             page(StatusCode::OK, &question(&invocation, whole.as_ref()))
         }
-        Ok(Opened { invocation, .. }) => page(StatusCode::OK, &ended(&invocation)),
-        Err(refusal) => told(&refusal),
+        Ok(OpenedLink { invocation, .. }) => page(StatusCode::OK, &ended(&invocation)),
+        Err(error) => told(&error.into()),
     }
 }
 
@@ -78,13 +60,13 @@ pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Re
     responses((status = 200, description = "A page for a person: what became of it.", content_type = "text/html", body = String),
         (status = "4XX", description = "Why it was not taken; a page.", content_type = "text/html", body = String)))]
 pub(super) async fn answer(State(app): State<App>, Path(link): Path<String>, RawForm(form): RawForm) -> Response {
-    let opened = match open(&app, &link).await {
+    let opened = match app.pipeline().open_link(&link).await {
         Ok(opened) => opened,
-        Err(refusal) => return told(&refusal),
+        Err(error) => return told(&error.into()),
     };
     let field = |name: &str| url::form_urlencoded::parse(&form).find(|(key, _)| key == name).map(|(_, value)| value.into_owned());
     let reason = field("reason").filter(|reason| !reason.trim().is_empty());
-    let Opened { invocation, principal, binding } = opened;
+    let OpenedLink { invocation, principal, binding } = opened;
     let answered = match field("answer").as_deref() {
         Some("approve") => {
             let yes = Yes { shown: Some(binding), reason, ..Yes::default() };
@@ -111,61 +93,6 @@ struct LinkAnswer {
     /// `approve` or `deny`.
     answer: String,
     reason: Option<String>,
-}
-
-struct Link {
-    org: OrgId,
-    invocation: InvocationId,
-    user: UserId,
-    expires_at: Timestamp,
-}
-
-/// A link that is good, and what it is good for.
-struct Opened {
-    invocation: Invocation,
-    principal: Principal,
-    /// What the person was shown when the link was made.
-    binding: Digest,
-}
-
-impl Link {
-    fn parse(text: &str) -> Option<(Self, Digest)> {
-        let mut parts = text.split('.');
-        let org = OrgId::parse(parts.next()?).ok()?;
-        let invocation = InvocationId::parse(parts.next()?).ok()?;
-        let user = UserId::parse(parts.next()?).ok()?;
-        let expires_at = Timestamp::from_micros(parts.next()?.parse().ok()?);
-        let mac = Digest::parse(parts.next()?)?;
-        parts.next().is_none().then_some((Self { org, invocation, user, expires_at }, mac))
-    }
-
-    fn text(&self, mac: Digest) -> String {
-        format!("{}.{}.{}.{}.{mac}", self.org, self.invocation, self.user, self.expires_at.as_micros())
-    }
-
-    /// Over everything in it, and what the invocation is bound to: edited since, it is another question.
-    async fn mac(&self, app: &App, invocation: &Invocation) -> Result<Digest, Refusal> {
-        let key = app.store().space_key(&self.org, &invocation.space).await?;
-        let binding = invocation.binding.as_ref().map(|binding| binding.digest.to_string()).unwrap_or_default();
-        let signed = format!("{} {} {} {} {binding}", self.org, self.invocation, self.user, self.expires_at.as_micros());
-        Ok(key.digest("answer_link", signed.as_bytes()))
-    }
-}
-
-/// SECURITY: every way in which a link is not good sounds the same, until its signature was checked.
-async fn open(app: &App, text: &str) -> Result<Opened, Refusal> {
-    let bad = || Refusal::new(Code::NotFound, "this link is not valid, or what it is about has changed").hint("open your inbox instead");
-    let (link, mac) = Link::parse(text).ok_or_else(bad)?;
-    let invocation = app.store().find_invocation(&link.org, &link.invocation).await?.ok_or_else(bad)?;
-    if !link.mac(app, &invocation).await?.matches(&mac) {
-        return Err(bad());
-    }
-    if link.expires_at <= app.store().now().await? {
-        return Err(Refusal::new(Code::Expired, "this link's time has run out").hint("open your inbox instead"));
-    }
-    let principal = app.store().find_principal(&link.org, &PrincipalId::User(link.user)).await?.ok_or_else(bad)?;
-    let binding = invocation.binding.as_ref().map(|binding| binding.digest).ok_or_else(bad)?;
-    Ok(Opened { invocation, principal, binding })
 }
 
 /// `whole`: the params, where the invocation was too large to keep them so.

@@ -5,17 +5,15 @@ use super::caller::Caller;
 use super::page::{Asked, page_request};
 use super::problem::Refusal;
 use crate::App;
-use api::problem::FieldError;
-use api::rules::{ModeChangeResponse, ModeLine, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
+use crate::operations::modes::{self, Change};
+use api::rules::{ModeChangeResponse, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
+use countersign_core::ActionId;
 use countersign_core::decision::Lock;
-use countersign_core::principal::Permission;
-use countersign_core::{ActionId, AutomationId, Mode, OrgId};
-use pipeline::SourceListing;
 use serde::Deserialize;
-use store::{FiledMode, ModeChange, ModeVersion};
+use store::ModeVersion;
 use utoipa::IntoParams;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -34,14 +32,14 @@ pub(super) struct ListQuery {
 #[utoipa::path(operation_id = "modes_list", get, path = "/api/v1/modes", tag = "modes", params(ListQuery),
     responses((status = 200, body = Page<ModeView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<ModeView>>, Refusal> {
-    caller.must(Permission::Read)?;
-    let automation = query.automation.as_deref().map(automation_of).transpose()?;
+    caller.must_read()?;
+    let automation = query.automation.as_deref().map(modes::automation_of).transpose()?;
     let request = page_request(query.limit, query.after)?;
     let page = app.store().list_modes(&caller.principal.org, automation.as_ref(), &request).await?;
     let items = page.items.into_iter().map(|mode| ModeView {
         scope: mode.scope,
         action: mode.action.to_string(),
-        mode: to_name(mode.mode),
+        mode: mode.mode.into(),
         locked: mode.lock == Lock::Locked,
         version: mode.version,
         set_by: mode.set_by.to_string(),
@@ -70,7 +68,7 @@ pub(super) async fn versions(
     caller: Caller,
     Asked(query): Asked<VersionsQuery>,
 ) -> Result<Json<Page<ModeVersionView>>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     // An action that is gone still has a history.
     let action = query.action.as_deref().map(ActionId::parse).transpose();
     let action = action.map_err(|error| Refusal::new(Code::UnknownAction, error.to_string()))?;
@@ -85,7 +83,7 @@ fn version_view(version: ModeVersion) -> ModeVersionView {
         version: change.version,
         scope: change.scope,
         action: change.action.to_string(),
-        mode: change.mode.map(to_name),
+        mode: change.mode.map(ModeName::from),
         locked: change.lock == Lock::Locked,
         changed_by: change.by.to_string(),
         changed_at: changed_at.to_string(),
@@ -100,50 +98,8 @@ pub(super) async fn replace(
     caller: Caller,
     Strict(body): Strict<ModesFile>,
 ) -> Result<Json<ModesReplacedResponse>, Refusal> {
-    caller.must(Permission::ManagePolicy)?;
-    let rows = rows_of(&app, &caller.principal.org, body.modes).await?;
-    for row in rows.iter().filter(|row| row.mode == Mode::Allow) {
-        app.pipeline().keep_as_it_is(&caller.principal, &row.action).await?;
-    }
-    let changed = app.store().replace_modes(&caller.principal.org, rows, &caller.principal.id).await?;
+    let changed = modes::replace(&app, &caller.principal, body.modes).await?;
     Ok(Json(ModesReplacedResponse { changed }))
-}
-
-/// The lines of a file of modes; all that is wrong with them is told at once.
-pub(super) async fn rows_of(app: &App, org: &OrgId, lines: Vec<ModeLine>) -> Result<Vec<FiledMode>, Refusal> {
-    let sources = app.pipeline().catalogue().list(org).await;
-    let mut rows: Vec<FiledMode> = Vec::with_capacity(lines.len());
-    let mut errors = Vec::new();
-    for (at, line) in lines.into_iter().enumerate() {
-        match row_of(&sources, &rows, line) {
-            Ok(row) => rows.push(row),
-            Err((field, message)) => errors.push(FieldError::new(format!("/modes/{at}/{field}"), message)),
-        }
-    }
-    if !errors.is_empty() {
-        let mut refusal = Refusal::new(Code::InvalidRequest, "nothing was changed: some lines cannot be used");
-        refusal.0.errors = errors;
-        return Err(refusal);
-    }
-    Ok(rows)
-}
-
-/// One line, or which field of it is wrong and why.
-fn row_of(sources: &[SourceListing], rows: &[FiledMode], line: ModeLine) -> Result<FiledMode, (&'static str, String)> {
-    let action = ActionId::parse(&line.action).map_err(|error| ("action", error.to_string()))?;
-    let automation = line.automation.as_deref().map(AutomationId::parse).transpose();
-    let automation = automation.map_err(|error| ("automation", error.to_string()))?;
-    if rows.iter().any(|row| row.action == action && row.automation == automation) {
-        let whose = automation.map(|automation| format!(" for `{automation}`")).unwrap_or_default();
-        return Err(("action", format!("`{action}` stands in the file twice{whose}")));
-    }
-    if is_missing(sources, &action) {
-        return Err(("action", format!("there is no action `{action}`")));
-    }
-    if automation.is_some() && line.locked {
-        return Err(("locked", "`locked` is for the org's own modes".to_owned()));
-    }
-    Ok(FiledMode { automation, action, mode: from_name(line.mode), lock: to_lock(line.locked) })
 }
 
 const fn to_lock(locked: bool) -> Lock {
@@ -159,7 +115,8 @@ pub(super) async fn set(
     Path(action): Path<String>,
     Strict(body): Strict<SetModeRequest>,
 ) -> Result<Json<ModeChangeResponse>, Refusal> {
-    change(&app, &caller, None, &action, Some(body.mode), to_lock(body.locked)).await
+    let change = Change { automation: None, action: &action, mode: Some(body.mode.into()), lock: to_lock(body.locked) };
+    changed(modes::change(&app, &caller.principal, change).await?, Some(body.mode))
 }
 
 /// Sets the mode an action has for one automation; it comes before the org's, unless that is locked.
@@ -172,10 +129,8 @@ pub(super) async fn set_for_automation(
     Path((automation, action)): Path<(String, String)>,
     Strict(body): Strict<SetModeRequest>,
 ) -> Result<Json<ModeChangeResponse>, Refusal> {
-    if body.locked {
-        return Err(Refusal::new(Code::InvalidRequest, "`locked` is for the org's own modes"));
-    }
-    change(&app, &caller, Some(automation_of(&automation)?), &action, Some(body.mode), Lock::Open).await
+    let change = Change { automation: Some(&automation), action: &action, mode: Some(body.mode.into()), lock: to_lock(body.locked) };
+    changed(modes::change(&app, &caller.principal, change).await?, Some(body.mode))
 }
 
 /// Removes the mode an action has for one automation: the org's holds again.
@@ -187,61 +142,18 @@ pub(super) async fn unset_for_automation(
     caller: Caller,
     Path((automation, action)): Path<(String, String)>,
 ) -> Result<Json<ModeChangeResponse>, Refusal> {
-    change(&app, &caller, Some(automation_of(&automation)?), &action, None, Lock::Open).await
-}
-
-fn automation_of(text: &str) -> Result<AutomationId, Refusal> {
-    AutomationId::parse(text).map_err(|_| Refusal::not_found("automation", text))
+    let change = Change { automation: Some(&automation), action: &action, mode: None, lock: Lock::Open };
+    changed(modes::change(&app, &caller.principal, change).await?, None)
 }
 
 /// Removes the org's mode for an action: the inferred one holds again.
 #[utoipa::path(operation_id = "modes_unset", delete, path = "/api/v1/modes/{action}", tag = "modes", params(("action" = String, Path)),
     responses((status = 200, body = ModeChangeResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn unset(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ModeChangeResponse>, Refusal> {
-    change(&app, &caller, None, &action, None, Lock::Open).await
+    let change = Change { automation: None, action: &action, mode: None, lock: Lock::Open };
+    changed(modes::change(&app, &caller.principal, change).await?, None)
 }
 
-async fn change(
-    app: &App,
-    caller: &Caller,
-    automation: Option<AutomationId>,
-    action: &str,
-    mode: Option<ModeName>,
-    lock: Lock,
-) -> Result<Json<ModeChangeResponse>, Refusal> {
-    caller.must(Permission::ManagePolicy)?;
-    let action = ActionId::parse(action).map_err(|error| Refusal::new(Code::UnknownAction, error.to_string()))?;
-    if mode.is_some() && is_missing(&app.pipeline().catalogue().list(&caller.principal.org).await, &action) {
-        return Err(Refusal::new(Code::UnknownAction, format!("there is no action `{action}`"))
-            .hint("list what there is with `countersign action list`"));
-    }
-    if mode == Some(ModeName::Allow) {
-        app.pipeline().keep_as_it_is(&caller.principal, &action).await?;
-    }
-    let change = ModeChange { automation, action: action.clone(), mode: mode.map(from_name), lock, by: caller.principal.id.clone() };
-    let version = app.store().change_mode(&caller.principal.org, change).await?;
+fn changed((action, version): (ActionId, i64), mode: Option<ModeName>) -> Result<Json<ModeChangeResponse>, Refusal> {
     Ok(Json(ModeChangeResponse { action: action.to_string(), mode, version }))
-}
-
-/// Whether the action is known not to exist: a rule for a misspelt one would protect nothing and look as if it did. A source that
-/// cannot be asked now may still have it.
-fn is_missing(sources: &[SourceListing], action: &ActionId) -> bool {
-    let source = sources.iter().find(|source| source.id == action.source());
-    source.is_none_or(|source| source.error.is_none() && source.actions.iter().all(|one| one.id != *action))
-}
-
-const fn to_name(mode: Mode) -> ModeName {
-    match mode {
-        Mode::Allow => ModeName::Allow,
-        Mode::RequireApproval => ModeName::RequireApproval,
-        Mode::Deny => ModeName::Deny,
-    }
-}
-
-const fn from_name(name: ModeName) -> Mode {
-    match name {
-        ModeName::Allow => Mode::Allow,
-        ModeName::RequireApproval => Mode::RequireApproval,
-        ModeName::Deny => Mode::Deny,
-    }
 }

@@ -5,6 +5,7 @@ use super::body::Large;
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::packages::{may_accept_findings, may_manage};
 use crate::packages::{findings_of, unread};
 use api::package::{InstallPackageRequest, PackageActionView, PackageFindingView, PackageView};
 use api::{Code, Page, Problem};
@@ -14,9 +15,8 @@ use axum::http::StatusCode;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use countersign_core::Action;
-use countersign_core::ledger::Wording;
 use countersign_core::limits::PACKAGE_RUNS_AT_ONCE;
-use countersign_core::principal::Permission;
+use countersign_core::ports::definitions::Wording;
 use sources::package::{PackageFile, PackageFiles, Packages, Refused};
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use std::sync::Arc;
 #[utoipa::path(operation_id = "packages_list", get, path = "/api/v1/packages", tag = "packages",
     responses((status = 200, body = Page<PackageView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Page<PackageView>>, Refusal> {
-    caller.must(Permission::Read)?;
-    let packages = installed_in(&app)?;
+    caller.must_read()?;
+    let packages = installed_in(&app, &caller)?;
     let listed = blocking({
         let packages = Arc::clone(&packages);
         move || packages.list()
@@ -51,8 +51,8 @@ pub(super) async fn install(
     Path(name): Path<String>,
     Large(body): Large<InstallPackageRequest>,
 ) -> Result<Json<PackageView>, Refusal> {
-    caller.must(Permission::ManagePolicy)?;
-    let packages = installed_in(&app)?;
+    may_manage(&caller.principal)?;
+    let packages = installed_in(&app, &caller)?;
     let accepts = body.accept_findings;
     let files = Arc::new(files_of(body)?);
     let checked = blocking({
@@ -64,9 +64,8 @@ pub(super) async fn install(
     if !findings.is_empty() && !accepts {
         return Err(Refusal(Box::new(unread(&name, &findings))));
     }
-    // What was read was read by a person.
-    if !findings.is_empty() && !caller.principal.may(Permission::Approve) {
-        return Err(Refusal::new(Code::Forbidden, "only a person accepts what was found in a package").hint("ask an admin to install it"));
+    if !findings.is_empty() {
+        may_accept_findings(&caller.principal)?;
     }
     let actions = blocking({
         let (packages, name) = (Arc::clone(&packages), name.clone());
@@ -84,15 +83,15 @@ pub(super) async fn install(
 #[utoipa::path(operation_id = "packages_remove", delete, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)),
     responses((status = 204), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn remove(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<StatusCode, Refusal> {
-    caller.must(Permission::ManagePolicy)?;
-    let packages = installed_in(&app)?;
+    may_manage(&caller.principal)?;
+    let packages = installed_in(&app, &caller)?;
     let wanted = name.clone();
     let removed = blocking(move || packages.remove(&wanted)).await?.map_err(refusal)?;
     if removed { Ok(StatusCode::NO_CONTENT) } else { Err(Refusal::not_found("package", &name)) }
 }
 
-fn installed_in(app: &App) -> Result<Arc<Packages>, Refusal> {
-    app.packages().map(Arc::clone).ok_or_else(|| Refusal::new(Code::PackageInvalid, "this server takes no packages"))
+fn installed_in(app: &App, caller: &Caller) -> Result<Arc<Packages>, Refusal> {
+    app.packages(&caller.principal.org).ok_or_else(|| Refusal::new(Code::PackageInvalid, "this server takes no packages"))
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {

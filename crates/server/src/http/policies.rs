@@ -2,23 +2,19 @@
 
 use super::body::Strict;
 use super::caller::Caller;
-use super::modes::rows_of;
 use super::page::{Asked, PageQuery, seconds_of};
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::modes::rows_of;
+use crate::operations::policies;
 use api::gates::{PoliciesFile, PoliciesSetResponse, PoliciesView, PolicySchemaResponse, WhatIfChange, WhatIfRequest, WhatIfResponse};
-use api::problem::FieldError;
-use api::{Code, Page, Problem};
+use api::{Page, Problem};
 use axum::Json;
 use axum::extract::State;
-use countersign_core::OrgId;
 use countersign_core::limits::PAGE_ROWS_MAX;
 use countersign_core::policies::PolicyTexts;
 use countersign_core::ports::{Invocations, Rules};
-use countersign_core::principal::Permission;
 use pipeline::{Fate, Proposal, Replayed, WhatIf};
-use policy::{Policies, PolicyProblem};
-use std::sync::Arc;
 use store::{InvocationFilter, PageRequest, PolicyVersion};
 
 /// How far back a what-if looks when nobody says, and at most.
@@ -31,7 +27,7 @@ const REPLAYED_MAX: u64 = 10_000;
 #[utoipa::path(operation_id = "policies_show", get, path = "/api/v1/policies", tag = "policies",
     responses((status = 200, body = PoliciesView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Json<PoliciesView>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let newest = PageRequest { limit: 1, after: None };
     let found = app.store().list_policy_versions(&caller.principal.org, &newest).await?.items.into_iter().next();
     Ok(Json(found.map_or_else(none_yet, view)))
@@ -45,7 +41,7 @@ pub(super) async fn versions(
     caller: Caller,
     Asked(query): Asked<PageQuery>,
 ) -> Result<Json<Page<PoliciesView>>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let page = app.store().list_policy_versions(&caller.principal.org, &query.request()?).await?;
     Ok(Json(Page { items: page.items.into_iter().map(view).collect(), next: page.next }))
 }
@@ -54,7 +50,7 @@ pub(super) async fn versions(
 #[utoipa::path(operation_id = "policies_schema", get, path = "/api/v1/policies/schema", tag = "policies",
     responses((status = 200, body = PolicySchemaResponse), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn schema(State(app): State<App>, caller: Caller) -> Result<Json<PolicySchemaResponse>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     Ok(Json(PolicySchemaResponse { schema: app.pipeline().policy_schema(&caller.principal.org).await }))
 }
 
@@ -66,9 +62,9 @@ pub(super) async fn check(
     caller: Caller,
     Strict(body): Strict<PoliciesFile>,
 ) -> Result<Json<PoliciesSetResponse>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let org = &caller.principal.org;
-    let compiled = compiled(&app, org, texts(body)).await?;
+    let compiled = policies::compile(&app, org, texts(body)).await?;
     let version = app.store().find_policies(org).await?.version;
     Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64 }))
 }
@@ -81,11 +77,8 @@ pub(super) async fn set(
     caller: Caller,
     Strict(body): Strict<PoliciesFile>,
 ) -> Result<Json<PoliciesSetResponse>, Refusal> {
-    caller.must(Permission::ManagePolicy)?;
-    let (org, texts) = (&caller.principal.org, texts(body));
-    let compiled = compiled(&app, org, texts.clone()).await?;
-    let version = app.store().set_policies(org, texts, &caller.principal.id).await?;
-    Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64 }))
+    let (version, count) = policies::set(&app, &caller.principal, texts(body)).await?;
+    Ok(Json(PoliciesSetResponse { version, policies: count }))
 }
 
 /// Decides recorded invocations twice, by the rules in force and by other policies and modes, and lists where the two differ.
@@ -96,13 +89,13 @@ pub(super) async fn what_if(
     caller: Caller,
     Strict(body): Strict<WhatIfRequest>,
 ) -> Result<Json<WhatIfResponse>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let org = &caller.principal.org;
     let seconds = body.last.as_deref().map_or(Ok(LAST_SECONDS), |text| seconds_of("last", text, LAST_SECONDS_MAX))?;
     let keeps_policies = body.policies.is_none();
     let policies = match body.policies {
         Some(file) if texts(file.clone()).is_empty() => None,
-        Some(file) => Some(compiled(&app, org, texts(file)).await?),
+        Some(file) => Some(policies::compile(&app, org, texts(file)).await?),
         None => None,
     };
     let modes = match body.modes {
@@ -146,30 +139,6 @@ pub(super) async fn what_if(
         }
     }
     Ok(Json(response))
-}
-
-async fn compiled(app: &App, org: &OrgId, texts: PolicyTexts) -> Result<Arc<Policies>, Refusal> {
-    app.pipeline().compile(org, texts).await?.map_err(|problems| refused(&problems))
-}
-
-fn refused(problems: &[PolicyProblem]) -> Refusal {
-    let count = problems.len();
-    let detail = format!("{count} problem{} in the policies; nothing was saved", if count == 1 { "" } else { "s" });
-    let mut refusal = Refusal::new(Code::InvalidPolicy, detail).hint("see what policies can speak about with `countersign policy schema`");
-    refusal.0.errors = problems
-        .iter()
-        .map(|problem| {
-            let about = problem.id.as_ref().map(|id| format!("`{id}`: ")).unwrap_or_default();
-            FieldError {
-                pointer: format!("/{}", problem.gate.as_str()),
-                message: format!("{about}{}", problem.message),
-                line: Some(problem.line),
-                column: Some(problem.column),
-                ..FieldError::default()
-            }
-        })
-        .collect();
-    refusal
 }
 
 fn texts(file: PoliciesFile) -> PolicyTexts {

@@ -1,6 +1,7 @@
 //! The one place that turns errors into status codes and RFC 9457 bodies. Internals go to the log, never to the caller.
 
 use super::next_step::next_step;
+use crate::operations;
 use api::invocation::InvocationView;
 use api::problem::FieldError;
 use api::{Code, Problem};
@@ -12,6 +13,7 @@ use countersign_core::invocation::DeniedBy;
 use countersign_core::limits::BATCH_PARTS_MAX;
 use countersign_core::{Invocation, Status};
 use pipeline::{Conflict, ParamError};
+use policy::PolicyProblem;
 use std::any::Any;
 use utoipa::openapi::{ContentBuilder, PathItem, Ref, ResponseBuilder};
 
@@ -139,8 +141,10 @@ impl From<pipeline::Error> for Refusal {
                 about(Self::new(Code::IdempotencyConflict, detail), &invocation).hint("use a new key for a new call")
             }
             E::IdempotencyInFlight { invocation } => about(Self::new(Code::IdempotencyInFlight, detail), &invocation),
-            E::MayNotApprove => Self::new(Code::MayNotApprove, detail).hint("ask an admin or an owner to answer it"),
+            E::MayNotApprove => Self::new(Code::MayNotApprove, detail).hint("ask an approver, an admin or an owner to answer it"),
             E::Forbidden { .. } => Self::new(Code::Forbidden, detail),
+            E::LinkInvalid => Self::new(Code::NotFound, detail).hint("open your inbox instead"),
+            E::LinkExpired => Self::new(Code::Expired, detail).hint("open your inbox instead"),
             E::NeedsConfirmation { invocation, action } => about(Self::new(Code::NeedsConfirmation, detail), &invocation)
                 .hint(format!("send `\"confirm\": \"{action}\"` with the approval, by itself")),
             E::SelfApproval { invocation } => about(Self::new(Code::SelfApproval, detail), &invocation).hint("ask another admin to answer"),
@@ -201,6 +205,55 @@ impl From<pipeline::Error> for Refusal {
             E::Store(error) => error.into(),
             E::Internal { .. } => internal(&detail),
         }
+    }
+}
+
+impl From<operations::Error> for Refusal {
+    fn from(error: operations::Error) -> Self {
+        use operations::Error as E;
+        let detail = error.to_string();
+        match error {
+            E::Pipeline(error) => error.into(),
+            E::Invalid { errors, .. } => Self::new(Code::InvalidRequest, detail).at(errors),
+            E::BadName => Self::new(Code::InvalidRequest, detail).hint("such as `robin` or `build-server`"),
+            E::NothingToChange { fields } => Self::new(Code::InvalidRequest, detail).hint(format!("give {fields}")),
+            E::NotAPerson { .. } => Self::new(Code::Forbidden, detail).hint("ask an admin"),
+            E::AboveOwnRole { ask, .. } => Self::new(Code::Forbidden, detail).hint(format!("ask {ask}")),
+            E::NotAnOperator | E::FirstOrg => Self::new(Code::Forbidden, detail),
+            E::OwnRole => Self::new(Code::Forbidden, detail).hint("ask another admin or owner"),
+            E::OtherSession => Self::new(Code::Forbidden, detail),
+            E::UnknownSession => Self::new(Code::UnknownSession, detail).hint("list them with `countersign session list`"),
+            E::NotYourSession => Self::new(Code::NotYourSession, detail),
+            E::NotFound { what, id } => Self::not_found(what, &id),
+            E::Absent { hint, .. } => Self::new(Code::NotFound, detail).hint(hint),
+            E::NameTaken { .. } => Self::new(Code::NameTaken, detail),
+            E::LastOwner { first, .. } => Self::new(Code::LastOwner, detail).hint(first),
+            E::GrantEnded { grant, .. } => {
+                Self::new(Code::GrantEnded, detail).hint(format!("see it with `countersign grant show {grant}`"))
+            }
+            E::NeverGranted { .. } => Self::new(Code::NotGrantable, detail),
+            E::TooManyRequests { .. } => Self::new(Code::TooManyPending, detail),
+            E::DefinitionChanged { action } => {
+                Self::new(Code::DefinitionMismatch, detail).hint(format!("look at it again with `countersign action review {action}`"))
+            }
+            E::Policies { problems } => {
+                let mut refusal =
+                    Self::new(Code::InvalidPolicy, detail).hint("see what policies can speak about with `countersign policy schema`");
+                refusal.0.errors = problems.into_iter().map(policy_problem).collect();
+                refusal
+            }
+        }
+    }
+}
+
+fn policy_problem(problem: PolicyProblem) -> FieldError {
+    let about = problem.id.map(|id| format!("`{id}`: ")).unwrap_or_default();
+    FieldError {
+        pointer: format!("/{}", problem.gate.as_str()),
+        message: format!("{about}{}", problem.message),
+        line: Some(problem.line),
+        column: Some(problem.column),
+        ..FieldError::default()
     }
 }
 

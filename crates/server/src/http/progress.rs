@@ -1,10 +1,10 @@
 //! What a running call prints, as server-sent events: `progress`, `missed`, and what it ended as.
 
 use super::caller::Caller;
-use super::invocations::readable;
 use super::page::Asked;
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::invocations::readable;
 use api::Problem;
 use api::invocation::{EndEvent, InvokeResponse, MissedEvent, ProgressEvent};
 use axum::extract::{Path, State};
@@ -44,7 +44,7 @@ pub(super) async fn follow(
     Path(invocation): Path<String>,
     Asked(query): Asked<FollowQuery>,
 ) -> Result<Response, Refusal> {
-    let found = readable(&app, &caller, &invocation).await?;
+    let found = readable(&app, &caller.principal, &invocation).await?;
     let follower = app.pipeline().follow(&found, query.after.unwrap_or_default());
     let until = Instant::now() + Duration::from_secs(PROGRESS_FOLLOW_SECONDS_MAX);
     let events = stream::unfold(Some(follower), move |follower| async move {

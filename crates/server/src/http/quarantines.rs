@@ -1,11 +1,12 @@
 //! What was too dangerous to run, and what an admin makes of it.
 
-use super::body::{Strict, reason_of};
+use super::body::Strict;
 use super::caller::Caller;
-use super::invocations::{answer, parse_id};
+use super::invocations::answer;
 use super::page::{Asked, page_request};
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::invocations::parse;
 use api::gates::{CaughtView, QuarantinePayloadResponse, QuarantineView, ReleasedOutputResponse, SettleRequest};
 use api::invocation::InvokeResponse;
 use api::{Code, Page, Problem};
@@ -14,7 +15,6 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use countersign_core::Digest;
 use countersign_core::ports::Quarantines;
-use countersign_core::principal::Permission;
 use countersign_core::quarantine::{Quarantine, QuarantineState};
 use pipeline::{Released, Word};
 use serde::Deserialize;
@@ -40,7 +40,7 @@ pub(super) async fn list(
     caller: Caller,
     Asked(query): Asked<ListQuery>,
 ) -> Result<Json<Page<QuarantineView>>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let wrong = || Refusal::new(Code::InvalidQuery, "`state` does not make sense");
     let state = query.state.as_deref().map(|text| QuarantineState::parse(text).ok_or_else(wrong)).transpose()?;
     let page = app.store().list_quarantines(&caller.principal.org, state, &page_request(query.limit, query.after)?).await?;
@@ -51,9 +51,9 @@ pub(super) async fn list(
 #[utoipa::path(operation_id = "quarantines_show", get, path = "/api/v1/quarantines/{invocation}", tag = "quarantine", params(("invocation" = String, Path)),
     responses((status = 200, body = QuarantineView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(invocation): Path<String>) -> Result<Json<QuarantineView>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let unknown = || Refusal::not_found("quarantined invocation", &invocation);
-    let id = parse_id(&invocation).map_err(|_| unknown())?;
+    let id = parse(&invocation).map_err(|_| unknown())?;
     let found = app.store().find_quarantine(&caller.principal.org, &id).await?;
     Ok(Json(view(found.ok_or_else(unknown)?)))
 }
@@ -66,7 +66,7 @@ pub(super) async fn payload(
     caller: Caller,
     Path(invocation): Path<String>,
 ) -> Result<Json<QuarantinePayloadResponse>, Refusal> {
-    let (held, payload) = app.pipeline().look_at(&caller.principal, &parse_id(&invocation)?).await?;
+    let (held, payload) = app.pipeline().look_at(&caller.principal, &parse(&invocation)?).await?;
     let digest = Some(held.digest.to_string());
     Ok(Json(QuarantinePayloadResponse { invocation_id: invocation, holds: held.holds.as_str().to_owned(), digest, payload }))
 }
@@ -84,7 +84,7 @@ pub(super) async fn release(
     Path(invocation): Path<String>,
     Strict(body): Strict<SettleRequest>,
 ) -> Result<Response, Refusal> {
-    match app.pipeline().release_quarantined(&caller.principal, &parse_id(&invocation)?, word_of(&body)?).await? {
+    match app.pipeline().release_quarantined(&caller.principal, &parse(&invocation)?, word_of(&body)?).await? {
         Released::Call(outcome) => answer(*outcome),
         Released::Output(output) => Ok(Json(ReleasedOutputResponse { invocation_id: invocation, output }).into_response()),
     }
@@ -100,13 +100,13 @@ pub(super) async fn discard(
     Path(invocation): Path<String>,
     Strict(body): Strict<SettleRequest>,
 ) -> Result<Json<QuarantineView>, Refusal> {
-    Ok(Json(view(app.pipeline().discard(&caller.principal, &parse_id(&invocation)?, word_of(&body)?).await?)))
+    Ok(Json(view(app.pipeline().discard(&caller.principal, &parse(&invocation)?, word_of(&body)?).await?)))
 }
 
 fn word_of(body: &SettleRequest) -> Result<Word, Refusal> {
     let wrong = || Refusal::new(Code::InvalidRequest, "`digest` is not the digest of anything");
     let digest = body.digest.as_deref().map(|text| Digest::parse(text).ok_or_else(wrong)).transpose()?;
-    Ok(Word { reason: reason_of(&body.reason)?, digest })
+    Ok(Word { reason: body.reason.clone(), digest })
 }
 
 fn view(quarantine: Quarantine) -> QuarantineView {

@@ -11,7 +11,6 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use countersign_core::principal::Permission;
 use countersign_core::{ActionId, ReceiptId, SessionId, UserId};
 use futures_util::stream;
 use serde::Deserialize;
@@ -38,7 +37,7 @@ pub(super) struct ListQuery {
 #[utoipa::path(operation_id = "receipts_list", get, path = "/api/v1/receipts", tag = "receipts", params(ListQuery),
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<ListQuery>) -> Result<Json<Page<EntryView>>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let filter = ReceiptFilter {
         action: query.action.as_deref().map(|text| wanted(text, "action", |text| ActionId::parse(text).ok())).transpose()?,
         session: query.session.as_deref().map(|text| wanted(text, "session", |text| SessionId::parse(text).ok())).transpose()?,
@@ -56,7 +55,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
 #[utoipa::path(operation_id = "receipts_show", get, path = "/api/v1/receipts/{receipt}", tag = "receipts", params(("receipt" = String, Path)),
     responses((status = 200, body = EntryView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(receipt): Path<String>) -> Result<Json<EntryView>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let id = parse_id(&receipt)?;
     let entry = app.store().find_receipt(&caller.principal.org, &id).await?;
     Ok(Json(entry_view(&entry.ok_or_else(|| Refusal::not_found("receipt", &receipt))?)?))
@@ -66,7 +65,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(receipt): 
 #[utoipa::path(operation_id = "receipts_prove", get, path = "/api/v1/receipts/{receipt}/proof", tag = "receipts", params(("receipt" = String, Path)),
     responses((status = 200, body = ProofView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn prove(State(app): State<App>, caller: Caller, Path(receipt): Path<String>) -> Result<Json<ProofView>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let id = parse_id(&receipt)?;
     let proof = app.store().prove_receipt(&caller.principal.org, &id).await?;
     let proof = proof.ok_or_else(|| Refusal::not_found("receipt", &receipt))?;
@@ -84,7 +83,7 @@ pub(super) async fn prove(State(app): State<App>, caller: Caller, Path(receipt):
     responses((status = 200, description = "A bundle, one JSON document a line.", content_type = "application/x-ndjson", body = String),
         (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn export(State(app): State<App>, caller: Caller) -> Result<Response, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let lines = app.store().export(&caller.principal.org).await?;
     // An error half-way cuts the body off; the missing last line tells the reader.
     let body = Body::from_stream(stream::unfold(lines, |mut lines| async move {

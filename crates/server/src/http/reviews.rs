@@ -5,16 +5,16 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::reviews;
 use api::gates::CaughtView;
 use api::rules::{DefinitionChange, ReviewRequest, ReviewView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use countersign_core::decision::Drift;
-use countersign_core::ledger::Wording;
-use countersign_core::principal::Permission;
+use countersign_core::ports::definitions::Wording;
 use countersign_core::{ActionId, Digest, OrgId};
-use pipeline::{DefinitionNow, Reviewed};
+use pipeline::DefinitionNow;
 use store::Review;
 
 /// Every reviewed action, with what has changed since its review.
@@ -25,7 +25,7 @@ pub(super) async fn list(
     caller: Caller,
     Asked(query): Asked<PageQuery>,
 ) -> Result<Json<Page<ReviewView>>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let page = app.store().list_reviews(&caller.principal.org, &query.request()?).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for review in page.items {
@@ -39,7 +39,7 @@ pub(super) async fn list(
 #[utoipa::path(operation_id = "reviews_show", get, path = "/api/v1/reviews/{action}", tag = "reviews", params(("action" = String, Path)),
     responses((status = 200, body = ReviewView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(action): Path<String>) -> Result<Json<ReviewView>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let id = ActionId::parse(&action).map_err(|_| Refusal::unknown_action(&action))?;
     shown(&app, &caller.principal.org, &id).await
 }
@@ -53,22 +53,11 @@ pub(super) async fn review(
     Path(action): Path<String>,
     OrEmpty(body): OrEmpty<ReviewRequest>,
 ) -> Result<Json<ReviewView>, Refusal> {
-    caller.must(Permission::ManagePolicy)?;
-    // A review is a person's word.
-    if !caller.principal.may(Permission::Approve) {
-        return Err(Refusal::new(Code::Forbidden, "only a person reviews a definition"));
-    }
-    let id = ActionId::parse(&action).map_err(|_| Refusal::unknown_action(&action))?;
     let bad = || Refusal::new(Code::InvalidRequest, "`textual` is not 64 hex characters").hint("send the digest that was shown");
     let seen = body.textual.as_deref().map(|text| Digest::parse(text).ok_or_else(bad)).transpose()?;
     let wording = if body.ignore_wording { Wording::Ignored } else { Wording::Reviewed };
-    match app.pipeline().review(&caller.principal, &id, seen, wording).await? {
-        Reviewed::Done => shown(&app, &caller.principal.org, &id).await,
-        Reviewed::OtherDefinition => {
-            Err(Refusal::new(Code::DefinitionMismatch, format!("`{id}` is not what was shown any more; nothing was reviewed"))
-                .hint(format!("look at it again with `countersign action review {id}`")))
-        }
-    }
+    let id = reviews::review(&app, &caller.principal, &action, seen, wording).await?;
+    shown(&app, &caller.principal.org, &id).await
 }
 
 async fn shown(app: &App, org: &OrgId, action: &ActionId) -> Result<Json<ReviewView>, Refusal> {

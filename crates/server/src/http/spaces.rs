@@ -5,15 +5,14 @@ use super::caller::Caller;
 use super::page::{Asked, PageQuery};
 use super::problem::Refusal;
 use crate::App;
+use crate::operations::spaces;
 use api::identity::{BandName, ChangeSpaceRequest, NewSpaceRequest, RedactionRule, SelfApprovalRule, SpaceView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::ports::Rules;
-use countersign_core::principal::Permission;
 use countersign_core::session::{Kind, Quorum, SelfApproval, SpaceRedaction};
-use countersign_core::{Band, Space, SpaceId, Tier};
+use countersign_core::{Band, Space, Tier};
 use std::collections::BTreeMap;
 use store::SpaceChange;
 
@@ -21,7 +20,7 @@ use store::SpaceChange;
 #[utoipa::path(operation_id = "spaces_list", get, path = "/api/v1/spaces", tag = "spaces", params(PageQuery),
     responses((status = 200, body = Page<SpaceView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): Asked<PageQuery>) -> Result<Json<Page<SpaceView>>, Refusal> {
-    caller.must(Permission::Read)?;
+    caller.must_read()?;
     let page = app.store().list_spaces(&caller.principal.org, &query.request()?).await?;
     Ok(Json(Page { items: page.items.iter().map(view).collect(), next: page.next }))
 }
@@ -34,23 +33,16 @@ pub(super) async fn create(
     caller: Caller,
     Strict(body): Strict<NewSpaceRequest>,
 ) -> Result<(StatusCode, Json<SpaceView>), Refusal> {
-    caller.must(Permission::ManagePolicy)?;
-    let name = space_named(&body.name)?;
-    match app.store().create_space(&caller.principal.org, name, &caller.principal.id).await? {
-        Some(space) => Ok((StatusCode::CREATED, Json(view(&space)))),
-        None => Err(Refusal::new(Code::NameTaken, format!("there is a space named `{name}` already"))),
-    }
+    let space = spaces::create(&app, &caller.principal, &body.name).await?;
+    Ok((StatusCode::CREATED, Json(view(&space))))
 }
 
 /// One space.
 #[utoipa::path(operation_id = "spaces_show", get, path = "/api/v1/spaces/{space}", tag = "spaces", params(("space" = String, Path)),
     responses((status = 200, body = SpaceView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(space): Path<String>) -> Result<Json<SpaceView>, Refusal> {
-    caller.must(Permission::Read)?;
-    let unknown = || Refusal::not_found("space", &space);
-    let id = SpaceId::parse(&space).map_err(|_| unknown())?;
-    let found = app.store().find_space(&caller.principal.org, &id).await?;
-    Ok(Json(view(&found.ok_or_else(unknown)?)))
+    caller.must_read()?;
+    Ok(Json(view(&spaces::find(&app, &caller.principal, &space).await?)))
 }
 
 /// Changes what a space tolerates, or who may answer in it. Approvals that were asked under another band no longer fit.
@@ -62,19 +54,10 @@ pub(super) async fn change(
     Path(space): Path<String>,
     Strict(body): Strict<ChangeSpaceRequest>,
 ) -> Result<Json<SpaceView>, Refusal> {
-    caller.must(Permission::ManagePolicy)?;
-    let unknown = || Refusal::not_found("space", &space);
-    let id = SpaceId::parse(&space).map_err(|_| unknown())?;
-    if body == ChangeSpaceRequest::default() {
-        return Err(
-            Refusal::new(Code::InvalidRequest, "nothing is to be changed").hint("give `band`, `self_approval`, `quorum` or `redaction`")
-        );
-    }
     let quorum = body.quorum.map(to_quorum).transpose()?;
     let redaction = body.redaction.map(to_redaction).transpose()?;
     let change = SpaceChange { band: body.band.map(to_band), self_approval: body.self_approval.map(to_rule), quorum, redaction };
-    let changed = app.store().change_space(&caller.principal.org, &id, change, &caller.principal.id).await?;
-    Ok(Json(view(&changed.ok_or_else(unknown)?)))
+    Ok(Json(view(&spaces::change(&app, &caller.principal, &space, change).await?)))
 }
 
 fn to_quorum(by_tier: BTreeMap<String, u32>) -> Result<Quorum, Refusal> {
@@ -90,10 +73,7 @@ fn to_redaction(rule: RedactionRule) -> Result<SpaceRedaction, Refusal> {
         Kind::parse(&text).ok_or_else(|| wrong(format!("`{text}` cannot be redacted: use `email`, `phone`, `secret` or `face`")))
     };
     let kinds = rule.kinds.into_iter().map(kind).collect::<Result<_, _>>()?;
-    let redaction = SpaceRedaction { kinds, regions: rule.regions };
-    // Also that every region has numbers we know.
-    policy::Redaction::try_from(&redaction).map_err(|unknown| wrong(format!("`{}` is no region with telephone numbers", unknown.0)))?;
-    Ok(redaction)
+    Ok(SpaceRedaction { kinds, regions: rule.regions })
 }
 
 pub(super) const fn to_band(name: BandName) -> Band {
@@ -110,25 +90,6 @@ const fn to_rule(rule: SelfApprovalRule) -> SelfApproval {
         SelfApprovalRule::Allowed => SelfApproval::Allowed,
         SelfApprovalRule::Refused => SelfApproval::Refused,
     }
-}
-
-/// A name people can read aloud: 1 to 64 of letters, digits, space, `_`, `-` and `.`.
-pub(super) fn named(name: &str) -> Result<&str, Refusal> {
-    let fits = (1..=64).contains(&name.chars().count())
-        && name.trim() == name
-        && name.chars().all(|character| character.is_alphanumeric() || matches!(character, ' ' | '_' | '-' | '.' | '@'));
-    let message = "a name has 1 to 64 letters, digits, spaces, `_`, `-`, `.` or `@`, and no space at its ends";
-    if fits { Ok(name) } else { Err(Refusal::new(Code::InvalidRequest, message).hint("such as `robin` or `build-server`")) }
-}
-
-/// The same, in parts divided by `:`, as older contracts name a space: `shared:household`.
-fn space_named(name: &str) -> Result<&str, Refusal> {
-    for part in name.split(':') {
-        named(part)?;
-    }
-    let fits = name.chars().count() <= 64;
-    let message = "a space's name has 64 characters at most, also where `:` divides it";
-    if fits { Ok(name) } else { Err(Refusal::new(Code::InvalidRequest, message)) }
 }
 
 fn view(space: &Space) -> SpaceView {

@@ -287,8 +287,7 @@ impl TestServer {
             random,
             clock: shared,
             metrics: metrics(),
-            packages: None,
-            place: None,
+            homes: None,
             profiles: None,
         });
         let listener = server::http::listen("127.0.0.1:0").await.unwrap();

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 on_sqlite!(
     every_door_checks_the_permission_it_needs,
+    each_role_does_what_it_is_for_and_no_more,
     agents_stay_in_their_session,
     services_hold_what_their_scopes_say,
     nobody_acts_above_their_own_role,
@@ -14,49 +15,117 @@ on_sqlite!(
     names_are_unique_and_sane,
 );
 
-/// Method, path, body, and the status an agent, a member and an admin get.
-type Door = (Method, &'static str, Option<Value>, u16, u16, u16);
+/// Method, path, body, and the lowest role that gets through.
+type Door = (Method, &'static str, Option<Value>, &'static str);
+
+/// From the lowest up.
+const ROLES: [&str; 5] = ["viewer", "member", "approver", "admin", "owner"];
 
 async fn every_door_checks_the_permission_it_needs(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await.client;
-    let member = server.owner.person("mia", "member").await;
-    let admin = server.owner.person("ada", "admin").await;
+    let mut people = Vec::new();
+    for role in ROLES {
+        people.push(server.owner.person(&format!("the {role}"), role).await);
+    }
     let table: &[Door] = &[
-        (Method::GET, "/api/v1/whoami", None, 200, 200, 200),
-        (Method::GET, "/api/v1/status", None, 403, 200, 200),
-        (Method::GET, "/api/v1/invocations", None, 403, 200, 200),
-        (Method::GET, "/api/v1/receipts", None, 403, 200, 200),
-        (Method::GET, "/api/v1/receipts/export", None, 403, 200, 200),
-        (Method::GET, "/api/v1/keys", None, 403, 200, 200),
-        (Method::GET, "/api/v1/checkpoint", None, 403, 200, 200),
-        (Method::GET, "/api/v1/actions", None, 403, 200, 200),
-        (Method::GET, "/api/v1/actions/fake.read", None, 200, 200, 200),
-        (Method::GET, "/api/v1/sessions", None, 403, 200, 200),
-        (Method::GET, "/api/v1/modes", None, 403, 200, 200),
-        (Method::GET, "/api/v1/spaces", None, 403, 200, 200),
-        (Method::GET, "/api/v1/users", None, 403, 200, 200),
-        (Method::GET, "/api/v1/notifications", None, 403, 200, 200),
-        (Method::GET, "/api/v1/tokens", None, 403, 403, 200),
-        (Method::POST, "/api/v1/sessions", Some(json!({})), 403, 201, 201),
-        (Method::PUT, "/api/v1/modes/fake.read", Some(json!({ "mode": "allow" })), 403, 403, 200),
-        (Method::DELETE, "/api/v1/modes/fake.read", None, 403, 403, 200),
-        (Method::POST, "/api/v1/keys/rotate", Some(json!({})), 403, 403, 200),
-        (Method::POST, "/api/v1/users", Some(json!({ "name": "zoe", "role": "member" })), 403, 403, 201),
-        (Method::POST, "/api/v1/spaces", Some(json!({ "name": "lab" })), 403, 403, 201),
-        (Method::POST, "/api/v1/tokens", Some(json!({ "name": "t", "scopes": ["read"] })), 403, 403, 201),
+        (Method::GET, "/api/v1/whoami", None, "viewer"),
+        (Method::GET, "/api/v1/status", None, "viewer"),
+        (Method::GET, "/api/v1/invocations", None, "viewer"),
+        (Method::GET, "/api/v1/receipts", None, "viewer"),
+        (Method::GET, "/api/v1/receipts/export", None, "viewer"),
+        (Method::GET, "/api/v1/keys", None, "viewer"),
+        (Method::GET, "/api/v1/checkpoint", None, "viewer"),
+        (Method::GET, "/api/v1/actions", None, "viewer"),
+        (Method::GET, "/api/v1/actions/fake.read", None, "viewer"),
+        (Method::GET, "/api/v1/sessions", None, "viewer"),
+        (Method::GET, "/api/v1/modes", None, "viewer"),
+        (Method::GET, "/api/v1/spaces", None, "viewer"),
+        (Method::GET, "/api/v1/users", None, "viewer"),
+        (Method::GET, "/api/v1/notifications", None, "viewer"),
+        (Method::GET, "/api/v1/quarantines", None, "viewer"),
+        (Method::POST, "/api/v1/sessions", Some(json!({})), "member"),
+        (Method::POST, "/api/v1/grants", Some(json!({ "covers": "fake.write", "scope": "org" })), "approver"),
+        (Method::GET, "/api/v1/tokens", None, "admin"),
+        (Method::GET, "/api/v1/canaries", None, "admin"),
+        (Method::PUT, "/api/v1/modes/fake.read", Some(json!({ "mode": "allow" })), "admin"),
+        (Method::DELETE, "/api/v1/modes/fake.read", None, "admin"),
+        (Method::PUT, "/api/v1/policies", Some(json!({})), "admin"),
+        (Method::POST, "/api/v1/reviews/fake.read", Some(json!({})), "admin"),
+        (Method::POST, "/api/v1/kill-switches/on", Some(json!({ "scope": "action:fake.send", "reason": "x" })), "admin"),
+        (Method::POST, "/api/v1/kill-switches/off", Some(json!({ "scope": "action:fake.send" })), "admin"),
+        (Method::POST, "/api/v1/keys/rotate", Some(json!({})), "admin"),
+        (Method::POST, "/api/v1/users", Some(json!({ "name": "zoe", "role": "member" })), "admin"),
+        (Method::POST, "/api/v1/spaces", Some(json!({ "name": "lab" })), "admin"),
+        (Method::POST, "/api/v1/tokens", Some(json!({ "name": "t", "scopes": ["read"] })), "admin"),
+        (Method::GET, "/api/v1/orgs", None, "owner"),
     ];
-    for (method, path, body, for_agent, for_member, for_admin) in table {
-        for (who, client, expected) in [("agent", &agent, for_agent), ("member", &member, for_member), ("admin", &admin, for_admin)] {
-            let answer = client.send(method.clone(), path, body.clone()).await;
-            assert_eq!(answer.status, *expected, "{who} {method} {path}: {answer:?}");
-            if *expected == 403 {
-                answer.problem(403, "forbidden");
+    for (method, path, body, lowest) in table {
+        for (role, person) in ROLES.iter().zip(&people) {
+            let answer = person.send(method.clone(), path, body.clone()).await;
+            let is_high_enough = ROLES.iter().position(|one| one == role) >= ROLES.iter().position(|one| one == lowest);
+            if is_high_enough {
+                // Others have done it before: a name is taken, a switch is off already.
+                assert!(!matches!(answer.status, 401 | 403), "{role} {method} {path}: {answer:?}");
+            } else {
+                assert_eq!(answer.status, 403, "{role} {method} {path}: {answer:?}");
             }
         }
+        let is_its_own = ["/api/v1/whoami", "/api/v1/actions/fake.read", "/api/v1/grants"].contains(path);
+        let by_agent = agent.send(method.clone(), path, body.clone()).await;
+        assert_eq!(by_agent.status == 403, !is_its_own || *path == "/api/v1/grants", "agent {method} {path}: {by_agent:?}");
         let nobody: Client = server.owner.with_token("");
         nobody.send(method.clone(), path, body.clone()).await.problem(401, "unauthenticated");
     }
+    server.verify().await;
+}
+
+async fn each_role_does_what_it_is_for_and_no_more(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    let person = async |role: &str| server.owner.person(role, role).await;
+    let (viewer, member, approver, admin) =
+        (person("viewer").await, person("member").await, person("approver").await, person("admin").await);
+    let permissions = async |who: &Client| who.get("/api/v1/whoami").await.ok()["permissions"].clone();
+    assert_eq!(permissions(&viewer).await, json!(["read_session", "read"]));
+    assert_eq!(permissions(&approver).await, json!(["invoke", "read_session", "read", "create_session", "approve"]));
+
+    // Reading does not allow invoking, by oneself or through an agent one had as a member.
+    let invoke = |session: &str| format!("/api/v1/sessions/{session}/actions/invoke");
+    let own = member.new_session(json!({})).await;
+    own.invoke("fake.read", json!({})).await.ok();
+    member.post(&invoke(&own.session), json!({ "action": "fake.read" })).await.ok();
+    viewer.post("/api/v1/sessions", json!({})).await.problem(403, "forbidden");
+    viewer.post(&invoke(&own.session), json!({ "action": "fake.read" })).await.problem(403, "not_your_session");
+    let id = member.get("/api/v1/whoami").await.ok()["principal"].as_str().unwrap().trim_start_matches("user:").to_owned();
+    admin.send(Method::PATCH, &format!("/api/v1/users/{id}"), Some(json!({ "role": "viewer" }))).await.ok();
+    own.invoke("fake.read", json!({})).await.problem(403, "denied_by_policy");
+    member.post(&invoke(&own.session), json!({ "action": "fake.read" })).await.problem(403, "not_your_session");
+    assert_eq!(server.source.calls().len(), 2);
+
+    // An approver answers in every way there is, and changes no rule.
+    let pending = async || agent.pending("fake.write", json!({})).await;
+    for who in [&viewer, &member, &agent.client] {
+        let id = pending().await;
+        who.approve(&id).await.problem(403, "may_not_approve");
+        who.deny(&id, "no").await.problem(403, "may_not_approve");
+        who.post(&format!("/api/v1/invocations/{id}/link"), json!({})).await.problem(403, "may_not_approve");
+        server.owner.deny(&id, "no").await.ok();
+    }
+    approver.approve(&pending().await).await.ok();
+    approver.deny(&pending().await, "no").await.ok();
+    approver.approve_with(&pending().await, json!({ "params": { "text": "other" } })).await.ok();
+    approver.post(&format!("/api/v1/invocations/{}/snooze", pending().await), json!({ "for": "5m" })).await.ok();
+    approver.post(&format!("/api/v1/invocations/{}/link", pending().await), json!({})).await.ok();
+    approver.approve_with(&pending().await, json!({ "mode": "always" })).await.problem(403, "forbidden");
+    approver.approve_with(&pending().await, json!({ "mode": "grant", "grant": { "calls_max": 1 } })).await.ok();
+    approver.send(Method::PUT, "/api/v1/modes/fake.write", Some(json!({ "mode": "allow" }))).await.problem(403, "forbidden");
+    approver.post("/api/v1/users", json!({ "name": "x", "role": "viewer" })).await.problem(403, "forbidden");
+    // An admin gives every role but the owner's.
+    for role in ["viewer", "member", "approver", "admin"] {
+        admin.post("/api/v1/users", json!({ "name": format!("new {role}"), "role": role })).await.ok();
+    }
+    admin.post("/api/v1/users", json!({ "name": "new owner", "role": "owner" })).await.problem(403, "forbidden");
     server.verify().await;
 }
 

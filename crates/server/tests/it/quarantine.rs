@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 on_sqlite!(
     what_is_too_dangerous_is_not_run_and_kept,
     what_is_released_is_a_new_call_that_passes_every_other_gate,
-    neither_who_asked_nor_who_owns_them_settles_it,
+    where_duties_are_separate_neither_who_asked_nor_who_owns_them_settles_it,
+    a_lone_owner_settles_what_their_own_agent_asked_for,
     a_released_call_is_still_held_denied_and_judged,
     a_released_dry_run_stays_a_dry_run,
     an_approver_cannot_change_a_released_call_into_another_danger,
@@ -90,20 +91,23 @@ async fn what_is_released_is_a_new_call_that_passes_every_other_gate(kind: Kind)
     server.verify().await;
 }
 
-async fn neither_who_asked_nor_who_owns_them_settles_it(kind: Kind) {
+async fn where_duties_are_separate_neither_who_asked_nor_who_owns_them_settles_it(kind: Kind) {
     let server = TestServer::start(kind).await;
     let agent = server.agent().await;
+    server.change_space(json!({ "self_approval": "refused" })).await;
     server.owner.set_mode("fake.write", "allow").await;
     let by_agent = agent.invoke("fake.write", dangerous()).await.id();
     let path = format!("/api/v1/sessions/{}/actions/invoke", agent.session);
     let own = server.owner.post(&path, json!({ "action": "fake.write", "params": dangerous() })).await.id();
     let member = server.owner.person("mia", "member").await;
+    let approver = server.owner.person("eli", "approver").await;
     for id in [&by_agent, &own] {
         for way in ["release", "discard"] {
             settle(&server.owner, way, id).await.problem(403, "self_approval");
             for client in [&agent.client, &member] {
                 settle(client, way, id).await.problem(403, "may_not_approve");
             }
+            settle(&approver, way, id).await.problem(403, "forbidden");
         }
         assert_eq!(held(&server, id).await["state"], "held");
     }
@@ -113,6 +117,21 @@ async fn neither_who_asked_nor_who_owns_them_settles_it(kind: Kind) {
     assert_eq!(server.source.effects(), 0);
     settle(&ada, "release", &own).await.ok();
     assert_eq!(server.source.effects(), 1);
+    server.verify().await;
+}
+
+async fn a_lone_owner_settles_what_their_own_agent_asked_for(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.owner.set_mode("fake.write", "allow").await;
+    let (released, discarded) = (agent.invoke("fake.write", dangerous()).await.id(), agent.invoke("fake.write", dangerous()).await.id());
+    // The agent itself never does.
+    settle(&agent.client, "release", &released).await.problem(403, "may_not_approve");
+    settle(&server.owner, "release", &released).await.ok();
+    settle(&server.owner, "discard", &discarded).await.ok();
+    assert_eq!(server.source.effects(), 1);
+    let settled: Vec<_> = server.rules().await.into_iter().filter(|rule| rule["rule"] == "quarantine_settled").collect();
+    assert_eq!(settled.iter().map(|rule| &rule["state"]).collect::<Vec<_>>(), ["released", "discarded"]);
     server.verify().await;
 }
 

@@ -291,13 +291,13 @@ fn show_workspace(place: &Place) -> Result<(), crate::Error> {
     shown.map_err(|error| folder_error(&place.folder, &error))
 }
 
-/// Packages are installed on a server: every org has them.
+/// Whoever has several orgs has this for each of them.
 impl SourceRegistry for Packages {
     fn sources<'a>(&'a self, _org: &'a OrgId) -> Future<'a, OrgSources> {
         Box::pin(std::future::ready(Arc::clone(&self.registered.read())))
     }
 
-    fn past<'a>(&'a self, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<Past>> {
+    fn past<'a>(&'a self, _org: &'a OrgId, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<Past>> {
         let (shared, action, evidence) = (Arc::clone(&self.shared), action.clone(), evidence.clone());
         let found = self.shared.workers.run(move || past::find(&shared, &action, &evidence));
         Box::pin(async move { found.await.ok().flatten() })

@@ -38,6 +38,14 @@ pub struct Kept {
     pub forgotten: usize,
 }
 
+impl Kept {
+    pub const fn add(&mut self, other: Self) {
+        self.files += other.files;
+        self.bytes += other.bytes;
+        self.forgotten += other.forgotten;
+    }
+}
+
 impl Snapshots {
     pub(crate) fn open(path: &Path) -> Result<Self, crate::Error> {
         let folder = open_folder(path)?;

@@ -5,6 +5,7 @@
 
 mod arrows;
 mod corpus;
+mod doors;
 mod parts;
 mod truths;
 mod workspace;

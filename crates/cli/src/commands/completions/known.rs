@@ -6,7 +6,7 @@ use crate::context::{Contexts, Environment, Server};
 use crate::shared::*;
 use api::batch::BatchView;
 use api::gates::{CanaryView, ConsentView, QuarantineView};
-use api::identity::{SessionView, SpaceView, TokenView, UserView};
+use api::identity::{OrgView, SessionView, SpaceView, TokenView, UserView};
 use api::invocation::InvocationView;
 use api::package::PackageView;
 use api::receipt::EntryView;
@@ -58,6 +58,7 @@ const KNOWN: &[(&str, Known)] = &[
     ("from", all::<SpaceView>()),
     ("to", all::<SpaceView>()),
     ("user", all::<UserView>()),
+    ("org", all::<OrgView>()),
     ("token", all::<TokenView>()),
     ("grant", all::<GrantView>()),
     ("consent", all::<ConsentView>()),

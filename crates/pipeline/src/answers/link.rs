@@ -1,0 +1,93 @@
+//! Links that answer one invocation in one person's name, for a message on a phone. Signed under the key of the invocation's
+//! space, bound to what the person would see, and over when the invocation is answered.
+
+use super::approve::must_approve;
+use crate::error::{Conflict, Error};
+use crate::pipeline::Pipeline;
+use countersign_core::action::Class;
+use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, PrincipalId, Status, Timestamp, UserId};
+
+/// A link that was made.
+pub struct AnswerLink {
+    /// Whoever holds it can use it, once, until it ends.
+    pub text: String,
+    pub expires_at: Timestamp,
+}
+
+/// A link that is good, and what it is good for.
+pub struct OpenedLink {
+    pub invocation: Invocation,
+    /// In whose name it answers.
+    pub principal: Principal,
+    /// What the person was shown when the link was made.
+    pub binding: Digest,
+}
+
+struct Link {
+    org: OrgId,
+    invocation: InvocationId,
+    user: UserId,
+    expires_at: Timestamp,
+}
+
+impl Link {
+    fn parse(text: &str) -> Option<(Self, Digest)> {
+        let mut parts = text.split('.');
+        let org = OrgId::parse(parts.next()?).ok()?;
+        let invocation = InvocationId::parse(parts.next()?).ok()?;
+        let user = UserId::parse(parts.next()?).ok()?;
+        let expires_at = Timestamp::from_micros(parts.next()?.parse().ok()?);
+        let mac = Digest::parse(parts.next()?)?;
+        parts.next().is_none().then_some((Self { org, invocation, user, expires_at }, mac))
+    }
+
+    fn text(&self, mac: Digest) -> String {
+        format!("{}.{}.{}.{}.{mac}", self.org, self.invocation, self.user, self.expires_at.as_micros())
+    }
+}
+
+impl Pipeline {
+    /// Makes a link that answers this one invocation as this person.
+    pub async fn make_link(&self, principal: &Principal, id: &InvocationId, lifetime_seconds: u64) -> Result<AnswerLink, Error> {
+        must_approve(principal)?;
+        let PrincipalId::User(user) = &principal.id else {
+            return Err(Error::MayNotApprove);
+        };
+        let unknown = || Error::UnknownInvocation { invocation: id.to_string() };
+        let found = self.ledger().find_invocation(&principal.org, id).await?.ok_or_else(unknown)?;
+        if found.status != Status::Pending {
+            return Err(Error::Conflict { invocation: found.id, conflict: Conflict::Ended });
+        }
+        // It is approved by its name, and a link has none.
+        if found.tier.class() == Class::Danger {
+            return Err(Error::NeedsConfirmation { invocation: found.id, action: found.action });
+        }
+        let expires_at = self.ledger().now().await?.plus_seconds(lifetime_seconds);
+        let link = Link { org: found.org.clone(), invocation: found.id.clone(), user: user.clone(), expires_at };
+        let mac = self.link_mac(&link, &found).await?;
+        Ok(AnswerLink { text: link.text(mac), expires_at })
+    }
+
+    /// What a link is good for, if it is.
+    pub async fn open_link(&self, text: &str) -> Result<OpenedLink, Error> {
+        let (link, mac) = Link::parse(text).ok_or(Error::LinkInvalid)?;
+        let invocation = self.ledger().find_invocation(&link.org, &link.invocation).await?.ok_or(Error::LinkInvalid)?;
+        if !self.link_mac(&link, &invocation).await?.matches(&mac) {
+            return Err(Error::LinkInvalid);
+        }
+        if link.expires_at <= self.ledger().now().await? {
+            return Err(Error::LinkExpired);
+        }
+        let principal = self.ledger().find_principal(&link.org, &PrincipalId::User(link.user)).await?.ok_or(Error::LinkInvalid)?;
+        let binding = invocation.binding.as_ref().map(|binding| binding.digest).ok_or(Error::LinkInvalid)?;
+        Ok(OpenedLink { invocation, principal, binding })
+    }
+
+    /// Over everything in it, and what the invocation is bound to: edited since, it is another question.
+    async fn link_mac(&self, link: &Link, invocation: &Invocation) -> Result<Digest, Error> {
+        let key = self.walk.inner.keyring.space_key(&link.org, &invocation.space).await?;
+        let binding = invocation.binding.as_ref().map(|binding| binding.digest.to_string()).unwrap_or_default();
+        let signed = format!("{} {} {} {} {binding}", link.org, link.invocation, link.user, link.expires_at.as_micros());
+        Ok(key.digest("answer_link", signed.as_bytes()))
+    }
+}

@@ -1,0 +1,145 @@
+//! What each org has for itself on this server: a workspace, the builtin sources that work in it, and its packages. Nothing of it is
+//! shared between orgs. The first org's is in the data folder itself; another org's is below `orgs/`, made when it is first needed.
+
+use crate::config::Config;
+use crate::data_dir::HomeDir;
+use crate::jail::SandboxJail;
+use countersign_core::checks::Commands;
+use countersign_core::effect::{Check, Scope};
+use countersign_core::fault::Faults;
+use countersign_core::jail::Jail;
+use countersign_core::source::{self, CallContext, OrgSources, Past, Source, SourceRegistry};
+use countersign_core::{ActionId, Future, OrgId, Random};
+use parking_lot::{Mutex, RwLock};
+use serde_json::Value;
+use sources::builtin::files::Files;
+use sources::command::CommandRunner;
+use sources::package::{Packages, PackagesConfig};
+use sources::workspace::Place;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What every home is made with.
+pub(crate) struct Ground {
+    pub(crate) config: Config,
+    /// Where the homes are.
+    pub(crate) data: PathBuf,
+    pub(crate) first: OrgId,
+    /// Builtin sources that hold nothing of an org.
+    pub(crate) shared: Vec<Arc<dyn Source>>,
+    pub(crate) jail: Arc<SandboxJail>,
+    pub(crate) faults: Faults,
+    pub(crate) random: Arc<dyn Random>,
+}
+
+/// The home of every org.
+pub struct Homes {
+    ground: Ground,
+    first: Arc<Home>,
+    opened: RwLock<HashMap<OrgId, Arc<Home>>>,
+}
+
+/// One org's.
+pub(crate) struct Home {
+    pub(crate) place: Arc<Place>,
+    pub(crate) packages: Arc<Packages>,
+    commands: Arc<CommandRunner>,
+    builtin: Vec<Arc<dyn Source>>,
+    /// The packages' sources as they were last, and with them the builtin ones.
+    listed: Mutex<(OrgSources, OrgSources)>,
+}
+
+impl Homes {
+    /// Opens the first org's.
+    pub(crate) fn open(ground: Ground) -> Result<Self, sources::Error> {
+        let first = Arc::new(Home::open(&ground, &HomeDir::first(&ground.data))?);
+        let opened = RwLock::new(HashMap::from([(ground.first.clone(), Arc::clone(&first))]));
+        Ok(Self { ground, first, opened })
+    }
+
+    pub(crate) fn of(&self, org: &OrgId) -> Result<Arc<Home>, sources::Error> {
+        if let Some(home) = self.opened.read().get(org) {
+            return Ok(Arc::clone(home));
+        }
+        let mut opened = self.opened.write();
+        if let Some(home) = opened.get(org) {
+            return Ok(Arc::clone(home));
+        }
+        let home = Arc::new(Home::open(&self.ground, &HomeDir::of(&self.ground.data, org))?);
+        opened.insert(org.clone(), Arc::clone(&home));
+        Ok(home)
+    }
+
+    /// Where effects of the orgs that have acted are kept.
+    pub(crate) fn places(&self) -> Vec<Arc<Place>> {
+        self.opened.read().values().map(|home| Arc::clone(&home.place)).collect()
+    }
+}
+
+impl Home {
+    fn open(ground: &Ground, folders: &HomeDir) -> Result<Self, sources::Error> {
+        let config = &ground.config;
+        let place = Place::open(&folders.workspace(), &folders.snapshots(), &*ground.random)?;
+        let place = Arc::new(place.with_faults(&ground.faults));
+        let mut builtin: Vec<Arc<dyn Source>> = vec![Arc::new(Files::on(Arc::clone(&place))?)];
+        builtin.extend(ground.shared.iter().map(Arc::clone));
+        let may_run_code = config.allow_plugin_code_execution;
+        let (allowed, confines) = (config.command_allowlist.clone(), Arc::clone(&ground.jail) as Arc<dyn Jail>);
+        let commands = Arc::new(CommandRunner::new(allowed, Arc::clone(&confines), place.folder().to_owned(), may_run_code));
+        let packages = Packages::open(PackagesConfig {
+            folder: folders.packages(),
+            place: Arc::clone(&place),
+            jail: confines,
+            commands: Arc::clone(&commands) as Arc<dyn Commands>,
+            may_run_code,
+            allowed_hosts: config.package_allowed_hosts.clone(),
+            allowed_networks: config.package_allowed_networks.clone(),
+            taken: builtin.iter().map(|source| source.id().clone()).collect(),
+            check_schema: pipeline::check_condition,
+        })?;
+        Ok(Self { place, packages: Arc::new(packages), commands, builtin, listed: Mutex::default() })
+    }
+
+    /// The same `Arc` for as long as the packages are the same.
+    fn with_builtin(&self, packaged: OrgSources) -> OrgSources {
+        let mut listed = self.listed.lock();
+        if listed.1.is_empty() || !Arc::ptr_eq(&listed.0, &packaged) {
+            let all = self.builtin.iter().chain(packaged.iter()).map(Arc::clone).collect();
+            *listed = (packaged, Arc::new(all));
+        }
+        Arc::clone(&listed.1)
+    }
+}
+
+impl SourceRegistry for Homes {
+    fn sources<'a>(&'a self, org: &'a OrgId) -> Future<'a, OrgSources> {
+        Box::pin(async move {
+            match self.of(org) {
+                Ok(home) => home.with_builtin(home.packages.sources(org).await),
+                Err(error) => {
+                    tracing::error!(%error, %org, "the org's workspace cannot be opened: it has no sources");
+                    OrgSources::default()
+                }
+            }
+        })
+    }
+
+    fn past<'a>(&'a self, org: &'a OrgId, action: &'a ActionId, evidence: &'a Value) -> Future<'a, Option<Past>> {
+        Box::pin(async move { self.of(org).ok()?.packages.past(org, action, evidence).await })
+    }
+}
+
+impl Commands for Homes {
+    /// The operator's list is the same for every org.
+    fn refusal(&self, command: &str, scope: &Scope) -> Option<String> {
+        self.first.commands.refusal(command, scope)
+    }
+
+    fn run<'a>(&'a self, context: &'a CallContext, whose: &'a str, command: &'a str) -> Future<'a, Result<Check, source::Error>> {
+        Box::pin(async move {
+            let unreachable = |error: sources::Error| source::Error::NoTurn { source_id: whose.to_owned(), message: error.to_string() };
+            self.of(&context.org).map_err(unreachable)?.commands.run(context, whose, command).await
+        })
+    }
+}

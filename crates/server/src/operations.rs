@@ -1,0 +1,72 @@
+//! What can be done beside making and answering calls, whichever door it is asked through. Each operation checks who asks and what is
+//! asked, then writes. A door reads its input, calls one of these and shows what it returns: it holds no rule and writes nothing itself
+//! (`crates/testkit/tests/it/doors.rs`).
+
+pub(crate) mod answers;
+pub(crate) mod breakers;
+pub(crate) mod canaries;
+pub(crate) mod consents;
+pub(crate) mod crossings;
+pub(crate) mod grants;
+pub(crate) mod invocations;
+pub(crate) mod keys;
+pub(crate) mod modes;
+pub(crate) mod orgs;
+pub(crate) mod packages;
+pub(crate) mod policies;
+pub(crate) mod reviews;
+pub(crate) mod sessions;
+pub(crate) mod spaces;
+pub(crate) mod switches;
+pub(crate) mod tokens;
+pub(crate) mod users;
+
+mod error;
+
+pub(crate) use error::Error;
+
+use countersign_core::limits::REASON_CHARS_MAX;
+use countersign_core::principal::Permission;
+use countersign_core::{Principal, PrincipalId, UserId};
+
+/// Whether they hold the permission.
+fn must(by: &Principal, permission: Permission) -> Result<(), Error> {
+    if by.may(permission) { Ok(()) } else { Err(pipeline::Error::Forbidden { permission }.into()) }
+}
+
+/// Everything in the org is theirs to read.
+pub(crate) fn must_read(by: &Principal) -> Result<(), Error> {
+    must(by, Permission::Read)
+}
+
+/// What a session of theirs is about is theirs to read.
+pub(crate) fn must_read_session(by: &Principal) -> Result<(), Error> {
+    must(by, Permission::ReadSession)
+}
+
+/// The person who asks; agents and services do not do this.
+fn must_be_person<'a>(by: &'a Principal, does_what: &'static str) -> Result<&'a UserId, Error> {
+    match &by.id {
+        PrincipalId::User(user) => Ok(user),
+        PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => Err(Error::NotAPerson { does_what }),
+    }
+}
+
+/// A name people can read aloud: 1 to 64 of letters, digits, space, `_`, `-`, `.` and `@`.
+fn named(name: &str) -> Result<&str, Error> {
+    let fits = (1..=64).contains(&name.chars().count())
+        && name.trim() == name
+        && name.chars().all(|character| character.is_alphanumeric() || matches!(character, ' ' | '_' | '-' | '.' | '@'));
+    if fits { Ok(name) } else { Err(Error::BadName) }
+}
+
+/// Words that are kept and shown may be absent; a column of text cannot hold U+0000 everywhere.
+fn words(field: &str, text: Option<&str>) -> Result<Option<String>, Error> {
+    match text {
+        Some(text) if text.chars().count() > REASON_CHARS_MAX || text.contains('\0') => {
+            Err(Error::invalid(format!("`{field}` is longer than {REASON_CHARS_MAX} characters, or holds U+0000")))
+        }
+        Some(text) => Ok(Some(policy::redact_text(text))),
+        None => Ok(None),
+    }
+}

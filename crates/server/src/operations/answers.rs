@@ -1,0 +1,49 @@
+//! What people say to pending calls, before the pipeline hears it (`pipeline/src/answers/`).
+
+use super::{Error, invocations, must_be_person, sessions};
+use crate::App;
+use countersign_core::limits::APPROVAL_UNATTENDED_SECONDS;
+use countersign_core::ports::Invocations;
+use countersign_core::{InvocationId, Principal, PrincipalId, Status, Timestamp};
+use std::collections::BTreeMap;
+
+/// The invocation somebody wants to answer. Whoever may not answer learns nothing about what there is.
+pub(crate) fn id_of(by: &Principal, invocation: &str) -> Result<InvocationId, Error> {
+    must_answer(by)?;
+    invocations::parse(invocation)
+}
+
+/// The same in a session.
+pub(crate) async fn of_session(app: &App, by: &Principal, session: &str, invocation: &str) -> Result<InvocationId, Error> {
+    must_answer(by)?;
+    let session = sessions::readable(app, by, session).await?;
+    let found = invocations::of_session(app, &session, invocation).await;
+    if let (Err(Error::NotFound { .. }), Ok(id)) = (&found, invocations::parse(invocation)) {
+        app.pipeline().count_unknown(&session.org, &id).await;
+    }
+    found
+}
+
+/// Hides a pending invocation from one's own inbox for a while; returns until when. It decides nothing, and the clock goes on.
+pub(crate) async fn snooze(app: &App, by: &Principal, invocation: &str, seconds: u64) -> Result<(InvocationId, Timestamp), Error> {
+    let user = must_be_person(by, "has an inbox")?;
+    let found = invocations::readable(app, by, invocation).await?;
+    if found.status != Status::Pending {
+        return Err(pipeline::Error::Conflict { invocation: found.id, conflict: pipeline::Conflict::Ended }.into());
+    }
+    let until = app.store().now().await?.plus_seconds(seconds.min(APPROVAL_UNATTENDED_SECONDS));
+    app.store().snooze(&found.org, &found.id, user, until).await?;
+    Ok((found.id, until))
+}
+
+/// What this person has snoozed; nobody else has an inbox.
+pub(crate) async fn snoozed(app: &App, by: &Principal) -> Result<BTreeMap<InvocationId, Timestamp>, Error> {
+    match &by.id {
+        PrincipalId::User(user) => Ok(app.store().list_snoozes(&by.org, user).await?),
+        PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => Ok(BTreeMap::new()),
+    }
+}
+
+pub(crate) fn must_answer(by: &Principal) -> Result<(), Error> {
+    Ok(pipeline::must_approve(by).inspect_err(|_| pipeline::count_conflict("may_not_approve"))?)
+}

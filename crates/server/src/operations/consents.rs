@@ -1,0 +1,45 @@
+//! Consents: people give and withdraw their own.
+
+use super::{Error, must, must_be_person, spaces, words};
+use crate::App;
+use countersign_core::consent::{Consent, is_purpose};
+use countersign_core::principal::Permission;
+use countersign_core::{ConsentId, Principal};
+use store::{NewConsent, Page, PageRequest};
+
+/// Everyone's for who manages people, one's own for everybody else.
+pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Consent>, Error> {
+    must(by, Permission::Read)?;
+    let own = by.owner.as_ref().filter(|_| by.role.is_some() && !by.may(Permission::ManageIdentity));
+    Ok(app.store().list_consents(&by.org, own, request).await?)
+}
+
+pub(crate) async fn give(
+    app: &App,
+    by: &Principal,
+    purpose: String,
+    space: Option<&str>,
+    evidence: Option<&str>,
+    lifetime_seconds: Option<u64>,
+) -> Result<Consent, Error> {
+    let user = must_be_person(by, GIVES)?.clone();
+    if !is_purpose(&purpose) {
+        return Err(Error::invalid("`purpose` must be a kind and a name, such as `action:files.write_text`"));
+    }
+    let evidence = words("evidence", evidence)?;
+    let space = match space {
+        Some(text) => Some(spaces::find(app, by, text).await?.id),
+        None => None,
+    };
+    Ok(app.store().give_consent(&by.org, NewConsent { user, space, purpose, evidence, lifetime_seconds }).await?)
+}
+
+pub(crate) async fn withdraw(app: &App, by: &Principal, consent: &str) -> Result<Consent, Error> {
+    let user = must_be_person(by, GIVES)?;
+    let unknown =
+        || Error::Absent { message: "you have no such live consent".to_owned(), hint: "list them with `countersign consent list`" };
+    let id = ConsentId::parse(consent).map_err(|_| unknown())?;
+    app.store().withdraw_consent(&by.org, &id, user).await?.ok_or_else(unknown)
+}
+
+const GIVES: &str = "gives or withdraws consent, and only their own";

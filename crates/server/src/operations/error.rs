@@ -1,0 +1,73 @@
+//! Why an operation was refused. Each variant has one documented code, whichever door it leaves through; hints are the door's.
+
+use countersign_core::ActionId;
+use countersign_core::grant::GrantState;
+use pipeline::ParamError;
+use policy::PolicyProblem;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(transparent)]
+    Pipeline(#[from] pipeline::Error),
+    #[error("{message}")]
+    Invalid { message: String, errors: Vec<ParamError> },
+    #[error("a name has 1 to 64 letters, digits, spaces, `_`, `-`, `.` or `@`, and no space at its ends")]
+    BadName,
+    #[error("nothing is to be changed")]
+    NothingToChange { fields: &'static str },
+    #[error("only a person {does_what}")]
+    NotAPerson { does_what: &'static str },
+    #[error("{why}")]
+    AboveOwnRole { why: String, ask: &'static str },
+    #[error("only an operator manages orgs: an owner of the first org")]
+    NotAnOperator,
+    #[error("the first org cannot be disabled: its owners are the operators")]
+    FirstOrg,
+    #[error("nobody changes their own role")]
+    OwnRole,
+    #[error("an agent asks for grants of its own session only")]
+    OtherSession,
+    #[error("there is no such session")]
+    UnknownSession,
+    #[error("the session belongs to someone else")]
+    NotYourSession,
+    #[error("there is no {what} `{id}`")]
+    NotFound { what: &'static str, id: String },
+    /// Something of which there is none now, in a sentence of its own.
+    #[error("{message}")]
+    Absent { message: String, hint: &'static str },
+    #[error("there is a {what} named `{name}` already")]
+    NameTaken { what: &'static str, name: String },
+    #[error("{why}")]
+    LastOwner { why: &'static str, first: &'static str },
+    #[error("grant `{grant}` is `{}`; nothing was changed", state.as_str())]
+    GrantEnded { grant: String, state: GrantState },
+    #[error("`{action}` destroys: it is approved one call at a time and cannot be granted")]
+    NeverGranted { action: ActionId },
+    #[error("{open} requests for grants of this session are pending already; retrying is safe once one is answered")]
+    TooManyRequests { open: usize },
+    #[error("`{action}` is not what was shown any more; nothing was reviewed")]
+    DefinitionChanged { action: ActionId },
+    #[error("{} problem{} in the policies; nothing was saved", problems.len(), if problems.len() == 1 { "" } else { "s" })]
+    Policies { problems: Vec<PolicyProblem> },
+}
+
+impl Error {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid { message: message.into(), errors: Vec::new() }
+    }
+
+    pub(crate) fn not_found(what: &'static str, id: &str) -> Self {
+        Self::NotFound { what, id: id.to_owned() }
+    }
+
+    pub(crate) fn unknown_action(action: &str) -> Self {
+        Self::Pipeline(pipeline::Error::UnknownAction { action: action.to_owned() })
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        Self::Pipeline(error.into())
+    }
+}

@@ -1,0 +1,160 @@
+//! Grants: given by people who may approve, asked for by agents.
+
+use super::{Error, must, spaces, words};
+use crate::App;
+use countersign_core::grant::{Covers, Grant, GrantScope, GrantState, GrantTerms, GrantedDefinition};
+use countersign_core::limits::{GRANT_CONDITION_BYTES_MAX, GRANT_REQUESTS_PER_SESSION_MAX, PAGE_ROWS_MAX};
+use countersign_core::ports::Sessions;
+use countersign_core::principal::Permission;
+use countersign_core::{AutomationId, GrantId, OrgId, Principal, PrincipalId, SessionId};
+use serde_json::Value;
+use store::{GrantChanged, GrantFilter, NewGrant, Page, PageRequest};
+
+/// A grant as it is asked for.
+pub(crate) struct Asked {
+    pub(crate) covers: String,
+    pub(crate) scope: AskedScope,
+    pub(crate) space: Option<String>,
+    pub(crate) condition: Option<Value>,
+    pub(crate) calls_max: Option<u32>,
+    pub(crate) reason: Option<String>,
+    pub(crate) lifetime_seconds: u64,
+}
+
+/// Whose calls it is for.
+pub(crate) enum AskedScope {
+    Org,
+    /// The agent's own session where none is named.
+    Session(Option<String>),
+    Automation(Option<String>),
+}
+
+/// Grants and requests for them, newest first. An agent sees what it can use and what it has asked for.
+pub(crate) async fn list(app: &App, by: &Principal, mut filter: GrantFilter, request: &PageRequest) -> Result<Page<Grant>, Error> {
+    match &by.session {
+        Some(own) => {
+            must(by, Permission::ReadSession)?;
+            filter.session = Some(own.clone());
+        }
+        None => must(by, Permission::Read)?,
+    }
+    Ok(app.store().list_grants(&by.org, &filter, request).await?)
+}
+
+/// One grant, for who may read everything, or asked for it.
+pub(crate) async fn find(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
+    let unknown = || Error::not_found("grant", grant);
+    let id = GrantId::parse(grant).map_err(|_| unknown())?;
+    let found = app.store().find_grant(&by.org, &id).await?;
+    let may_read = |found: &Grant| by.may(Permission::Read) || found.requested_by.as_ref() == Some(&by.id);
+    found.filter(may_read).ok_or_else(unknown)
+}
+
+/// Gives a grant; for an agent, asks for one. A request allows nothing until a person gives it.
+pub(crate) async fn create(app: &App, by: &Principal, asked: Asked) -> Result<Grant, Error> {
+    match &by.id {
+        PrincipalId::User(_) => pipeline::must_approve(by)?,
+        PrincipalId::Agent(_) | PrincipalId::Service(_) | PrincipalId::Automation(_) => must(by, Permission::Invoke)?,
+    }
+    let grant = checked(app, by, asked).await?;
+    if by.may(Permission::Approve) {
+        return Ok(app.store().give_grant(&by.org, grant, &by.id).await?);
+    }
+    may_ask(app, by, &grant.terms).await?;
+    Ok(app.store().request_grant(&by.org, grant, &by.id).await?)
+}
+
+/// Gives what an agent asked for.
+pub(crate) async fn approve(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
+    let id = answerable(by, grant)?;
+    changed(grant, app.store().approve_grant(&by.org, &id, &by.id).await?)
+}
+
+/// Refuses what an agent asked for.
+pub(crate) async fn refuse(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
+    let id = answerable(by, grant)?;
+    changed(grant, app.store().refuse_grant(&by.org, &id, &by.id).await?)
+}
+
+/// Ends a grant at once: the next call asks a person again.
+pub(crate) async fn revoke(app: &App, by: &Principal, grant: &str) -> Result<Grant, Error> {
+    let id = answerable(by, grant)?;
+    changed(grant, app.store().revoke_grant(&by.org, &id, &by.id).await?)
+}
+
+/// Whoever may not approve may not grant.
+fn answerable(by: &Principal, grant: &str) -> Result<GrantId, Error> {
+    pipeline::must_approve(by)?;
+    GrantId::parse(grant).map_err(|_| Error::not_found("grant", grant))
+}
+
+fn changed(grant: &str, changed: Option<GrantChanged>) -> Result<Grant, Error> {
+    match changed {
+        Some(GrantChanged::Done(grant)) => Ok(*grant),
+        Some(GrantChanged::Not(state)) => Err(Error::GrantEnded { grant: grant.to_owned(), state }),
+        None => Err(Error::not_found("grant", grant)),
+    }
+}
+
+/// An agent asks for its own session only, and not without end.
+async fn may_ask(app: &App, by: &Principal, terms: &GrantTerms) -> Result<(), Error> {
+    let own = by.session.clone().map(GrantScope::Session);
+    if own.as_ref() != Some(&terms.scope) {
+        return Err(Error::OtherSession);
+    }
+    let filter = GrantFilter { state: Some(GrantState::Requested), session: by.session.clone() };
+    let open = app.store().list_grants(&by.org, &filter, &PageRequest { limit: PAGE_ROWS_MAX, after: None }).await?;
+    let open = open.items.iter().filter(|grant| grant.requested_by.as_ref() == Some(&by.id)).count();
+    if open >= GRANT_REQUESTS_PER_SESSION_MAX { Err(Error::TooManyRequests { open }) } else { Ok(()) }
+}
+
+/// What is asked for, if it can be a grant at all.
+async fn checked(app: &App, by: &Principal, asked: Asked) -> Result<NewGrant, Error> {
+    let covers = Covers::parse(&asked.covers)
+        .ok_or_else(|| Error::invalid("`covers` must be an action such as `files.write_text`, a source such as `files.*`, or `*`"))?;
+    let scope = scope_of(app, by, asked.scope).await?;
+    let space = match asked.space {
+        Some(text) => Some(spaces::find(app, by, &text).await?.id),
+        None => None,
+    };
+    if let Some(condition) = &asked.condition {
+        if condition.to_string().len() > GRANT_CONDITION_BYTES_MAX {
+            return Err(Error::invalid(format!("`condition` is larger than {GRANT_CONDITION_BYTES_MAX} bytes")));
+        }
+        let wrong = |error| Error::invalid(format!("`condition` is not a JSON Schema: {error}"));
+        pipeline::check_condition(condition).map_err(wrong)?;
+    }
+    let reason = words("reason", asked.reason.as_deref())?;
+    pipeline::check_bounds(asked.calls_max, asked.lifetime_seconds)?;
+    let definition = definition_of(app, &by.org, &covers).await?;
+    let terms = GrantTerms { scope, space, covers, condition: asked.condition, calls_max: asked.calls_max, definition };
+    Ok(NewGrant { terms, lifetime_seconds: asked.lifetime_seconds, reason })
+}
+
+async fn scope_of(app: &App, by: &Principal, asked: AskedScope) -> Result<GrantScope, Error> {
+    match asked {
+        AskedScope::Org => Ok(GrantScope::Org),
+        AskedScope::Session(named) => {
+            let own = by.session.as_ref().map(ToString::to_string);
+            let text = named.or(own).ok_or_else(|| Error::invalid("`session_id` is missing"))?;
+            let id = SessionId::parse(&text).map_err(|_| Error::UnknownSession)?;
+            Ok(GrantScope::Session(app.store().find_session(&by.org, &id).await?.ok_or(Error::UnknownSession)?.id))
+        }
+        AskedScope::Automation(named) => {
+            let text = named.ok_or_else(|| Error::invalid("`automation_id` is missing"))?;
+            Ok(GrantScope::Automation(AutomationId::parse(&text).map_err(|error| Error::invalid(error.to_string()))?))
+        }
+    }
+}
+
+/// A grant of one action is bound to what the action is now.
+async fn definition_of(app: &App, org: &OrgId, covers: &Covers) -> Result<Option<GrantedDefinition>, Error> {
+    let Some(action) = covers.action() else {
+        return Ok(None);
+    };
+    let now = app.pipeline().definition_of(org, &action).await?.ok_or_else(|| Error::unknown_action(action.as_str()))?;
+    if now.is_never_granted {
+        return Err(Error::NeverGranted { action });
+    }
+    Ok(Some(GrantedDefinition { structural: now.structural, textual: now.textual }))
+}

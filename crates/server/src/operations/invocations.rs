@@ -1,0 +1,36 @@
+//! Which invocations and batches somebody may read.
+
+use super::{Error, sessions};
+use crate::App;
+use countersign_core::batch::Batch;
+use countersign_core::ports::{Batches, Invocations};
+use countersign_core::principal::Permission;
+use countersign_core::{BatchId, Invocation, InvocationId, Principal, Session};
+
+/// The invocation, for who may read everything, and for the agent of its session.
+pub(crate) async fn readable(app: &App, by: &Principal, invocation: &str) -> Result<Invocation, Error> {
+    let found = app.store().find_invocation(&by.org, &parse(invocation)?).await?;
+    let may_read =
+        |found: &Invocation| by.may(Permission::Read) || (by.may(Permission::ReadSession) && by.session.as_ref() == Some(&found.session));
+    found.filter(may_read).ok_or_else(|| Error::not_found("invocation", invocation))
+}
+
+/// An invocation of this session.
+pub(crate) async fn of_session(app: &App, session: &Session, invocation: &str) -> Result<InvocationId, Error> {
+    let found = app.store().find_invocation(&session.org, &parse(invocation)?).await?;
+    let found = found.filter(|found| found.session == session.id);
+    found.map(|found| found.id).ok_or_else(|| Error::not_found("invocation", invocation))
+}
+
+/// The batch, for who may read its session.
+pub(crate) async fn readable_batch(app: &App, by: &Principal, batch: &str) -> Result<Batch, Error> {
+    let unknown = || Error::not_found("batch", batch);
+    let id = BatchId::parse(batch).map_err(|_| unknown())?;
+    let found = app.store().find_batch(&by.org, &id).await?.ok_or_else(unknown)?;
+    sessions::readable(app, by, found.session.as_str()).await?;
+    Ok(found)
+}
+
+pub(crate) fn parse(invocation: &str) -> Result<InvocationId, Error> {
+    InvocationId::parse(invocation).map_err(|_| Error::not_found("invocation", invocation))
+}

@@ -1,0 +1,95 @@
+//! The org's modes. A rule for a misspelt action would protect nothing and look as if it did.
+
+use super::{Error, must};
+use crate::App;
+use api::rules::ModeLine;
+use countersign_core::decision::Lock;
+use countersign_core::principal::Permission;
+use countersign_core::{ActionId, AutomationId, Mode, OrgId, Principal};
+use pipeline::{ParamError, SourceListing};
+use store::{FiledMode, ModeChange};
+
+/// One mode to be set, or removed where `mode` is absent.
+pub(crate) struct Change<'a> {
+    /// Absent for the org's own.
+    pub(crate) automation: Option<&'a str>,
+    pub(crate) action: &'a str,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) lock: Lock,
+}
+
+/// Returns the action and the version the change got.
+pub(crate) async fn change(app: &App, by: &Principal, asked: Change<'_>) -> Result<(ActionId, i64), Error> {
+    must(by, Permission::ManagePolicy)?;
+    let automation = asked.automation.map(automation_of).transpose()?;
+    let action = ActionId::parse(asked.action).map_err(|_| Error::unknown_action(asked.action))?;
+    if asked.mode.is_some() && is_missing(&app.pipeline().catalogue().list(&by.org).await, &action) {
+        return Err(Error::unknown_action(asked.action));
+    }
+    lockable(automation.as_ref(), asked.lock).map_err(Error::invalid)?;
+    if asked.mode == Some(Mode::Allow) {
+        app.pipeline().keep_as_it_is(by, &action).await?;
+    }
+    let change = ModeChange { automation, action: action.clone(), mode: asked.mode, lock: asked.lock, by: by.id.clone() };
+    let version = app.store().change_mode(&by.org, change).await?;
+    Ok((action, version))
+}
+
+/// Replaces every mode, the org's and those of automations, at once; returns how many changed.
+pub(crate) async fn replace(app: &App, by: &Principal, lines: Vec<ModeLine>) -> Result<u64, Error> {
+    must(by, Permission::ManagePolicy)?;
+    let rows = rows_of(app, &by.org, lines).await?;
+    for row in rows.iter().filter(|row| row.mode == Mode::Allow) {
+        app.pipeline().keep_as_it_is(by, &row.action).await?;
+    }
+    Ok(app.store().replace_modes(&by.org, rows, &by.id).await?)
+}
+
+/// The lines of a file of modes; all that is wrong with them is told at once.
+pub(crate) async fn rows_of(app: &App, org: &OrgId, lines: Vec<ModeLine>) -> Result<Vec<FiledMode>, Error> {
+    let sources = app.pipeline().catalogue().list(org).await;
+    let mut rows: Vec<FiledMode> = Vec::with_capacity(lines.len());
+    let mut errors = Vec::new();
+    for (at, line) in lines.into_iter().enumerate() {
+        match row_of(&sources, &rows, line) {
+            Ok(row) => rows.push(row),
+            Err((field, message)) => errors.push(ParamError { pointer: format!("/modes/{at}/{field}"), message }),
+        }
+    }
+    if errors.is_empty() {
+        return Ok(rows);
+    }
+    Err(Error::Invalid { message: "nothing was changed: some lines cannot be used".to_owned(), errors })
+}
+
+/// One line, or which field of it is wrong and why.
+fn row_of(sources: &[SourceListing], rows: &[FiledMode], line: ModeLine) -> Result<FiledMode, (&'static str, String)> {
+    let action = ActionId::parse(&line.action).map_err(|error| ("action", error.to_string()))?;
+    let automation = line.automation.as_deref().map(AutomationId::parse).transpose();
+    let automation = automation.map_err(|error| ("automation", error.to_string()))?;
+    if rows.iter().any(|row| row.action == action && row.automation == automation) {
+        let whose = automation.map(|automation| format!(" for `{automation}`")).unwrap_or_default();
+        return Err(("action", format!("`{action}` stands in the file twice{whose}")));
+    }
+    if is_missing(sources, &action) {
+        return Err(("action", format!("there is no action `{action}`")));
+    }
+    let lock = if line.locked { Lock::Locked } else { Lock::Open };
+    lockable(automation.as_ref(), lock).map_err(|message| ("locked", message.to_owned()))?;
+    Ok(FiledMode { automation, action, mode: line.mode.into(), lock })
+}
+
+/// A lock keeps automations from loosening the org's mode.
+fn lockable(automation: Option<&AutomationId>, lock: Lock) -> Result<(), &'static str> {
+    if automation.is_some() && lock == Lock::Locked { Err("`locked` is for the org's own modes") } else { Ok(()) }
+}
+
+pub(crate) fn automation_of(text: &str) -> Result<AutomationId, Error> {
+    AutomationId::parse(text).map_err(|_| Error::not_found("automation", text))
+}
+
+/// Whether the action is known not to exist. A source that cannot be asked now may still have it.
+fn is_missing(sources: &[SourceListing], action: &ActionId) -> bool {
+    let source = sources.iter().find(|source| source.id == action.source());
+    source.is_none_or(|source| source.error.is_none() && source.actions.iter().all(|one| one.id != *action))
+}

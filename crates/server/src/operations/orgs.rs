@@ -1,0 +1,44 @@
+//! Orgs, which only operators make and disable. The operators are the owners of the first org, the one of the first start.
+
+use super::{Error, named};
+use crate::App;
+use countersign_core::principal::Role;
+use countersign_core::{OrgId, Principal, Secret};
+use store::{NewOrg, Org};
+
+/// What the owner of every org is called at first.
+const OWNER: &str = "owner";
+
+/// Every org, disabled or not.
+pub(crate) async fn list(app: &App, by: &Principal) -> Result<Vec<Org>, Error> {
+    let orgs = app.store().list_orgs().await?;
+    let is_operator = by.role == Some(Role::Owner) && orgs.iter().any(|org| org.is_first && org.id == by.org);
+    if is_operator { Ok(orgs) } else { Err(Error::NotAnOperator) }
+}
+
+/// Makes an org with its space `main`, its owner and the owner's token.
+pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<(Org, NewOrg, Secret<String>), Error> {
+    list(app, by).await?;
+    let token = app.store().draw_owner_token();
+    let added = app.store().add_org(by, named(name)?, OWNER, token.clone()).await?;
+    let added = added.ok_or_else(|| Error::NameTaken { what: "org", name: name.to_owned() })?;
+    tracing::info!(org = %added.org, name, by = %by.id, "an org was created");
+    Ok((find(app, by, added.org.as_str()).await?, added, token))
+}
+
+/// Disables an org for good: its tokens are refused and nothing more is done for it, while what it has recorded stays. What runs ends.
+pub(crate) async fn disable(app: &App, by: &Principal, org: &str) -> Result<Org, Error> {
+    let found = find(app, by, org).await?;
+    if found.is_first {
+        return Err(Error::FirstOrg);
+    }
+    app.store().disable_org(by, &found.id).await?;
+    tracing::warn!(org = %found.id, name = found.name, by = %by.id, "an org was disabled");
+    find(app, by, org).await
+}
+
+async fn find(app: &App, by: &Principal, org: &str) -> Result<Org, Error> {
+    let orgs = list(app, by).await?;
+    let id = OrgId::parse(org).ok();
+    orgs.into_iter().find(|one| Some(&one.id) == id.as_ref()).ok_or_else(|| Error::not_found("org", org))
+}

@@ -1,0 +1,82 @@
+//! Sessions: who creates, reads and ends one.
+
+use super::{Error, must};
+use crate::App;
+use countersign_core::limits::AGENT_TOKEN_DAYS;
+use countersign_core::ports::{Rules, Sessions};
+use countersign_core::principal::Permission;
+use countersign_core::session::Attendance;
+use countersign_core::{AutomationId, Principal, Session, SessionId, Space, SpaceId};
+use store::{NewSession, NewToken};
+
+const TITLE_CHARS_MAX: usize = 200;
+
+/// Creates a session with its agent's token.
+pub(crate) async fn create(
+    app: &App,
+    by: &Principal,
+    space: Option<&str>,
+    title: Option<String>,
+    attendance: Attendance,
+    automation: Option<&str>,
+) -> Result<(Session, NewToken), Error> {
+    must(by, Permission::CreateSession)?;
+    let title = title.unwrap_or_else(|| "session".into());
+    if title.chars().count() > TITLE_CHARS_MAX {
+        return Err(Error::invalid(format!("`title` is longer than {TITLE_CHARS_MAX} characters")));
+    }
+    if title.contains('\0') {
+        return Err(Error::invalid("`title` holds the character U+0000"));
+    }
+    let space = space_of(app, by, space.unwrap_or("main")).await?;
+    let automation = match automation {
+        Some(text) => {
+            // Its modes may be looser than the org's.
+            must(by, Permission::ManagePolicy)?;
+            Some(AutomationId::parse(text).map_err(|error| Error::invalid(error.to_string()))?)
+        }
+        None => None,
+    };
+    let new = NewSession {
+        space: space.id,
+        created_by: by.id.clone(),
+        owner: by.owner.clone(),
+        title,
+        attendance,
+        automation,
+        token_lifetime_seconds: Some(AGENT_TOKEN_DAYS * 24 * 60 * 60),
+    };
+    Ok(app.store().create_session(&by.org, new).await?)
+}
+
+/// Ends a session, one's own or, for who manages people, anybody's: its token stops working at once.
+pub(crate) async fn end(app: &App, by: &Principal, session: &str) -> Result<Session, Error> {
+    let session = readable(app, by, session).await?;
+    if session.created_by != by.id {
+        must(by, Permission::ManageIdentity)?;
+    }
+    let ended = app.store().end_session(&by.org, &session.id).await?;
+    Ok(ended.unwrap_or(session))
+}
+
+/// The session, if they may read it: their own, or any of the org for who may read everything.
+pub(crate) async fn readable(app: &App, by: &Principal, session: &str) -> Result<Session, Error> {
+    let id = SessionId::parse(session).map_err(|_| Error::UnknownSession)?;
+    if by.session.as_ref().is_some_and(|own| *own != id) {
+        return Err(Error::NotYourSession);
+    }
+    let session = app.store().find_session(&by.org, &id).await?.ok_or(Error::UnknownSession)?;
+    let own = by.session.as_ref() == Some(&session.id) || session.created_by == by.id;
+    if (own && by.may(Permission::ReadSession)) || by.may(Permission::Read) {
+        return Ok(session);
+    }
+    Err(Error::NotYourSession)
+}
+
+async fn space_of(app: &App, by: &Principal, text: &str) -> Result<Space, Error> {
+    let found = match SpaceId::parse(text) {
+        Ok(id) => app.store().find_space(&by.org, &id).await?,
+        Err(_) => app.store().find_space_by_name(&by.org, text).await?,
+    };
+    found.ok_or_else(|| Error::not_found("space", text))
+}

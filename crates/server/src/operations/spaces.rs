@@ -1,0 +1,45 @@
+//! Spaces.
+
+use super::{Error, must, named};
+use crate::App;
+use countersign_core::ports::Rules;
+use countersign_core::principal::Permission;
+use countersign_core::{Principal, Space, SpaceId};
+use store::SpaceChange;
+
+/// A space of the caller's org, by its id.
+pub(crate) async fn find(app: &App, by: &Principal, space: &str) -> Result<Space, Error> {
+    let unknown = || Error::not_found("space", space);
+    let id = SpaceId::parse(space).map_err(|_| unknown())?;
+    app.store().find_space(&by.org, &id).await?.ok_or_else(unknown)
+}
+
+pub(crate) async fn create(app: &App, by: &Principal, name: &str) -> Result<Space, Error> {
+    must(by, Permission::ManagePolicy)?;
+    let created = app.store().create_space(&by.org, space_named(name)?, &by.id).await?;
+    created.ok_or_else(|| Error::NameTaken { what: "space", name: name.to_owned() })
+}
+
+/// Changes what a space tolerates, or who may answer in it.
+pub(crate) async fn change(app: &App, by: &Principal, space: &str, change: SpaceChange) -> Result<Space, Error> {
+    must(by, Permission::ManagePolicy)?;
+    let unknown = || Error::not_found("space", space);
+    let id = SpaceId::parse(space).map_err(|_| unknown())?;
+    if change == SpaceChange::default() {
+        return Err(Error::NothingToChange { fields: "`band`, `self_approval`, `quorum` or `redaction`" });
+    }
+    if let Some(redaction) = &change.redaction {
+        let no_numbers = |region: String| Error::invalid(format!("`{region}` is no region with telephone numbers"));
+        policy::Redaction::try_from(redaction).map_err(|unknown| no_numbers(unknown.0.to_string()))?;
+    }
+    app.store().change_space(&by.org, &id, change, &by.id).await?.ok_or_else(unknown)
+}
+
+/// A name in parts divided by `:`, as older contracts name a space: `shared:household`.
+fn space_named(name: &str) -> Result<&str, Error> {
+    for part in name.split(':') {
+        named(part)?;
+    }
+    let fits = name.chars().count() <= 64;
+    if fits { Ok(name) } else { Err(Error::invalid("a space's name has 64 characters at most, also where `:` divides it")) }
+}

@@ -1,0 +1,51 @@
+//! Kill switches. Whoever manages rules turns one on; only a person turns one off.
+
+use super::{Error, must, must_be_person};
+use crate::App;
+use countersign_core::Principal;
+use countersign_core::ports::{Rules, Sessions};
+use countersign_core::principal::Permission;
+use countersign_core::switch::{Stop, SwitchScope};
+
+/// Stops everything the switch covers; returns how many clocks of pending calls it stopped.
+pub(crate) async fn on(app: &App, by: &Principal, scope: &str, stop: Stop, reason: &str) -> Result<u64, Error> {
+    must(by, Permission::ManagePolicy)?;
+    let covered = covered(app, by, scope).await?;
+    let reason = pipeline::needed_reason(reason)?;
+    Ok(app.store().switch_on(&by.org, covered, stop, &reason, &by.id).await?)
+}
+
+/// Lets everything it covered run again; returns how many clocks go on.
+pub(crate) async fn off(app: &App, by: &Principal, scope: &str, reason: Option<&str>) -> Result<u64, Error> {
+    must(by, Permission::ManagePolicy)?;
+    // Turning it off lets effects happen again.
+    must_be_person(by, "turns a kill switch off")?;
+    let reason = reason.map(pipeline::needed_reason).transpose()?.unwrap_or_default();
+    let clocks = app.store().switch_off(&by.org, parsed(scope)?, &reason, &by.id).await?;
+    clocks.ok_or_else(|| Error::Absent {
+        message: format!("no kill switch on `{scope}` is on"),
+        hint: "see which are with `countersign kill-switch list`",
+    })
+}
+
+fn parsed(scope: &str) -> Result<SwitchScope, Error> {
+    let forms = "use `org`, `space:<id>`, `session:<id>`, `source:<slug>` or `action:<id>`";
+    SwitchScope::parse(scope).ok_or_else(|| Error::invalid(format!("`scope` is not what a kill switch covers: {forms}")))
+}
+
+/// What is to be stopped must exist: a misspelt switch would stop nothing and look as if it did.
+async fn covered(app: &App, by: &Principal, text: &str) -> Result<SwitchScope, Error> {
+    let org = &by.org;
+    let scope = parsed(text)?;
+    let (exists, what) = match &scope {
+        SwitchScope::Org => (true, "org"),
+        SwitchScope::Space(space) => (app.store().find_space(org, space).await?.is_some(), "space"),
+        SwitchScope::Session(session) => (app.store().find_session(org, session).await?.is_some(), "session"),
+        SwitchScope::Source(source) => {
+            (app.pipeline().catalogue().list(org).await.iter().any(|listed| listed.id == source.as_str()), "source")
+        }
+        SwitchScope::Action(action) => (app.pipeline().definition_of(org, action).await?.is_some(), "action"),
+    };
+    let named = text.split_once(':').map_or(text, |(_, named)| named);
+    if exists { Ok(scope) } else { Err(Error::not_found(what, named)) }
+}

@@ -1,0 +1,84 @@
+//! Tokens: for whom they are made, with which scopes, and who revokes them.
+
+use super::users::{find, must_be_active, must_reach};
+use super::{Error, must, named};
+use crate::App;
+use api::identity::NewTokenRequest;
+use countersign_core::limits::TOKEN_LIFETIME_DAYS_MAX;
+use countersign_core::principal::Permission;
+use countersign_core::{Principal, PrincipalId, TokenId};
+use store::{NewToken, Page, PageRequest, Revoked, Token, TokenKind};
+
+pub(crate) async fn list(app: &App, by: &Principal, request: &PageRequest) -> Result<Page<Token>, Error> {
+    must(by, Permission::ManageIdentity)?;
+    Ok(app.store().list_tokens(&by.org, request).await?)
+}
+
+/// Makes a token for a person or a service.
+pub(crate) async fn create(app: &App, by: &Principal, asked: &NewTokenRequest) -> Result<NewToken, Error> {
+    let name = named(&asked.name)?;
+    if asked.expires_in_days.is_some_and(|days| !(1..=TOKEN_LIFETIME_DAYS_MAX).contains(&days)) {
+        return Err(Error::invalid(format!("`expires_in_days` must be 1 to {TOKEN_LIFETIME_DAYS_MAX}")));
+    }
+    let (kind, scopes) = match &asked.user_id {
+        Some(user) => (for_user(app, by, user).await?, Vec::new()),
+        None => (TokenKind::Service { made_by: by.owner.clone() }, service_scopes(by, &asked.scopes)?),
+    };
+    if asked.user_id.is_some() && !asked.scopes.is_empty() {
+        return Err(Error::invalid("`scopes` narrow a service token; a person's token holds what their role holds"));
+    }
+    let seconds = asked.expires_in_days.map(|days| days * 24 * 60 * 60);
+    Ok(app.store().create_token(&by.org, kind, name, &scopes, seconds).await?)
+}
+
+/// Revokes a token at once. Revoking twice changes nothing. The last token that an owner can act with stays.
+pub(crate) async fn revoke(app: &App, by: &Principal, token: &str) -> Result<Token, Error> {
+    let unknown = || Error::not_found("token", token);
+    let id = TokenId::parse(token).map_err(|_| unknown())?;
+    may_revoke(app, by, &app.store().find_token(&by.org, &id).await?.ok_or_else(unknown)?).await?;
+    match app.store().revoke_token(&by.org, &id).await?.ok_or_else(unknown)? {
+        Revoked::Done(token) => Ok(token),
+        Revoked::LastOwner => Err(Error::LastOwner {
+            why: "no owner could act without this token",
+            first: "make another first, with `countersign token create`, and revoke this one with it",
+        }),
+    }
+}
+
+/// People revoke their own tokens; everyone else's takes the right to manage identity, and a role not below the bearer's.
+async fn may_revoke(app: &App, by: &Principal, token: &Token) -> Result<(), Error> {
+    let TokenKind::User(user) = &token.kind else {
+        return must(by, Permission::ManageIdentity);
+    };
+    if by.id == PrincipalId::User(user.clone()) {
+        return Ok(());
+    }
+    must(by, Permission::ManageIdentity)?;
+    let bearer = app.store().find_user(&by.org, user).await?;
+    bearer.map_or(Ok(()), |bearer| must_reach(by, bearer.role))
+}
+
+/// People make tokens for themselves; for others it takes the right to manage identity, and a role not below theirs.
+async fn for_user(app: &App, by: &Principal, user: &str) -> Result<TokenKind, Error> {
+    let found = find(app, by, user).await?;
+    if by.id != PrincipalId::User(found.id.clone()) {
+        must(by, Permission::ManageIdentity)?;
+        must_reach(by, found.role)?;
+    }
+    must_be_active(&found)?;
+    Ok(TokenKind::User(found.id))
+}
+
+/// Nobody gives away what they do not hold, and a service never approves.
+fn service_scopes(by: &Principal, names: &[String]) -> Result<Vec<Permission>, Error> {
+    must(by, Permission::ManageIdentity)?;
+    if names.is_empty() {
+        return Err(Error::invalid("a service token needs at least one scope"));
+    }
+    let scope = |name: &String| match Permission::parse(name) {
+        Some(Permission::Approve) => Err(Error::invalid("a service never approves: that takes a person")),
+        Some(scope) => must(by, scope).map(|()| scope),
+        None => Err(Error::invalid("there is no such scope")),
+    };
+    names.iter().map(scope).collect()
+}

@@ -1,0 +1,94 @@
+//! People: nobody acts on, or gives, a role above their own.
+
+use super::{Error, must, named};
+use crate::App;
+use countersign_core::principal::{Permission, Role};
+use countersign_core::{Principal, PrincipalId, UserId};
+use store::{ChangedUser, Disabled, User, UserChange};
+
+/// Adds a person.
+pub(crate) async fn create(app: &App, by: &Principal, name: &str, role: Role) -> Result<User, Error> {
+    must(by, Permission::ManageIdentity)?;
+    must_give(by, role)?;
+    let created = app.store().create_user(&by.org, named(name)?, role).await?;
+    created.ok_or_else(|| Error::NameTaken { what: "user", name: name.to_owned() })
+}
+
+/// Changes what a person may do, and how dangerous a space they, and whoever acts for them, may act in.
+pub(crate) async fn change(app: &App, by: &Principal, user: &str, change: UserChange) -> Result<User, Error> {
+    let found = reached(app, by, user).await?;
+    must_be_active(&found)?;
+    if change == UserChange::default() {
+        return Err(Error::NothingToChange { fields: "`role` or `max_band`" });
+    }
+    if let Some(role) = change.role {
+        must_give(by, role)?;
+        // A higher role is for others to give, and a lower one could not be taken back.
+        if by.id == PrincipalId::User(found.id.clone()) {
+            return Err(Error::OwnRole);
+        }
+    }
+    match app.store().change_user(&by.org, &found.id, change, &by.id).await? {
+        Some(ChangedUser::Done(user)) => Ok(user),
+        Some(ChangedUser::LastOwner) => Err(last_owner("the last owner keeps their role")),
+        None => Err(Error::not_found("user", user)),
+    }
+}
+
+/// Disables a person for good: none of their tokens works any more.
+pub(crate) async fn disable(app: &App, by: &Principal, user: &str) -> Result<User, Error> {
+    let found = reached(app, by, user).await?;
+    if app.store().disable_user(&by.org, &found.id).await? == Some(Disabled::LastOwner) {
+        return Err(last_owner("the last owner cannot be disabled"));
+    }
+    find(app, by, user).await
+}
+
+const fn last_owner(why: &'static str) -> Error {
+    Error::LastOwner { why, first: "make someone else an owner first" }
+}
+
+/// A person whom the caller may act on.
+async fn reached(app: &App, by: &Principal, user: &str) -> Result<User, Error> {
+    must(by, Permission::ManageIdentity)?;
+    let found = find(app, by, user).await?;
+    must_reach(by, found.role)?;
+    Ok(found)
+}
+
+pub(super) async fn find(app: &App, by: &Principal, user: &str) -> Result<User, Error> {
+    let unknown = || Error::not_found("user", user);
+    let id = UserId::parse(user).map_err(|_| unknown())?;
+    app.store().find_user(&by.org, &id).await?.ok_or_else(unknown)
+}
+
+/// A disabled person stays disabled.
+pub(super) fn must_be_active(user: &User) -> Result<(), Error> {
+    if user.disabled_at.is_none() {
+        return Ok(());
+    }
+    let message = format!("user `{}` is disabled, for good", user.name);
+    Err(Error::Absent { message, hint: "make a new one with `countersign user create`" })
+}
+
+/// A service acts with what its scopes say; a person never above their own role.
+pub(super) fn must_reach(by: &Principal, role: Role) -> Result<(), Error> {
+    reaches(by, role, |own| format!("{} cannot act on {}", own.with_article(), role.with_article()))
+}
+
+/// The same of a role that somebody is to have.
+fn must_give(by: &Principal, role: Role) -> Result<(), Error> {
+    reaches(by, role, |own| format!("{} cannot make anybody {}", own.with_article(), role.with_article()))
+}
+
+fn reaches(by: &Principal, role: Role, refused: impl Fn(Role) -> String) -> Result<(), Error> {
+    match by.role {
+        Some(own) if own < role => Err(Error::AboveOwnRole { why: refused(own), ask: role.with_article() }),
+        Some(_) => Ok(()),
+        None if !role.may(Permission::Approve) => Ok(()),
+        None => {
+            let why = format!("a service cannot make or act for {}: they could approve", role.with_article());
+            Err(Error::AboveOwnRole { why, ask: role.with_article() })
+        }
+    }
+}
