@@ -49,6 +49,13 @@ pub(super) async fn give(
         return Err(wrong(format!("`evidence` is longer than {REASON_CHARS_MAX} characters, or holds U+0000")));
     }
     let org = &caller.principal.org;
+    let known = app.pipeline().known_purposes(org).await?;
+    if !known.contains(&body.purpose) {
+        let named: Vec<_> = known.of_policies.iter().map(|purpose| format!("`{purpose}`")).collect();
+        let named = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
+        return Err(wrong(format!("no action and no policy names the purpose `{}`, so a consent to it would allow nothing", body.purpose))
+            .hint(format!("known are `action:ID` and `redaction:ID` of every action, and those policies name: {named}")));
+    }
     let space = match &body.space_id {
         Some(text) => Some(caller.space(&app, text).await?),
         None => None,

@@ -12,7 +12,7 @@ use api::{Code, Problem};
 use axum::Json;
 use axum::extract::State;
 use countersign_core::invocation::Claimed;
-use pipeline::{Explanation, Question, Would};
+use pipeline::{Explanation, Question, Would, explanation_told_to};
 
 /// Says what would happen to a call now, and why. Nothing is performed, held or counted.
 #[utoipa::path(operation_id = "explain", post, path = "/api/v1/explain", tag = "actions", request_body = ExplainRequest,
@@ -34,7 +34,8 @@ pub(super) async fn explain(
         claimed: body.context.map(Claimed::from),
         provenance: labels(body.provenance),
     };
-    Ok(Json(view(app.pipeline().explain(question).await?)))
+    let explanation = app.pipeline().explain(question).await?;
+    Ok(Json(view(explanation_told_to(&caller.principal, explanation))))
 }
 
 fn view(explanation: Explanation) -> ExplainResponse {

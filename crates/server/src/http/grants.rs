@@ -18,7 +18,7 @@ use countersign_core::limits::{
 };
 use countersign_core::ports::Sessions;
 use countersign_core::principal::Permission;
-use countersign_core::{AutomationId, GrantId, PrincipalId, SessionId};
+use countersign_core::{AutomationId, GrantId, OrgId, PrincipalId, SessionId};
 use serde::Deserialize;
 use store::{GrantChanged, GrantFilter, NewGrant, PageRequest};
 use utoipa::IntoParams;
@@ -56,7 +56,11 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
     };
     let page =
         app.store().list_grants(&caller.principal.org, &GrantFilter { state, session }, &page_request(query.limit, query.after)?).await?;
-    Ok(Json(Page { items: page.items.iter().map(view).collect(), next: page.next }))
+    let mut items = Vec::with_capacity(page.items.len());
+    for grant in &page.items {
+        items.push(titled(&app, &caller.principal.org, grant).await?);
+    }
+    Ok(Json(Page { items, next: page.next }))
 }
 
 /// Gives a grant; for an agent, asks for one. A request allows nothing until a person gives it.
@@ -94,7 +98,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, Path(grant): Pa
     let found = app.store().find_grant(&caller.principal.org, &id).await?;
     let is_own = |found: &Grant| found.requested_by.as_ref() == Some(&caller.principal.id);
     let found = found.filter(|found| caller.principal.may(Permission::Read) || is_own(found));
-    Ok(Json(view(&found.ok_or_else(unknown)?)))
+    Ok(Json(titled(&app, &caller.principal.org, &found.ok_or_else(unknown)?).await?))
 }
 
 /// Gives what an agent asked for.
@@ -215,6 +219,16 @@ async fn read(app: &App, caller: &Caller, body: NewGrantRequest) -> Result<NewGr
     Ok(NewGrant { terms, lifetime_seconds, reason: body.reason.as_deref().map(policy::redact_text) })
 }
 
+/// With the title of the session that requested it, or that it is for.
+async fn titled(app: &App, org: &OrgId, grant: &Grant) -> Result<GrantView, Refusal> {
+    let session = match (&grant.requested_by, &grant.terms.scope) {
+        (Some(PrincipalId::Agent(session)), _) | (_, GrantScope::Session(session)) => session,
+        (_, GrantScope::Automation(_) | GrantScope::Org) => return Ok(view(grant)),
+    };
+    let found = app.store().find_session(org, session).await?;
+    Ok(GrantView { session_title: found.map(|session| session.title), ..view(grant) })
+}
+
 pub(super) fn view(grant: &Grant) -> GrantView {
     let is_used_up = grant.state == GrantState::Active && grant.terms.calls_max.is_some_and(|most| grant.used >= most);
     GrantView {
@@ -228,6 +242,7 @@ pub(super) fn view(grant: &Grant) -> GrantView {
         calls_used: grant.used,
         reason: grant.reason.clone(),
         requested_by: grant.requested_by.as_ref().map(ToString::to_string),
+        session_title: None,
         given_by: grant.given_by.as_ref().map(ToString::to_string),
         given_at: grant.given_at.map(|at| at.to_string()),
         givers: grant.givers.iter().map(ToString::to_string).collect(),

@@ -105,8 +105,9 @@ pub(super) async fn replace(
     for row in rows.iter().filter(|row| row.mode == Mode::Allow) {
         app.pipeline().keep_as_it_is(&caller.principal, &row.action).await?;
     }
+    let valid = app.pipeline().valid_pending(&caller.principal.org, None).await?;
     let changed = app.store().replace_modes(&caller.principal.org, rows, &caller.principal.id).await?;
-    Ok(Json(ModesReplacedResponse { changed }))
+    Ok(Json(ModesReplacedResponse { changed, voided: app.pipeline().count_void(&valid).await? }))
 }
 
 /// The lines of a file of modes; all that is wrong with them is told at once.
@@ -218,9 +219,11 @@ async fn change(
     if mode == Some(ModeName::Allow) {
         app.pipeline().keep_as_it_is(&caller.principal, &action).await?;
     }
+    let valid = app.pipeline().valid_pending(&caller.principal.org, Some(&action)).await?;
     let change = ModeChange { automation, action: action.clone(), mode: mode.map(from_name), lock, by: caller.principal.id.clone() };
     let version = app.store().change_mode(&caller.principal.org, change).await?;
-    Ok(Json(ModeChangeResponse { action: action.to_string(), mode, version }))
+    let voided = app.pipeline().count_void(&valid).await?;
+    Ok(Json(ModeChangeResponse { action: action.to_string(), mode, version, voided }))
 }
 
 /// Whether the action is known not to exist: a rule for a misspelt one would protect nothing and look as if it did. A source that

@@ -70,7 +70,7 @@ pub(super) async fn check(
     let org = &caller.principal.org;
     let compiled = compiled(&app, org, texts(body)).await?;
     let version = app.store().find_policies(org).await?.version;
-    Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64 }))
+    Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64, voided: 0 }))
 }
 
 /// Makes these the org's policies, all of them and no others. One that does not hold up leaves everything as it is.
@@ -84,8 +84,10 @@ pub(super) async fn set(
     caller.must(Permission::ManagePolicy)?;
     let (org, texts) = (&caller.principal.org, texts(body));
     let compiled = compiled(&app, org, texts.clone()).await?;
+    let valid = app.pipeline().valid_pending(org, None).await?;
     let version = app.store().set_policies(org, texts, &caller.principal.id).await?;
-    Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64 }))
+    let voided = app.pipeline().count_void(&valid).await?;
+    Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64, voided }))
 }
 
 /// Decides recorded invocations twice, by the rules in force and by other policies and modes, and lists where the two differ.

@@ -7,7 +7,6 @@ use super::run::Script;
 use crate::program::is_program;
 use countersign_core::action::{Effect, Preview, Repeatability, Reversibility};
 use countersign_core::{Action, ActionId, Digest, Tier};
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,10 +100,6 @@ impl LoadedAction {
     /// What the script is called, for whoever wrote it.
     pub(super) fn file_of(&self, script: Script) -> &str {
         self.script(script).map_or(script.name(), |(file, _)| file)
-    }
-
-    pub(super) fn sha256_of(&self, file: &PackageFile) -> Digest {
-        Digest::new(Sha256::digest(&file.bytes).into())
     }
 }
 

@@ -104,7 +104,7 @@ impl Runner {
                 (program, args)
             }
             None => {
-                let sha256 = *action.sha256_of(found).as_bytes();
+                let sha256 = *found.sha256().as_bytes();
                 (Program { path: action.folder.join(file), sha256 }, Vec::new())
             }
         };
