@@ -31,6 +31,9 @@ pub struct PoliciesSetResponse {
     pub version: i64,
     /// How many policies there are now.
     pub policies: u64,
+    /// Pending calls whose approval would run nothing any more; none where the policies were only checked.
+    #[serde(default)]
+    pub voided: u64,
 }
 
 /// The vocabulary policies are written in.
@@ -46,7 +49,7 @@ pub struct PolicySchemaResponse {
 pub struct WhatIfRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policies: Option<PoliciesFile>,
-    /// All modes that are set, for the org and for automations, and no others.
+    /// Modes that would be set, for the org and for automations; others stay in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modes: Option<Vec<ModeLine>>,
     /// How far back, such as `24h` or `7d`; 7 days when absent.

@@ -40,6 +40,9 @@ pub struct InvocationView {
     /// `read`, `write` or `danger`.
     pub class: Cow<'static, str>,
     pub session_id: String,
+    /// What that session is called, where the invocation is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_title: Option<String>,
     pub space_id: String,
     /// `user:…`, `agent:…`, `service:…` or `automation:…`.
     pub principal: String,
@@ -63,6 +66,9 @@ pub struct InvocationView {
     pub binding: Option<BindingView>,
     /// When nobody can answer any more; null while a kill switch has stopped the clock.
     pub expires_at: Option<String>,
+    /// Why an approval would run nothing: what it was to cover has changed since the call was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub void: Option<FailureView>,
     /// A kill switch is on: it stays where it is, and its clock stands still.
     #[serde(default)]
     pub clock_stopped: bool,
@@ -298,6 +304,7 @@ impl From<Invocation> for InvocationView {
             tier: invocation.tier.as_str().into(),
             class: invocation.tier.class().as_str().into(),
             session_id: invocation.session.to_string(),
+            session_title: None,
             space_id: invocation.space.to_string(),
             principal: invocation.principal.to_string(),
             owner_id: invocation.owner.as_ref().map(ToString::to_string),
@@ -324,6 +331,7 @@ impl From<Invocation> for InvocationView {
                 Some(Deadline::At(at)) if invocation.status == Status::Pending => Some(at.to_string()),
                 Some(Deadline::At(_) | Deadline::Stopped { .. }) | None => None,
             },
+            void: None,
             clock_stopped: matches!(invocation.deadline, Some(Deadline::Stopped { .. })) && !invocation.status.is_final(),
             approvals: invocation.approvals.into_iter().map(answer_view).collect(),
             answer: invocation.answer.map(answer_view),

@@ -1,6 +1,7 @@
 //! Packages on the wire.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -24,7 +25,7 @@ pub struct PackageFileBody {
 }
 
 /// An installed package.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PackageView {
     pub name: String,
     pub actions: Vec<PackageActionView>,
@@ -36,6 +37,31 @@ pub struct PackageView {
     pub runs_at_once: u32,
     /// What is odd about what its actions say of themselves, seen beside all other actions there are.
     pub findings: Vec<PackageFindingView>,
+    /// Digest of all its files; this and what follows only where one package is read by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// Where it lies on the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// Absent where its folder was put there by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installed_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installed_at: Option<String>,
+    /// Its files are no longer those that were installed.
+    #[serde(default)]
+    pub edited: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<PackageFileView>,
+}
+
+/// One file of an installed package.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PackageFileView {
+    pub path: String,
+    pub bytes: u64,
+    pub sha256: String,
+    pub executable: bool,
 }
 
 /// What the scan of definitions found in one action of a package. It never quotes what was found.
@@ -49,7 +75,7 @@ pub struct PackageFindingView {
     pub message: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PackageActionView {
     pub id: String,
     pub tier: String,
@@ -58,4 +84,14 @@ pub struct PackageActionView {
     pub package_sha256: Option<String>,
     /// The isolation its code runs in.
     pub profile: String,
+    /// `none`, `textual` or `structural`: how it differs from what was reviewed; null where nobody reviewed it.
+    #[serde(default)]
+    pub drift: Option<String>,
+    /// Why it cannot run on this server now, where it cannot.
+    #[serde(default)]
+    pub cannot_run: Option<String>,
+    /// Its `action.json`, where the package is read by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub manifest: Option<Value>,
 }

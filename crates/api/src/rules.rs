@@ -6,6 +6,7 @@ use countersign_core::Mode;
 use countersign_core::breaker::{Breaker, BreakerState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
 use utoipa::ToSchema;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -74,6 +75,9 @@ const fn is_false(value: &bool) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ModesReplacedResponse {
     pub changed: u64,
+    /// Pending calls whose approval would run nothing any more.
+    #[serde(default)]
+    pub voided: u64,
 }
 
 /// What a change of modes got as its version.
@@ -83,6 +87,9 @@ pub struct ModeChangeResponse {
     /// Null when the row was removed and the inferred mode holds again.
     pub mode: Option<ModeName>,
     pub version: i64,
+    /// Pending calls whose approval would run nothing any more.
+    #[serde(default)]
+    pub voided: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -164,6 +171,9 @@ pub struct GrantView {
     pub calls_used: u32,
     pub reason: Option<String>,
     pub requested_by: Option<String>,
+    /// What the session is called that requested it or that it is for, where the grant is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_title: Option<String>,
     pub given_by: Option<String>,
     pub given_at: Option<String>,
     /// Everybody it was given by: it stands in for as many people.
@@ -256,6 +266,24 @@ pub struct ReviewView {
     pub findings: Vec<CaughtView>,
     /// How the definition differs from the reviewed one.
     pub changes: Vec<DefinitionChange>,
+    /// How the code of a package's action differs from the reviewed code; empty also where that code was not kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub code: Vec<CodeChangeView>,
+}
+
+/// What became of one file of an action's code since the review.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CodeChangeView {
+    /// Below the action's folder.
+    pub path: String,
+    /// `created`, `changed` or `removed`.
+    pub change: Cow<'static, str>,
+    /// By line; null where the file is not text.
+    pub diff: Option<String>,
+    pub added_lines: u64,
+    pub removed_lines: u64,
+    /// The diff is longer than what is shown of it.
+    pub diff_truncated: bool,
 }
 
 /// One difference between the reviewed definition and the one there is now.

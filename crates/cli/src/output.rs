@@ -97,6 +97,11 @@ impl Terminal {
         self.is_for_words() && self.is_drawn()
     }
 
+    /// Whether stdout is a terminal, whatever is written there.
+    pub(crate) const fn is_screen(&self) -> bool {
+        self.stdout.is_terminal
+    }
+
     /// Whether a person reads stderr, so that a line there may be redrawn.
     pub(crate) fn is_watched(&self) -> bool {
         self.stderr.is_terminal && !self.is_document()
@@ -238,7 +243,10 @@ impl Terminal {
         let told = |text: &str, indent: usize| style::hang(&clean::line(text), indent, columns);
         self.note(format!("{} {}", Tone::Danger.paint("error:"), told(&failure.message, 7)));
         if let Some(cause) = &failure.cause {
-            self.note(format!("  {} {}", Tone::Muted.paint("cause:"), told(cause, 9)));
+            // What this program found, such as a place in a file, has lines. What a server says could imitate them.
+            let lines: Vec<_> = if failure.problem().is_none() { cause.lines().collect() } else { vec![cause.as_str()] };
+            let lines: Vec<_> = lines.into_iter().map(|line| told(line, 9)).collect();
+            self.note(format!("  {} {}", Tone::Muted.paint("cause:"), lines.join(&format!("\n{:9}", ""))));
         }
         if let Some(hint) = &failure.hint {
             // A command is copied: it stays on one line, however the terminal folds that.

@@ -134,6 +134,8 @@ pub const FILE_LIST_VISITED_MAX: usize = 100_000;
 pub const FILE_LEFTOVERS_VISITED_MAX: usize = 1_000_000;
 /// Bytes of the diff in a preview; a longer one is cut at a line and marked.
 pub const FILE_DIFF_BYTES_MAX: usize = 6 * 1024;
+/// Bytes of the diff of one file of a package's code in a review; a longer one is cut at a line and marked.
+pub const CODE_DIFF_BYTES_MAX: usize = 64 * 1024;
 /// Entries `files.list` returns; the rest is counted, not listed.
 pub const FILE_LIST_ENTRIES_MAX: usize = 1_000;
 /// Bytes of a response body that the `http` actions read; a larger body is cut and marked.
@@ -240,6 +242,8 @@ pub const REDACTION_IMAGE_BYTES_MIN: usize = 1_024;
 pub const PACKAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Files of an installed package; one with more is refused with `package_invalid`.
 pub const PACKAGE_FILES_MAX: usize = 256;
+/// Bytes of copies of packages' code that a server keeps to show a reviewer what changed; beyond, the oldest copies are removed.
+pub const PACKAGE_CODE_KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes of a request that installs a package: its files in base64, and what surrounds them.
 pub const PACKAGE_BODY_BYTES_MAX: usize = PACKAGE_BYTES_MAX / 3 * 4 + 256 * 1024;
 /// Installed packages; the next is refused with `package_invalid`.

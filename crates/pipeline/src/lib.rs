@@ -15,6 +15,7 @@ mod rules;
 mod batch;
 mod answers;
 mod recovery;
+mod told;
 
 pub use answers::approve::{BeyondAsked, GrantFor, Yes, must_approve, needed_reason};
 pub use answers::doubt::Settlement;
@@ -32,6 +33,8 @@ pub use preview::what_if::{Fate, Proposal, ProposedModes, Replayed, WhatIf};
 pub use progress::{Follower, Next, ProgressEvent};
 pub use request::{Outcome, Request};
 pub use rules::grants::check_bounds;
+pub use rules::policies::KnownPurposes;
 pub use rules::review::{DefinitionNow, Reviewed};
 pub use rules::standing::Standing;
+pub use told::{explanation_told_to, may_read_entries, told_to};
 pub use walk::{Ports, RewardWeights, Settings, count_conflict, is_truncated};

@@ -4,6 +4,7 @@
 use crate::catalogue::Catalogue;
 use crate::error::Error;
 use crate::request::{Outcome, Request};
+use crate::told::outcome_told_to;
 use crate::walk::ground::{Ports, Settings, Walk};
 use countersign_core::ledger::Ledger;
 use countersign_core::{BatchId, Invocation, InvocationId, OrgId, Status};
@@ -26,7 +27,9 @@ impl Pipeline {
 
     /// Performs one action for one principal: ends in exactly one receipt, or waits for a person. It goes on when the caller goes away.
     pub async fn invoke(&self, request: Request) -> Result<Outcome, Error> {
-        self.walk.invoke(self.walk.draw_id(), request).await
+        let principal = request.principal.clone();
+        let outcome = self.walk.invoke(self.walk.draw_id(), request).await?;
+        Ok(outcome_told_to(&principal, outcome))
     }
 
     /// The invocation, held back up to `limit` while it is still on its way.

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::pipeline::Pipeline;
 use crate::request::{Outcome, Request};
+use crate::told::outcome_told_to;
 use crate::walk::progress_log::{Board, Kept, Place};
 use countersign_core::{Invocation, InvocationId, Status};
 use serde_json::Value;
@@ -52,7 +53,8 @@ impl Pipeline {
         let id = self.walk.draw_id();
         let pipeline = self.clone();
         let follower = Follower::new(self, self.walk.inner.progress.open(&id), 0);
-        (follower, async move { pipeline.walk.invoke(id, request).await })
+        let principal = request.principal.clone();
+        (follower, async move { Ok(outcome_told_to(&principal, pipeline.walk.invoke(id, request).await?)) })
     }
 
     /// A line as an answer would be handed on: without what the space keeps in and without secrets, or not at all.

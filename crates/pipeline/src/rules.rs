@@ -1,6 +1,6 @@
 //! What people decide ahead of calls: reviews, policies, and how an action stands by them.
 
 pub(crate) mod grants;
-mod policies;
+pub(crate) mod policies;
 pub(crate) mod review;
 pub(crate) mod standing;

@@ -163,13 +163,16 @@ impl Walk {
         let answer = match gated.validated.resolved.action().preview {
             Preview::Supported => self.ask_for_preview(&gated, &invocation).await,
             // A read, by `validate`: it is not made, and changes nothing.
-            Preview::Unsupported => Ok(Output::new(json!({ "changes": [] }))),
+            Preview::Unsupported => Ok(Output::new(json!({ "changes": [], "untried": UNTRIED }))),
         };
         invocation.ended_at = Some(self.now());
         let done = Done::previewed(gated, policy_slice, invocation, answer);
         self.record(self.verify(Box::new(done)).await?).await
     }
 }
+
+/// What the dry run of a read says: nothing is read for it.
+const UNTRIED: &str = "a dry run does not read, so whether this call would succeed is not known";
 
 /// What came of the stages before anything is done.
 #[expect(clippy::large_enum_variant, reason = "the large one is the common one, and it is moved once")]

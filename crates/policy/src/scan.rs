@@ -14,7 +14,7 @@ mod taint;
 mod instruction;
 mod definition;
 
-pub use canary::CANARY_BYTES_MIN;
+pub use canary::{CANARY_BYTES_MIN, CANARY_EGRESS_ID};
 pub use definition::{Others, scan_definition, scan_definition_beside};
 pub use findings::{Finding, Severity};
 pub use hidden::is_unseen;

@@ -145,7 +145,7 @@ fn routes() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(canaries::list, canaries::add))
         .routes(routes!(canaries::remove))
         .routes(routes!(packages::list))
-        .routes(routes!(packages::install, packages::remove))
+        .routes(routes!(packages::show, packages::install, packages::remove))
         .routes(routes!(users::list, users::create))
         .routes(routes!(users::change))
         .routes(routes!(users::disable))

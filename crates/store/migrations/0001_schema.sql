@@ -93,6 +93,7 @@ CREATE TABLE invocations (
   session_id TEXT NOT NULL,
   space_id TEXT NOT NULL,
   action TEXT NOT NULL,
+  tier TEXT NOT NULL,
   status TEXT NOT NULL,
   expires_at BIGINT,
   -- What a pending invocation had left when a kill switch stopped its clock. Its `expires_at` is null meanwhile.

@@ -18,7 +18,7 @@ use countersign_core::limits::DRIFT_ENDS_PER_WRITE;
 use countersign_core::ports::Invocations;
 use countersign_core::ports::events::EventDraft;
 use countersign_core::ports::invocations::{Approve, Approved, Begin, BeginAgain, Begun, Finish, Finished, Held, Hold, Reservation};
-use countersign_core::{ActionId, Future, Invocation, InvocationId, OrgId, SessionId, SpaceId, Status, Timestamp};
+use countersign_core::{ActionId, Future, Invocation, InvocationId, OrgId, SessionId, SpaceId, Status, Tier, Timestamp};
 use finish::doubt_in;
 use hold::{approve_in, hold_in};
 use keys::{SELECT_RESERVATION, read_reservation};
@@ -27,8 +27,8 @@ use std::sync::Arc;
 
 macro_rules! insert_invocation {
     () => {
-        "INSERT INTO invocations (org_id, id, session_id, space_id, action, status, expires_at, sealed_params, body, receipt_id, receipt_seq, run_by)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+        "INSERT INTO invocations (org_id, id, session_id, space_id, action, tier, status, expires_at, sealed_params, body, receipt_id, receipt_seq, run_by)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
     };
 }
 
@@ -46,6 +46,7 @@ pub struct InvocationFilter {
     pub session: Option<SessionId>,
     pub status: Option<Status>,
     pub action: Option<ActionId>,
+    pub tier: Option<Tier>,
 }
 
 impl Invocations for Store {
@@ -170,6 +171,7 @@ impl Store {
         };
         also("session_id", filter.session.as_ref().map(SessionId::as_str));
         also("action", filter.action.as_ref().map(ActionId::as_str));
+        also("tier", filter.tier.map(Tier::as_str));
         also("status", filter.status.map(Status::as_str));
         params.push(Val::from(i64::from(request.limit) + 1));
         sql.push_str(&format!(" ORDER BY id DESC LIMIT ${}", params.len()));
@@ -260,7 +262,7 @@ impl<'a> InvocationRow<'a> {
         Val::from(lease.run_by().filter(|_| is_at_work))
     }
 
-    fn into_values(self, sealed_params: Option<Vec<u8>>, lease: &Lease) -> [Val; 12] {
+    fn into_values(self, sealed_params: Option<Vec<u8>>, lease: &Lease) -> [Val; 13] {
         let run_by = self.run_by(lease);
         let Self { invocation, body, receipt, busy: _ } = self;
         vals![
@@ -269,6 +271,7 @@ impl<'a> InvocationRow<'a> {
             invocation.session.as_str(),
             invocation.space.as_str(),
             invocation.action.as_str(),
+            invocation.tier.as_str(),
             invocation.status.as_str(),
             invocation.binding.as_ref().map(|binding| binding.expires_at),
             sealed_params,

@@ -4,7 +4,7 @@ mod invoke;
 pub(super) mod meant;
 pub(super) mod never;
 pub(super) mod params;
-mod review;
+pub(super) mod review;
 pub(super) mod session;
 
 use crate::shared::*;

@@ -19,11 +19,12 @@ use beyond::Beyond;
 use clap::Args;
 use countersign_core::Status;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 pub(crate) const APPROVE_EXAMPLES: &str = "\
 Examples:
   countersign approve inv_…
-  countersign approve inv_… inv_…                           several, each once
+  countersign approve inv_… inv_…                           several, each once; asks first
   countersign approve inv_… --grant --calls 5 --expires 2h  and more calls like it
   countersign approve inv_… --always                        and the mode becomes allow
   countersign approve inv_… --edit                          with other params
@@ -76,7 +77,7 @@ impl Approve {
         let mut answers = Answers::default();
         match self.pending.as_slice() {
             [id] => answers.add(id, self.approve(id, client, terminal).await),
-            several => self.approve_several(several, &mut answers, client).await?,
+            several => self.approve_several(several, &mut answers, client, terminal).await?,
         }
         answers.tell(client, terminal).await
     }
@@ -103,17 +104,30 @@ impl Approve {
         Ok((read.invocation, raw))
     }
 
-    /// In one request, each as it is now.
-    async fn approve_several(&self, ids: &[String], answers: &mut Answers, client: &Client) -> Result<(), Failure> {
+    /// In one request, after a summary, each as it is now.
+    async fn approve_several(
+        &self,
+        ids: &[String],
+        answers: &mut Answers,
+        client: &Client,
+        terminal: &mut Terminal,
+    ) -> Result<(), Failure> {
         if self.beyond.is_more_than_once() || self.edit || self.params.is_some() {
             return Err(Failure::usage("several calls are approved once each, as they were requested")
                 .hint("approve one id to give --always, --grant, --params or --edit"));
         }
-        let (mut refused, mut answerable) = (Vec::new(), Vec::new());
+        let (mut refused, mut shown) = (Vec::new(), Vec::new());
         for id in ids {
             let looked_at = outcome::get(id, client).await;
-            refused.push(looked_at.map(|(shown, _)| answerable.push(as_shown(id, shown))).err());
+            refused.push(looked_at.map(|(one, _)| shown.push(one)).err());
         }
+        let pending: Vec<_> = shown.iter().filter(|one| outcome::status(one) == Status::Pending).collect();
+        if !pending.is_empty() {
+            summary(&pending).into_iter().for_each(|line| terminal.remark(line));
+            let question = format!("Approve {}?", counted(pending.len() as u64, "call", "calls"));
+            terminal.consent(&question, self.agreed.consent(client)).await?;
+        }
+        let answerable: Vec<_> = shown.into_iter().map(as_shown).collect();
         let mut results = Vec::new();
         for invocations in answerable.chunks(BULK_MAX) {
             let request = ApproveManyRequest { invocations: invocations.to_vec(), reason: self.reason.clone() };
@@ -162,11 +176,28 @@ async fn whole_params(shown: &InvocationView, client: &Client) -> Result<Value, 
 }
 
 /// Approved as it was looked at: when something has changed it since, it is not.
-fn as_shown(id: &str, shown: InvocationView) -> OneOfMany {
+fn as_shown(shown: InvocationView) -> OneOfMany {
     match shown.binding {
-        Some(binding) => OneOfMany::Shown(ShownOne { id: id.to_owned(), binding: binding.digest }),
-        None => OneOfMany::Id(id.to_owned()),
+        Some(binding) => OneOfMany::Shown(ShownOne { id: shown.id, binding: binding.digest }),
+        None => OneOfMany::Id(shown.id),
     }
+}
+
+/// What several approvals come to: how many calls of each tier, and every R3 call by itself.
+fn summary(pending: &[&InvocationView]) -> Vec<String> {
+    let mut tiers: BTreeMap<&str, u64> = BTreeMap::new();
+    for one in pending {
+        *tiers.entry(one.tier.as_ref()).or_default() += 1;
+    }
+    let tiers: Vec<_> = tiers.into_iter().map(|(tier, count)| format!("{count} × {}", clean::line(tier))).collect();
+    let mut lines = vec![format!("{}: {}", counted(pending.len() as u64, "call", "calls"), tiers.join(", "))];
+    for one in pending.iter().filter(|one| one.tier == "R3") {
+        let by = one.session_title.as_deref().unwrap_or(&one.principal);
+        let call = format!("R3  {}  {}  requested by {}", clean::line(&one.id), clean::line(&one.action), clean::line(by));
+        lines.push(format!("  {}", Tone::Warn.paint(call)));
+        lines.extend(one.reason.as_ref().map(|reason| format!("      reason given “{}”", clean::line(reason))));
+    }
+    lines
 }
 
 /// What the server wants to be approved by name is approved so.

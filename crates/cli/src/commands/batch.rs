@@ -301,6 +301,9 @@ fn meaning(batch: &BatchView) -> &'static str {
         (Some(BatchStatus::Pending), _) => "it needs approval first",
         (Some(BatchStatus::Running), _) => "it is running",
         (Some(BatchStatus::Partial | BatchStatus::Failed), _) if batch.dry_run => "not every part could say what it would change",
+        (Some(BatchStatus::Succeeded), _) if batch.dry_run && has_untried(batch) => {
+            "every part that writes could say what it would change; reads were not tried, and may fail"
+        }
         (Some(BatchStatus::Succeeded), _) if batch.dry_run => "every part could say what it would change",
         (Some(BatchStatus::Succeeded), _) => "every part succeeded",
         (Some(BatchStatus::Partial), _) => "some parts succeeded, and were kept",
@@ -310,6 +313,11 @@ fn meaning(batch: &BatchView) -> &'static str {
         (Some(BatchStatus::Denied), _) => "a part was denied, and nothing ran",
         (None, _) => "",
     }
+}
+
+/// Whether a part only reads: a dry run does not try that.
+fn has_untried(batch: &BatchView) -> bool {
+    batch.parts.iter().any(|part| part.result.as_ref().is_some_and(|result| result.get("untried").is_some()))
 }
 
 fn exit_of(batch: &BatchView) -> Exit {

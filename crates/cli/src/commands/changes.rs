@@ -1,7 +1,8 @@
-//! What a call would do to files, drawn as a diff: one heading for each file, its lines beneath. Whatever a source says in another
-//! form is not drawn here.
+//! What a call would do to files, or what was done to a package's code, drawn as a diff: one heading for each file, its lines beneath.
+//! Whatever a source says in another form is not drawn here.
 
 use crate::shared::*;
+use api::rules::CodeChangeView;
 use serde_json::Value;
 
 /// What happens to a file.
@@ -16,6 +17,8 @@ enum Fate {
 /// One file of it.
 struct FileChange<'a> {
     fate: Fate,
+    /// It has happened; else it would.
+    is_done: bool,
     path: &'a str,
     told: &'a Value,
 }
@@ -32,8 +35,15 @@ pub(super) fn foreseen(result: &Value) -> Option<Vec<String>> {
     if lines.is_empty() {
         lines.push(Tone::Muted.paint("nothing would change"));
     }
+    lines.extend(result.get("untried").and_then(Value::as_str).map(|why| Tone::Warn.paint(format!("! {}", clean::line(why)))));
     lines.extend(output(result));
     Some(lines)
+}
+
+/// The lines of what became of a package's code.
+pub(super) fn of_code(changes: &[CodeChangeView]) -> Vec<String> {
+    let told: Vec<_> = changes.iter().map(|change| serde_json::to_value(change).unwrap_or_default()).collect();
+    told.iter().filter_map(FileChange::read).flat_map(|change| change.lines()).collect()
 }
 
 /// What it would answer besides, where it says so.
@@ -47,18 +57,21 @@ fn output(result: &Value) -> Vec<String> {
 
 impl<'a> FileChange<'a> {
     fn read(told: &'a Value) -> Option<Self> {
-        let fate = match told.get("change")?.as_str()? {
-            "would_create" => Fate::Created,
-            "would_change" => Fate::Changed,
-            "would_delete" => Fate::Removed,
-            "no_change" => Fate::Kept,
+        let (fate, is_done) = match told.get("change")?.as_str()? {
+            "would_create" => (Fate::Created, false),
+            "would_change" => (Fate::Changed, false),
+            "would_delete" => (Fate::Removed, false),
+            "no_change" => (Fate::Kept, false),
+            "created" => (Fate::Created, true),
+            "changed" => (Fate::Changed, true),
+            "removed" => (Fate::Removed, true),
             _ => return None,
         };
-        Some(Self { fate, path: told.get("path")?.as_str()?, told })
+        Some(Self { fate, is_done, path: told.get("path")?.as_str()?, told })
     }
 
     fn lines(&self) -> Vec<String> {
-        let (word, tone) = self.fate.look();
+        let (word, tone) = self.fate.look(self.is_done);
         let mut lines = vec![format!("{}  {}{}", tone.paint(word), Tone::Strong.paint(clean::line(self.path)), self.counts())];
         match (self.fate, self.told.get("diff")) {
             (Fate::Kept, _) | (_, None) => {}
@@ -102,12 +115,15 @@ impl Fate {
         }
     }
 
-    const fn look(self) -> (&'static str, Tone) {
-        match self {
-            Self::Created => ("+ would create", Tone::Ok),
-            Self::Changed => ("~ would change", Tone::Warn),
-            Self::Removed => ("− would remove", Tone::Danger),
-            Self::Kept => ("= would not change", Tone::Muted),
+    const fn look(self, is_done: bool) -> (&'static str, Tone) {
+        match (self, is_done) {
+            (Self::Created, false) => ("+ would create", Tone::Ok),
+            (Self::Changed, false) => ("~ would change", Tone::Warn),
+            (Self::Removed, false) => ("− would remove", Tone::Danger),
+            (Self::Created, true) => ("+ created", Tone::Ok),
+            (Self::Changed, true) => ("~ changed", Tone::Warn),
+            (Self::Removed, true) => ("− removed", Tone::Danger),
+            (Self::Kept, _) => ("= would not change", Tone::Muted),
         }
     }
 }

@@ -104,7 +104,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("sandbox", &["sandbox", "interpreter"]),
     ("server", &["server", "clock", "token", "versions", "code"]),
     ("store", &["store", "servers", "receipts", "in doubt", "inbox"]),
-    ("sources", &["source"]),
+    ("sources", &["source", "package"]),
 ];
 
 /// What is well in one line for each group; what is not, or has something to do, in full.

@@ -133,6 +133,8 @@ impl Resource for GrantView {
         Field::both("covers", Column::Cut, |one, _| text(&one.covers)),
         Field::column("scope", Column::Extra, |one, _| Some(Cell::principal(&one.scope))),
         Field::line("scope", |one, _| text(&one.scope)),
+        Field::column("requested by", Column::Below, |one, view| requester(one, view)),
+        Field::column("reason given", Column::Cut, |one, _| maybe(one.reason.as_ref())),
         Field::both("used", Column::Whole, |one, _| {
             text(one.calls_max.map_or_else(|| format!("{} of any", one.calls_used), |most| format!("{} of {most}", one.calls_used)))
         }),
@@ -143,8 +145,8 @@ impl Resource for GrantView {
         }),
         Field::line("space", |one, _| maybe(one.space_id.as_ref())),
         Field::line("condition", |one, _| maybe(one.condition.as_ref().map(ToString::to_string))),
-        Field::line("reason", |one, _| maybe(one.reason.as_ref())),
-        Field::line("requested by", |one, view| view.who(one.requested_by.as_ref()?)),
+        Field::line("requested by", |one, view| requester(one, view)),
+        Field::line("reason given", |one, _| maybe(one.reason.as_ref())),
         Field::both("given by", Column::Extra, |one, view| view.who(one.given_by.as_ref()?)),
         Field::line("given", |one, view| view.past(one.given_at.as_ref()?)),
         Field::line("given with", |one, _| maybe(one.invocation_id.as_ref())),
@@ -169,6 +171,13 @@ impl Resource for GrantView {
         let requested = items.iter().find(|grant| grant.state == "requested")?;
         Some(format!("countersign grant show {}", requested.id))
     }
+}
+
+/// An agent by the title of its session, a person by their name.
+fn requester(grant: &GrantView, view: &View<'_>) -> Option<Cell> {
+    let by = grant.requested_by.as_ref()?;
+    let title = grant.session_title.as_deref().filter(|title| by.starts_with("agent:") && !title.trim().is_empty());
+    title.map_or_else(|| view.who(by), |title| Some(Cell::shown(title, by)))
 }
 
 fn state(state: &str) -> Cell {
@@ -220,6 +229,12 @@ impl Grant {
             Self::Approve { grant, agreed } => {
                 let asked = client.get::<GrantView>(&["grants", &grant], &[]).await?.read;
                 if asked.state == "requested" {
+                    let title = asked.session_title.as_deref().map(|title| format!("{} · ", clean::line(title))).unwrap_or_default();
+                    let by = asked.requested_by.as_deref().map(clean::line).unwrap_or_default();
+                    terminal.remark(format!("Requested by {title}{by}"));
+                    if let Some(reason) = &asked.reason {
+                        terminal.remark(format!("Reason given “{}”", clean::line(reason)));
+                    }
                     terminal.remark(format!("{} {}", Tone::Warn.paint("! gives"), summary(&asked, terminal)));
                     terminal.consent("Give this grant?", agreed.consent(client)).await?;
                 }

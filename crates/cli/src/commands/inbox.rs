@@ -3,6 +3,7 @@
 use super::kill_switch;
 use super::show::asked_for;
 use crate::shared::*;
+use api::identity::SessionView;
 use api::invocation::InvocationView;
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   countersign inbox
   countersign inbox --all                                   also what you snoozed
+  countersign inbox --session 'release bot' --tier R3
   countersign inbox --json=id,action,expires_at";
 
 #[derive(Debug, Args)]
@@ -18,6 +20,15 @@ pub(crate) struct Inbox {
     /// Also what you snoozed
     #[arg(long)]
     all: bool,
+    /// Only calls of this session, by its title or its id
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+    /// Only calls of this action, such as files.write_text
+    #[arg(long, value_name = "ACTION")]
+    action: Option<String>,
+    /// Only calls of this tier, such as R3
+    #[arg(long, value_name = "TIER")]
+    tier: Option<String>,
 }
 
 const COLUMNS: &[Column] = &[
@@ -25,7 +36,8 @@ const COLUMNS: &[Column] = &[
     Column::Below("ACTION"),
     Column::Whole("TIER"),
     Column::Cut("WHAT"),
-    Column::Extra("WHO"),
+    Column::Below("REQUESTED BY"),
+    Column::Cut("REASON GIVEN"),
     Column::Whole("EXPIRES"),
 ];
 /// May or may not have happened: somebody has to look.
@@ -36,24 +48,28 @@ const SOON_MS: u64 = 60_000;
 impl Inbox {
     pub(crate) async fn run(self, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
         // Every page of it: whoever empties an inbox must see all of it.
+        let chosen = self.chosen(client).await?;
+        let chosen: Vec<_> = chosen.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let status = |status, more: &[(&'static str, &'static str)]| [&[("status", status)], more, &chosen].concat();
         let awake = ("awake", if self.all { "false" } else { "true" });
-        let mut waiting = client.pages::<InvocationView>(&["invocations"], &[("status", "pending"), awake]).all().await?;
+        let mut waiting = client.pages::<InvocationView>(&["invocations"], &status("pending", &[awake])).all().await?;
         // What has no deadline, because its clock stands still, comes last.
         let order = |one: &InvocationView| (one.expires_at.is_none(), one.expires_at.clone(), one.id.clone());
         waiting.sort_by_cached_key(|(invocation, _)| order(invocation));
-        let doubted = client.pages::<InvocationView>(&["invocations"], &[("status", IN_DOUBT)]).all().await?;
+        let doubted = client.pages::<InvocationView>(&["invocations"], &status(IN_DOUBT, &[])).all().await?;
         let settle =
             doubted.first().map(|(first, _)| format!("countersign invocation settle {} --as succeeded|failed|retry --reason …", first.id));
         waiting.splice(0..0, doubted);
         let people = People::load(client, terminal).await;
-        let mut table = Table::new(COLUMNS, "no pending calls");
+        let mut table = Table::new(COLUMNS, if chosen.is_empty() { "no pending calls" } else { "no pending call matches" });
         for (invocation, _) in &waiting {
             table.row([
                 Cell::text(&invocation.id),
                 Cell::text(&invocation.action),
                 Cell::tier(&invocation.tier),
                 Cell::text(params(&invocation.params)),
-                people.cell(&invocation.principal),
+                requester(invocation, &people),
+                Cell::maybe(invocation.reason.as_ref()),
                 deadline(invocation, terminal),
             ]);
         }
@@ -69,13 +85,39 @@ impl Inbox {
         if waiting.is_empty()
             && !self.all
             && !terminal.is_document()
-            && client.pages::<InvocationView>(&["invocations"], &[("status", "pending")]).next().await?.is_some_and(|page| !page.is_empty())
+            && client.pages::<InvocationView>(&["invocations"], &status("pending", &[])).next().await?.is_some_and(|page| !page.is_empty())
         {
             terminal.next("countersign inbox --all");
         }
+        void(waiting.iter().map(|(invocation, _)| invocation), terminal);
         stopped(client, terminal).await;
         Ok(Exit::Ok)
     }
+
+    /// Which calls are wanted, as the server filters them.
+    async fn chosen(&self, client: &Client) -> Result<Vec<(&'static str, String)>, Failure> {
+        let session = maybe_id_of::<SessionView>(self.session.as_deref(), client).await?;
+        let filters = [("session", session), ("action", self.action.clone()), ("tier", self.tier.as_ref().map(|tier| tier.to_uppercase()))];
+        Ok(filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
+    }
+}
+
+/// An agent by the title of its session, a person by their name.
+fn requester(invocation: &InvocationView, people: &People) -> Cell {
+    let is_agent = invocation.principal.starts_with("agent:");
+    match invocation.session_title.as_deref().filter(|title| is_agent && !title.trim().is_empty()) {
+        Some(title) => Cell::shown(title, &invocation.principal),
+        None => people.cell(&invocation.principal),
+    }
+}
+
+/// Says what to do about calls whose approval would run nothing.
+fn void<'a>(waiting: impl Iterator<Item = &'a InvocationView>, terminal: &mut Terminal) {
+    let void: Vec<_> = waiting.filter(|invocation| invocation.void.is_some()).collect();
+    let Some(first) = void.first().filter(|_| !terminal.is_document()) else { return };
+    let calls = counted(void.len() as u64, "call is", "calls are");
+    terminal.note(Tone::Warn.paint(format!("⊘ {calls} void: the rules or the action changed since, so an approval would run nothing")));
+    terminal.next(format!("countersign deny {} --reason …", first.id));
 }
 
 /// Why nothing that is approved would run.
@@ -91,6 +133,9 @@ async fn stopped(client: &Client, terminal: &mut Terminal) {
 fn deadline(invocation: &InvocationView, terminal: &Terminal) -> Cell {
     if invocation.status == IN_DOUBT {
         return Cell::shown("? in doubt", IN_DOUBT).toned(Tone::Danger);
+    }
+    if invocation.void.is_some() {
+        return Cell::shown("⊘ void", "void").toned(Tone::Danger);
     }
     let Some(at) = &invocation.expires_at else {
         return if invocation.clock_stopped { Cell::shown("■ stopped", "stopped").toned(Tone::Danger) } else { Cell::missing() };

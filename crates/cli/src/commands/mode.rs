@@ -242,7 +242,8 @@ async fn import(file: &Path, agreed: Agreed, client: &Client, terminal: &mut Ter
     terminal.consent(&question, agreed.consent(client)).await?;
     let answer = client.put::<ModesReplacedResponse>(&["modes"], &modes).await?;
     let changed = answer.read.changed.to_string();
-    terminal.record(&answer.raw, &Record::new(&changed).with("changed", Cell::text(changed.clone())))
+    let record = Record::new(&changed).with("changed", Cell::text(changed.clone()));
+    terminal.record(&answer.raw, &record.with_some("voids", super::policy::voids(answer.read.voided)))
 }
 
 fn changed(change: &ModeChangeResponse, automation: Option<&str>, raw: &serde_json::Value, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -254,7 +255,8 @@ fn changed(change: &ModeChangeResponse, automation: Option<&str>, raw: &serde_js
         .with("action", Cell::text(&change.action))
         .with_some("automation", automation.map(Cell::text))
         .with("mode", change.mode.map_or(unset, |mode| Cell::mode(word(mode))))
-        .with("version", Cell::text(change.version.to_string()));
+        .with("version", Cell::text(change.version.to_string()))
+        .with_some("voids", super::policy::voids(change.voided));
     terminal.record(raw, &record)
 }
 

@@ -4,8 +4,10 @@ mod example;
 mod problems;
 mod trial;
 
+use super::action::review;
 use crate::shared::*;
-use api::package::{InstallPackageRequest, PackageFileBody, PackageView};
+use api::package::{InstallPackageRequest, PackageActionView, PackageFileBody, PackageView};
+use api::rules::ReviewView;
 use api::{Page, Problem};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,10 +19,15 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Package {
     /// Create a package from a working example, with tests
-    #[command(before_help = "Examples:\n  countersign package new notes         creates the folder notes/")]
+    #[command(
+        before_help = "Examples:\n  countersign package new notes                  creates the folder notes/\n  countersign package new notes --lang python"
+    )]
     New {
         /// Lower-case letters, digits, _ and -
         name: String,
+        /// What its scripts are written in
+        #[arg(long, value_enum, value_name = "LANGUAGE", default_value = "javascript")]
+        lang: example::Language,
     },
     /// Check a package against the rules, without a server
     #[command(before_help = "Examples:\n  countersign package check notes/")]
@@ -42,7 +49,7 @@ pub(crate) enum Package {
         #[command(flatten)]
         allowed: Allowed,
     },
-    /// Install a package on the server; its actions count as reviewed by you
+    /// Install a package on the server; new actions count as reviewed by you, changed ones need a review
     #[command(before_help = "Examples:\n  countersign package install notes/\n  countersign package install . --name notes")]
     Install {
         /// Its folder
@@ -56,6 +63,12 @@ pub(crate) enum Package {
     /// List packages
     #[command(before_help = "Examples:\n  countersign package list")]
     List,
+    /// Show one package: its actions with their manifests, its files, who installed it
+    #[command(before_help = "Examples:\n  countersign package show notes")]
+    Show {
+        /// Its name
+        package: String,
+    },
     /// Remove a package: its actions are gone; their receipts stay, and their effects can be reverted
     #[command(before_help = "Examples:\n  countersign package remove notes")]
     Remove {
@@ -116,9 +129,9 @@ impl Resource for PackageView {
 impl Package {
     pub(crate) async fn run(self, setting: Setting<'_>) -> Result<Exit, Failure> {
         match self {
-            Self::New { name } => {
+            Self::New { name, lang } => {
                 setting.no_dry_run("package new")?;
-                example::write(&name, setting.terminal)
+                example::write(&name, lang, setting.terminal)
             }
             Self::Check { dir, named } => check(&dir, named, setting.terminal).await,
             Self::Test { dir, named, allowed } => trial::run(&dir, &named.of(&dir)?, allowed, setting).await,
@@ -126,6 +139,7 @@ impl Package {
                 install(&dir, named, accept_findings, &setting.client()?, setting.terminal).await
             }
             Self::List => list(&setting.client()?, setting.terminal).await,
+            Self::Show { package } => show(&package, &setting.client()?, setting.terminal).await,
             Self::Remove { package, agreed } => remove(&package, &agreed, &setting.client()?, setting.terminal).await,
         }
     }
@@ -183,8 +197,76 @@ async fn install(dir: &Path, named: Named, accept_findings: bool, client: &Clien
         .with("code runs", Cell::text(if answer.read.code_allowed { "yes".to_owned() } else { format!("no: {ALLOW_CODE}") }));
     terminal.record(&answer.raw, &record)?;
     problems::tell_findings(&answer.read.findings, terminal);
-    if let Some(action) = answer.read.actions.first() {
+    let changed: Vec<_> = answer.read.actions.iter().filter(|action| needs_review(action)).collect();
+    for action in &changed {
+        tell_changed(&action.id, client, terminal).await?;
+    }
+    if let Some(action) = changed.first() {
+        terminal.next(format!("countersign action review {}", action.id));
+    } else if let Some(action) = answer.read.actions.first() {
         terminal.next(format!("countersign action show {}", action.id));
+    }
+    Ok(Exit::Ok)
+}
+
+fn needs_review(action: &PackageActionView) -> bool {
+    action.drift.as_deref().is_some_and(|drift| drift != "none")
+}
+
+/// What changed in an action that was installed again.
+async fn tell_changed(action: &str, client: &Client, terminal: &mut Terminal) -> Result<(), Failure> {
+    if terminal.is_document() {
+        return Ok(());
+    }
+    terminal.remark(Tone::Warn.paint(format!("! `{}` changed: its calls need approval until it is reviewed", clean::line(action))));
+    let review = client.get::<ReviewView>(&["reviews", action], &[]).await?.read;
+    review::code(&review).into_iter().for_each(|line| terminal.remark(line));
+    Ok(())
+}
+
+async fn show(name: &str, client: &Client, terminal: &mut Terminal) -> Result<Exit, Failure> {
+    let answer = client.get::<PackageView>(&["packages", name], &[]).await?;
+    let (package, people) = (&answer.read, People::load(client, terminal).await);
+    let state = match (&package.error, package.actions.iter().find_map(|action| action.cannot_run.as_ref())) {
+        (Some(error), _) => Cell::text(format!("✗ cannot be used: {error}")).toned(Tone::Danger),
+        (None, Some(why)) => Cell::text(format!("✗ cannot run: {why}")).toned(Tone::Danger),
+        (None, None) => Cell::text("✓ can run").toned(Tone::Ok),
+    };
+    let by = package.installed_by.as_ref().map(|by| people.whole(by));
+    let edited = package.edited.then(|| Cell::text("its files changed on the server since it was installed").toned(Tone::Warn));
+    let mut record = Record::new(&package.name)
+        .with("package", Cell::text(&package.name).toned(Tone::Strong))
+        .with("state", state)
+        .with("installed by", by.unwrap_or_else(|| Cell::shown("nobody: its folder was put on the server", "")))
+        .with_some("installed", package.installed_at.as_ref().map(|at| terminal.past(at)))
+        .with_some("edited", edited)
+        .with_some("folder", package.folder.as_ref().map(Cell::text))
+        .with_some("digest", package.sha256.as_ref().map(Cell::text));
+    for (at, action) in package.actions.iter().enumerate() {
+        let review = match action.drift.as_deref() {
+            None => ", nobody reviewed it",
+            Some("none") => ", reviewed",
+            Some(_) => ", changed since it was reviewed",
+        };
+        record = record.with(if at == 0 { "actions" } else { "" }, Cell::text(format!("{} ({}{review})", action.id, action.tier)));
+    }
+    for (at, file) in package.files.iter().enumerate() {
+        let program = if file.executable { ", executable" } else { "" };
+        let line = format!("{}  {} bytes{program}  sha256 {}", file.path, file.bytes, file.sha256);
+        record = record.with(if at == 0 { "files" } else { "" }, Cell::text(line));
+    }
+    terminal.record(&answer.raw, &record)?;
+    if terminal.is_for_words() {
+        for action in &package.actions {
+            let Some(manifest) = &action.manifest else { continue };
+            terminal.line("")?;
+            terminal.line(Tone::Muted.paint(format!("Manifest of {}", clean::line(&action.id))))?;
+            terminal.line(clean::json(&serde_json::to_string_pretty(manifest).unwrap_or_default()))?;
+        }
+    }
+    problems::tell_findings(&package.findings, terminal);
+    if let Some(action) = package.actions.iter().find(|action| needs_review(action)) {
+        terminal.next(format!("countersign action review {}", action.id));
     }
     Ok(Exit::Ok)
 }

@@ -227,12 +227,19 @@ async fn show(gate: Option<Gate>, client: &Client, terminal: &mut Terminal) -> R
 }
 
 fn tell(answer: &Answer<PoliciesSetResponse>, word: &str, label: &'static str, terminal: &mut Terminal) -> Result<(), Failure> {
-    let PoliciesSetResponse { version, policies } = &answer.read;
+    let PoliciesSetResponse { version, policies, voided } = &answer.read;
     let record = Record::new(version.to_string())
         .with("policies", Cell::text(policies.to_string()))
         .with("verdict", Cell::shown(word, word.trim_start_matches("✓ ")).toned(Tone::Ok))
-        .with(label, Cell::shown(format!("version {version}"), version.to_string()));
+        .with(label, Cell::shown(format!("version {version}"), version.to_string()))
+        .with_some("voids", voids(*voided));
     terminal.record(&answer.raw, &record)
+}
+
+/// Pending calls whose approval would run nothing after a change of the rules.
+pub(super) fn voids(calls: u64) -> Option<Cell> {
+    let shown = style::counted(calls, "pending call", "pending calls");
+    (calls > 0).then(|| Cell::shown(shown, calls.to_string()).toned(Tone::Warn))
 }
 
 const GATES: [&str; 4] = ["rbac", "abac", "consent", "space"];

@@ -59,7 +59,11 @@ impl Serve {
 
 /// The lines on stdout are read by scripts: they stay as they are.
 fn tell(started: &server::Started, log_format: server::LogFormat, terminal: &mut Terminal) {
-    let owner_token = started.owner_token.as_ref().map(|token| format!("owner token: {token}"));
+    // A secret is shown to a person, and never goes to a file or a log collector.
+    let owner_token = started.owner_token.as_ref().map(|token| match terminal.is_screen() {
+        true => format!("owner token: {token}"),
+        false => format!("owner token file: {}", started.owner_token_file.display()),
+    });
     let lines = [Some(format!("url: {}", started.url)), owner_token, Some(format!("data: {}", started.data.display()))];
     // Serving goes on without anybody reading.
     let _closed = lines.into_iter().flatten().try_for_each(|line| terminal.line(line)).and_then(|()| terminal.flush());

@@ -19,7 +19,7 @@ fn several_are_approved_in_one_request_and_only_once_each() {
     let item = |id: &str| format!("{{\"id\":\"{id}\",\"binding\":\"{}\"}}", bound(id));
     let items = [item(&one), item(&other)].join(",");
     assert_eq!(unsent.trim(), format!("POST /api/v1/invocations/approve {{\"invocations\":[{items}],\"reason\":\"fine\"}}"));
-    let approved = owner.run(&["approve", &one, &other, "--json"]).ok().json();
+    let approved = owner.run(&["approve", &one, &other, "--yes", "--json"]).ok().json();
     let statuses: Vec<_> = approved["items"].as_array().unwrap().iter().map(|item| &item["invocation"]["status"]).collect();
     assert_eq!(statuses, ["succeeded", "succeeded"]);
     let again = owner.run(&["approve", &one, &other]).exits(7);

@@ -318,7 +318,10 @@ impl Server {
         for line in lines.by_ref() {
             match line.split_once(": ") {
                 Some(("url", found)) => url = Some(found.to_owned()),
-                Some(("owner token", found)) => owner_token = Some(found.to_owned()),
+                Some(("owner token", _)) => panic!("a secret on a stdout that is no terminal: {line}"),
+                Some(("owner token file", found)) => {
+                    owner_token = Some(std::fs::read_to_string(folder.path().join(found)).unwrap().trim().to_owned());
+                }
                 _ => {}
             }
             if line.starts_with("data: ") {

@@ -127,7 +127,7 @@ fn several_answers_are_given_one_by_one_and_the_first_failure_is_the_exit_code()
         owner.run(&["action", "invoke", "files.write_text", &path, "text=x", "--no-wait"]).exits(6).stdout.trim().to_owned()
     };
     let (first, second) = (ask("one"), ask("two"));
-    let ran = owner.run(&["approve", &first, "inv_1", &second]).exits(3);
+    let ran = owner.run(&["approve", &first, "inv_1", &second, "--yes"]).exits(3);
     let rows: Vec<Vec<_>> = ran.stdout.lines().map(|line| line.split('\t').take(2).collect()).collect();
     assert_eq!(rows, [[first.as_str(), "succeeded"], [second.as_str(), "succeeded"]]);
     assert!(ran.stderr.contains("there is no invocation `inv_1`"), "{}", ran.stderr);

@@ -18,6 +18,7 @@ mod finding;
 mod fake;
 mod help;
 mod identity;
+mod inbox;
 mod journey;
 mod marks;
 mod names;

@@ -106,6 +106,14 @@ fn a_consent_is_given_and_withdrawn() {
         (&given["purpose"], &given["state"], &given["evidence"]),
         (&json!("action:files.write_text"), &json!("live"), &json!("said so"))
     );
+    // What no action and no policy names would allow nothing.
+    let unknown = owner.run(&["consent", "give", "purpose:newsletter"]).exits(8);
+    assert!(unknown.stderr.contains("no action and no policy names the purpose `purpose:newsletter`"), "{unknown:?}");
+    assert!(owner.run(&["consent", "give", "files.writ_text"]).exits(8).stderr.contains("`action:ID`"));
+    let policy = "consent = '''@id(\"consent.news\") forbid (principal, action, resource)\n\
+                  when { context.tier > 3 && !context.consents.contains(\"purpose:newsletter\") };'''";
+    std::fs::write(owner.folder().join("policies.toml"), policy).unwrap();
+    owner.run(&["policy", "set", "policies.toml", "--yes"]).ok();
     let other = owner.run(&["consent", "give", "purpose:newsletter", "--space", "main", "--json"]).ok().json();
     assert_eq!(other["purpose"], "purpose:newsletter");
     assert!(other["space_id"].as_str().unwrap().starts_with("spc_"));

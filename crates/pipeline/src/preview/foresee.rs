@@ -4,6 +4,7 @@
 use crate::error::{Conflict, Error};
 use crate::pipeline::Pipeline;
 use crate::walk::ask::{Subject, failure_of};
+use crate::walk::decide::Moded;
 use crate::walk::ending::conflict_with;
 use crate::walk::gate::{Gated, Gates, caught};
 use crate::walk::hold::{is_redefined, void_by};
@@ -16,6 +17,7 @@ use countersign_core::session::SessionLabel;
 use countersign_core::source::AfterError;
 use countersign_core::{ActionId, Invocation, Mode, OrgId, SessionId, Status};
 use policy::Finding;
+use policy::digest::Mismatch;
 use policy::scan::Severity;
 use serde_json::{Value, json};
 
@@ -49,10 +51,6 @@ pub struct Held {
 }
 
 impl Foresight {
-    fn blocked_by(conflict: Conflict) -> Self {
-        Self::blocked(failure_by(conflict))
-    }
-
     fn blocked(failure: Failure) -> Self {
         Self { blocked: Some(failure), ..Self::default() }
     }
@@ -73,20 +71,60 @@ impl Pipeline {
             Err(blocked) => return Ok(Foresight::blocked(blocked)),
         };
         let moded = self.walk.mode_of(&gated).await?;
-        let mut foresight = match (moded.stopped(), moded.decision.mode) {
-            (Some(_), _) => Foresight::blocked_by(Conflict::Stopped),
-            (None, Mode::Deny) => Foresight::blocked_by(Conflict::PolicyMismatch),
-            (None, Mode::Allow | Mode::RequireApproval) => match void_by(held, &gated, &moded)? {
-                // What is there by now is not what a yes would be to: it is not rehearsed.
-                Some(conflict) => Foresight::blocked_by(conflict),
-                None => self.look_ahead(&gated, &gated.to_invocation(Status::Pending, &moded.decision)).await?,
-            },
+        let mut foresight = match blocked_by(held, &gated, &moded)? {
+            // What is there by now is not what a yes would be to: it is not rehearsed.
+            Some(conflict) => Foresight::blocked(failure_by(conflict)),
+            None => self.look_ahead(&gated, &gated.to_invocation(Status::Pending, &moded.decision)).await?,
         };
         let findings = self.walk.findings_in(&gated.validated.resolved).await?;
         foresight.concerns = findings.into_iter().filter(|finding| finding.severity == Severity::Asks).collect();
         foresight.labels = self.held_by_session(&held.org, &held.session).await?;
         foresight.params = is_truncated(&held.call.params).then(|| gated.params_told());
         Ok(foresight)
+    }
+
+    /// Why an approval of this pending call would run nothing: what it covers has changed since the call was requested. `None` while the
+    /// approval would still fit, also where something else is in the way for now, such as a kill switch.
+    pub async fn void_reason(&self, held: &Invocation) -> Result<Option<Failure>, Error> {
+        let blocked = match self.gated_again(held).await? {
+            Ok(gated) => blocked_by(held, &gated, &self.walk.mode_of(&gated).await?)?.map(failure_by),
+            Err(failure) => Some(failure),
+        };
+        Ok(blocked.filter(|why| Mismatch::ALL.iter().any(|mismatch| mismatch.code() == why.code)))
+    }
+
+    /// The pending calls whose approval would still fit; of one action, or all.
+    pub async fn valid_pending(&self, org: &OrgId, action: Option<&ActionId>) -> Result<Vec<Invocation>, Error> {
+        let mut valid = Vec::new();
+        let mut after = None;
+        loop {
+            let page = self.ledger().list_in_status(org, Status::Pending, after.as_ref()).await?;
+            let Some(last) = page.last().map(|last| last.id.clone()) else { return Ok(valid) };
+            for pending in page {
+                if action.is_none_or(|action| *action == pending.action) && !self.is_void(&pending).await? {
+                    valid.push(pending);
+                }
+            }
+            after = Some(last);
+        }
+    }
+
+    /// How many of these are void by now.
+    pub async fn count_void(&self, pending: &[Invocation]) -> Result<u64, Error> {
+        let mut void = 0;
+        for one in pending {
+            void += u64::from(self.is_void(one).await?);
+        }
+        Ok(void)
+    }
+
+    async fn is_void(&self, pending: &Invocation) -> Result<bool, Error> {
+        match self.void_reason(pending).await {
+            Ok(reason) => Ok(reason.is_some()),
+            // Answered meanwhile: it is no longer pending, so nothing about it can be void.
+            Err(Error::Conflict { .. }) => Ok(false),
+            Err(other) => Err(other),
+        }
     }
 
     /// The params of a call that waits, redacted, where they were too large to be kept whole; `None` where they were not, and where the call
@@ -200,6 +238,16 @@ impl Pipeline {
         // Whoever answered meanwhile has ended it, and a store that is away says so itself: looking is in nobody's way.
         let seen = self.foresee(held).await.ok()?;
         seen.blocked.filter(|_| seen.is_blocked_by_source)
+    }
+}
+
+/// What keeps a pending call from running now, whatever the answer: a kill switch, a denial, or something its approval is bound to and is no
+/// longer so.
+fn blocked_by(held: &Invocation, gated: &Gated, moded: &Moded) -> Result<Option<Conflict>, Error> {
+    match (moded.stopped(), moded.decision.mode) {
+        (Some(_), _) => Ok(Some(Conflict::Stopped)),
+        (None, Mode::Deny) => Ok(Some(Conflict::PolicyMismatch)),
+        (None, Mode::Allow | Mode::RequireApproval) => void_by(held, gated, moded),
     }
 }
 

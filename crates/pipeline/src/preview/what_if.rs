@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct Proposal {
     pub policies: Option<Arc<Policies>>,
     pub keeps_policies: bool,
-    /// All that were set, for the org and for automations.
+    /// Rows for the org and for automations that would be set.
     pub modes: Option<ProposedModes>,
 }
 
@@ -94,7 +94,7 @@ impl Pipeline {
         let proposed = if proposal.keeps_policies { in_force.clone() } else { proposal.policies.clone() };
         let modes = self.ledger().find_modes(org, session.automation.as_ref(), &action.id).await?;
         let now = Tried { policies: in_force.as_deref(), modes };
-        let then = Tried { policies: proposed.as_deref(), modes: proposal.modes_of(&session, &action.id).unwrap_or(modes) };
+        let then = Tried { policies: proposed.as_deref(), modes: proposal.modes_of(&session, &action.id, modes) };
 
         let standing = self.walk.standing_of(&principal).await?;
         let consents = self.walk.purposes_of(&principal, &space).await?;
@@ -153,15 +153,15 @@ impl Pipeline {
 }
 
 impl Proposal {
-    /// The rows proposed for an action in a session; `None` when modes stay as they are.
-    fn modes_of(&self, session: &Session, action: &ActionId) -> Option<ModeRows> {
-        let proposed = self.modes.as_ref()?;
+    /// The rows for an action in a session. A row that is not proposed stays in force.
+    fn modes_of(&self, session: &Session, action: &ActionId, in_force: ModeRows) -> ModeRows {
+        let Some(proposed) = &self.modes else { return in_force };
         let row = |automation: Option<&AutomationId>| {
             let found = proposed.get(&(automation.cloned(), action.clone()));
             found.map(|(mode, lock)| ModeRow { mode: *mode, lock: *lock, version: 0 })
         };
         let automation = session.automation.as_ref().and_then(|automation| row(Some(automation)));
-        Some(ModeRows { automation, org: row(None) })
+        ModeRows { automation: automation.or(in_force.automation), org: row(None).or(in_force.org) }
     }
 }
 

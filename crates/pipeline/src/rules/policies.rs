@@ -3,9 +3,25 @@
 use crate::error::Error;
 use crate::pipeline::Pipeline;
 use countersign_core::OrgId;
+use countersign_core::consent::is_purpose;
 use countersign_core::policies::PolicyTexts;
 use policy::{Policies, PolicyProblem};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// What people can consent to.
+pub struct KnownPurposes {
+    actions: BTreeSet<String>,
+    /// Those that policies name.
+    pub of_policies: BTreeSet<String>,
+}
+
+impl KnownPurposes {
+    pub fn contains(&self, purpose: &str) -> bool {
+        let of_action = purpose.strip_prefix("action:").or_else(|| purpose.strip_prefix("redaction:"));
+        self.of_policies.contains(purpose) || of_action.is_some_and(|action| self.actions.contains(action))
+    }
+}
 
 impl Pipeline {
     /// Compiles policies as if they were saved: the problems say where, and nothing is kept.
@@ -13,6 +29,16 @@ impl Pipeline {
         let actions = self.catalogue().all_actions(org).await;
         let compiled = tokio::task::spawn_blocking(move || policy::cedar::compile(&texts, &actions)).await;
         compiled.map(|compiled| compiled.map(Arc::new)).map_err(|error| Error::Internal { message: error.to_string() })
+    }
+
+    /// Every purpose that a consent can have an effect for: those of the org's actions, and those its policies name.
+    pub async fn known_purposes(&self, org: &OrgId) -> Result<KnownPurposes, Error> {
+        let texts = &self.ledger().find_policies(org).await?.texts;
+        // A purpose has no character that a string would escape, and nothing outside a string reads like one.
+        let named = [&texts.rbac, &texts.abac, &texts.consent, &texts.space].into_iter().flat_map(|text| text.split('"'));
+        let of_policies = named.filter(|text| is_purpose(text)).map(str::to_owned).collect();
+        let actions = self.catalogue().all_actions(org).await.iter().map(|action| action.id.to_string()).collect();
+        Ok(KnownPurposes { actions, of_policies })
     }
 
     /// The vocabulary policies are written in: every action and what is known of a call.

@@ -32,6 +32,18 @@ impl Pipeline {
         Ok(Reviewed::Done)
     }
 
+    /// Whoever installs a package has looked at it: that is the first review of each of its actions. An action that was reviewed as
+    /// something else stays unreviewed until a person has seen what changed.
+    pub async fn review_installed(&self, principal: &Principal, action: &ActionId) -> Result<(), Error> {
+        let pin = self.ledger().find_pin(&principal.org, action).await?;
+        let now = self.definition_of(&principal.org, action).await?;
+        let is_other = |pin: Pin| now.is_some_and(|now| (now.structural, now.textual) != (pin.structural, pin.textual));
+        if pin.is_some_and(is_other) {
+            return Ok(());
+        }
+        self.review(principal, action, None, Wording::Reviewed).await.map(|_| ())
+    }
+
     /// Keeps what an action is now for who lets it run without a person: what differs from it later is drift, though nobody has
     /// read it. A source that cannot be asked has nothing to keep.
     pub async fn keep_as_it_is(&self, principal: &Principal, action: &ActionId) -> Result<(), Error> {

@@ -334,7 +334,7 @@ pub(crate) fn caught(findings: &[Finding]) -> Vec<Caught> {
         .collect()
 }
 
-fn denied_by(denial: &GateVerdict) -> Failure {
+pub(crate) fn denied_by(denial: &GateVerdict) -> Failure {
     let because = match denial.errors.first() {
         Some(error) => format!("a rule of it could not be evaluated: {error}"),
         None => format!("determined by {}", denial.determining.join(", ")),

@@ -4,8 +4,9 @@ use super::findings::{Findings, Rule, Severity};
 use super::{hidden, text};
 use serde_json::Value;
 
+pub const CANARY_EGRESS_ID: &str = "safety.canary_egress";
 const CANARY_EGRESS: Rule = Rule {
-    id: "safety.canary_egress",
+    id: CANARY_EGRESS_ID,
     severity: Severity::Quarantines,
     message: "a text that was laid out to be stolen is in content that leaves",
 };

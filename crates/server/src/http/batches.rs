@@ -16,8 +16,8 @@ use countersign_core::batch::BatchStatus;
 use countersign_core::effect::Scope;
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::ports::Invocations;
-use countersign_core::{Batch, Call, Invocation, SessionId};
-use pipeline::Batched;
+use countersign_core::{Batch, Call, Invocation, Principal, SessionId, Status};
+use pipeline::{Batched, told_to};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -40,7 +40,7 @@ pub(super) async fn create(
     let unknown = || Refusal::new(Code::UnknownSession, "there is no such session").hint("create one with `countersign session create`");
     let session = SessionId::parse(&session).map_err(|_| unknown())?;
     let limit = wait.duration()?;
-    let org = caller.principal.org.clone();
+    let (principal, org) = (caller.principal.clone(), caller.principal.org.clone());
     let request = pipeline::BatchRequest {
         principal: caller.principal,
         session,
@@ -56,7 +56,7 @@ pub(super) async fn create(
         batch = app.pipeline().watch_batch(&org, &batch.id, limit).await?.unwrap_or(batch);
     }
     let status = if batch.status.is_final() { StatusCode::OK } else { StatusCode::ACCEPTED };
-    let mut view = shown(&app, batch).await?;
+    let mut view = shown(&app, &principal, batch).await?;
     for (part, whole) in view.parts.iter_mut().zip(results) {
         part.result = whole.or_else(|| part.result.take());
     }
@@ -88,7 +88,12 @@ pub(super) async fn list(State(app): State<App>, caller: Caller, Asked(query): A
     };
     let request = page_request(query.limit, query.after)?;
     let page = app.store().list_batches(&caller.principal.org, session.as_ref(), &request).await?;
-    Ok(Json(Page { items: page.items.into_iter().map(BatchView::from).collect(), next: page.next }))
+    let mut items = Vec::with_capacity(page.items.len());
+    for batch in page.items {
+        let has_quarantined = batch.parts.iter().any(|part| part.status == Some(Status::Quarantined));
+        items.push(if has_quarantined { shown(&app, &caller.principal, batch).await? } else { BatchView::from(batch) });
+    }
+    Ok(Json(Page { items, next: page.next }))
 }
 
 /// One batch with what became of its parts; `?wait=30s` holds the answer back until it is final.
@@ -102,16 +107,18 @@ pub(super) async fn show(
 ) -> Result<Json<BatchView>, Refusal> {
     let found = readable_batch(&app, &caller.principal, &batch).await?;
     let found = app.pipeline().watch_batch(&found.org, &found.id, wait.duration()?).await?.unwrap_or(found);
-    Ok(Json(shown(&app, found).await?))
+    Ok(Json(shown(&app, &caller.principal, found).await?))
 }
 
 /// With what the parts answered, as it is kept, and where their receipts stand. While it goes on, also with how each part stands this
 /// moment.
-async fn shown(app: &App, mut batch: Batch) -> Result<BatchView, Refusal> {
+async fn shown(app: &App, principal: &Principal, mut batch: Batch) -> Result<BatchView, Refusal> {
     let (mut invocations, mut undoings) = (Vec::with_capacity(batch.parts.len()), Vec::with_capacity(batch.parts.len()));
     for part in &mut batch.parts {
         let invocation = app.store().find_invocation(&batch.org, &part.invocation).await?;
-        if let (BatchStatus::Pending | BatchStatus::Running, Some(invocation)) = (batch.status, &invocation) {
+        let invocation = invocation.map(|invocation| told_to(principal, invocation));
+        let goes_on = matches!(batch.status, BatchStatus::Pending | BatchStatus::Running);
+        if let Some(invocation) = invocation.as_ref().filter(|_| goes_on || part.status == Some(Status::Quarantined)) {
             part.note(invocation);
         }
         invocations.push(invocation);

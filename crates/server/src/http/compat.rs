@@ -17,8 +17,8 @@ use countersign_core::effect::{Bounds, Scope};
 use countersign_core::invocation::{Claimed, Intention};
 use countersign_core::limits::CLAIMED_CHARS_MAX;
 use countersign_core::ports::Sessions;
-use countersign_core::{Action, ActionId, Call, Invocation, OrgId, Session, SessionId, SpaceId, Tier};
-use pipeline::{Outcome, Request};
+use countersign_core::{Action, ActionId, Call, Invocation, OrgId, Principal, Session, SessionId, SpaceId, Tier};
+use pipeline::{Outcome, Request, may_read_entries};
 use serde_json::{Number, Value};
 use std::sync::Arc;
 
@@ -48,6 +48,7 @@ pub(super) async fn execute(
         space_id: body.space_id.or(named),
         trace_id: body.trace_id.clone(),
     };
+    let principal = caller.principal.clone();
     let outcome = app
         .pipeline()
         .invoke(Request {
@@ -78,7 +79,7 @@ pub(super) async fn execute(
             principal: caller.principal,
         })
         .await?;
-    let Told { status, view, entry, result, replayed } = told(&app, &session.org, outcome).await?;
+    let Told { status, view, entry, result, replayed } = told(&app, &principal, outcome).await?;
     Ok((status, Json(ActionReceipt::new(view, entry.as_ref(), result, replayed, echo))))
 }
 
@@ -103,6 +104,7 @@ pub(super) async fn plan(
     let action = action_meant(&app, &session.org, &body.action_type).await?;
     has_a_way_back(&body, &action, tier.max(action.tier))?;
     let verification = body.verification.clone().unwrap_or_default();
+    let principal = caller.principal.clone();
     let outcome = app
         .pipeline()
         .invoke(Request {
@@ -129,7 +131,7 @@ pub(super) async fn plan(
             principal: caller.principal,
         })
         .await?;
-    let Told { status, view, entry, result, .. } = told(&app, &session.org, outcome).await?;
+    let Told { status, view, entry, result, .. } = told(&app, &principal, outcome).await?;
     Ok((status, Json(PlanResult::new(view, entry.as_ref(), result, &body))))
 }
 
@@ -268,7 +270,7 @@ struct Told {
 }
 
 /// Everything there is to tell of an outcome. These contracts answer with what became of it, also where that is a failure.
-async fn told(app: &App, org: &OrgId, outcome: Outcome) -> Result<Told, Refusal> {
+async fn told(app: &App, principal: &Principal, outcome: Outcome) -> Result<Told, Refusal> {
     let (status, invocation, result, replayed): (_, Box<Invocation>, _, _) = match outcome {
         Outcome::Ended { invocation, result } => (StatusCode::OK, invocation, result, false),
         Outcome::Replayed(invocation) => (StatusCode::OK, invocation, None, true),
@@ -276,8 +278,10 @@ async fn told(app: &App, org: &OrgId, outcome: Outcome) -> Result<Told, Refusal>
         Outcome::InDoubt(invocation) => (StatusCode::OK, invocation, None, false),
     };
     let entry = match &invocation.receipt {
-        Some(receipt) => app.store().find_receipt(org, &receipt.id).await?.as_ref().map(entry_view).transpose()?,
-        None => None,
+        Some(receipt) if may_read_entries(principal, &invocation) => {
+            app.store().find_receipt(&principal.org, &receipt.id).await?.as_ref().map(entry_view).transpose()?
+        }
+        Some(_) | None => None,
     };
     Ok(Told { status, view: InvocationView::from(*invocation), entry, result, replayed })
 }

@@ -13,7 +13,7 @@ use axum::Json;
 use axum::extract::State;
 use countersign_core::Call;
 use countersign_core::invocation::Claimed;
-use pipeline::{Explanation, Question, Would};
+use pipeline::{Explanation, Question, Would, explanation_told_to};
 use serde_json::{Map, Value};
 
 /// Says what would happen to a call now, and why. Nothing is performed, held or counted.
@@ -39,7 +39,8 @@ pub(super) async fn explain(
             ..Call::new(body.params.unwrap_or_else(|| Value::Object(Map::new())))
         },
     };
-    Ok(Json(view(app.pipeline().explain(question).await?)))
+    let explanation = app.pipeline().explain(question).await?;
+    Ok(Json(view(explanation_told_to(&caller.principal, explanation))))
 }
 
 fn view(explanation: Explanation) -> ExplainResponse {

@@ -13,9 +13,10 @@ use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use countersign_core::SessionId;
-use countersign_core::grant::{Grant, GrantState};
+use countersign_core::grant::{Grant, GrantScope, GrantState};
 use countersign_core::limits::{GRANT_SECONDS_DEFAULT, GRANT_SECONDS_MAX};
+use countersign_core::ports::Sessions;
+use countersign_core::{OrgId, PrincipalId, SessionId};
 use serde::Deserialize;
 use store::GrantFilter;
 use utoipa::IntoParams;
@@ -47,7 +48,11 @@ pub(super) async fn list(
     let session = query.session.as_deref().map(|text| SessionId::parse(text).map_err(|_| wrong("session"))).transpose()?;
     let request = page_request(query.limit, query.after)?;
     let page = grants::list(&app, &caller.principal, GrantFilter { state, session }, &request).await?;
-    Ok(Json(Page { items: page.items.iter().map(view).collect(), next: page.next }))
+    let mut items = Vec::with_capacity(page.items.len());
+    for grant in &page.items {
+        items.push(titled(&app, &caller.principal.org, grant).await?);
+    }
+    Ok(Json(Page { items, next: page.next }))
 }
 
 /// Gives a grant; for an agent, asks for one. A request allows nothing until a person gives it.
@@ -70,7 +75,8 @@ pub(super) async fn create(
 #[utoipa::path(operation_id = "grants_show", get, path = "/api/v1/grants/{grant}", tag = "grants", params(("grant" = String, Path)),
     responses((status = 200, body = GrantView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(State(app): State<App>, caller: Caller, Path(grant): Path<String>) -> Result<Json<GrantView>, Refusal> {
-    Ok(Json(view(&grants::find(&app, &caller.principal, &grant).await?)))
+    let found = grants::find(&app, &caller.principal, &grant).await?;
+    Ok(Json(titled(&app, &caller.principal.org, &found).await?))
 }
 
 /// Gives what an agent asked for.
@@ -109,6 +115,16 @@ fn asked(body: NewGrantRequest) -> Result<Asked, Refusal> {
     Ok(Asked { covers, scope, space, condition, calls_max, reason, lifetime_seconds })
 }
 
+/// With the title of the session that requested it, or that it is for.
+async fn titled(app: &App, org: &OrgId, grant: &Grant) -> Result<GrantView, Refusal> {
+    let session = match (&grant.requested_by, &grant.terms.scope) {
+        (Some(PrincipalId::Agent(session)), _) | (_, GrantScope::Session(session)) => session,
+        (_, GrantScope::Automation(_) | GrantScope::Org) => return Ok(view(grant)),
+    };
+    let found = app.store().find_session(org, session).await?;
+    Ok(GrantView { session_title: found.map(|session| session.title), ..view(grant) })
+}
+
 pub(super) fn view(grant: &Grant) -> GrantView {
     let is_used_up = grant.state == GrantState::Active && grant.terms.calls_max.is_some_and(|most| grant.used >= most);
     GrantView {
@@ -122,6 +138,7 @@ pub(super) fn view(grant: &Grant) -> GrantView {
         calls_used: grant.used,
         reason: grant.reason.clone(),
         requested_by: grant.requested_by.as_ref().map(ToString::to_string),
+        session_title: None,
         given_by: grant.given_by.as_ref().map(ToString::to_string),
         given_at: grant.given_at.map(|at| at.to_string()),
         givers: grant.givers.iter().map(ToString::to_string).collect(),

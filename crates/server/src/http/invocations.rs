@@ -8,7 +8,7 @@ use super::progress;
 use super::receipts::entry_view;
 use crate::App;
 use crate::operations::{answers, invocations};
-use api::invocation::{ChangedFileView, InvocationView, InvokeRequest, InvokeResponse, ProvenanceName, RevertRequest};
+use api::invocation::{ChangedFileView, FailureView, InvocationView, InvokeRequest, InvokeResponse, ProvenanceName, RevertRequest};
 use api::receipt::EntryView;
 use api::{Code, Page, Problem};
 use axum::Json;
@@ -19,8 +19,8 @@ use countersign_core::call::Label;
 use countersign_core::changed_file::ChangedFile;
 use countersign_core::effect::Scope;
 use countersign_core::invocation::{Claimed, Intention};
-use countersign_core::{ActionId, Call, Invocation, OrgId, SessionId, Status};
-use pipeline::{Outcome, Request};
+use countersign_core::{ActionId, Call, Invocation, OrgId, SessionId, Status, Tier};
+use pipeline::{Outcome, Request, may_read_entries, told_to};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -100,6 +100,8 @@ async fn waited(app: &App, org: &OrgId, outcome: Outcome, limit: Duration) -> Re
 pub(super) struct SessionListQuery {
     status: Option<String>,
     action: Option<String>,
+    /// `R0` to `R4`.
+    tier: Option<String>,
     /// Rows of one page, 1 to 100; 50 when absent.
     limit: Option<u32>,
     /// The `next` of the page before.
@@ -112,6 +114,10 @@ fn status_of(text: Option<&str>) -> Result<Option<Status>, Refusal> {
 
 fn action_of(text: Option<&str>) -> Result<Option<ActionId>, Refusal> {
     text.map(|text| wanted(text, "action", |text| ActionId::parse(text).ok())).transpose()
+}
+
+fn tier_of(text: Option<&str>) -> Result<Option<Tier>, Refusal> {
+    text.map(|text| wanted(text, "tier", Tier::parse)).transpose()
 }
 
 /// Invocations of one session, newest first.
@@ -129,9 +135,11 @@ pub(super) async fn list_of_session(
         session: Some(session.id),
         status: status_of(query.status.as_deref())?,
         action: action_of(query.action.as_deref())?,
+        tier: tier_of(query.tier.as_deref())?,
     };
     let page = app.store().list_invocations(&session.org, &filter, &page_request(query.limit, query.after)?).await?;
-    Ok(Json(Page { items: listed(&app, page.items).await?, next: page.next }))
+    let items = page.items.into_iter().map(|invocation| told_to(&caller.principal, invocation)).collect();
+    Ok(Json(Page { items: listed(&app, items).await?, next: page.next }))
 }
 
 /// One invocation of a session; `?wait=30s` holds the answer back until it is final.
@@ -147,7 +155,7 @@ pub(super) async fn show_in_session(
     let session = caller.readable_session(&app, &session).await?;
     let id = invocations::of_session(&app, &session, &invocation).await?;
     let invocation = app.pipeline().watch(&session.org, &id, wait.duration()?).await?;
-    Ok(Json(shown(&app, invocation).await?))
+    Ok(Json(shown(&app, told_to(&caller.principal, invocation)).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -157,6 +165,8 @@ pub(super) struct ListQuery {
     status: Option<String>,
     action: Option<String>,
     session: Option<String>,
+    /// `R0` to `R4`.
+    tier: Option<String>,
     /// Leaves out what the caller has snoozed.
     awake: Option<bool>,
     /// Only those whose effect stands and could be taken back, by what was kept of it. A page may then have fewer rows than its limit.
@@ -183,6 +193,7 @@ pub(super) async fn list(
         // What has not succeeded has no effect to take back.
         status: status.or(is_for_reverting.then_some(Status::Succeeded)),
         action: action_of(query.action.as_deref())?,
+        tier: tier_of(query.tier.as_deref())?,
     };
     let request = page_request(query.limit, query.after)?;
     let mut page = app.store().list_invocations(&caller.principal.org, &filter, &request).await?;
@@ -231,7 +242,7 @@ pub(super) async fn show(
     let found = invocations::readable(&app, &caller.principal, &invocation).await?;
     let limit = wait.duration()?;
     let found = if limit == Duration::ZERO { found } else { app.pipeline().watch(&found.org, &found.id, limit).await? };
-    Ok(Json(shown(&app, found).await?))
+    Ok(Json(shown(&app, told_to(&caller.principal, found)).await?))
 }
 
 /// Takes back the effect of an invocation that succeeded, as a call of its own.
@@ -256,7 +267,7 @@ pub(super) async fn revert(
     answer(waited(&app, &found.org, outcome, limit).await?)
 }
 
-/// Everything the log says of one invocation, in order: its intents and its receipt.
+/// Everything the log says of one invocation, in order: its intents and its receipt. An agent gets none of a call that a gate denied.
 #[utoipa::path(operation_id = "invocations_entries", get, path = "/api/v1/invocations/{invocation}/entries", tag = "receipts", params(("invocation" = String, Path)),
     responses((status = 200, body = Page<EntryView>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn entries(
@@ -265,6 +276,9 @@ pub(super) async fn entries(
     Path(invocation): Path<String>,
 ) -> Result<Json<Page<EntryView>>, Refusal> {
     let found = invocations::readable(&app, &caller.principal, &invocation).await?;
+    if !may_read_entries(&caller.principal, &found) {
+        return Ok(Json(Page { items: Vec::new(), next: None }));
+    }
     let entries = app.store().list_entries_of(&found.org, &found.id).await?;
     Ok(Json(Page { items: entries.iter().map(entry_view).collect::<Result<_, _>>()?, next: None }))
 }
@@ -353,14 +367,32 @@ pub(super) async fn shown(app: &App, invocation: Invocation) -> Result<InvokeRes
     Ok(InvokeResponse { invocation: InvocationView { changed_files, ..invocation }, result, message: None, replayed: false })
 }
 
-/// Each with what took it back.
+/// Each with the title of its session, what reverted it and, while it is pending, why an approval would run nothing.
 async fn listed(app: &App, invocations: Vec<Invocation>) -> Result<Vec<InvocationView>, Refusal> {
+    let Some(org) = invocations.first().map(|first| first.org.clone()) else { return Ok(Vec::new()) };
     let reverts = app.store().find_reverts(&invocations).await?;
-    let view = |invocation: Invocation| {
+    let sessions = invocations.iter().map(|invocation| invocation.session.clone()).collect();
+    let titles = app.store().session_titles(&org, &sessions).await?;
+    let mut views = Vec::with_capacity(invocations.len());
+    for invocation in invocations {
         let taken_back_by = reverts.get(&invocation.id).map(ToString::to_string);
-        InvocationView { taken_back_by, ..InvocationView::from(invocation) }
-    };
-    Ok(invocations.into_iter().map(view).collect())
+        let session_title = titles.get(&invocation.session).cloned();
+        let void = void_of(app, &invocation).await?;
+        views.push(InvocationView { taken_back_by, session_title, void, ..InvocationView::from(invocation) });
+    }
+    Ok(views)
+}
+
+async fn void_of(app: &App, invocation: &Invocation) -> Result<Option<FailureView>, Refusal> {
+    if invocation.status != Status::Pending {
+        return Ok(None);
+    }
+    match app.pipeline().void_reason(invocation).await {
+        Ok(why) => Ok(why.map(|why| FailureView { code: why.code, message: why.message })),
+        // Answered since the list was read.
+        Err(pipeline::Error::Conflict { .. }) => Ok(None),
+        Err(other) => Err(other.into()),
+    }
 }
 
 /// What was kept before the effect is there whether or not it was made: only where something was made does it tell what changed.

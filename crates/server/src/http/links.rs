@@ -13,7 +13,8 @@ use axum::extract::{Path, RawForm, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use countersign_core::limits::LINK_SECONDS_MAX;
-use countersign_core::{Invocation, Status};
+use countersign_core::ports::Sessions;
+use countersign_core::{Invocation, Session, Status};
 use pipeline::{OpenedLink, Outcome, Yes, is_truncated};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -47,7 +48,8 @@ pub(super) async fn show(State(app): State<App>, Path(link): Path<String>) -> Re
         Ok(OpenedLink { invocation, .. }) if invocation.status == Status::Pending => {
             // Whoever cannot see all of it can still say no.
             let whole = app.pipeline().whole_params(&invocation).await.unwrap_or_default();
-            page(StatusCode::OK, &question(&invocation, whole.as_ref()))
+            let session = app.store().find_session(&invocation.org, &invocation.session).await.unwrap_or_default();
+            page(StatusCode::OK, &question(&invocation, session.as_ref(), whole.as_ref()))
         }
         Ok(OpenedLink { invocation, .. }) => page(StatusCode::OK, &ended(&invocation)),
         Err(error) => told(&error.into()),
@@ -96,13 +98,15 @@ struct LinkAnswer {
 }
 
 /// `whole`: the params, where the invocation was too large to keep them so.
-fn question(invocation: &Invocation, whole: Option<&Value>) -> String {
+fn question(invocation: &Invocation, session: Option<&Session>, whole: Option<&Value>) -> String {
     let params = serde_json::to_string_pretty(whole.unwrap_or(&invocation.call.params)).unwrap_or_default();
     let is_cut = whole.is_none() && is_truncated(&invocation.call.params);
     let cut = if is_cut { "<p><b>Too large to be shown: this is not all that would be sent.</b></p>" } else { "" };
-    let why = invocation.call.reason.as_deref().map(|reason| format!("<p>“{}”</p>", escaped(reason))).unwrap_or_default();
+    let why = invocation.call.reason.as_deref().map(|reason| format!("<dt>Reason given<dd>“{}”", escaped(reason))).unwrap_or_default();
+    let title = session.map(|session| format!("{} · ", escaped(&session.title))).unwrap_or_default();
     format!(
-        "<h1>{action}</h1><p>{principal} asks · {tier} · {id}</p>{why}<pre>{params}</pre>{cut}\
+        "<h1>{action}</h1><p>{tier} · {id}</p><pre>{params}</pre>{cut}\
+         <dl><dt>Requested by<dd>{title}{principal}{why}<dt>Approval covers<dd>this one call, with these params</dl>\
          <form method=\"post\"><label>Reason <input name=\"reason\" maxlength=\"2000\"></label>\
          <p><button name=\"answer\" value=\"approve\">Approve once</button> <button name=\"answer\" value=\"deny\">Deny</button></p></form>",
         action = escaped(invocation.action.as_str()),
@@ -127,7 +131,7 @@ fn told(refusal: &Refusal) -> Response {
 /// SECURITY: nothing is loaded and nothing runs; the address, which is a secret, is told to nobody.
 fn page(status: StatusCode, body: &str) -> Response {
     let style = "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:2rem auto;padding:0 1rem}\
-                 h1{font-size:1.25rem}pre{background:#f4f4f5;padding:.75rem;overflow:auto;border-radius:.5rem}\
+                 h1{font-size:1.25rem}dt{font-weight:600}pre{background:#f4f4f5;padding:.75rem;overflow:auto;border-radius:.5rem}\
                  button{font:inherit;padding:.5rem 1rem}input{font:inherit;width:100%;box-sizing:border-box;padding:.4rem}";
     let text = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\

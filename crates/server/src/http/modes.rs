@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::page::{Asked, page_request};
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::modes::{self, Change};
+use crate::operations::modes::{self, Change, Changed};
 use api::rules::{ModeChangeResponse, ModeName, ModeVersionView, ModeView, ModesFile, ModesReplacedResponse, SetModeRequest};
 use api::{Code, Page, Problem};
 use axum::Json;
@@ -98,8 +98,8 @@ pub(super) async fn replace(
     caller: Caller,
     Strict(body): Strict<ModesFile>,
 ) -> Result<Json<ModesReplacedResponse>, Refusal> {
-    let changed = modes::replace(&app, &caller.principal, body.modes).await?;
-    Ok(Json(ModesReplacedResponse { changed }))
+    let (changed, voided) = modes::replace(&app, &caller.principal, body.modes).await?;
+    Ok(Json(ModesReplacedResponse { changed, voided }))
 }
 
 const fn to_lock(locked: bool) -> Lock {
@@ -154,6 +154,7 @@ pub(super) async fn unset(State(app): State<App>, caller: Caller, Path(action): 
     changed(modes::change(&app, &caller.principal, change).await?, None)
 }
 
-fn changed((action, version): (ActionId, i64), mode: Option<ModeName>) -> Result<Json<ModeChangeResponse>, Refusal> {
-    Ok(Json(ModeChangeResponse { action: action.to_string(), mode, version }))
+fn changed(changed: Changed, mode: Option<ModeName>) -> Result<Json<ModeChangeResponse>, Refusal> {
+    let Changed { action, version, voided } = changed;
+    Ok(Json(ModeChangeResponse { action: action.to_string(), mode, version, voided }))
 }

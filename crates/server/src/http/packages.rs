@@ -1,5 +1,5 @@
-//! Packages: actions whose code others wrote. Whoever installs one has looked at it: that is the review of each of its actions, so what
-//! is odd about them is told first.
+//! Packages: actions whose code others wrote. Whoever installs one has looked at it: that is the first review of each of its actions, so
+//! what is odd about them is told first. What changed since needs a review of its own.
 
 use super::body::Large;
 use super::caller::Caller;
@@ -7,17 +7,17 @@ use super::problem::Refusal;
 use crate::App;
 use crate::operations::packages::{may_accept_findings, may_manage};
 use crate::packages::{findings_of, unread};
-use api::package::{InstallPackageRequest, PackageActionView, PackageFindingView, PackageView};
+use api::package::{InstallPackageRequest, PackageActionView, PackageFileView, PackageView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use countersign_core::Action;
 use countersign_core::limits::PACKAGE_RUNS_AT_ONCE;
-use countersign_core::ports::definitions::Wording;
-use sources::package::{PackageFile, PackageFiles, Packages, Refused};
+use countersign_core::ports::Invocations;
+use countersign_core::{Action, SourceId};
+use sources::package::{Details, Installed, Origin, PackageFile, PackageFiles, Packages, Refused};
 use std::sync::Arc;
 
 /// Installed packages, with their actions or why they cannot be used.
@@ -31,16 +31,54 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
         move || packages.list()
     })
     .await?;
-    let others = app.pipeline().actions_now(&caller.principal.org).await;
-    let items = listed.into_iter().map(|installed| match installed.actions {
-        Ok(actions) => view(&packages, installed.name.as_str(), &actions, None, findings_of(&actions, &others)),
-        Err(why) => view(&packages, installed.name.as_str(), &[], Some(why), Vec::new()),
-    });
-    Ok(Json(Page { items: items.collect(), next: None }))
+    let mut items = Vec::with_capacity(listed.len());
+    for installed in listed {
+        items.push(view(&app, &caller, &packages, installed).await?);
+    }
+    Ok(Json(Page { items, next: None }))
 }
 
-/// Installs a package, or another version of it. Each of its actions counts as reviewed by whoever installs it, who says besides that
-/// what is odd about them was read, where something is.
+/// One package: its actions with their manifests, its files, and who installed it.
+#[utoipa::path(operation_id = "packages_show", get, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)),
+    responses((status = 200, body = PackageView), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn show(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Result<Json<PackageView>, Refusal> {
+    caller.must_read()?;
+    let packages = installed_in(&app, &caller)?;
+    let found = blocking({
+        let (packages, name) = (Arc::clone(&packages), name.clone());
+        move || (packages.list().into_iter().find(|installed| installed.name.as_str() == name), packages.details(&name))
+    });
+    let (installed, details) = found.await?;
+    let installed = installed.ok_or_else(|| Refusal::not_found("package", &name))?;
+    let mut view = view(&app, &caller, &packages, installed).await?;
+    if let Some(Details { files, sha256, folder, origin }) = details {
+        for action in &mut view.actions {
+            let path = format!("actions/{}/action.json", action.id.split_once('.').map_or("", |(_, name)| name));
+            action.manifest = files.get(&path).and_then(|file| serde_json::from_slice(&file.bytes).ok());
+        }
+        view.sha256 = Some(sha256.to_string());
+        view.folder = Some(folder.display().to_string());
+        view.edited = origin.as_ref().is_some_and(|origin| origin.sha256 != sha256);
+        view.installed_at = origin.as_ref().map(|origin| origin.at.to_string());
+        view.installed_by = origin.map(|origin| origin.by);
+        view.files = files.iter().map(|(path, file)| file_view(path, file)).collect();
+    }
+    Ok(Json(view))
+}
+
+fn file_view(path: &str, file: &PackageFile) -> PackageFileView {
+    PackageFileView {
+        path: path.to_owned(),
+        bytes: file.bytes.len() as u64,
+        sha256: file.sha256().to_string(),
+        executable: file.is_executable,
+    }
+}
+
+/// Installs a package, or another version of it. Whoever installs it says that what is odd about its actions was read, where something is.
+///
+/// An action that is new counts as reviewed by whoever installs it. One that was reviewed as something else needs a review again: until then
+/// its calls ask a person.
 ///
 /// What the version before did can still be taken back.
 #[utoipa::path(operation_id = "packages_install", put, path = "/api/v1/packages/{name}", tag = "packages", params(("name" = String, Path)), request_body = InstallPackageRequest,
@@ -55,6 +93,7 @@ pub(super) async fn install(
     let packages = installed_in(&app, &caller)?;
     let accepts = body.accept_findings;
     let files = Arc::new(files_of(body)?);
+    let sha256 = Packages::digest(&files);
     let checked = blocking({
         let (packages, name, files) = (Arc::clone(&packages), name.clone(), Arc::clone(&files));
         move || packages.check(&name, &files)
@@ -74,9 +113,16 @@ pub(super) async fn install(
     .await?
     .map_err(refusal)?;
     for action in &actions {
-        app.pipeline().review(&caller.principal, &action.id, None, Wording::Reviewed).await?;
+        app.pipeline().review_installed(&caller.principal, &action.id).await?;
     }
-    Ok(Json(view(&packages, &name, &actions, None, findings)))
+    let origin = Origin { by: caller.principal.id.to_string(), at: app.store().now().await?, sha256 };
+    let id = SourceId::parse(&name).map_err(|_| Refusal::not_found("package", &name))?;
+    blocking({
+        let packages = Arc::clone(&packages);
+        move || packages.note_origin(&name, &origin)
+    })
+    .await?;
+    Ok(Json(view(&app, &caller, &packages, Installed { name: id, actions: Ok(actions) }).await?))
 }
 
 /// Removes a package. What its actions did stays, with its receipts, and can still be taken back.
@@ -94,7 +140,7 @@ fn installed_in(app: &App, caller: &Caller) -> Result<Arc<Packages>, Refusal> {
     app.packages(&caller.principal.org).ok_or_else(|| Refusal::new(Code::PackageInvalid, "this server takes no packages"))
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::new(Code::Internal, "the packages could not be looked at"))
 }
 
@@ -114,20 +160,47 @@ fn refusal(refused: Refused) -> Refusal {
     }
 }
 
-fn view(packages: &Packages, name: &str, actions: &[Arc<Action>], error: Option<String>, findings: Vec<PackageFindingView>) -> PackageView {
-    let actions = actions.iter().map(|action| PackageActionView {
-        id: action.id.to_string(),
-        tier: action.tier.to_string(),
-        title: action.title.clone(),
-        package_sha256: action.package_sha256.map(|digest| digest.to_string()),
-        profile: action.profile.as_str().to_owned(),
-    });
-    PackageView {
-        name: name.to_owned(),
-        actions: actions.collect(),
+async fn view(app: &App, caller: &Caller, packages: &Packages, installed: Installed) -> Result<PackageView, Refusal> {
+    let (actions, error) = match installed.actions {
+        Ok(actions) => (actions, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    let org = &caller.principal.org;
+    let others = app.pipeline().actions_now(org).await;
+    let mut cannot_run = packages.cannot_run(&installed.name).await;
+    let mut views = Vec::with_capacity(actions.len());
+    for action in &actions {
+        let now = app.pipeline().definition_of(org, &action.id).await?;
+        let review = app.store().find_review(org, &action.id).await?;
+        views.push(PackageActionView {
+            id: action.id.to_string(),
+            tier: action.tier.to_string(),
+            title: action.title.clone(),
+            package_sha256: action.package_sha256.map(|digest| digest.to_string()),
+            profile: action.profile.as_str().to_owned(),
+            drift: review.zip(now).map(|(review, now)| now.drift_from(&review.pin).as_str().to_owned()),
+            cannot_run: cannot_run.remove(&action.id).or_else(|| no_profile(app, action)),
+            manifest: None,
+        });
+    }
+    Ok(PackageView {
+        name: installed.name.to_string(),
+        findings: findings_of(&actions, &others),
+        actions: views,
         error,
         code_allowed: packages.may_run_code(),
         runs_at_once: PACKAGE_RUNS_AT_ONCE as u32,
-        findings,
-    }
+        sha256: None,
+        folder: None,
+        installed_by: None,
+        installed_at: None,
+        edited: false,
+        files: Vec::new(),
+    })
+}
+
+fn no_profile(app: &App, action: &Action) -> Option<String> {
+    let profile = action.profile.as_str();
+    let is_there = app.parts.profiles.as_ref().is_none_or(|profiles| profiles.contains(&profile));
+    (!is_there).then(|| format!("the sandbox profile `{profile}` is not available on this server"))
 }

@@ -66,7 +66,7 @@ pub(super) async fn check(
     let org = &caller.principal.org;
     let compiled = policies::compile(&app, org, texts(body)).await?;
     let version = app.store().find_policies(org).await?.version;
-    Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64 }))
+    Ok(Json(PoliciesSetResponse { version, policies: compiled.len() as u64, voided: 0 }))
 }
 
 /// Makes these the org's policies, all of them and no others. One that does not hold up leaves everything as it is.
@@ -77,8 +77,8 @@ pub(super) async fn set(
     caller: Caller,
     Strict(body): Strict<PoliciesFile>,
 ) -> Result<Json<PoliciesSetResponse>, Refusal> {
-    let (version, count) = policies::set(&app, &caller.principal, texts(body)).await?;
-    Ok(Json(PoliciesSetResponse { version, policies: count }))
+    let policies::Set { version, count, voided } = policies::set(&app, &caller.principal, texts(body)).await?;
+    Ok(Json(PoliciesSetResponse { version, policies: count, voided }))
 }
 
 /// Decides recorded invocations twice, by the rules in force and by other policies and modes, and lists where the two differ.

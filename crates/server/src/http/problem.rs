@@ -216,6 +216,12 @@ impl From<operations::Error> for Refusal {
             E::Pipeline(error) => error.into(),
             E::Invalid { errors, .. } => Self::new(Code::InvalidRequest, detail).at(errors),
             E::BadName => Self::new(Code::InvalidRequest, detail).hint("such as `robin` or `build-server`"),
+            E::UnknownPurpose { of_policies, .. } => {
+                let named: Vec<_> = of_policies.iter().map(|purpose| format!("`{purpose}`")).collect();
+                let named = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
+                let hint = format!("known are `action:ID` and `redaction:ID` of every action, and those policies name: {named}");
+                Self::new(Code::InvalidRequest, detail).hint(hint)
+            }
             E::NothingToChange { fields } => Self::new(Code::InvalidRequest, detail).hint(format!("give {fields}")),
             E::NotAPerson { .. } => Self::new(Code::Forbidden, detail).hint("ask an admin"),
             E::AboveOwnRole { ask, .. } => Self::new(Code::Forbidden, detail).hint(format!("ask {ask}")),

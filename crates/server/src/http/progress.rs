@@ -13,7 +13,7 @@ use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use countersign_core::limits::PROGRESS_FOLLOW_SECONDS_MAX;
 use futures_util::stream;
-use pipeline::{Follower, Next};
+use pipeline::{Follower, Next, told_to};
 use serde::Deserialize;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -47,13 +47,16 @@ pub(super) async fn follow(
     let found = readable(&app, &caller.principal, &invocation).await?;
     let follower = app.pipeline().follow(&found, query.after.unwrap_or_default());
     let until = Instant::now() + Duration::from_secs(PROGRESS_FOLLOW_SECONDS_MAX);
-    let events = stream::unfold(Some(follower), move |follower| async move {
-        let mut follower = follower?;
+    let events = stream::unfold(Some((follower, caller.principal)), move |following| async move {
+        let (mut follower, principal) = following?;
         let next = tokio::time::timeout_at(until, follower.next()).await.ok()?;
         match next.inspect_err(|error| tracing::warn!(%error, "an invocation can no longer be followed")).ok()? {
-            Next::Progress(event) => Some((event_of(event), Some(follower))),
-            Next::Silence => Some((Ok(silence()), Some(follower))),
-            Next::Ended(ended) => Some((named("end", &EndEvent { status: ended.status.to_string() }), None)),
+            Next::Progress(event) => Some((event_of(event), Some((follower, principal)))),
+            Next::Silence => Some((Ok(silence()), Some((follower, principal)))),
+            Next::Ended(ended) => {
+                let ended = told_to(&principal, *ended);
+                Some((named("end", &EndEvent { status: ended.status.to_string() }), None))
+            }
             Next::Closing => None,
         }
     });

@@ -7,7 +7,7 @@ use super::problem::Refusal;
 use crate::App;
 use crate::operations::reviews;
 use api::gates::CaughtView;
-use api::rules::{DefinitionChange, ReviewRequest, ReviewView};
+use api::rules::{CodeChangeView, DefinitionChange, ReviewRequest, ReviewView};
 use api::{Code, Page, Problem};
 use axum::Json;
 use axum::extract::{Path, State};
@@ -15,6 +15,8 @@ use countersign_core::decision::Drift;
 use countersign_core::ports::definitions::Wording;
 use countersign_core::{ActionId, Digest, OrgId};
 use pipeline::DefinitionNow;
+use serde_json::Value;
+use sources::package::CodeChange;
 use store::Review;
 
 /// Every reviewed action, with what has changed since its review.
@@ -76,7 +78,7 @@ async fn view(
     review: Option<Review>,
     now: Option<DefinitionNow>,
 ) -> Result<ReviewView, Refusal> {
-    let mut changes = Vec::new();
+    let (mut changes, mut code) = (Vec::new(), Vec::new());
     let mut drift = None;
     let findings = if now.is_some() { found(app, org, action).await } else { Vec::new() };
     if let (Some(review), Some(now)) = (&review, &now) {
@@ -85,6 +87,7 @@ async fn view(
             && let Some(before) = app.store().find_definition(org, review.pin.textual).await?
         {
             changes = differences(&before, &now.text);
+            code = code_changes(app, org, action, &before).await?;
         }
     }
     Ok(ReviewView {
@@ -98,7 +101,29 @@ async fn view(
         drifted_at: review.as_ref().and_then(|review| review.seen_at).map(|at| at.to_string()),
         findings,
         changes,
+        code,
     })
+}
+
+/// What changed in the code of an action since it was defined like this.
+async fn code_changes(app: &App, org: &OrgId, action: &ActionId, before: &str) -> Result<Vec<CodeChangeView>, Refusal> {
+    let before: Value = serde_json::from_str(before).unwrap_or_default();
+    let since = before.get("package_sha256").and_then(Value::as_str).and_then(Digest::parse);
+    let (Some(packages), Some(since)) = (app.packages(org), since) else { return Ok(Vec::new()) };
+    let action = action.clone();
+    let changes = super::packages::blocking(move || packages.code_changes(&action, since)).await?;
+    Ok(changes.unwrap_or_default().into_iter().map(code_change).collect())
+}
+
+fn code_change(change: CodeChange) -> CodeChangeView {
+    CodeChangeView {
+        path: change.path,
+        change: change.change.as_str().into(),
+        diff: change.diff,
+        added_lines: change.added_lines as u64,
+        removed_lines: change.removed_lines as u64,
+        diff_truncated: change.is_truncated,
+    }
 }
 
 /// What is odd about a definition, seen beside all others.

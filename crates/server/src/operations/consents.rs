@@ -26,6 +26,10 @@ pub(crate) async fn give(
     if !is_purpose(&purpose) {
         return Err(Error::invalid("`purpose` must be a kind and a name, such as `action:files.write_text`"));
     }
+    let known = app.pipeline().known_purposes(&by.org).await?;
+    if !known.contains(&purpose) {
+        return Err(Error::UnknownPurpose { purpose, of_policies: known.of_policies });
+    }
     let evidence = words("evidence", evidence)?;
     let space = match space {
         Some(text) => Some(spaces::find(app, by, text).await?.id),

@@ -4,6 +4,7 @@ use countersign_core::ActionId;
 use countersign_core::grant::GrantState;
 use pipeline::ParamError;
 use policy::PolicyProblem;
+use std::collections::BTreeSet;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -13,6 +14,8 @@ pub(crate) enum Error {
     Invalid { message: String, errors: Vec<ParamError> },
     #[error("a name has 1 to 64 letters, digits, spaces, `_`, `-`, `.` or `@`, and no space at its ends")]
     BadName,
+    #[error("no action and no policy names the purpose `{purpose}`, so a consent to it would allow nothing")]
+    UnknownPurpose { purpose: String, of_policies: BTreeSet<String> },
     #[error("nothing is to be changed")]
     NothingToChange { fields: &'static str },
     #[error("only a person {does_what}")]

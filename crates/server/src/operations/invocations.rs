@@ -6,13 +6,14 @@ use countersign_core::batch::Batch;
 use countersign_core::ports::{Batches, Invocations};
 use countersign_core::principal::Permission;
 use countersign_core::{BatchId, Invocation, InvocationId, Principal, Session};
+use pipeline::told_to;
 
 /// The invocation, for who may read everything, and for the agent of its session.
 pub(crate) async fn readable(app: &App, by: &Principal, invocation: &str) -> Result<Invocation, Error> {
     let found = app.store().find_invocation(&by.org, &parse(invocation)?).await?;
     let may_read =
         |found: &Invocation| by.may(Permission::Read) || (by.may(Permission::ReadSession) && by.session.as_ref() == Some(&found.session));
-    found.filter(may_read).ok_or_else(|| Error::not_found("invocation", invocation))
+    found.filter(may_read).map(|found| told_to(by, found)).ok_or_else(|| Error::not_found("invocation", invocation))
 }
 
 /// An invocation of this session.

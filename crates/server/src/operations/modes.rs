@@ -18,8 +18,15 @@ pub(crate) struct Change<'a> {
     pub(crate) lock: Lock,
 }
 
-/// Returns the action and the version the change got.
-pub(crate) async fn change(app: &App, by: &Principal, asked: Change<'_>) -> Result<(ActionId, i64), Error> {
+/// A mode that was set or removed.
+pub(crate) struct Changed {
+    pub(crate) action: ActionId,
+    pub(crate) version: i64,
+    /// Pending calls that it made void.
+    pub(crate) voided: u64,
+}
+
+pub(crate) async fn change(app: &App, by: &Principal, asked: Change<'_>) -> Result<Changed, Error> {
     must(by, Permission::ManagePolicy)?;
     let automation = asked.automation.map(automation_of).transpose()?;
     let action = ActionId::parse(asked.action).map_err(|_| Error::unknown_action(asked.action))?;
@@ -30,19 +37,22 @@ pub(crate) async fn change(app: &App, by: &Principal, asked: Change<'_>) -> Resu
     if asked.mode == Some(Mode::Allow) {
         app.pipeline().keep_as_it_is(by, &action).await?;
     }
+    let valid = app.pipeline().valid_pending(&by.org, Some(&action)).await?;
     let change = ModeChange { automation, action: action.clone(), mode: asked.mode, lock: asked.lock, by: by.id.clone() };
     let version = app.store().change_mode(&by.org, change).await?;
-    Ok((action, version))
+    Ok(Changed { action, version, voided: app.pipeline().count_void(&valid).await? })
 }
 
-/// Replaces every mode, the org's and those of automations, at once; returns how many changed.
-pub(crate) async fn replace(app: &App, by: &Principal, lines: Vec<ModeLine>) -> Result<u64, Error> {
+/// Replaces every mode, the org's and those of automations, at once; returns how many changed, and how many pending calls that made void.
+pub(crate) async fn replace(app: &App, by: &Principal, lines: Vec<ModeLine>) -> Result<(u64, u64), Error> {
     must(by, Permission::ManagePolicy)?;
     let rows = rows_of(app, &by.org, lines).await?;
     for row in rows.iter().filter(|row| row.mode == Mode::Allow) {
         app.pipeline().keep_as_it_is(by, &row.action).await?;
     }
-    Ok(app.store().replace_modes(&by.org, rows, &by.id).await?)
+    let valid = app.pipeline().valid_pending(&by.org, None).await?;
+    let changed = app.store().replace_modes(&by.org, rows, &by.id).await?;
+    Ok((changed, app.pipeline().count_void(&valid).await?))
 }
 
 /// The lines of a file of modes; all that is wrong with them is told at once.

@@ -8,12 +8,21 @@ use countersign_core::{OrgId, Principal};
 use policy::Policies;
 use std::sync::Arc;
 
-/// Makes these the org's policies, all of them and no others; returns their version and how many there are.
-pub(crate) async fn set(app: &App, by: &Principal, texts: PolicyTexts) -> Result<(i64, u64), Error> {
+/// Policies that are in force now.
+pub(crate) struct Set {
+    pub(crate) version: i64,
+    pub(crate) count: u64,
+    /// Pending calls that they made void.
+    pub(crate) voided: u64,
+}
+
+/// Makes these the org's policies, all of them and no others.
+pub(crate) async fn set(app: &App, by: &Principal, texts: PolicyTexts) -> Result<Set, Error> {
     must(by, Permission::ManagePolicy)?;
     let compiled = compile(app, &by.org, texts.clone()).await?;
+    let valid = app.pipeline().valid_pending(&by.org, None).await?;
     let version = app.store().set_policies(&by.org, texts, &by.id).await?;
-    Ok((version, compiled.len() as u64))
+    Ok(Set { version, count: compiled.len() as u64, voided: app.pipeline().count_void(&valid).await? })
 }
 
 /// Policies as they would be in force, or everything that is wrong with them.

@@ -21,6 +21,12 @@ pub struct PackageFile {
     pub is_executable: bool,
 }
 
+impl PackageFile {
+    pub fn sha256(&self) -> Digest {
+        Digest::new(Sha256::digest(&self.bytes).into())
+    }
+}
+
 /// Files by their path in the package, names divided by `/`.
 pub type PackageFiles = BTreeMap<String, PackageFile>;
 

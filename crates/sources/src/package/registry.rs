@@ -2,6 +2,7 @@
 
 use super::egress::Network;
 use super::folder::{self, PackageFiles};
+use super::kept::{self, CodeChange, Kept, Origin};
 use super::loaded::{LoadedAction, actions_of, no_manifest};
 use super::manifest::Held;
 use super::mistake::Mistake;
@@ -60,6 +61,7 @@ pub(super) struct Shared {
     pub(super) workers: Workers,
     pub(super) may_run_code: bool,
     pub(super) network: Arc<Network>,
+    pub(super) kept: Kept,
 }
 
 /// All installed packages.
@@ -80,6 +82,16 @@ pub struct Installed {
     pub name: SourceId,
     /// Its actions, or why it cannot be used.
     pub actions: Result<Vec<Arc<Action>>, String>,
+}
+
+/// What an installed package is made of.
+pub struct Details {
+    pub files: PackageFiles,
+    /// Covers all of them.
+    pub sha256: Digest,
+    /// Where it lies on the server.
+    pub folder: PathBuf,
+    pub origin: Option<Origin>,
 }
 
 /// Why a package is not taken.
@@ -110,7 +122,8 @@ impl Packages {
         let workers = Workers::start("packages", "packages", THREADS)?;
         let runner = Runner { jail, programs: Programs::default(), workspace: place.folder.clone() };
         let network = Arc::new(Network::new(allowed_hosts, allowed_networks)?);
-        let shared = Arc::new(Shared { place, runner, commands, workers, may_run_code, network });
+        let kept = Kept::new(folder.join(kept::FOLDER));
+        let shared = Arc::new(Shared { place, runner, commands, workers, may_run_code, network, kept });
         let packages = Self {
             folder,
             taken,
@@ -129,6 +142,9 @@ impl Packages {
         for entry in fs::read_dir(&self.folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name().to_string_lossy().into_owned();
+            if name == kept::FOLDER {
+                continue;
+            }
             if name.starts_with('.') {
                 // Half of an installation, or the rest of a removal.
                 let _ = fs::remove_dir_all(entry.path());
@@ -239,6 +255,7 @@ impl Packages {
         }
         // Not before: what could not be removed is still there.
         self.change(|sources| sources.remove(&id));
+        self.shared.kept.forget_origin(name);
         Ok(true)
     }
 
@@ -253,6 +270,40 @@ impl Packages {
             Installed { name, actions }
         });
         listed.collect()
+    }
+
+    /// What the package is made of; `None` where there is no such package, or its files do not read.
+    pub fn details(&self, name: &str) -> Option<Details> {
+        let id = SourceId::parse(name).ok()?;
+        self.sources.read().get(&id)?;
+        let folder = self.folder.join(name);
+        let files = Self::read(&folder).ok()?;
+        Some(Details { sha256: Self::digest(&files), files, folder, origin: self.shared.kept.origin(name) })
+    }
+
+    /// Notes who installed a package. It is told beside the package, and decides nothing.
+    pub fn note_origin(&self, name: &str, origin: &Origin) {
+        if let Err(error) = self.shared.kept.note_origin(name, origin) {
+            tracing::warn!(%error, name, "who installed a package could not be noted");
+        }
+    }
+
+    /// What changed in an action's code since it had this digest; `None` where that code was not kept.
+    pub fn code_changes(&self, action: &ActionId, since: Digest) -> Option<Vec<CodeChange>> {
+        let before = self.shared.kept.find(since)?;
+        let source = SourceId::parse(action.source()).ok().and_then(|id| self.sources.read().get(&id).cloned())?;
+        let loaded = source.current().ok()?;
+        let now = loaded.actions.iter().find(|loaded| loaded.action.id == *action)?;
+        Some(kept::changes(&before, &now.files))
+    }
+
+    /// Why each action of a package cannot run on this server now, where it cannot.
+    pub async fn cannot_run(&self, name: &SourceId) -> BTreeMap<ActionId, String> {
+        let source = self.sources.read().get(name).cloned();
+        match source {
+            Some(source) => source.cannot_run().await,
+            None => BTreeMap::new(),
+        }
     }
 
     /// Covers all files of a package.

@@ -13,7 +13,7 @@ use super::run::{Runner, Script, UNCHANGED, wall_ms};
 use crate::words::{failed, refused, shown};
 use crate::workspace::commitment::blocking;
 use crate::workspace::staged::temporary_name;
-use countersign_core::effect::{Check, Reconciled};
+use countersign_core::effect::{Check, Reconciled, Scope};
 use countersign_core::json::in_plain_words;
 use countersign_core::limits::{PACKAGE_CHECK_NAME_CHARS_MAX, PACKAGE_CHECKS_MAX};
 use countersign_core::source::{Asked, CallContext, Error, Output, Source};
@@ -21,6 +21,7 @@ use countersign_core::{Action, ActionId, Future, OrgId, SourceId};
 use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,6 +48,9 @@ struct Verdict {
 impl PackageSource {
     pub(super) fn open(id: SourceId, folder: PathBuf, shared: Arc<Shared>) -> Self {
         let loaded = Loaded::read(id.as_str(), &folder, 0).map(Arc::new);
+        if let Ok(loaded) = &loaded {
+            shared.kept.keep(loaded);
+        }
         Self { id, folder, shared, loaded: RwLock::new(loaded), reads: AtomicU64::new(1) }
     }
 
@@ -59,6 +63,9 @@ impl PackageSource {
             return Ok(Arc::clone(loaded));
         }
         let loaded = Loaded::read(self.id.as_str(), &self.folder, self.reads.fetch_add(1, Ordering::Relaxed)).map(Arc::new);
+        if let Ok(loaded) = &loaded {
+            self.shared.kept.keep(loaded);
+        }
         self.loaded.write().clone_from(&loaded);
         loaded
     }
@@ -108,6 +115,26 @@ impl PackageSource {
     async fn may_run(&self, asked: Asked<'_>) -> Result<(), Error> {
         let action = self.verifiable(asked)?;
         self.runner().check(&action, Script::Execute).await
+    }
+
+    /// Why each action cannot run now, where it cannot: the server's settings, a missing interpreter, no sandbox.
+    pub(super) async fn cannot_run(&self) -> BTreeMap<ActionId, String> {
+        let Ok(loaded) = self.current() else { return BTreeMap::new() };
+        let mut reasons = BTreeMap::new();
+        for action in &loaded.actions {
+            let id = &action.action.id;
+            let asked = Asked { action: id, params: None, scope: &Scope::default(), code: Some(action.digest) };
+            let mut allowed = self.may_run(asked).await;
+            for script in [Script::Verify, Script::Rollback] {
+                if allowed.is_ok() && action.script(script).is_some() {
+                    allowed = self.runner().check(action, script).await;
+                }
+            }
+            if let Err(error) = allowed {
+                reasons.insert(id.clone(), error.to_string());
+            }
+        }
+        reasons
     }
 
     /// What a script may reach; `None` where its action asks nobody.

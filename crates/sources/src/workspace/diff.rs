@@ -1,14 +1,26 @@
 //! What changes between two texts, by line, for the person who is asked. Bounded in work and in length.
 
-use countersign_core::limits::FILE_DIFF_BYTES_MAX;
+use countersign_core::limits::{CODE_DIFF_BYTES_MAX, FILE_DIFF_BYTES_MAX};
 use serde_json::{Value, json};
 
 /// Cells of the comparison table; larger texts are shown as one block replaced by another.
 const CELLS_MAX: usize = 1_000_000;
 /// Unchanged lines shown around a change.
 const AROUND: usize = 3;
-/// Characters shown of one line.
-const LINE_CHARS_MAX: usize = 400;
+
+/// How much of a diff is shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    bytes_max: usize,
+    line_chars_max: usize,
+}
+
+impl Room {
+    /// For the person who is asked about one call.
+    pub(crate) const PREVIEW: Self = Self { bytes_max: FILE_DIFF_BYTES_MAX, line_chars_max: 400 };
+    /// For a reviewer of code: no line of it is cut.
+    pub(crate) const REVIEW: Self = Self { bytes_max: CODE_DIFF_BYTES_MAX, line_chars_max: usize::MAX };
+}
 
 /// The steps from one text to another, line by line.
 pub(crate) struct Diff<'t> {
@@ -45,16 +57,22 @@ impl<'t> Diff<'t> {
 
     /// Adds the counts and the diff's text to a preview.
     pub(crate) fn describe(&self, preview: &mut Value) {
-        let full = self.text();
-        let cut = cut(&full);
+        let (shown, is_truncated) = self.shown(Room::PREVIEW);
         preview["added_lines"] = json!(self.added());
         preview["removed_lines"] = json!(self.removed());
-        preview["diff"] = json!(cut);
-        preview["diff_truncated"] = json!(cut.len() < full.len());
+        preview["diff"] = json!(shown);
+        preview["diff_truncated"] = json!(is_truncated);
+    }
+
+    /// As much of the diff's text as is shown, and whether there is more.
+    pub(crate) fn shown(&self, room: Room) -> (String, bool) {
+        let full = self.text(room);
+        let shown = cut(&full, room.bytes_max);
+        (shown.to_owned(), shown.len() < full.len())
     }
 
     /// Changed lines with a few unchanged ones around them, each run of them under the line numbers it begins at.
-    fn text(&self) -> String {
+    fn text(&self, room: Room) -> String {
         let mut text = String::new();
         let (mut old_line, mut new_line) = (1_usize, 1_usize);
         let mut shown_before = false;
@@ -71,7 +89,7 @@ impl<'t> Diff<'t> {
                 Step::Add(line) => ('+', line),
             };
             if shown {
-                push_line(&mut text, mark, line);
+                push_line(&mut text, mark, line, room.line_chars_max);
             }
             match step {
                 Step::Keep(_) => (old_line, new_line) = (old_line + 1, new_line + 1),
@@ -79,7 +97,7 @@ impl<'t> Diff<'t> {
                 Step::Add(_) => new_line += 1,
             }
             // What lies beyond will be cut away; enough is written for `cut` to notice.
-            if text.len() > 2 * FILE_DIFF_BYTES_MAX {
+            if text.len() > 2 * room.bytes_max {
                 break;
             }
         }
@@ -121,10 +139,10 @@ fn between<'t>(old: &[&'t str], new: &[&'t str], steps: &mut Vec<Step<'t>>) {
     }
 }
 
-fn push_line(text: &mut String, mark: char, line: &str) {
+fn push_line(text: &mut String, mark: char, line: &str, line_chars_max: usize) {
     let (content, end) = line.strip_suffix('\n').map_or((line, "\n\\ no newline at the end\n"), |content| (content, "\n"));
     text.push(mark);
-    match content.char_indices().nth(LINE_CHARS_MAX) {
+    match content.char_indices().nth(line_chars_max) {
         Some((cut, _)) => {
             text.push_str(&content[..cut]);
             text.push('…');
@@ -135,11 +153,11 @@ fn push_line(text: &mut String, mark: char, line: &str) {
 }
 
 /// The whole lines that fit.
-fn cut(text: &str) -> &str {
-    if text.len() <= FILE_DIFF_BYTES_MAX {
+fn cut(text: &str, bytes_max: usize) -> &str {
+    if text.len() <= bytes_max {
         return text;
     }
-    let end = text.as_bytes()[..FILE_DIFF_BYTES_MAX].iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+    let end = text.as_bytes()[..bytes_max].iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
     &text[..end]
 }
 
@@ -149,7 +167,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn check(old: &str, new: &str, expected: &str) {
-        assert_eq!(Diff::of(old, new).text(), expected);
+        assert_eq!(Diff::of(old, new).text(Room::PREVIEW), expected);
     }
 
     #[test]

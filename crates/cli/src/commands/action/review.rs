@@ -1,6 +1,7 @@
 //! Reviews: somebody looks at the present definition of an action, and at what changed since the last review, and marks it as reviewed.
 
 use super::meant;
+use crate::commands::changes;
 use crate::shared::*;
 use api::action::ActionView;
 use api::rules::{DefinitionChange, ReviewRequest, ReviewView};
@@ -97,13 +98,23 @@ async fn look(review: &ReviewView, client: &Client, terminal: &mut Terminal) -> 
         .with_some("definition", review.structural.as_ref().map(Cell::text))
         .with_some("with its words", review.textual.as_ref().map(Cell::text));
     terminal.record(&serde_json::Value::Null, &record)?;
-    for line in review.changes.iter().flat_map(change) {
+    for line in review.changes.iter().flat_map(change).chain(code(review)) {
         terminal.line(line)?;
     }
     if review.reviewed_by.is_none() {
         terminal.note(Tone::Muted.paint(format!("its params: countersign action show {}", clean::line(&review.action))));
     }
     Ok(())
+}
+
+/// How the code of a package's action differs from the reviewed code.
+pub(in crate::commands) fn code(review: &ReviewView) -> Vec<String> {
+    let is_other_code = review.changes.iter().any(|change| change.pointer == "/package_sha256");
+    let lines = changes::of_code(&review.code);
+    if is_other_code && lines.is_empty() {
+        return vec![String::new(), Tone::Warn.paint("! the reviewed code was not kept, so what changed in it cannot be shown")];
+    }
+    if lines.is_empty() { lines } else { [vec![String::new(), Tone::Muted.paint("Code")], lines].concat() }
 }
 
 /// Never cut: somebody reviews it.

@@ -6,6 +6,7 @@ use crate::style::time;
 use api::Page;
 use api::action::AvailableResponse;
 use api::identity::{ServerView, StatusResponse, WhoamiResponse};
+use api::package::PackageView;
 use api::receipt::{CheckpointResponse, KeyView};
 use countersign_core::Timestamp;
 use receipt::checkpoint::Checkpoint;
@@ -42,6 +43,7 @@ pub(super) async fn check(client: &Client, listen: Option<&str>, now: Timestamp)
     findings.extend(state(client, now).await);
     findings.push(checkpoint(client).await);
     findings.extend(sources(client).await);
+    findings.extend(packages(client).await);
     findings
 }
 
@@ -130,6 +132,20 @@ async fn checkpoint(client: &Client) -> Finding {
         Ok(_) => Finding::broken("receipts", "none of the log's keys signed the newest checkpoint").fix("countersign receipt verify"),
         Err(error) => Finding::broken("receipts", error.to_string()).fix("countersign receipt verify"),
     }
+}
+
+/// Packages that are installed and cannot run.
+async fn packages(client: &Client) -> Vec<Finding> {
+    let Ok(answer) = client.get::<Page<PackageView>>(&["packages"], &[]).await else { return Vec::new() };
+    let package = |package: &PackageView| {
+        let why = package.actions.iter().find_map(|action| Some(format!("`{}`: {}", action.id, action.cannot_run.as_ref()?)));
+        match package.error.clone().or(why) {
+            Some(why) => Finding::look("package", format!("`{}` is installed and cannot run: {why}", package.name))
+                .fix(format!("countersign package show {}", package.name)),
+            None => Finding::ok("package", format!("`{}` can run", package.name)),
+        }
+    };
+    answer.read.items.iter().map(package).collect()
 }
 
 async fn sources(client: &Client) -> Vec<Finding> {

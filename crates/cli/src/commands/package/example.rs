@@ -8,27 +8,39 @@ macro_rules! files {
     ($($path:literal),* $(,)?) => { &[$(($path, include_str!(concat!("example/", $path)))),*] };
 }
 
-const FILES: &[(&str, &str)] = files![
-    "actions/append_line/action.json",
-    "actions/append_line/execute.js",
-    "actions/append_line/verify.js",
-    "actions/append_line/rollback.js",
-    "tests/appends.json",
-    "tests/stays_inside.json",
-];
+const FILES: &[(&str, &str)] = files!["actions/append_line/action.json", "tests/appends.json", "tests/stays_inside.json"];
+
+/// What its scripts are written in.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Language {
+    Javascript,
+    Python,
+}
+
+impl Language {
+    const fn scripts(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Javascript => {
+                files!["actions/append_line/execute.js", "actions/append_line/verify.js", "actions/append_line/rollback.js"]
+            }
+            Self::Python => files!["actions/append_line/execute.py", "actions/append_line/verify.py", "actions/append_line/rollback.py"],
+        }
+    }
+}
 
 /// What its action is called in these files. Every package's own is called after the package: a name of two words that two packages
 /// share is something a person has to read first.
 const ACTION: &str = "append_line";
 
-pub(super) fn write(name: &str, terminal: &mut Terminal) -> Result<Exit, Failure> {
+pub(super) fn write(name: &str, language: Language, terminal: &mut Terminal) -> Result<Exit, Failure> {
     server::packages::check_name(name).map_err(|mistake| Failure::usage(mistake.message).hint(mistake.hint))?;
     let folder = Path::new(name);
     if folder.exists() {
         return Err(Failure::usage(format!("`{name}` is there already")));
     }
     let action = format!("append_to_{name}");
-    let files: Vec<_> = FILES.iter().map(|(path, text)| (path.replace(ACTION, &action), text.replace(ACTION, &action))).collect();
+    let files = FILES.iter().chain(language.scripts());
+    let files: Vec<_> = files.map(|(path, text)| (path.replace(ACTION, &action), text.replace(ACTION, &action))).collect();
     for (path, text) in &files {
         let target = folder.join(path);
         let written = target.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&target, text));

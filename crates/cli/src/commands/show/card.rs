@@ -226,7 +226,8 @@ impl Card<'_> {
 
     fn who(&self, terminal: &Terminal) -> String {
         let invocation = self.invocation;
-        let mut who = vec![self.people.name(&invocation.principal)];
+        let title = invocation.session_title.as_deref().map(clean::line).filter(|title| !title.is_empty());
+        let mut who: Vec<_> = title.into_iter().chain([self.people.name(&invocation.principal)]).collect();
         // An agent is named by its session already.
         if !invocation.principal.ends_with(&invocation.session_id) {
             who.push(format!("session {}", clean::line(&invocation.session_id)));

@@ -5,7 +5,7 @@ use countersign_core::invocation::ReceiptRef;
 use countersign_core::ledger::{Approved, Begun, EntryId, Finish, Finished, Held, Hold, Row};
 use countersign_core::limits::DRIFT_ENDS_PER_WRITE;
 use countersign_core::ports::{Claims, EventFeed, Invocations, Rules};
-use countersign_core::{Invocation, InvocationId, Status};
+use countersign_core::{Invocation, InvocationId, Status, Tier};
 use receipt::entry::Kind as EntryKind;
 use store::{Error, InvocationFilter, Store};
 
@@ -374,7 +374,11 @@ async fn invocations_are_listed_newest_first_by_page_and_filter(kind: Kind) {
     assert_eq!(page(is(Status::Pending), 9, None).await.0, std::slice::from_ref(&pending.id));
     assert_eq!(page(is(Status::Succeeded), 9, None).await.0, all[1..]);
     assert_eq!(page(is(Status::Failed), 9, None).await.0, []);
-    let of = InvocationFilter { session: Some(pending.session.clone()), action: Some(pending.action.clone()), status: None };
+    let of_tier = |tier| InvocationFilter { tier: Some(tier), ..InvocationFilter::default() };
+    assert_eq!(page(of_tier(pending.tier), 9, None).await.0, std::slice::from_ref(&pending.id));
+    assert_eq!(page(of_tier(Tier::R4), 9, None).await.0, []);
+    let (session, action) = (Some(pending.session.clone()), Some(pending.action.clone()));
+    let of = InvocationFilter { session, action, status: None, tier: Some(pending.tier) };
     assert_eq!(page(of.clone(), 9, None).await.0, std::slice::from_ref(&pending.id));
     let elsewhere = InvocationFilter { session: Some(countersign_core::SessionId::new(pending.created_at, [9; 10])), ..of };
     assert_eq!(page(elsewhere, 9, None).await.0, []);
