@@ -36,7 +36,7 @@ pub(crate) enum Error {
     /// Something of which there is none now, in a sentence of its own.
     #[error("{message}")]
     Absent { message: String, hint: &'static str },
-    #[error("there is a {what} named `{name}` already")]
+    #[error("there is {} {what} named `{name}` already", if what.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" })]
     NameTaken { what: &'static str, name: String },
     #[error("{why}")]
     LastOwner { why: &'static str, first: &'static str },
