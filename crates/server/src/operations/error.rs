@@ -1,5 +1,6 @@
 //! Why an operation was refused. Each variant has one documented code, whichever door it leaves through; hints are the door's.
 
+use api::package::PackageFindingView;
 use countersign_core::ActionId;
 use countersign_core::grant::GrantState;
 use pipeline::ParamError;
@@ -48,6 +49,8 @@ pub(crate) enum Error {
     TooManyRequests { open: usize },
     #[error("`{action}` is not what was shown any more; nothing was reviewed")]
     DefinitionChanged { action: ActionId },
+    #[error("package `{name}` was not installed: somebody has to read what was found in it")]
+    Findings { name: String, findings: Vec<PackageFindingView> },
     #[error("{} problem{} in the policies; nothing was saved", problems.len(), if problems.len() == 1 { "" } else { "s" })]
     Policies { problems: Vec<PolicyProblem> },
 }
