@@ -7,7 +7,7 @@ CREATE TABLE orgs (
   -- Grows with every change of a rule: modes, spaces, and what else decides.
   rules_version BIGINT NOT NULL,
   created_at BIGINT NOT NULL,
-  -- 1 for the org of the first start, whose owners are the operators; else 0.
+  -- 1 for the org of the first start, whose owners are the operators. 0 for every other.
   is_first BIGINT NOT NULL,
   -- From then on none of its tokens works.
   disabled_at BIGINT

@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory as _};
 /// Every command in exactly one group, in the order they are shown.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["serve", "doctor", "status", "version", "completions", "man"]),
-    ("Identity", &["login", "logout", "whoami", "context", "token", "session", "space", "user"]),
+    ("Identity", &["login", "logout", "whoami", "context", "token", "session", "space", "user", "org"]),
     ("Inbox", &["inbox", "show", "approve", "deny", "snooze", "link", "notification"]),
     ("Actions", &["action", "batch", "invocation", "package", "explain"]),
     ("Permission", &["mode", "grant", "policy", "consent", "quarantine", "canary"]),

@@ -25,6 +25,7 @@ mod names;
 mod narrow;
 mod net_egress_proxy;
 mod network;
+mod orgs;
 mod output;
 mod outside;
 mod package_author;

@@ -2,9 +2,10 @@
 //! space, bound to what the person would see, and over when the invocation is answered.
 
 use super::approve::must_approve;
-use crate::error::{Conflict, Error};
+use crate::error::{Conflict, Error, ParamError};
 use crate::pipeline::Pipeline;
 use countersign_core::action::Class;
+use countersign_core::limits::LINK_SECONDS_MAX;
 use countersign_core::{Digest, Invocation, InvocationId, OrgId, Principal, PrincipalId, Status, Timestamp, UserId};
 
 /// A link that was made.
@@ -61,6 +62,10 @@ impl Pipeline {
         // It is approved by its name, and a link has none.
         if found.tier.class() == Class::Danger {
             return Err(Error::NeedsConfirmation { invocation: found.id, action: found.action });
+        }
+        if lifetime_seconds > LINK_SECONDS_MAX {
+            let errors = vec![ParamError { pointer: "/expires_in".into(), message: format!("must be at most {LINK_SECONDS_MAX} s") }];
+            return Err(Error::InvalidRequest { errors });
         }
         let expires_at = self.ledger().now().await?.plus_seconds(lifetime_seconds);
         let link = Link { org: found.org.clone(), invocation: found.id.clone(), user: user.clone(), expires_at };

@@ -5,8 +5,8 @@ use super::body::Large;
 use super::caller::Caller;
 use super::problem::Refusal;
 use crate::App;
-use crate::operations::packages::{may_accept_findings, may_manage};
-use crate::packages::{findings_of, unread};
+use crate::operations::packages::{may_install, may_manage};
+use crate::packages::findings_of;
 use api::package::{InstallPackageRequest, PackageActionView, PackageFileView, PackageView};
 use api::{Code, Page, Problem};
 use axum::Json;
@@ -100,12 +100,7 @@ pub(super) async fn install(
     });
     let checked = checked.await?.map_err(refusal)?;
     let findings = findings_of(&checked, &app.pipeline().actions_now(&caller.principal.org).await);
-    if !findings.is_empty() && !accepts {
-        return Err(Refusal(Box::new(unread(&name, &findings))));
-    }
-    if !findings.is_empty() {
-        may_accept_findings(&caller.principal)?;
-    }
+    may_install(&caller.principal, &name, &findings, accepts)?;
     let actions = blocking({
         let (packages, name) = (Arc::clone(&packages), name.clone());
         move || packages.install(&name, &files)

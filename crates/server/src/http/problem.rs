@@ -2,6 +2,7 @@
 
 use super::next_step::next_step;
 use crate::operations;
+use crate::packages::unread;
 use api::invocation::InvocationView;
 use api::problem::FieldError;
 use api::{Code, Problem};
@@ -242,6 +243,7 @@ impl From<operations::Error> for Refusal {
             E::DefinitionChanged { action } => {
                 Self::new(Code::DefinitionMismatch, detail).hint(format!("look at it again with `countersign action review {action}`"))
             }
+            E::Findings { name, findings } => Self(Box::new(unread(&name, &findings))),
             E::Policies { problems } => {
                 let mut refusal =
                     Self::new(Code::InvalidPolicy, detail).hint("see what policies can speak about with `countersign policy schema`");

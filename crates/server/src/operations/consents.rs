@@ -3,6 +3,7 @@
 use super::{Error, must, must_be_person, spaces, words};
 use crate::App;
 use countersign_core::consent::{Consent, is_purpose};
+use countersign_core::limits::CONSENT_SECONDS_MAX;
 use countersign_core::principal::Permission;
 use countersign_core::{ConsentId, Principal};
 use store::{NewConsent, Page, PageRequest};
@@ -29,6 +30,9 @@ pub(crate) async fn give(
     let known = app.pipeline().known_purposes(&by.org).await?;
     if !known.contains(&purpose) {
         return Err(Error::UnknownPurpose { purpose, of_policies: known.of_policies });
+    }
+    if lifetime_seconds.is_some_and(|seconds| seconds > CONSENT_SECONDS_MAX) {
+        return Err(Error::invalid(format!("`expires_in` is longer than {CONSENT_SECONDS_MAX} s")));
     }
     let evidence = words("evidence", evidence)?;
     let space = match space {

@@ -1,5 +1,6 @@
 //! Why an operation was refused. Each variant has one documented code, whichever door it leaves through; hints are the door's.
 
+use api::package::PackageFindingView;
 use countersign_core::ActionId;
 use countersign_core::grant::GrantState;
 use pipeline::ParamError;
@@ -39,7 +40,7 @@ pub(crate) enum Error {
     /// Something of which there is none now, in a sentence of its own.
     #[error("{message}")]
     Absent { message: String, hint: &'static str },
-    #[error("there is a {what} named `{name}` already")]
+    #[error("there is {} {what} named `{name}` already", if what.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" })]
     NameTaken { what: &'static str, name: String },
     #[error("{why}")]
     LastOwner { why: &'static str, first: &'static str },
@@ -51,6 +52,8 @@ pub(crate) enum Error {
     TooManyRequests { open: usize },
     #[error("`{action}` is not what was shown any more; nothing was reviewed")]
     DefinitionChanged { action: ActionId },
+    #[error("package `{name}` was not installed: somebody has to read what was found in it")]
+    Findings { name: String, findings: Vec<PackageFindingView> },
     #[error("{} problem{} in the policies; nothing was saved", problems.len(), if problems.len() == 1 { "" } else { "s" })]
     Policies { problems: Vec<PolicyProblem> },
 }

@@ -1,15 +1,23 @@
 //! Who installs and removes packages.
 
 use super::{Error, must, must_be_person};
+use api::package::PackageFindingView;
 use countersign_core::Principal;
 use countersign_core::principal::Permission;
 
-/// Whoever manages rules installs and removes packages; what was found in one is accepted by a person.
+/// Whoever manages rules installs and removes packages.
 pub(crate) fn may_manage(by: &Principal) -> Result<(), Error> {
     must(by, Permission::ManagePolicy)
 }
 
-pub(crate) fn may_accept_findings(by: &Principal) -> Result<(), Error> {
+/// What was found in a package is read, and accepted, by a person before it is installed.
+pub(crate) fn may_install(by: &Principal, name: &str, findings: &[PackageFindingView], accepted: bool) -> Result<(), Error> {
     may_manage(by)?;
+    if findings.is_empty() {
+        return Ok(());
+    }
+    if !accepted {
+        return Err(Error::Findings { name: name.to_owned(), findings: findings.to_vec() });
+    }
     must_be_person(by, "accepts what was found in a package").map(|_| ())
 }

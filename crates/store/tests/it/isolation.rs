@@ -264,7 +264,7 @@ async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'st
 }
 
 /// Functions that read nothing of an org, or every org on purpose; each with its reason.
-const NOT_OF_ONE_ORG: [(&str, &str); 17] = [
+const NOT_OF_ONE_ORG: [(&str, &str); 19] = [
     ("open", "no row is returned"),
     ("open_unchanged", "no row is returned"),
     ("check", "no row is returned"),
@@ -281,6 +281,8 @@ const NOT_OF_ONE_ORG: [(&str, &str); 17] = [
     ("restore", "the operator's, of everything"),
     ("connect", "the limiter, which knows sessions only"),
     ("create_org", "makes the org it returns"),
+    ("add_org", "an operator's: makes the org it returns"),
+    ("disable_org", "an operator's, of another org on purpose"),
     ("is_of_another_org", "a yes or no for a metric; no door tells it"),
 ];
 

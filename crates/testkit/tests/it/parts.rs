@@ -12,7 +12,7 @@ struct Crate {
     parts: &'static [(&'static str, &'static [&'static str])],
 }
 
-const CRATES: &[Crate] = &[PIPELINE, SOURCES];
+const CRATES: &[Crate] = &[PIPELINE, SOURCES, SERVER];
 
 const PIPELINE: Crate = Crate {
     folder: "crates/pipeline/src",
@@ -44,6 +44,26 @@ const SOURCES: Crate = Crate {
         ("command", &["program", "words", "workspace"]),
         ("builtin", &["web", "words", "workspace"]),
         ("package", &["program", "web", "words", "workspace"]),
+    ],
+};
+
+const SERVER: Crate = Crate {
+    folder: "crates/server/src",
+    shared: &[],
+    parts: &[
+        ("config", &[]),
+        ("ports", &[]),
+        ("jail", &[]),
+        ("lease", &[]),
+        ("data_dir", &[]),
+        ("look", &["data_dir"]),
+        ("packages", &["jail"]),
+        ("homes", &["config", "data_dir", "jail"]),
+        ("compose", &["config", "data_dir", "homes", "jail"]),
+        ("telemetry", &["config", "ports"]),
+        ("loops", &[]),
+        ("operations", &[]),
+        ("http", &["operations", "packages"]),
     ],
 };
 

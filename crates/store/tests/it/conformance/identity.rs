@@ -11,6 +11,7 @@ use store::{ChangedUser, Disabled, Error, NewSession, PageRequest, Refused, Revo
 on_both_engines!(
     a_store_answers_who_and_what_it_is,
     an_org_is_born_whole,
+    an_operator_adds_and_disables_orgs,
     spaces_have_names_of_their_own_and_rules,
     people_have_names_of_their_own_and_the_last_owner_stays,
     a_persons_role_and_limit_change_at_once_and_are_signed,
@@ -64,6 +65,33 @@ async fn an_org_is_born_whole(kind: Kind) {
     let orgs = store.list_orgs().await.unwrap();
     assert_eq!(orgs.iter().map(|org| (&org.id, org.name.as_str())).collect::<Vec<_>>(), [(&first.org, "acme")]);
     assert_eq!(world.tenant("third").await.session.title, "agent of third", "the store goes on");
+}
+
+async fn an_operator_adds_and_disables_orgs(kind: Kind) {
+    let world = World::new(kind).await;
+    let (store, first) = (&world.store, world.tenant("acme").await);
+    let operator = store.authenticate(&first.owner_token).await.unwrap().unwrap();
+    let token = store.draw_owner_token();
+    let added = store.add_org(&operator, "second", "eve", token.clone()).await.unwrap().unwrap();
+    assert!(store.add_org(&operator, "second", "eve", store.draw_owner_token()).await.unwrap().is_none(), "the name is taken");
+    let orgs = async || {
+        let orgs = store.list_orgs().await.unwrap();
+        orgs.into_iter().map(|org| (org.name, org.is_first, org.disabled_at.is_some())).collect::<Vec<_>>()
+    };
+    assert_eq!(orgs().await, [("acme".to_owned(), true, false), ("second".to_owned(), false, false)]);
+    let eve = PrincipalId::User(added.owner);
+    assert!(store.authenticate(token.expose()).await.unwrap().is_ok());
+    assert!(store.find_principal(&added.org, &eve).await.unwrap().is_some());
+    assert_eq!(Claims::list_orgs(store).await, Ok(vec![first.org.clone(), added.org.clone()]));
+
+    // The first stays, whoever asks; another is out at once.
+    store.disable_org(&operator, &first.org).await.unwrap();
+    store.disable_org(&operator, &added.org).await.unwrap();
+    assert_eq!(orgs().await, [("acme".to_owned(), true, false), ("second".to_owned(), false, true)]);
+    assert_eq!(store.authenticate(token.expose()).await.unwrap(), Err(Refused::OrgDisabled));
+    assert_eq!(store.find_principal(&added.org, &eve).await, Ok(None));
+    assert_eq!(Claims::list_orgs(store).await, Ok(vec![first.org.clone()]));
+    assert!(store.authenticate(&first.owner_token).await.unwrap().is_ok());
 }
 
 async fn spaces_have_names_of_their_own_and_rules(kind: Kind) {
