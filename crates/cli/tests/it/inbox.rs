@@ -89,7 +89,7 @@ fn a_change_of_the_rules_says_how_many_pending_calls_it_voids_and_the_inbox_mark
     owner.run(&["mode", "set", "files.write_text", "require_approval"]).ok();
     write(&agent, "b.txt", "x");
     let policies = server.data().join("policies.toml");
-    std::fs::write(&policies, "abac = '''@id(\"abac.none\") forbid (principal, action == Action::\"files.write_text\", resource);'''")
+    std::fs::write(&policies, "abac = '''@id(\"abac.none\") forbid (principal, action == Countersign::Action::\"files.write_text\", resource);'''")
         .unwrap();
     let set = owner.run(&["policy", "set", policies.to_str().unwrap(), "--yes"]).ok().stdout;
     assert!(set.contains("voids\t1\n"), "{set}");
