@@ -12,7 +12,7 @@ use api::{Code, Problem};
 use axum::Json;
 use axum::extract::State;
 use countersign_core::invocation::Claimed;
-use pipeline::{Explanation, Question, Would, explanation_told_to};
+use pipeline::{Explanation, Question, Would};
 
 /// Says what would happen to a call now, and why. Nothing is performed, held or counted.
 #[utoipa::path(operation_id = "explain", post, path = "/api/v1/explain", tag = "actions", request_body = ExplainRequest,
@@ -35,7 +35,7 @@ pub(super) async fn explain(
         provenance: labels(body.provenance),
     };
     let explanation = app.pipeline().explain(question).await?;
-    Ok(Json(view(explanation_told_to(&caller.principal, explanation))))
+    Ok(Json(view(explanation.told_to(&caller.principal))))
 }
 
 fn view(explanation: Explanation) -> ExplainResponse {

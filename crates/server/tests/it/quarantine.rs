@@ -372,7 +372,19 @@ fn comparable(mut told: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(members) => {
-                let own = ["id", "invocation_id", "receipt", "receipt_id", "receipt_seq", "digests", "trace_id", "rules_version", "detail", "hint", "next"];
+                let own = [
+                    "id",
+                    "invocation_id",
+                    "receipt",
+                    "receipt_id",
+                    "receipt_seq",
+                    "digests",
+                    "trace_id",
+                    "rules_version",
+                    "detail",
+                    "hint",
+                    "next",
+                ];
                 members.retain(|name, _| !own.contains(&name.as_str()) && !name.ends_with("_at") && !name.ends_with("_ms"));
                 members.values_mut().for_each(strip);
             }
