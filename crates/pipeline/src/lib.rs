@@ -36,5 +36,5 @@ pub use rules::grants::check_bounds;
 pub use rules::policies::KnownPurposes;
 pub use rules::review::{DefinitionNow, Reviewed};
 pub use rules::standing::Standing;
-pub use told::{explanation_told_to, may_read_entries, told_to};
+pub use told::{may_read_entries, told_to};
 pub use walk::{Ports, RewardWeights, Settings, count_conflict, is_truncated};

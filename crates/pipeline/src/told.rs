@@ -1,11 +1,10 @@
 //! What a caller is told of a call that a canary token stopped. Whoever may read everything is told the truth. An agent is told what it
 //! would be told of a call that a policy of the org denied: one that learns where the canary tokens are walks around them.
 
-use crate::preview::explain::{Explanation, Would};
 use crate::request::Outcome;
 use crate::walk::gate::denied_by;
 use countersign_core::decision::{Gate, GateVerdict, Verdict};
-use countersign_core::invocation::DeniedBy;
+use countersign_core::invocation::{DeniedBy, Failure};
 use countersign_core::principal::Permission;
 use countersign_core::{Invocation, Principal, Status};
 use policy::scan::CANARY_EGRESS_ID;
@@ -19,9 +18,10 @@ pub fn told_to(principal: &Principal, mut invocation: Invocation) -> Invocation 
     if principal.may(Permission::Read) {
         return invocation;
     }
-    if invocation.status == Status::Quarantined && is_canary(&invocation.gates) {
-        let said = said_of(&mut invocation.gates);
-        (invocation.status, invocation.denied_by, invocation.failure) = (Status::Denied, Some(DeniedBy::Policy), Some(denied_by(&said)));
+    if invocation.status == Status::Quarantined
+        && let Some(failure) = said_instead(principal, &mut invocation.gates)
+    {
+        (invocation.status, invocation.denied_by, invocation.failure) = (Status::Denied, Some(DeniedBy::Policy), Some(failure));
     }
     // The params of such a call are kept nowhere but sealed, so an agent is not told those of any call a gate denied. It sent them.
     if is_denied_by_gate(&invocation) {
@@ -45,13 +45,9 @@ pub(crate) fn outcome_told_to(principal: &Principal, outcome: Outcome) -> Outcom
     }
 }
 
-/// The same for an answer to what would happen.
-pub fn explanation_told_to(principal: &Principal, mut explanation: Explanation) -> Explanation {
-    if explanation.would == Would::Quarantine && !principal.may(Permission::Read) && is_canary(&explanation.gates) {
-        let said = said_of(&mut explanation.gates);
-        (explanation.would, explanation.because) = (Would::Deny, denied_by(&said).message);
-    }
-    explanation
+/// What is said instead, where gates that quarantined a call did so for a canary token and this principal is not told.
+pub(crate) fn said_instead(principal: &Principal, gates: &mut [GateVerdict]) -> Option<Failure> {
+    (!principal.may(Permission::Read) && is_canary(gates)).then(|| denied_by(&said_of(gates)))
 }
 
 fn is_denied_by_gate(invocation: &Invocation) -> bool {

@@ -192,9 +192,8 @@ fn summary(pending: &[&InvocationView]) -> Vec<String> {
     let tiers: Vec<_> = tiers.into_iter().map(|(tier, count)| format!("{count} × {}", clean::line(tier))).collect();
     let mut lines = vec![format!("{}: {}", counted(pending.len() as u64, "call", "calls"), tiers.join(", "))];
     for one in pending.iter().filter(|one| one.tier == "R3") {
-        let by = one.session_title.as_deref().unwrap_or(&one.principal);
-        let call = format!("R3  {}  {}  requested by {}", clean::line(&one.id), clean::line(&one.action), clean::line(by));
-        lines.push(format!("  {}", Tone::Warn.paint(call)));
+        lines.push(format!("  {}", Tone::Warn.paint(format!("R3  {}  {}", clean::line(&one.id), clean::line(&one.action)))));
+        lines.push(format!("      requested by {}", clean::line(one.session_title.as_deref().unwrap_or(&one.principal))));
         lines.extend(one.reason.as_ref().map(|reason| format!("      reason given “{}”", clean::line(reason))));
     }
     lines

@@ -3,6 +3,7 @@
 use super::kill_switch;
 use super::show::asked_for;
 use crate::shared::*;
+use crate::style::hang;
 use api::identity::SessionView;
 use api::invocation::InvocationView;
 use clap::Args;
@@ -116,7 +117,8 @@ fn void<'a>(waiting: impl Iterator<Item = &'a InvocationView>, terminal: &mut Te
     let void: Vec<_> = waiting.filter(|invocation| invocation.void.is_some()).collect();
     let Some(first) = void.first().filter(|_| !terminal.is_document()) else { return };
     let calls = counted(void.len() as u64, "call is", "calls are");
-    terminal.note(Tone::Warn.paint(format!("⊘ {calls} void: the rules or the action changed since, so an approval would run nothing")));
+    let told = format!("⊘ {calls} void: the rules or the action changed since, so an approval would run nothing");
+    terminal.note(Tone::Warn.paint(hang(&told, 2, terminal.note_columns())));
     terminal.next(format!("countersign deny {} --reason …", first.id));
 }
 

@@ -14,12 +14,11 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// How often it is killed; `CRASH_ROUNDS` asks for more.
-const ROUNDS: usize = 4;
 const CALLERS: usize = 8;
 
+/// How often it is killed: with calls that are allowed, and with calls that ask. `CRASH_ROUNDS` asks for more.
 fn rounds() -> usize {
-    std::env::var("CRASH_ROUNDS").ok().map_or(ROUNDS, |rounds| rounds.parse().unwrap())
+    std::env::var("CRASH_ROUNDS").ok().map_or_else(|| testkit::rounds(4, 2), |rounds| rounds.parse().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -111,8 +111,12 @@ fn tokens_that_lost_their_person_are_told_and_such_a_person_is_made_nothing_more
 }
 
 #[test]
-fn a_server_shows_its_owners_token_once() {
-    let server = Server::start();
+fn a_server_shows_its_owners_token_to_nobody_who_is_no_person() {
+    // Where stdout is no terminal the path of the file is told, and nothing else; `Server` fails where it is otherwise.
+    let server = Server::start_binary();
+    assert!(!server.logged().contains(server.owner_token.as_deref().unwrap()));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(server.data().join("owner.token")).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
     assert_eq!(std::fs::read_to_string(server.data().join("owner.token")).unwrap().trim(), server.owner_token.as_deref().unwrap());
 }
 

@@ -35,6 +35,7 @@ mod package_escapes;
 mod package_faults;
 mod package_findings;
 mod package_programs;
+mod package_review;
 mod package_users;
 mod package_versions;
 mod package_views;

@@ -25,6 +25,7 @@ fn install(owner: &User, version: &str) {
         &json!({}),
     );
     owner.run(&["package", "install", "kit"]).ok();
+    owner.run(&["action", "review", "kit.write", "--yes"]).ok();
     owner.run(&["mode", "set", "kit.write", "allow"]).ok();
 }
 

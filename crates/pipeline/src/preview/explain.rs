@@ -3,6 +3,7 @@
 use crate::error::{Error, ParamError};
 use crate::pipeline::Pipeline;
 use crate::request::Request;
+use crate::told::said_instead;
 use crate::walk::admit::{Admitted, Entrance};
 use crate::walk::decide::Moded;
 use crate::walk::gate::{Gated, Gates};
@@ -52,6 +53,19 @@ pub struct Explanation {
     /// How many people would have to say yes, where any would.
     pub approvals_needed: Option<u32>,
     pub errors: Vec<ParamError>,
+}
+
+impl Explanation {
+    /// As this principal may know it.
+    #[must_use]
+    pub fn told_to(mut self, principal: &Principal) -> Self {
+        if self.would == Would::Quarantine
+            && let Some(failure) = said_instead(principal, &mut self.gates)
+        {
+            (self.would, self.because) = (Would::Deny, failure.message);
+        }
+        self
+    }
 }
 
 impl Pipeline {

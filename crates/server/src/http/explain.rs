@@ -13,7 +13,7 @@ use axum::Json;
 use axum::extract::State;
 use countersign_core::Call;
 use countersign_core::invocation::Claimed;
-use pipeline::{Explanation, Question, Would, explanation_told_to};
+use pipeline::{Explanation, Question, Would};
 use serde_json::{Map, Value};
 
 /// Says what would happen to a call now, and why. Nothing is performed, held or counted.
@@ -40,7 +40,7 @@ pub(super) async fn explain(
         },
     };
     let explanation = app.pipeline().explain(question).await?;
-    Ok(Json(view(explanation_told_to(&caller.principal, explanation))))
+    Ok(Json(view(explanation.told_to(&caller.principal))))
 }
 
 fn view(explanation: Explanation) -> ExplainResponse {

@@ -40,6 +40,7 @@ async fn a_link_approves_its_one_invocation_once(kind: Kind) {
     let (status, page) = look(&server, &link).await;
     assert_eq!(status, 200);
     assert!(page.contains("fake.write") && page.contains("&lt;b&gt;hi") && !page.contains("<b>hi"), "{page}");
+    assert!(page.contains("<dt>Requested by<dd>") && page.contains("<dt>Approval covers<dd>this one call"), "{page}");
     let (status, page) = press(&server, &link, "answer=approve&reason=from+the+train").await;
     assert_eq!((status, server.source.effects()), (200, 1), "{page}");
     let shown = server.shown(&id).await;

@@ -332,6 +332,14 @@ async fn a_what_if_tries_modes_of_automations(kind: Kind) {
     let worker = server.owner.new_session(json!({ "automation_id": automation })).await;
     server.agent().await.pending("fake.write", json!({})).await;
     worker.pending("fake.write", json!({})).await;
+    // A row that is not proposed stays in force: nothing changes for the agent.
+    server.owner.set_mode("fake.write", "require_approval").await;
+    let other = json!({ "action": "fake.read", "mode": "allow" });
+    assert_eq!(tried(&server, json!({ "modes": [other] })).await.0, []);
+    server.owner.set_mode("fake.write", "deny").await;
+    let (changes, answer) = tried(&server, json!({ "modes": [{ "action": "fake.read", "mode": "allow" }] })).await;
+    assert_eq!(changes, [], "{answer}");
+    server.owner.set_mode("fake.write", "require_approval").await;
     let line = json!({ "action": "fake.write", "automation": automation, "mode": "allow" });
     let (changes, answer) = tried(&server, json!({ "modes": [line] })).await;
     assert_eq!(changes, [("fake.write".to_owned(), "asks".to_owned(), "runs".to_owned())], "{answer}");

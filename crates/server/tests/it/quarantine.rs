@@ -21,6 +21,7 @@ on_sqlite!(
     what_is_held_is_nowhere_but_sealed,
     who_may_settle_it_may_look_and_that_is_told,
     a_release_lets_go_of_what_was_looked_at,
+    an_agent_is_never_told_that_it_touched_a_canary,
 );
 
 on_both_engines!(
@@ -382,5 +383,85 @@ async fn a_release_lets_go_of_what_was_looked_at(kind: Kind) {
     settle(&ada, "discard", &other).await.ok();
     let settled: Vec<_> = server.rules().await.into_iter().filter(|rule| rule["rule"] == "quarantine_settled").collect();
     assert_eq!((&settled[0]["digest"], &settled[1]["digest"]), (&mine, &theirs));
+    server.verify().await;
+}
+
+/// Without what differs between any two calls.
+fn comparable(mut told: Value) -> Value {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                let own = [
+                    "id",
+                    "invocation_id",
+                    "receipt",
+                    "receipt_id",
+                    "receipt_seq",
+                    "digests",
+                    "trace_id",
+                    "rules_version",
+                    "detail",
+                    "hint",
+                    "next",
+                ];
+                members.retain(|name, _| !own.contains(&name.as_str()) && !name.ends_with("_at") && !name.ends_with("_ms"));
+                members.values_mut().for_each(strip);
+            }
+            Value::Array(items) => items.iter_mut().for_each(strip),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    strip(&mut told);
+    told
+}
+
+async fn an_agent_is_never_told_that_it_touched_a_canary(kind: Kind) {
+    let server = TestServer::start(kind).await;
+    let agent = server.agent().await;
+    server.owner.set_mode("fake.send", "allow").await;
+    let (plain, canary) = (json!({ "text": "a text of some words" }), json!({ "text": "Quillfeather invoices" }));
+    // Everything an agent can learn of a call.
+    let learned = async |params: &Value| {
+        let refused = agent.invoke("fake.send", params.clone()).await;
+        let id = refused.id();
+        let session = format!("/api/v1/sessions/{}/actions", agent.session);
+        let batch = json!({ "mode": "best_effort", "actions": [{ "action": "fake.send", "params": params }] });
+        let batch = agent.client.post(&format!("{session}/batch"), batch).await.ok();
+        let question = json!({ "session_id": agent.session, "action": "fake.send", "params": params });
+        let envelope = json!({ "tool_id": "fake.send", "params": params, "session_id": agent.session });
+        let told = [
+            refused.body.clone(),
+            json!(refused.status),
+            refused.body["detail"].clone(),
+            agent.client.get(&format!("{session}/invocations/{id}")).await.ok(),
+            agent.client.get(&format!("{session}/invocations?limit=1")).await.ok(),
+            agent.client.get(&format!("/api/v1/invocations/{id}")).await.ok(),
+            agent.client.get(&format!("/api/v1/invocations/{id}/entries")).await.ok(),
+            agent.client.get(&format!("/api/v1/batches/{}", batch["id"].as_str().unwrap())).await.ok(),
+            agent.client.get(&format!("/api/v1/batches?session={}&limit=1", agent.session)).await.ok(),
+            batch,
+            agent.client.post("/api/v1/explain", question).await.ok(),
+            agent.client.post("/api/v1/actions/execute", envelope).await.ok(),
+        ];
+        (id, told.map(comparable))
+    };
+    let policy = r#"@id("abac.content") forbid (principal, action == Countersign::Action::"fake.send", resource);"#;
+    server.owner.set_policies(json!({ "abac": policy })).await.ok();
+    let (_, by_policy) = learned(&plain).await;
+    assert_eq!(by_policy[0]["code"], "denied_by_policy", "{:#}", by_policy[0]);
+    server.owner.set_policies(json!({})).await.ok();
+    server.owner.post("/api/v1/canaries", json!({ "text": "quillfeather" })).await.ok();
+    let (id, by_canary) = learned(&canary).await;
+    for (one, other) in by_policy.iter().zip(&by_canary) {
+        assert_eq!(one, other);
+    }
+    // Whoever may read everything still sees it.
+    let shown = server.owner.get(&format!("/api/v1/invocations/{id}")).await.ok();
+    assert_eq!((&shown["invocation"]["status"], &shown["invocation"]["error"]["code"]), (&json!("quarantined"), &json!("quarantined")));
+    assert!(shown.to_string().contains("safety.canary_egress"), "{shown:#}");
+    assert_eq!(held(&server, &id).await["caught"][0]["rule"], "safety.canary_egress");
+    assert_eq!(server.receipt_of(&id).await["status"], "quarantined");
+    let question = json!({ "session_id": agent.session, "action": "fake.send", "params": canary });
+    assert_eq!(server.owner.post("/api/v1/explain", question).await.ok()["would"], "quarantined");
     server.verify().await;
 }
