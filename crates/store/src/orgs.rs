@@ -1,4 +1,4 @@
-//! Orgs and their spaces. Creating an org creates its log: there is no moment in which an org could act unrecorded.
+//! Orgs and their spaces. Creating an org also creates its audit log, so an org can never act unrecorded.
 
 use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
 use crate::keys::Purpose;
@@ -26,7 +26,7 @@ macro_rules! select_space {
 }
 pub(crate) use select_space;
 
-/// A change of a space; what is absent stays.
+/// A change of a space. Absent fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpaceChange {
     pub band: Option<Band>,
@@ -35,7 +35,7 @@ pub struct SpaceChange {
     pub redaction: Option<SpaceRedaction>,
 }
 
-/// What the first start creates.
+/// The ids that the first start creates.
 #[derive(Debug)]
 pub struct FirstOrg {
     pub org: OrgId,
@@ -44,13 +44,14 @@ pub struct FirstOrg {
 }
 
 impl Store {
-    /// A token's text, to be kept safe before it is made valid: a crash in between leaves a useless text, not a lost org.
+    /// Draws the text of a token, to be stored safely before `create_org` makes it valid. A crash in between leaves a useless text, not an
+    /// org that nobody can enter.
     pub fn draw_owner_token(&self) -> Secret<String> {
         draw_token(&*self.random, "user")
     }
 
-    /// Creates an org with its space `main`, its owner, the owner's token, its keys and its log, all or nothing.
-    /// `token` is a text from `draw_owner_token` that its bearer already holds.
+    /// Creates an org with its space `main`, its owner, the owner's token, its keys and its audit log, all or nothing.
+    /// `token` is a text from `draw_owner_token` that the owner has stored already.
     pub async fn create_org(&self, name: &str, owner_name: &str, token: Secret<String>) -> Result<FirstOrg, Error> {
         let store = self.clone();
         let (name, owner_name) = (name.to_owned(), owner_name.to_owned());
@@ -85,7 +86,7 @@ impl Store {
         all(rows, read_org)
     }
 
-    /// `None` when the name is taken.
+    /// Creates a space; `None` if the name is taken.
     pub async fn create_space(&self, org: &OrgId, name: &str, by: &PrincipalId) -> Result<Option<Space>, Error> {
         let (store, org, name, by) = (self.clone(), org.clone(), name.to_owned(), by.clone());
         self.db
@@ -120,7 +121,7 @@ impl Store {
         only(rows, read_space)
     }
 
-    /// Changes what a space tolerates and who may answer in it; `None` when there is no such space.
+    /// Changes the band of a space, who may answer in it, and its other settings; `None` if there is no such space.
     pub async fn change_space(&self, org: &OrgId, space: &SpaceId, change: SpaceChange, by: &PrincipalId) -> Result<Option<Space>, Error> {
         let (store, org, space, by) = (self.clone(), org.clone(), space.clone(), by.clone());
         self.db
@@ -160,7 +161,7 @@ impl Store {
     }
 }
 
-/// Signs the space as it is now into the log, and tells of it.
+/// Signs the space's current settings into the audit log and publishes the event.
 async fn record_space(store: &Store, tx: &mut Tx, space: &Space, by: PrincipalId, event: &'static str) -> Result<(), Error> {
     let version = seal::next_rules_version(tx, &space.org).await?;
     let body = SpaceBody {
@@ -194,7 +195,7 @@ async fn start_log(store: &Store, tx: &mut Tx, org: &OrgId) -> Result<(), Error>
     Ok(())
 }
 
-/// Makes it green, which is what the log takes a space for that no entry tells of.
+/// Creates the space with band green. Verifiers assume that band for a space that no entry of the audit log describes.
 async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Result<Space, Error> {
     let created_at = tx.now();
     let id = SpaceId::new(created_at, random_bytes(&*store.random));

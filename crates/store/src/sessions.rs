@@ -1,4 +1,4 @@
-//! Sessions: where agents work. Creating one gives its agent a token, in the same write.
+//! Sessions, in which agents work. Creating one also creates its agent's token, in the same write.
 
 use crate::db::{Columns, Row, all, only, vals};
 use crate::tokens::{NewToken, TokenKind, draw_token, insert_token};
@@ -8,7 +8,7 @@ use countersign_core::session::{Attendance, Session, SessionLabel};
 use countersign_core::{AutomationId, Future, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
 use std::sync::Arc;
 
-/// A session to be created.
+/// A session to create.
 #[derive(Clone, Debug)]
 pub struct NewSession {
     pub space: SpaceId,
@@ -120,7 +120,7 @@ impl Store {
             .await
     }
 
-    /// Newest first.
+    /// Lists sessions, newest first.
     pub async fn list_sessions(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Session>, Error> {
         let after = request.after.as_deref().unwrap_or("~");
         let rows = self
@@ -133,7 +133,7 @@ impl Store {
         page(rows, request.limit, read_session, |session| session.id.to_string())
     }
 
-    /// Ends a session: its token stops working at once. Ending twice changes nothing.
+    /// Ends a session: its token stops working at once. Ending it twice changes nothing.
     pub async fn end_session(&self, org: &OrgId, session: &SessionId) -> Result<Option<Session>, Error> {
         let (owned_org, owned_session) = (org.clone(), session.clone());
         self.db
