@@ -183,7 +183,7 @@ fn alone(by: &PrincipalId) -> Vec<UserId> {
     people(std::slice::from_ref(by))
 }
 
-/// The people among these principals. Only people give grants.
+/// The people among these principals. Only people are listed as givers.
 pub(crate) fn people<'a>(by: impl IntoIterator<Item = &'a PrincipalId>) -> Vec<UserId> {
     let users = by.into_iter().filter_map(|by| match by {
         PrincipalId::User(user) => Some(user.clone()),

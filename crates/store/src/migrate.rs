@@ -1,4 +1,4 @@
-//! Brings a database to this binary's schema version: numbered files, applied once, each in its own transaction with its checksum.
+//! Brings a database to this binary's schema version: numbered files, each applied once and recorded with its checksum.
 
 use crate::Error;
 use crate::db::{Columns, Db, Tx, vals};

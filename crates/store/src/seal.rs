@@ -21,7 +21,7 @@ pub(crate) struct Sealing {
     tiles: Vec<(OrgId, CompleteTile)>,
     /// Statements deferred to the end of the batch; see `Tx::later`.
     later: Vec<Statement>,
-    /// Heads as they were before the writes of the batch changed them, the latest last.
+    /// Heads as they were before the writes of the batch changed them, in the order of the changes.
     undo: Vec<(OrgId, Head)>,
     /// The length of `undo` at the last mark.
     marked: usize,

@@ -1,7 +1,7 @@
 //! Checks that a decision follows from the log itself: from the tier, and the mode rows and band in force during the call, and from
 //! nothing else. The decision and the digest of the rules behind it must both come from the same moment.
-//! Reasons that only make a decision stricter (drift, a gate that required approval, a kill switch) are believed as recorded: a false
-//! one would gain nobody anything.
+//! Reasons that only make a decision stricter (drift, a gate that required approval, a kill switch) are believed as recorded, because
+//! recording a false one would gain nothing.
 
 use super::asked::{asked_at, born_at};
 use super::{Class, Finding};

@@ -4,7 +4,7 @@ use countersign_core::limits::LEASE_FENCE_SECONDS;
 use countersign_core::{ServerId, Timestamp};
 use parking_lot::Mutex;
 
-/// The owner of the calls this process runs.
+/// This process's lease. A call that the process runs is stored with the lease's id.
 pub(crate) struct Lease {
     id: ServerId,
     known: Mutex<Known>,

@@ -23,7 +23,7 @@ impl News {
     /// Returns when an event after this position is known to be committed.
     pub(crate) async fn wait(&self, org: &OrgId, after: i64) {
         let mut newest = self.with(org, watch::Sender::subscribe);
-        // The sender lives in the map and is never removed. If it were dropped, this returns instead of waiting for ever.
+        // The sender lives in the map and is never removed. If it were dropped, this would return instead of waiting for ever.
         let _gone = newest.wait_for(|newest| *newest > after).await;
     }
 

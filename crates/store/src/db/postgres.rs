@@ -28,7 +28,7 @@ use time::{DATABASE_TIME, Time};
 use tokio::sync::mpsc;
 use tokio_postgres::types::{ToSql, Type};
 
-/// Writes taken into one commit; further ones wait for the next. It is larger than on SQLite, because here round trips cost more than rows.
+/// Writes taken into one commit; further ones wait for the next. It is higher than on SQLite, because round trips cost more than rows.
 const BATCH_MAX: usize = 256;
 /// Connections for reading. The writer, the listener and the presence lock have one more each.
 const READERS_MAX: usize = 8;

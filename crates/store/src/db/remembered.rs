@@ -1,9 +1,9 @@
 //! A cache of answers that every call needs and that hardly ever change: whose token this is, which session, which mode.
 //! An answer is kept until a row of the tables it was read from is written in its org, by this process or by another one.
 //!
-//! SECURITY: a revoked token must stop working at once. So the authors of statements do not have to invalidate anything: the writer
-//! reads from every statement which table of which org it changes (`note_changes`), and forgets the answers before it tells the caller
-//! that the change is done. A statement that it cannot parse counts as a change of everything.
+//! SECURITY: a revoked token must stop working at once. So invalidation is not left to the authors of statements: the writer reads from
+//! every statement which table of which org it changes (`note_changes`), and forgets the answers before it tells the caller that the
+//! change is done. A statement that it cannot parse counts as a change of everything.
 
 use super::Val;
 use countersign_core::OrgId;
@@ -179,7 +179,7 @@ fn id_of(sql: &'static str) -> StatementId {
     (sql.as_ptr().addr(), sql.len())
 }
 
-/// Whether this server would hear of a change made by another.
+/// Whether this server is told of changes that others make.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
     Informed,

@@ -1,4 +1,4 @@
-//! Idempotency keys: a call reserves its key, and once it has ended, the key answers with it.
+//! Idempotency keys: a call reserves its key, and after it has ended, a further call with the same key gets its answer.
 
 use crate::db::{Columns, Row as DbRow, Tx, only, vals};
 use crate::{Error, Store};

@@ -1,5 +1,5 @@
 //! Notices between servers: which remembered rows a server changed, and which events it committed. This file sends and receives them.
-//! While this server would not receive notices, it remembers nothing.
+//! While it cannot receive notices, this server remembers nothing.
 
 use super::super::news::News;
 use super::super::remembered::{Change, Remembered, Trust};
@@ -14,7 +14,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, Notification};
 
 const CHANGED: &str = "countersign_changed";
 const EVENTS: &str = "countersign_events";
-/// Nothing this connection does must be durable, and a notice that waits for the disk would delay the notices of other servers.
+/// This connection writes nothing that must survive a crash, and a notice that waits for the disk would delay those of other servers.
 const LISTEN: &str = "SET synchronous_commit = off; LISTEN countersign_changed; LISTEN countersign_events";
 
 /// How often the connection is checked: a connection that died silently goes unnoticed for at most about this long.
