@@ -1,5 +1,5 @@
-//! The least server that does a call's parts and nothing else: HTTP, signatures, rows and effect, one after the other.
-//! Each part measured alone is measured warm, over and over; here each of them waits for the one before, as in a real call.
+//! The smallest server that does the parts of a call and nothing else: HTTP, signatures, rows and effect, one after the other.
+//! Measured alone, each part runs warm in a loop. Here each part waits for the one before, as in a real call.
 
 use crate::child::Call;
 use crate::effect;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Makes this program the bare server.
+/// The argument that makes this program the bare server.
 pub(crate) const ARGUMENT: &str = "__bare";
 
 struct Bare {
@@ -31,7 +31,7 @@ struct Bare {
     rows: Rows,
 }
 
-/// Serves until it is killed. The arguments: which call, the size of the answer, the effects' folder, the data folder, the database's URL.
+/// Serves until it is killed. Arguments: the call, the size of the answer, the folder for effects, the data folder, the database URL.
 pub(crate) async fn serve(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     let mut next = |what: &str| arguments.next().with_context(|| format!("{what} is missing"));
     let named = next("the call")?;

@@ -1,4 +1,4 @@
-//! What a call costs beside many other actions: everything up to its decision, with ten actions in the catalogue and with ten thousand.
+//! Measures a call beside many other actions: everything up to its decision, with ten actions in the catalogue and with ten thousand.
 
 use crate::stats::{Spread, percentile};
 use anyhow::{Context, Result};
@@ -17,7 +17,7 @@ pub(crate) const MANY: usize = 10_000;
 const TURNS: usize = 2_000;
 const REPETITIONS: usize = 5;
 
-/// The time of one call beside many actions, as a multiple of that beside few: p50, on a store that a server has left.
+/// The p50 time of a call with many actions, as a multiple of that with few. The store is one that a server has left.
 pub(crate) async fn measure(store: &Store) -> Result<Spread> {
     let org = store.list_orgs().await?.into_iter().next().context("the store has no org")?.id;
     let page = PageRequest { limit: 1, after: None };

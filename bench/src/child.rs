@@ -1,4 +1,4 @@
-//! What is measured runs in processes of its own: the real server, and what it is compared with.
+//! The processes that are measured: the real server, and the programs it is compared with.
 
 use crate::http::{self, Connection};
 use crate::place::Database;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that is stopped when this is dropped.
+/// A process that is killed when this is dropped.
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -21,11 +21,11 @@ pub(crate) struct Server {
     running: Running,
     pub(crate) session: String,
     pub(crate) token: String,
-    /// From the start of the process to its first answer.
+    /// The time from the start of the process to its first answer.
     pub(crate) started_in: Duration,
 }
 
-/// Which of the two measured calls.
+/// The two calls that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Read,
@@ -57,7 +57,7 @@ impl Call {
         }
     }
 
-    /// What is sent; a write makes a new file each time.
+    /// The body of the request. Each write creates a new file.
     pub(crate) fn body(self, number: u64) -> Value {
         let params = match self {
             Self::Read => json!({ "path": READ_FILE }),
@@ -69,7 +69,7 @@ impl Call {
 
 pub(crate) const READ_FILE: &str = "small.txt";
 
-/// What is read and written: 100 bytes.
+/// The content of the files that are read and written: 100 bytes.
 pub(crate) fn content() -> String {
     "0123456789".repeat(10)
 }
@@ -79,7 +79,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Starts a program that says `url: http://…` once it answers.
+    /// Starts a program and waits until it prints `url: http://…`, which it does once it answers.
     fn start(command: &mut Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(|| format!("starting {command:?}"))?;
         let stdout = child.stdout.take().context("the child has no stdout")?;
@@ -94,7 +94,7 @@ impl Running {
         bail!("{command:?} ended before it answered: {said}");
     }
 
-    /// Asks it to stop and waits until it has.
+    /// Asks the process to stop and waits until it has.
     pub(crate) fn stop(mut self) -> Result<()> {
         if let Some(id) = rustix::process::Pid::from_raw(i32::try_from(self.child.id())?) {
             rustix::process::kill_process(id, rustix::process::Signal::TERM)?;
@@ -106,19 +106,19 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }
 }
 
 impl Server {
-    /// Starts the server on a data folder, makes a session and allows the write.
+    /// Starts the server on a data folder, creates a session and allows the write.
     pub(crate) async fn start(data: &Path, database: Option<&str>) -> Result<Self> {
         Self::start_with(data, database, &[]).await
     }
 
-    /// The same with more settings.
+    /// Like `start`, with more settings.
     pub(crate) async fn start_with(data: &Path, database: Option<&str>, settings: &[(&str, &str)]) -> Result<Self> {
         let began = Instant::now();
         let running = Running::start(serve(data, database)?.envs(settings.iter().copied()))?;
@@ -147,13 +147,13 @@ impl Server {
         self.running.stop()
     }
 
-    /// The bytes of one call.
+    /// The bytes of the request for one call.
     pub(crate) fn request(&self, call: Call, number: u64) -> Vec<u8> {
         let path = format!("/api/v1/sessions/{}/actions/invoke", self.session);
         http::request("POST", &path, &self.token, &call.body(number))
     }
 
-    /// A few calls of each kind, one after the other; answers the size of the last answer's body.
+    /// Makes some calls, one after the other, and returns the size of the last answer's body.
     pub(crate) async fn warm_up(&self, call: Call, calls: u64) -> Result<usize> {
         let mut connection = Connection::open(self.address()).await?;
         let mut bytes = 0;
@@ -166,22 +166,22 @@ impl Server {
     }
 }
 
-/// Numbers the measured calls never reach.
+/// The first number of the warm-up calls; the measured calls never reach it.
 const WARM_UP_FROM: u64 = 900_000_000_000;
 
-/// Starts this program again as the bare echo; it answers with `bytes` bytes.
+/// Starts this program again as the bare echo, which answers with `bytes` bytes.
 pub(crate) fn start_echo(bytes: usize) -> Result<Running> {
     Running::start(program(&std::env::current_exe()?).args([crate::echo::ARGUMENT, &bytes.to_string()]))
 }
 
-/// Starts this program again as the server that does a call's parts and nothing else, on a database a real one has made and left.
+/// Starts this program again as the bare server, which does only the parts of a call. Its database was created by a real server.
 pub(crate) fn start_bare(call: Call, bytes: usize, sampled: &Database, effects: &Path) -> Result<Running> {
     let mut command = program(&std::env::current_exe()?);
     command.args([crate::bare::ARGUMENT, call.as_str(), &bytes.to_string()]).arg(effects).arg(&sampled.data);
     Running::start(command.args(&sampled.url))
 }
 
-/// The release binary stands beside this one.
+/// The release binary, which is in the same folder as this program.
 pub(crate) fn server_binary() -> Result<PathBuf> {
     let binary = std::env::current_exe()?.with_file_name("countersign");
     anyhow::ensure!(binary.is_file(), "`{}` is missing: run `make bench`", binary.display());
@@ -194,7 +194,7 @@ fn serve(data: &Path, database: Option<&str>) -> Result<Command> {
     if let Some(url) = database {
         command.arg("--database").arg(url);
     }
-    // The limit protects against a runaway agent; here it would measure itself.
+    // The rate limit protects against a runaway agent. Here it would distort the measurement.
     command.env("COUNTERSIGN_INVOCATIONS_PER_MINUTE", "100000000").env("COUNTERSIGN_LOG_LEVEL", "error");
     Ok(command)
 }

@@ -1,13 +1,13 @@
-//! Processor time of other processes, read from `/proc` thread by thread in nanoseconds, and their memory.
+//! The CPU time of other processes, read from `/proc` thread by thread in nanoseconds, and their memory.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Whose time is counted.
+/// The processes and threads whose CPU time is counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
-    /// Processes, with all their threads.
+    /// Processes, each with all its threads.
     pub(crate) processes: Vec<u32>,
     /// A process whose children are counted too: PostgreSQL has one per connection.
     pub(crate) parent: Option<u32>,
@@ -27,7 +27,7 @@ impl Watched {
         Self { threads: vec![id], ..Self::default() }
     }
 
-    /// With the children of `parent`, where there is one.
+    /// Also counts the children of `parent`, if it is given.
     #[must_use]
     pub(crate) fn and_children_of(mut self, parent: Option<u32>) -> Self {
         self.parent = parent;
@@ -42,7 +42,7 @@ impl Watched {
             processes.extend(children_of(parent)?);
         }
         for process in processes {
-            // A process that ended meanwhile took its figures along.
+            // The figures of a process that has ended are gone.
             let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { continue };
             for thread in threads.flatten() {
                 read_thread(&thread.path(), &mut times);
@@ -57,14 +57,14 @@ impl Watched {
 }
 
 impl Reading {
-    /// Microseconds run between the two readings. A thread that ended in between is not counted: idle ones end, busy ones do not.
+    /// Microseconds of CPU time between the two readings. A thread that ended in between is not counted: only idle threads end.
     pub(crate) fn micros_since(&self, earlier: &Self) -> f64 {
         let ran = |(thread, now): (&u32, &u64)| now.saturating_sub(earlier.0.get(thread).copied().unwrap_or(0));
         self.0.iter().map(ran).sum::<u64>() as f64 / 1e3
     }
 }
 
-/// The calling thread, as `Watched` wants it.
+/// The id of the calling thread, for `Watched::threads`.
 pub(crate) fn this_thread() -> Result<u32> {
     let link = std::fs::read_link("/proc/thread-self").context("the kernel does not name this thread")?;
     let name = link.file_name().and_then(|name| name.to_str()).context("the thread has no number")?;
@@ -99,7 +99,7 @@ fn children_of(parent: u32) -> Result<Vec<u32>> {
     Ok(children)
 }
 
-/// The second field after the program's name, which stands in parentheses and may hold anything.
+/// Reads the second field after the program's name. The name stands in parentheses and may hold any character.
 fn parent_in(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! The effect alone: what the two actions do to the disk, done raw and as safely. It costs the same with or without us.
+//! The effect alone: what the two actions do to the disk, done directly and just as safely. It costs the same without the product.
 
 use crate::child::{Call, READ_FILE, content};
 use crate::cpu::{self, Watched};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 
-/// A thread per caller, as the server's blocking threads are.
+/// A caller with a thread of its own, like the server's blocking threads.
 struct EffectCaller {
     asks: mpsc::Sender<oneshot::Sender<Result<()>>>,
 }
@@ -46,8 +46,8 @@ pub(crate) async fn measure(folder: &Path, call: Call, callers: usize, time: Tim
     drive(open, time, &watched).await
 }
 
-/// Makes the folder ready and answers how many files were written there before.
-/// The names continue over measurements: the server does not start in an empty folder either.
+/// Prepares the folder and returns how many files were written there before.
+/// File numbers continue across measurements, because the server does not start in an empty folder either.
 pub(crate) fn prepare(folder: &Path) -> Result<u64> {
     let out = folder.join("out");
     std::fs::create_dir_all(&out)?;
@@ -66,7 +66,7 @@ pub(crate) fn perform(folder: &Path, call: Call, number: u64) -> Result<()> {
     }
 }
 
-/// Beside its target, synced, renamed, and the folder synced.
+/// Writes a temporary file beside the target, syncs it, renames it, and syncs the folder.
 fn write(folder: &Path, number: u64) -> Result<()> {
     let temporary: PathBuf = folder.join(format!(".part-{number:012}"));
     let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;

@@ -1,5 +1,5 @@
-//! How cost grows: the same calls on a database that already holds many receipts. They are put there through the store itself,
-//! so that every one is signed, chained and in the tree.
+//! How cost grows: the same calls on a database that already holds many receipts. The receipts are written through the store itself, so
+//! that every one is signed, chained and in the tree.
 
 use crate::child::{Call, Server};
 use crate::cpu::Watched;
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{InvocationFilter, PageRequest, Store};
 
-/// As many writers as one batch of the store takes.
+/// Many writers at once, so that the batches of the store are full.
 const WRITERS: usize = 256;
 const CALLERS: usize = 8;
 
-/// What was measured at one size.
+/// The figures for one size.
 pub(crate) struct Size {
     pub(crate) receipts: u64,
     pub(crate) file_mb: f64,
@@ -79,12 +79,12 @@ async fn start(data: &Path, receipts: u64) -> Result<Filled> {
     })
 }
 
-/// The write-ahead log may hold a part of the rows, or not exist.
+/// The size of a file, or 0 if there is none: the write-ahead log may hold a part of the rows, or not exist.
 fn megabytes(file: &Path) -> f64 {
     std::fs::metadata(file).map_or(0.0, |file| file.len() as f64 / (1024.0 * 1024.0))
 }
 
-/// An ended call that others are made from.
+/// An ended call from which others are made.
 struct Sample {
     invocation: Invocation,
     receipt: ReceiptId,
@@ -132,7 +132,7 @@ async fn sample(store: &Store, org: &countersign_core::OrgId) -> Result<Sample> 
 }
 
 impl Sample {
-    /// The same call once more, under new ids: they have the same length, so what was canonical stays so.
+    /// The same call once more, under new ids. The ids have the same length and place, so the body stays canonical.
     fn again(&self) -> Finish {
         let now = SystemClock.now();
         let id = InvocationId::new(now, random_bytes(&self.random));

@@ -1,4 +1,4 @@
-//! The least of an HTTP/1.1 client: one kept connection, one request at a time. It shares the machine with what it measures.
+//! A minimal HTTP/1.1 client: one kept connection, one request at a time. It is minimal because it shares the machine with the server.
 
 use crate::load::Caller;
 use anyhow::{Context, Result, bail};
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A kept connection.
+/// A connection that is kept open.
 pub(crate) struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
-/// A status and where its body lies in what was received.
+/// The status and the body of an answer, as a slice of the received bytes.
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
     pub(crate) body: &'a [u8],
@@ -48,7 +48,7 @@ impl Connection {
         Ok(Answer { status: head.status, body })
     }
 
-    /// One exchange of JSON for the preparations; anything but success is an error.
+    /// One exchange of JSON, used to prepare a measurement. Any status but success is an error.
     pub(crate) async fn ask(&mut self, method: &str, path: &str, token: &str, body: &Value) -> Result<Value> {
         let answer = self.exchange(&request(method, path, token, body)).await?;
         if !(200..300).contains(&answer.status) {
@@ -68,7 +68,7 @@ pub(crate) fn request(method: &str, path: &str, token: &str, body: &Value) -> Ve
     [head.into_bytes(), body.into_bytes()].concat()
 }
 
-/// Sends the same kind of request again and again; each must succeed.
+/// Sends the same kind of request again and again. Each must succeed.
 pub(crate) struct HttpCaller {
     connection: Connection,
     next: Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>,
@@ -76,7 +76,7 @@ pub(crate) struct HttpCaller {
 }
 
 impl HttpCaller {
-    /// As many callers as asked for, each with its own connection; `next` is given a number no two requests share.
+    /// Opens as many callers as requested, each with its own connection. `next` gets a number that no two requests share.
     pub(crate) async fn open(
         callers: usize,
         address: SocketAddr,
@@ -110,7 +110,7 @@ struct Head {
 }
 
 impl Head {
-    /// `None` while the head is not complete.
+    /// Finds the head of an answer; `None` while it is not complete.
     fn find(received: &[u8]) -> Result<Option<Self>> {
         let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
             return Ok(None);

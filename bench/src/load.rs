@@ -1,26 +1,26 @@
-//! Callers that call again as soon as they are answered, for a fixed time.
+//! Drives callers for a fixed time. Each calls again as soon as it has its answer.
 
 use crate::cpu::Watched;
 use crate::stats::Window;
 use anyhow::Result;
 use std::time::{Duration, Instant};
 
-/// One caller; it has one call under way at a time.
+/// One caller, which makes one call at a time.
 pub(crate) trait Caller: Send + 'static {
     fn call(&mut self) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// How long callers call before it counts, and while it counts.
+/// How long callers call before the calls are counted, and for how long they are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     pub(crate) warm: Duration,
     pub(crate) counted: Duration,
 }
 
-/// A disk may stand still for longer than a window. One in which not one call ended says nothing, and is measured again.
+/// A disk may hang for longer than a window. A window in which no call ended says nothing, so it is measured again, up to this often.
 const WINDOWS_MAX: usize = 10;
 
-/// Lets all callers call; counts the calls that end within the window, and the time the watched threads ran in it.
+/// Lets all callers call. It counts the calls that end within the window, and the CPU time of the watched threads in it.
 pub(crate) async fn drive<C: Caller>(mut callers: Vec<C>, time: Time, watched: &Watched) -> Result<Window> {
     for _ in 0..WINDOWS_MAX {
         let (window, back) = drive_once(callers, time, watched).await?;
@@ -50,7 +50,7 @@ async fn drive_once<C: Caller>(callers: Vec<C>, time: Time, watched: &Watched) -
     Ok((Window::of(latencies, (ended - began).as_secs_f64(), later.micros_since(&earlier)), back))
 }
 
-/// The caller is handed back, so that nothing behind it ends before the last reading.
+/// Calls until the end of the window. It returns the caller, so that the threads behind it live until the last CPU reading.
 async fn call_until<C: Caller>(mut caller: C, from: Instant, until: Instant) -> Result<(C, Vec<Duration>)> {
     let mut latencies = Vec::new();
     loop {
@@ -70,7 +70,7 @@ async fn call_until<C: Caller>(mut caller: C, from: Instant, until: Instant) -> 
 mod tests {
     use super::*;
 
-    /// Its first call takes longer than the window.
+    /// A caller whose first call takes longer than the window.
     struct Stuck {
         calls: u32,
     }

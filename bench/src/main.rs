@@ -1,5 +1,6 @@
-//! `make bench`: the release build measured beside its unavoidable parts, in the same run and in turns.
-//! Read `measure` for what is measured, `raw`, `echo`, `effect` and `pure` for the parts, `catalogue` for a call beside many actions, `bare` for the least server that does them all, `report` for the bars.
+//! `make bench`: measures the release build beside the parts no call can do without, in the same run and in turns.
+//! Read `measure` for what is measured, and `report` for the limits. `raw`, `echo`, `effect` and `pure` measure the parts; `bare` is the
+//! smallest server that does all of them; `catalogue` measures a call beside many other actions.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark's tables are read at the terminal")]
 
 mod bare;
@@ -39,7 +40,7 @@ enum Extent {
     Standard,
 }
 
-// One thread for all callers: it leaves the most to the server.
+// One thread serves all callers, which leaves most of the processor to the server.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -56,7 +57,7 @@ async fn main() -> Result<()> {
 async fn run(extent: Extent) -> Result<()> {
     let target = std::env::current_exe()?;
     let target = target.parent().and_then(Path::parent).context("the program is not in a target folder")?;
-    // On the disk the build is on: a folder in memory would make every commit free.
+    // The folder must be on a disk, like the build: in a folder in memory, commits would cost nothing.
     let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(target)?;
     let mut notes = Vec::new();
     let mut places = vec![Place::Sqlite];
@@ -73,7 +74,7 @@ async fn run(extent: Extent) -> Result<()> {
     }
     let sizes = growth::measure(folder.path(), receipt_counts(extent), plan.server, plan.repetitions).await?;
     let (rounds, repetitions) = spawns(extent);
-    // What was measured before is told, whatever becomes of the rest.
+    // If this measurement fails, the figures measured before it are still reported.
     let spawned = spawn::measure(&child::server_binary()?, folder.path(), rounds, repetitions).await.unwrap_or_else(|error| {
         notes.push(format!("Starting a program was not measured: {error:#}."));
         Vec::new()
@@ -103,7 +104,7 @@ fn plan(extent: Extent) -> Plan {
     }
 }
 
-/// Programs started in each repetition, and how many repetitions.
+/// The number of programs started in each repetition, and the number of repetitions.
 const fn spawns(extent: Extent) -> (usize, usize) {
     match extent {
         Extent::Quick => (10, 1),
@@ -130,7 +131,7 @@ fn said_of(extent: Extent, measured: &[measure::Measured]) -> Vec<String> {
     said
 }
 
-/// What the figures were measured on.
+/// A description of the machine the figures were measured on.
 fn machine(places: &[Place]) -> String {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':')).map_or("unknown", |(_, name)| name.trim());
@@ -145,7 +146,7 @@ fn machine(places: &[Place]) -> String {
     )
 }
 
-/// The store of a data folder whose server has stopped.
+/// Opens the store of a data folder whose server has stopped.
 async fn open_store(data: &Path) -> Result<Store> {
     open_store_at(&Database { data: data.to_owned(), url: None }).await
 }
@@ -156,7 +157,7 @@ async fn open_store_at(database: &Database) -> Result<Store> {
     Ok(server::open_store(&server::Config::load(flags, std::iter::empty())?).await?)
 }
 
-/// One line of data.
+/// Prints one line of data.
 fn say(line: &str) {
     println!("{line}");
 }

@@ -1,4 +1,4 @@
-//! One engine: the real server beside its unavoidable parts, taken in turns so that a slow moment of the machine hits all of them.
+//! Measures one engine: the real server and its unavoidable parts, in turns, so that a slow moment of the machine affects all of them.
 
 use crate::child::{Call, Server, start_bare, start_echo};
 use crate::cpu::{self, Watched};
@@ -22,15 +22,15 @@ pub(crate) struct Measured {
     pub(crate) engine: &'static str,
     pub(crate) cells: Vec<Cell>,
     pub(crate) pure: Pure,
-    /// A call beside many actions, as a multiple of one beside few.
+    /// The time of a call with many actions in the catalogue, as a multiple of that with few.
     pub(crate) beside_many_actions: Spread,
     pub(crate) started_ms: Spread,
     pub(crate) idle_mb: Spread,
-    /// False when the time of the database's own processes could not be read.
+    /// False if the CPU time of the database's own processes could not be read.
     pub(crate) counts_database: bool,
 }
 
-/// One kind of call at one number of callers; one window per repetition.
+/// One kind of call with one number of callers; one turn per repetition.
 pub(crate) struct Cell {
     pub(crate) call: Call,
     pub(crate) callers: usize,
@@ -43,11 +43,11 @@ pub(crate) struct Turn {
     pub(crate) echo: Window,
     pub(crate) rows: Window,
     pub(crate) effect: Window,
-    /// The least server that does all parts, one after the other.
+    /// The smallest server that does all parts, one after the other.
     pub(crate) bare: Window,
 }
 
-/// How long things are measured.
+/// How long each thing is measured.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) server: Time,
@@ -55,8 +55,8 @@ pub(crate) struct Plan {
     pub(crate) repetitions: usize,
 }
 
-/// Measures one engine. The first servers are only started and sampled; the raw rows are written where the last of them ran, and the
-/// bare server's where one before did.
+/// Measures one engine. Servers are first started only to take samples: the raw rows are then written to the database of the last of them,
+/// and the bare server gets the database of one more.
 pub(crate) async fn engine(place: &Place, folder: &Path, plan: Plan) -> Result<Measured> {
     progress(&format!("{}: starting", place.engine_name()));
     let mut started = Vec::new();
@@ -90,12 +90,12 @@ pub(crate) async fn engine(place: &Place, folder: &Path, plan: Plan) -> Result<M
     })
 }
 
-/// A database a server has made and left, with some calls of each kind in it.
+/// A database that a server has created and filled with some calls of each kind, and that no server uses any more.
 struct Sampled {
     database: Database,
     started_ms: f64,
     idle_mb: f64,
-    /// Of a read and of a write.
+    /// The size of the answer to a read and to a write.
     answer_bytes: [usize; 2],
 }
 
@@ -110,7 +110,7 @@ async fn sample(place: &Place, data: &Path) -> Result<Sampled> {
     Ok(Sampled { database, started_ms, idle_mb, answer_bytes })
 }
 
-/// What is measured in turns.
+/// The things that are measured in turns.
 struct Bench<'a> {
     place: &'a Place,
     server: &'a Server,
@@ -170,7 +170,7 @@ pub(crate) async fn server(
     drive(open, time, watched).await
 }
 
-/// The same request, to the one path of the echo and of the bare server.
+/// The same request with the path `/`, the only one that the echo and the bare server have.
 fn to_root(request: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(request);
     let rest = text.split_once(" HTTP/1.1").map_or("", |(_, rest)| rest);

@@ -1,4 +1,4 @@
-//! A package whose code does nothing, called at the real server: the jail with everything that governs it around it.
+//! A package whose code does nothing, called through the real server: this measures the jail together with everything around it.
 
 use crate::child::Server;
 use crate::http::{self, Connection};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// Small and compiled, so that what is measured is the jail and not an interpreter that starts in it.
+/// Small and compiled, so that the jail is measured and not the start of an interpreter in it.
 const CODE: &str = r#"fn main() { print!("{{\"output\":{{}}}}") }"#;
 
 /// A server with the package installed.
@@ -40,7 +40,7 @@ impl Installed {
         Ok(Self { server, connection })
     }
 
-    /// How long one call takes, in milliseconds.
+    /// The time of one call, in milliseconds.
     pub(crate) async fn call(&mut self, profile: Profile) -> Result<f64> {
         tokio::time::sleep(PAUSE).await;
         let path = format!("/api/v1/sessions/{}/actions/invoke", self.server.session);
@@ -66,7 +66,7 @@ const fn name_of(profile: Profile) -> &'static str {
     }
 }
 
-/// With the compiler that built this.
+/// Compiles the code with `rustc`.
 #[expect(clippy::disallowed_methods, reason = "the benchmark compiles what it measures; the product compiles nothing")]
 fn compile(folder: &Path) -> Result<Vec<u8>> {
     let (source, program) = (folder.join("nothing.rs"), folder.join("nothing"));

@@ -1,22 +1,22 @@
-//! Where a database lives: a fresh SQLite file, or a fresh database on the throw-away PostgreSQL of `make bench`.
+//! Where a database is: a fresh SQLite file, or a fresh database on the throw-away PostgreSQL of `make bench`.
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use tokio_postgres::NoTls;
 
-/// An engine that gives out fresh databases.
+/// An engine that creates fresh databases.
 pub(crate) enum Place {
     Sqlite,
     Postgres {
-        /// Of the server; databases are made beside the one it names.
+        /// The URL of the server. New databases are created beside the one it names.
         url: String,
         version: String,
-        /// The server's first process, whose children are counted; `None` when it cannot be found.
+        /// The server's first process. The CPU time of its children is counted; `None` if it cannot be found.
         parent: Option<u32>,
     },
 }
 
-/// A data folder, and a database URL where it is not in the folder.
+/// A data folder, and a database URL if the database is not in the folder.
 pub(crate) struct Database {
     pub(crate) data: PathBuf,
     pub(crate) url: Option<String>,
@@ -53,7 +53,7 @@ impl Place {
         }
     }
 
-    /// Whether all of the database's own time is found.
+    /// Whether the database's own CPU time can be read completely.
     pub(crate) const fn counts_database(&self) -> bool {
         match self {
             Self::Sqlite => true,

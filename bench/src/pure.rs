@@ -1,4 +1,4 @@
-//! What needs no disk and no network: one signature, and one decision with everything it is made of.
+//! Measures the parts that need no disk and no network: one signature, and one complete decision.
 
 use crate::cpu::{self, Watched};
 use crate::stats::{Spread, percentile};
@@ -22,27 +22,27 @@ const TURNS: u32 = 20_000;
 const REPETITIONS: usize = 3;
 
 pub(crate) struct Pure {
-    /// Microseconds of processor time.
+    /// CPU time in microseconds.
     pub(crate) signature_us: Spread,
     pub(crate) decision: Waited,
-    /// The same with so many policies of the org's own: eight about the action, the rest about others.
+    /// The decision with this many policies of the org: eight about the action, the rest about others.
     pub(crate) decisions_by_policies: Vec<(usize, Waited)>,
-    /// With so many policies, one of which asks for a person: then its gate is evaluated a second time, as if one had said yes.
+    /// The decision with this many policies, one of which requires an approval. Its gate is then evaluated a second time, as if approved.
     pub(crate) decision_that_asks: (usize, Waited),
 }
 
-/// How long single decisions take, by a clock on the wall, in microseconds.
+/// How long single decisions take, in microseconds of wall-clock time.
 #[derive(Clone, Copy)]
 pub(crate) struct Waited {
     pub(crate) p50_us: Spread,
     pub(crate) p99_us: Spread,
 }
 
-/// How many policies an org may have.
+/// The numbers of policies to measure with.
 const POLICIES: [usize; 3] = [8, 100, 1_000];
 const POLICIES_WHEN_ASKING: usize = 100;
 
-/// Measures on the rows and keys of a store a server has left; `payload` is one it signed.
+/// Measures with the rows and keys of a store that a server has left. `payload` is one that the server signed.
 pub(crate) async fn measure(store: &Store, payload: String) -> Result<Pure> {
     let org = store.list_orgs().await?.into_iter().next().context("the store has no org")?.id;
     let page = PageRequest { limit: 1, after: None };
@@ -66,7 +66,7 @@ pub(crate) async fn measure(store: &Store, payload: String) -> Result<Pure> {
     .await?
 }
 
-/// A call that was made, and what it is decided by.
+/// A call that was made, and the facts it is decided by.
 struct Sampled {
     invocation: Invocation,
     space: Space,
@@ -94,8 +94,8 @@ impl Sampled {
         Ok(Self { action: action_of(&invocation), principal, obtainable, canaries, invocation, space, key })
     }
 
-    /// Digests of the params, every gate and the scan of the content, the mode, and the digest of the rules: what stands between a
-    /// valid call and its clearance.
+    /// Everything between a valid call and its clearance: the digests of the params, every gate and the scan of the content, the mode, and
+    /// the digest of the rules.
     fn decide(&self, policies: Option<&Policies>, expected: Mode) -> Result<()> {
         let Self { invocation, action, .. } = self;
         let params = json::canonical(&invocation.call.params)?;
@@ -151,7 +151,7 @@ impl Sampled {
         Ok((count, each_turn(|| self.decide(Some(&policies), Mode::Allow))?))
     }
 
-    /// One of the policies is another: a yes would satisfy it.
+    /// The decision where one of the policies is satisfied only by an approval.
     fn asking(&self) -> Result<(usize, Waited)> {
         let mut texts = texts(POLICIES_WHEN_ASKING - 1, &self.invocation);
         texts.abac.push_str(&format!(
@@ -169,7 +169,7 @@ fn loaded(texts: &PolicyTexts, count: usize) -> Result<Policies> {
     Ok(policies)
 }
 
-/// Two policies a gate about the action, none of which forbids the sampled call; the rest about actions nobody calls.
+/// Two policies per gate about the action, none of which forbids the sampled call; the rest are about actions that nobody calls.
 fn texts(count: usize, invocation: &Invocation) -> PolicyTexts {
     let mut texts = PolicyTexts::default();
     for number in 0..count {
@@ -188,7 +188,7 @@ fn texts(count: usize, invocation: &Invocation) -> PolicyTexts {
     texts
 }
 
-/// An action like the sampled call's, whose content leaves: that is looked at the longest.
+/// An action like the sampled call's, but one that sends its content out, because the scan then takes longest.
 fn action_of(invocation: &Invocation) -> Action {
     Action {
         version: String::new(),
@@ -219,7 +219,7 @@ fn per_turn(mut turn: impl FnMut() -> Result<()>) -> Result<Spread> {
     Ok(Spread::of(figures))
 }
 
-/// Each turn by itself: a mean would hide the slow ones.
+/// Measures each turn separately, because a mean would hide the slow ones.
 fn each_turn(mut turn: impl FnMut() -> Result<()>) -> Result<Waited> {
     let (mut p50, mut p99) = (Vec::with_capacity(REPETITIONS), Vec::with_capacity(REPETITIONS));
     for _ in 0..REPETITIONS {

@@ -1,4 +1,4 @@
-//! The same rows, written raw: plain SQL with one writer, the same durability and the same group commit, and no product around it.
+//! The raw store: writes the same rows with plain SQL, one writer, the same durability and the same group commit, but without the product.
 //! The rows are real ones, sampled from a server that made them; only their ids and positions change from call to call.
 
 mod postgres;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 
-/// Writes taken into one commit, as many as the product takes.
+/// Writes taken into one commit, as many as the product takes on PostgreSQL.
 const BATCH_MAX: usize = 256;
 const QUEUE_MAX: usize = 4_096;
 
@@ -32,7 +32,7 @@ pub(crate) enum Step {
     Finished,
 }
 
-/// A transaction that waits for its commit; `call` is what its ids are made of.
+/// A transaction that waits for its commit. Its ids are made from `call`.
 struct Queued {
     step: Step,
     call: u64,
@@ -47,7 +47,7 @@ struct Samples {
     head: Head,
 }
 
-/// What the rows of one call hold.
+/// The content of the rows of one call.
 #[derive(Clone, Debug)]
 struct Sample {
     org: String,
@@ -71,7 +71,7 @@ struct Entry {
     signature: Vec<u8>,
 }
 
-/// The row of the log's head, updated once per commit.
+/// The row of the audit log's head, updated once per commit.
 #[derive(Clone, Debug)]
 struct Head {
     prev: String,
@@ -103,11 +103,11 @@ impl Sample {
 pub(crate) struct Raw {
     pub(crate) rows: Rows,
     watched: Watched,
-    /// A payload as it is signed.
+    /// A payload of an entry, as it is signed.
     pub(crate) payload: String,
 }
 
-/// The queue before the raw writer.
+/// The queue of the raw writer.
 #[derive(Clone)]
 pub(crate) struct Rows {
     queue: mpsc::Sender<Queued>,
@@ -120,7 +120,7 @@ struct RawCaller {
 }
 
 impl Raw {
-    /// Starts the raw writer on a database a server has made and left; `parent` is PostgreSQL's first process, if it is known.
+    /// Starts the raw writer on a database that a server created and no longer uses. `parent` is PostgreSQL's first process, if known.
     pub(crate) async fn start(sampled: &Database, parent: Option<u32>) -> Result<Self> {
         match &sampled.url {
             None => Sqlite::start(&sampled.data.join("countersign.db")).await,
@@ -135,17 +135,17 @@ impl Raw {
 }
 
 impl Rows {
-    /// `size` is the log's: rows written here before are in it, and no number of theirs is given again.
+    /// `size` is the size of the log, which includes rows written here before; so no number is used twice.
     fn new(queue: mpsc::Sender<Queued>, size: i64) -> Self {
         Self { queue, calls: Arc::new(AtomicU64::new(size.unsigned_abs())) }
     }
 
-    /// A number no two calls share.
+    /// A number that no two calls share.
     pub(crate) fn next_call(&self) -> u64 {
         self.calls.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Waits for the commit.
+    /// Queues a transaction and waits for its commit.
     pub(crate) async fn submit(&self, step: Step, call: u64) -> Result<()> {
         let (done, answer) = oneshot::channel();
         self.queue.send(Queued { step, call, done }).await.ok().context("the raw writer ended")?;
@@ -166,7 +166,7 @@ impl Caller for RawCaller {
     }
 }
 
-/// An id of the right length that sorts by call, as real ones sort by birth.
+/// An id of the right length. It sorts by call number, as real ids sort by creation time.
 fn id(prefix: &str, call: u64) -> String {
     format!("{prefix}_0raw{call:022}")
 }
@@ -184,10 +184,10 @@ const INSERT_ENTRY: &str = "INSERT INTO entries (org_id, seq, kind, id, invocati
 const INSERT_EVENT: &str = "INSERT INTO events (org_id, id, name, key, receipt_id, body, at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const UPDATE_HEAD: &str =
     "UPDATE logs SET size = $1, prev = $2, frontier = $3, key_id = $4, checkpoint_key_id = $5, at = $6 WHERE org_id = $7";
-/// Any moment: the rows are never read as what they say.
+/// Any time will do: the content of the rows is never used.
 const AT: i64 = 1_800_000_000_000_000;
 
-/// Where the samples are read from; the parameter is the action.
+/// The queries that read the samples. The parameter of this one is the action.
 const SELECT_INVOCATION: &str = "SELECT org_id, id, session_id, space_id, action, status, body FROM invocations
      WHERE action = $1 AND status = 'succeeded' ORDER BY id DESC LIMIT 1";
 const SELECT_ENTRIES: &str = "SELECT kind, payload, leaf, key_id, signature FROM entries WHERE invocation_id = $1 ORDER BY seq";

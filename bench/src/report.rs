@@ -1,4 +1,4 @@
-//! The tables: figures beside what they are compared with, and every bar with PASS or MISS. The same text is printed and kept.
+//! The tables: each figure beside its comparison, and every limit with PASS or MISS. The same text is printed and saved.
 
 use crate::catalogue;
 use crate::child::Call;
@@ -9,25 +9,25 @@ use crate::spawn::{Spawned, WAYS, Way};
 use crate::stats::{Spread, Window, short};
 use std::fmt::Write as _;
 
-/// Processor time of a call, as a multiple of its parts'.
+/// CPU time of a call, as a multiple of that of its parts.
 const CPU_RATIO_MAX: f64 = 2.0;
-/// What one lone call may add to its commits and its effect.
+/// How much a single call may take beyond its commits and its effect.
 const ADDED_MS_MAX: f64 = 1.0;
-/// Calls per second of many callers, as a share of what the raw store does.
+/// Calls per second with many callers, as a share of the raw store's.
 const THROUGHPUT_SHARE_MIN: f64 = 0.5;
 const DECISION_US_MAX: f64 = 50.0;
 const POLICIES_DECISION_US_MAX: f64 = 60.0;
-/// What a call beside many actions may cost, as a multiple of one beside few.
+/// The time of a call with many actions in the catalogue, as a multiple of that with few.
 const CATALOGUE_RATIO_MAX: f64 = 1.1;
 const IDLE_MB_MAX: f64 = 60.0;
 const START_MS_MAX: f64 = 300.0;
-/// What "nearly flat" means: processor time per call at any size, as a multiple of that at the smallest.
+/// The limit for "nearly flat": CPU time per call at any size, as a multiple of that at the smallest.
 const GROWTH_RATIO_MAX: f64 = 1.25;
 const SPAWN_MS_MAX: f64 = 5.0;
-/// What "independent of the server's memory" means.
+/// The limit for "independent of the server's memory".
 const SPAWN_GROWTH_MAX: f64 = 1.25;
 
-/// The report as markdown that also reads well in a terminal.
+/// The report as markdown that is also readable in a terminal.
 pub(crate) fn text(machine: &str, measured: &[Measured], sizes: &[Size], spawned: &[Spawned], notes: &[String]) -> String {
     let mut text = format!("{machine}\n\n");
     for engine in measured {
@@ -105,7 +105,7 @@ fn parts(measured: &Measured) -> String {
     table(&rows)
 }
 
-/// The least server that does the parts, beside their sum and beside the real one.
+/// The bare server, beside the sum of the parts and beside the real server.
 fn bare(measured: &Measured) -> String {
     let header = [
         "call",
@@ -156,7 +156,7 @@ fn growth(sizes: &[Size]) -> String {
     table(&rows)
 }
 
-/// Processor time per call at this size, as a multiple of that at the first, turn by turn.
+/// CPU time per call at this size, as a multiple of that at the first, turn by turn.
 fn grown(sizes: &[Size], size: &Size, call: Call) -> Spread {
     let first = sizes.first().map(|first| first.windows(call)).unwrap_or_default();
     Spread::of(size.windows(call).iter().zip(first).map(|(window, first)| window.cpu_us / first.cpu_us))
@@ -172,7 +172,7 @@ fn spawns(spawned: &[Spawned]) -> String {
     table(&rows)
 }
 
-/// One beside the other, repetition by repetition.
+/// The ratio of one way to another, repetition by repetition.
 fn spawn_ratio(spawned: &[Spawned], one: (Way, usize), other: (Way, usize)) -> Spread {
     let of = |(way, resident_mib): (Way, usize)| {
         let found = spawned.iter().find(|row| row.way == way && row.resident_mib == resident_mib);
@@ -192,7 +192,7 @@ fn bars(measured: &[Measured], sizes: &[Size], spawned: &[Spawned]) -> String {
             let what = format!("{name}, {} at {}", cell.call.as_str(), cell.callers);
             bar(format!("{what}: CPU ÷ sum of its parts"), cell.cpu_ratio(engine), Limit::AtMost(CPU_RATIO_MAX));
             if cell.call == Call::Write {
-                // The effect is the caller's own wish; without it among the parts the bar is that of the governance alone.
+                // The effect is what the caller wants. Without it among the parts, the limit is for our own work alone.
                 let strict = cell.spread(|turn| turn.server.cpu_us / turn.parts_without_effect_us(cell.call, engine));
                 bar(format!("{what}: the same with the effect not counted as a part"), strict, Limit::AtMost(CPU_RATIO_MAX));
             }
@@ -212,7 +212,7 @@ fn bars(measured: &[Measured], sizes: &[Size], spawned: &[Spawned]) -> String {
         for (count, waited) in &engine.pure.decisions_by_policies {
             decision(&format!("the decision with {count} policies"), waited, POLICIES_DECISION_US_MAX);
         }
-        // A gate that asks is evaluated twice: what that costs is told, and held to no bar.
+        // A gate that requires an approval is evaluated twice. The report shows what that costs, but sets no limit.
         let (count, asks) = &engine.pure.decision_that_asks;
         bar(format!("{name}: the decision with {count} policies, one of which asks, p50 µs"), asks.p50_us, Limit::None);
         bar(format!("{name}: the decision with {count} policies, one of which asks, p99 µs"), asks.p99_us, Limit::None);
@@ -259,7 +259,7 @@ const fn commits(call: Call) -> &'static str {
     }
 }
 
-/// A write waits for its effect's own syncs; a read's effect is none.
+/// A write waits for its effect's own syncs. A read has no effect.
 const fn effect_ms(call: Call, turn: &Turn) -> f64 {
     match call {
         Call::Read => 0.0,
@@ -271,7 +271,7 @@ const fn effect_ms(call: Call, turn: &Turn) -> f64 {
 enum Limit {
     AtMost(f64),
     AtLeast(f64),
-    /// Only told.
+    /// Reported without a limit.
     None,
 }
 
@@ -311,12 +311,12 @@ impl Cell {
 }
 
 impl Turn {
-    /// What a call cannot do without.
+    /// The CPU time of the parts that a call cannot do without.
     fn parts_us(&self, call: Call, measured: &Measured) -> f64 {
         self.parts_without_effect_us(call, measured) + self.effect.cpu_us
     }
 
-    /// The same for a call that would change nothing outside.
+    /// Like `parts_us`, without the effect.
     fn parts_without_effect_us(&self, call: Call, measured: &Measured) -> f64 {
         self.echo.cpu_us + call.entries() * measured.pure.signature_us.median + self.rows.cpu_us
     }

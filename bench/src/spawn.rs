@@ -1,5 +1,5 @@
-//! What it costs to run a program that does nothing: alone, in the jail, and in bubblewrap; from a small parent, and from one that holds
-//! 512 MiB, because a server does, and a child made by copying it would pay for that.
+//! Measures what it costs to run a program that does nothing: alone, in the jail, and in bubblewrap. It is started by a small process and
+//! by one with 512 MiB of memory, because a server may have as much, and a child made by copying its parent would pay for that.
 
 use crate::package::Installed;
 use crate::progress;
@@ -11,12 +11,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the one before left for the kernel to tidy up is not the next one's.
+/// The pause before each run, so that the kernel's cleanup after one run is not counted in the next.
 pub(crate) const PAUSE: Duration = Duration::from_millis(15);
 const TRUE: &str = "/bin/true";
 const LARGE_MIB: usize = 512;
 
-/// Ways to run it, in the order they are shown.
+/// The ways to run it, in the order they are reported.
 pub(crate) const WAYS: [Way; 5] =
     [Way::Alone, Way::Jail(Profile::Default), Way::Jail(Profile::HighIsolation), Way::ColdJail, Way::Bubblewrap];
 
@@ -25,9 +25,9 @@ pub(crate) enum Way {
     /// `posix_spawn`, and nothing else.
     Alone,
     Jail(Profile),
-    /// Under `default`, with no jail made ready before it is needed.
+    /// Under `default`, with no jail prepared in advance.
     ColdJail,
-    /// The code of a package, called at the server.
+    /// The code of a package, called through the server.
     Package(Profile),
     /// `bwrap --unshare-all`.
     Bubblewrap,
@@ -47,7 +47,7 @@ impl Way {
     }
 }
 
-/// One way from one parent: the p50 of each repetition, in milliseconds.
+/// One way to run it, from one parent: the p50 of each repetition, in milliseconds.
 pub(crate) struct Spawned {
     pub(crate) way: Way,
     pub(crate) resident_mib: usize,
@@ -60,7 +60,7 @@ impl Spawned {
     }
 }
 
-/// `server` is the product's own binary: it is what starts a jail, whole.
+/// Measures all ways. `server` is the product's own binary, which starts the jails.
 pub(crate) async fn measure(server: &Path, folder: &Path, rounds: usize, repetitions: usize) -> Result<Vec<Spawned>> {
     progress("a program that does nothing: alone, in the jail, in bubblewrap");
     let open =
@@ -72,7 +72,7 @@ pub(crate) async fn measure(server: &Path, folder: &Path, rounds: usize, repetit
         let ballast = vec![1_u8; resident_mib << 20];
         let mut of = WAYS.map(|way| Spawned { way, resident_mib, p50s_ms: Vec::new() });
         for _ in 0..repetitions {
-            // Side by side, round by round: whatever disturbs the machine disturbs all of them.
+            // All ways are measured in every round, so that a disturbance of the machine affects all of them.
             let mut times = WAYS.map(|_| Vec::with_capacity(rounds));
             for _ in 0..rounds {
                 for (way, times) in WAYS.into_iter().zip(&mut times) {
@@ -97,7 +97,7 @@ pub(crate) async fn measure(server: &Path, folder: &Path, rounds: usize, repetit
     Ok(measured)
 }
 
-/// What starts jails: one with a jail made ready, and one without.
+/// Two sandboxes: one that prepares a jail in advance, and one that does not.
 struct Sandboxes {
     ready: Sandbox,
     cold: Sandbox,
@@ -126,7 +126,7 @@ fn once(way: Way, sandboxes: &Sandboxes, digest: [u8; 32]) -> bool {
         Way::Alone => Command::new(TRUE).status().is_ok_and(|status| status.success()),
         Way::Jail(profile) => jailed(&sandboxes.ready, profile, digest),
         Way::ColdJail => jailed(&sandboxes.cold, Profile::Default, digest),
-        // These are measured by themselves.
+        // `packages` measures these.
         Way::Package(_) => false,
         Way::Bubblewrap => Command::new("bwrap")
             .args(["--unshare-all", "--ro-bind", "/", "/", TRUE])

@@ -1,9 +1,9 @@
-//! Figures: what one window measured, and how three of them spread.
+//! Figures: the result of one window, and the spread over its repetitions.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What one window of calls measured.
+/// The result of one window of calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) per_second: f64,
@@ -13,7 +13,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// `None` where not one call ended.
+    /// `None` if no call ended.
     pub(crate) fn of(mut latencies: Vec<Duration>, seconds: f64, cpu_us: f64) -> Option<Self> {
         latencies.sort_unstable();
         let calls = latencies.len() as f64;
@@ -22,7 +22,7 @@ impl Window {
     }
 }
 
-/// Repetitions of one figure: the median, and the least and the greatest beside it.
+/// Repetitions of one figure: their median, least and greatest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -39,7 +39,7 @@ impl Spread {
     }
 }
 
-/// `12.3 (11.9–14.0)`, with as many digits as three significant ones need.
+/// Written as `12.3 (11.9–14.0)`, with three significant digits.
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = digits_for(self.median);
@@ -65,7 +65,7 @@ fn in_ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The smallest value that at least this share of the others does not exceed.
+/// The smallest value that at least this share of all values does not exceed.
 pub(crate) fn percentile(sorted: &[Duration], share: f64) -> Option<Duration> {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()

@@ -1,4 +1,4 @@
-//! PostgreSQL, raw: one connection, prepared statements, all that wait in one transaction and one flight, then `COMMIT`.
+//! The raw store on PostgreSQL: one connection and prepared statements; all queued writes go into one transaction, sent at once.
 
 use super::{
     AT, BATCH_MAX, Entry, Head, INSERT_ATTEMPT, INSERT_ENTRY, INSERT_EVENT, INSERT_INVOCATION, QUEUE_MAX, Queued, Raw, Rows,
@@ -40,12 +40,12 @@ macro_rules! values {
 }
 
 impl Postgres {
-    /// Starts the raw writer on a database a server has made and left; `parent` is PostgreSQL's first process, if it is known.
+    /// Starts the raw writer on a database that a server created and no longer uses. `parent` is PostgreSQL's first process, if known.
     pub(crate) async fn start(url: &str, parent: Option<u32>) -> Result<Raw> {
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
         let (told, started) = oneshot::channel();
         let url = url.to_owned();
-        // The connection and the writer share one thread, so that all of their time is found in one place.
+        // The connection and the writer share one thread, so that all of their CPU time is read from one thread.
         std::thread::Builder::new().name("raw-writer".into()).spawn(move || {
             let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
             runtime.block_on(async move {
@@ -109,7 +109,7 @@ impl Postgres {
         let org = self.samples.read.org.clone();
         rows.push((&self.statements.update_head, values![seq, prev, frontier, key, checkpoint_key, AT, org]));
         self.client.batch_execute("BEGIN").await?;
-        // Polled together, so they travel together.
+        // The statements are polled together, so they are sent together.
         let sent = rows
             .iter()
             .map(|(statement, values)| self.client.execute_raw(*statement, values.iter().map(|value| &**value as &(dyn ToSql + Sync))));

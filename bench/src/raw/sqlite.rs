@@ -1,4 +1,4 @@
-//! SQLite, raw: one thread, prepared statements, `BEGIN IMMEDIATE`, all that wait, `COMMIT`.
+//! The raw store on SQLite: one thread and prepared statements; all queued writes go into one transaction.
 
 use super::{
     AT, BATCH_MAX, Entry, Head, INSERT_ATTEMPT, INSERT_ENTRY, INSERT_EVENT, INSERT_INVOCATION, QUEUE_MAX, Queued, Raw, Rows,
@@ -20,10 +20,10 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    /// Starts the raw writer on a database a server has made and left.
+    /// Starts the raw writer on a database that a server created and no longer uses.
     pub(crate) async fn start(path: &Path) -> Result<Raw> {
         let connection = Connection::open(path)?;
-        // As the store sets them: the same durability, the same cache.
+        // The settings of the store: the same durability, the same cache.
         connection.execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 5000;
              PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 4000;",

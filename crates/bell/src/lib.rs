@@ -1,8 +1,8 @@
-//! How a thread of our own wakes callers who wait in a runtime.
+//! Lets a thread of our own wake callers that wait in a runtime.
 //!
-//! Whoever is woken from outside a runtime is woken dearly: a worker is roused to take the caller, rouses another to look whether there is
-//! more, and both go back to sleep; and so for every caller. A bell is heard by the runtime as it hears its sockets, once for all the news
-//! there is, and whoever waits is then woken from within. What that comes to is in `docs/decisions/0012-one-bell.md`.
+//! Waking a caller from outside the runtime is expensive: the runtime wakes a worker to run the caller, that worker wakes another to look
+//! for more work, and both go back to sleep; and this happens for every caller. A bell is a pipe that the runtime watches like its sockets.
+//! One ring covers all results there are, and the callers are then woken from inside. `docs/decisions/0012-one-bell.md` has the figures.
 
 use parking_lot::Mutex;
 use std::fs::File;
@@ -12,27 +12,27 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// What is to be done in the runtime: tell somebody what became of their work. Short, and it never blocks.
+/// A closure to run in the runtime, which gives a caller its result. It must be short and never block.
 type News = Box<dyn FnOnce() + Send>;
 
-/// Rung from threads outside of a runtime.
+/// Rung by threads outside a runtime.
 pub struct Bell(Option<Rope>);
 
 struct Rope {
     board: Arc<Mutex<Board>>,
-    /// One byte for all the news that are put up before they are read.
+    /// The write end of the pipe. One byte covers all news put up before they are read.
     rope: File,
 }
 
 struct Board {
     news: Vec<News>,
-    /// Whether somebody still comes to read them.
+    /// Whether the reader still exists.
     is_read: bool,
 }
 
 impl Bell {
-    /// For whoever waits in the runtime this is called in. Where none has workers that hear it whatever else is waited for, those who ring
-    /// tell their news themselves.
+    /// Hangs a bell in the current runtime. Only a multi-threaded runtime has workers that hear the bell whatever else they wait for. In
+    /// any other, and outside a runtime, the ringing thread runs the news itself.
     pub fn hang() -> Self {
         let runtime = Handle::try_current().ok().filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
         Self(runtime.and_then(|runtime| Rope::hang(&runtime)))
@@ -51,7 +51,7 @@ impl Bell {
         let is_first = put_up.news.len() == 1;
         drop(put_up);
         if is_first {
-            // Where nobody hears it any more, `Reader` has told what was put up.
+            // If the reader is gone, its `drop` has already run the news that were put up.
             let _unheard = (&*rope).write_all(b"!");
         }
     }
@@ -67,7 +67,7 @@ impl Rope {
     }
 }
 
-/// The runtime's end. When the runtime goes so does this, and nobody is left waiting.
+/// The runtime's end of the bell. When the runtime ends, this is dropped and runs the remaining news, so that no caller waits for ever.
 struct Reader(Arc<Mutex<Board>>);
 
 impl Reader {
@@ -84,9 +84,9 @@ impl Drop for Reader {
     }
 }
 
-/// Until the bell is gone.
+/// Runs until the bell is dropped.
 async fn listen(reader: Reader, mut heard: pipe::Receiver) {
-    // However often it was rung: news are read all at once.
+    // All news are read at once, however often the bell was rung.
     let mut rings = [0; 64];
     while heard.read(&mut rings).await.is_ok_and(|rings| rings > 0) {
         reader.tell_all();
@@ -99,7 +99,7 @@ mod tests {
     use std::thread;
     use tokio::sync::oneshot;
 
-    /// News for as many as wait, from several threads at once.
+    /// Sends news to many waiting callers, from several threads at once.
     async fn everybody_hears(bell: Bell) {
         let bell = Arc::new(bell);
         let mut waiting = Vec::new();

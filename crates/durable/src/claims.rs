@@ -1,5 +1,5 @@
-//! What this process works on right now. A claim is held for as long as the work takes; whoever comes second leaves it alone, or waits
-//! for the first to let go.
+//! What this process works on right now. A task holds a claim while its work lasts; a second task leaves that work alone, or waits until
+//! the first has released its claim.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -14,17 +14,17 @@ pub struct Claims<K>(Arc<Mutex<HashMap<K, Held>>>);
 struct Held {
     /// How many tasks hold it.
     count: usize,
-    /// Cancelled when the last of them lets go.
+    /// Cancelled when the last of them releases its claim.
     ended: CancellationToken,
 }
 
-/// Dropping it lets go.
+/// A claim. Dropping it releases it.
 pub struct Claim<K: Eq + Hash> {
     claims: Claims<K>,
     key: K,
 }
 
-/// Somebody else's claim on the same thing.
+/// The claim of another task on the same key.
 pub struct OtherClaim(CancellationToken);
 
 impl<K> Clone for Claims<K> {
@@ -40,14 +40,14 @@ impl<K> Default for Claims<K> {
 }
 
 impl<K: Clone + Eq + Hash> Claims<K> {
-    /// Claims it beside whoever has it already.
+    /// Claims the key together with the tasks that have claimed it already.
     pub fn join(&self, key: &K) -> Claim<K> {
         let mut all = self.0.lock();
         all.entry(key.clone()).or_insert_with(|| Held { count: 0, ended: CancellationToken::new() }).count += 1;
         Claim { claims: self.clone(), key: key.clone() }
     }
 
-    /// Claims it, unless somebody has it already.
+    /// Claims the key, unless another task has claimed it.
     pub fn claim(&self, key: &K) -> Result<Claim<K>, OtherClaim> {
         match self.0.lock().entry(key.clone()) {
             Entry::Occupied(held) => Err(OtherClaim(held.get().ended.clone())),
@@ -64,7 +64,7 @@ impl<K: Clone + Eq + Hash> Claims<K> {
 }
 
 impl OtherClaim {
-    /// Resolves when everyone who held it has let go.
+    /// Resolves when every task that held the claim has released it.
     pub async fn ended(&self) {
         self.0.cancelled().await;
     }
@@ -94,7 +94,7 @@ mod tests {
         let first = claims.claim(&1).ok().unwrap();
         assert!(claims.claim(&2).is_ok(), "another thing is nobody's yet");
         for _ in 0..3 {
-            // A refused claim takes nothing away from the one that is held.
+            // A refused claim does not change the one that is held.
             assert!(claims.claim(&1).is_err());
         }
         drop(first);

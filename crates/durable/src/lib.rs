@@ -1,8 +1,8 @@
-//! What long-lived work stands on, whatever it is about: batches use it now, automation runs next.
+//! The basics of long-lived work, whatever its subject: batches use them now, automation runs will use them next.
 //!
-//! - `claims`: one walk at a time inside this process; between servers the store's leases decide.
-//! - `wakeups`: whoever waits for a change is woken by it, and never polls.
-//! - `retry`: how long to wait before another try, and trying while something is away.
+//! - `claims`: only one task at a time works on a thing inside this process; between servers the store's leases decide.
+//! - `wakeups`: a task that waits for a change is woken by it, and never polls.
+//! - `retry`: how long to wait before another attempt, and how to retry while something is unavailable.
 
 mod claims;
 mod retry;

@@ -1,44 +1,45 @@
-//! When to try again: a ladder of growing waits between attempts, and trying while something is away.
+//! When to retry: growing waits between attempts, and retries while something is unavailable.
 
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long to wait between attempts, within bounds.
+/// How long to wait between attempts: waits grow from a base to a maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ladder {
-    /// The bound of the first wait; it doubles with every attempt.
+    /// The bound of the first wait. It doubles with every attempt.
     pub base_ms: u64,
     pub cap_ms: u64,
 }
 
 impl Ladder {
-    /// Full jitter: a random time up to the bound of this rung, and at least what was asked for.
+    /// Full jitter: a random time up to the bound of this attempt, and at least `asked_ms`, the time the other side asked for.
     pub fn wait(&self, attempts: u32, random: u64, asked_ms: u64) -> Duration {
         let bound_ms = self.base_ms.saturating_mul(1 << attempts.saturating_sub(1).min(16)).min(self.cap_ms);
         Duration::from_millis((random % bound_ms.max(1)).max(asked_ms))
     }
 }
 
-/// When to try again what is only too early: `while is_away(&answer) && pace.again().await { answer = … }`.
+/// When to retry something that is only unavailable for now: `while is_away(&answer) && pace.again().await { answer = … }`.
 pub struct Pace {
-    /// The waits before the next tries, where they are few.
+    /// The waits before the next few attempts; empty if there is a time limit instead.
     soon_ms: &'static [u64],
-    /// Where they are not: every second until then. By the clock, not by the number of tries: what is slow to fail must not make it last longer.
+    /// The time limit, with an attempt every second until then. It is a time and not a number of attempts, so that slow failures do not
+    /// make it last longer.
     until: Option<Instant>,
 }
 
 impl Pace {
-    /// A few tries within two seconds, while somebody waits for the answer.
+    /// A few attempts within two seconds, while a caller waits for the answer.
     pub const fn soon() -> Self {
         Self { soon_ms: &[20, 80, 320, 1_280], until: None }
     }
 
-    /// Every second, behind everybody's back.
+    /// An attempt every second, in the background.
     pub fn for_at_most(limit: Duration) -> Self {
         Self { soon_ms: &[], until: Some(Instant::now() + limit) }
     }
 
-    /// Waits until it is time for another try; `false` at once where there is none.
+    /// Waits until it is time for another attempt. Returns `false` at once if there is none left.
     pub async fn again(&mut self) -> bool {
         if let [next_ms, rest @ ..] = self.soon_ms {
             self.soon_ms = rest;

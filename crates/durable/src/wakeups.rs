@@ -1,4 +1,4 @@
-//! Whoever waits for something to change is woken at once, not by polling.
+//! Tasks that wait for a change are woken by it at once, without polling.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// Who waits for what, in this process. Cheap to clone; clones share everything.
+/// The tasks of this process that wait, by key. Cheap to clone; clones share everything.
 pub struct Wakeups<K>(Arc<Mutex<HashMap<K, Waiting>>>);
 
 struct Waiting {
@@ -15,7 +15,7 @@ struct Waiting {
     count: usize,
 }
 
-/// A place in the queue; leaving it is dropping it.
+/// One waiting task's registration. Dropping it ends the wait.
 pub struct Wakeup<K: Eq + Hash> {
     wakeups: Wakeups<K>,
     key: K,
@@ -35,7 +35,7 @@ impl<K> Default for Wakeups<K> {
 }
 
 impl<K: Clone + Eq + Hash> Wakeups<K> {
-    /// Call before reading the row, so that a change in between is not missed.
+    /// Registers a task that waits. Call this before reading the row, so that a change in between is not missed.
     pub fn join(&self, key: &K) -> Wakeup<K> {
         let mut all = self.0.lock();
         let waiting = all.entry(key.clone()).or_insert_with(|| Waiting { notify: Arc::default(), count: 0 });
@@ -43,7 +43,7 @@ impl<K: Clone + Eq + Hash> Wakeups<K> {
         Wakeup { wakeups: self.clone(), key: key.clone(), notify: Arc::clone(&waiting.notify) }
     }
 
-    /// Wakes everyone who waits for this. Call after the change is durable.
+    /// Wakes every task that waits for this key. Call it after the change is durable.
     pub fn wake(&self, key: &K) {
         if let Some(waiting) = self.0.lock().get(key) {
             waiting.notify.notify_waiters();
@@ -52,7 +52,7 @@ impl<K: Clone + Eq + Hash> Wakeups<K> {
 }
 
 impl<K: Eq + Hash> Wakeup<K> {
-    /// Resolves at the next change after this future was first created.
+    /// Resolves at the next change after this future was created.
     pub fn changed(&self) -> Notified<'_> {
         self.notify.notified()
     }

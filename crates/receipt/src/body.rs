@@ -1,7 +1,6 @@
-//! What the entries say. Every body is written in full, absent values as `null`, and holds no float:
-//! its canonical text is what receipts promise for years. A field that came later is left out where it says nothing, so that
-//! what was signed before it still reads.
-//! Fields stand in canonical order, so that writing one in canonical form has nothing to sort.
+//! What the entries say. A body holds every field, absent values as `null`, and no float: receipts promise its canonical text for
+//! years. A field that was added later is left out while it has no value, so that older entries can still be read.
+//! Fields stand in canonical order, so that nothing has to be sorted when a body is written.
 
 mod batch;
 mod receipt;
@@ -20,13 +19,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What one kind of entry says.
+/// The content of one kind of entry.
 pub trait Body: Serialize + DeserializeOwned {
     fn to_canonical(&self) -> Result<String, Error> {
         json::canonical_exact(self).map_err(|error| Error::NotStrict { what: "body", message: error.to_string() })
     }
 
-    /// Reads a body and checks that it is written exactly as this version would write it, so nothing in it goes unread.
+    /// Reads a body, and checks that this version would write it in exactly the same way. So no part of it can go unread.
     fn read(body: &Value) -> Result<Self, Error> {
         let unknown = |message: String| Error::UnknownShape { what: "body", message };
         let typed = Self::deserialize(body).map_err(|error| unknown(error.to_string()))?;
@@ -46,7 +45,7 @@ impl Body for IntentBody {}
 impl Body for ReceiptBody {}
 impl Body for BatchBody {}
 
-/// A public key as base64 of its 32 bytes; text, because a verifier must also be able to read a bad one.
+/// A public key as base64 of its 32 bytes. It is kept as text, because a verifier must also be able to read a bad one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct KeyText(String);
@@ -65,13 +64,13 @@ impl KeyText {
     }
 }
 
-/// The keys of the log. At seq 0 it is signed by the receipt key it announces; later by the key it replaces.
+/// The keys of the audit log. At seq 0 the receipt key announced here signs the entry; later the key that is replaced signs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyBody {
     pub checkpoint_key: KeyText,
     pub receipt_key: KeyText,
-    /// The id of the receipt key that signed until here; absent at seq 0.
+    /// The id of the receipt key that signed up to this entry; absent at seq 0.
     pub replaces: Option<String>,
     /// Ids of keys that must never sign again.
     pub revoked: Vec<String>,

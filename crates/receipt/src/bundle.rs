@@ -1,15 +1,15 @@
-//! The export file: JSON lines that carry everything a verifier needs but the pinned key.
-//! Written and read one line at a time; whoever writes it hands every line to a `Tally` first.
+//! The export file: JSON lines with everything a verifier needs, except the pinned key.
+//! It is written and read one line at a time. The writer passes every line through a `Tally`, which makes the `end` line.
 
 use crate::envelope::Envelope;
 use countersign_core::{Digest, EventId, InvocationId, LogId, ReceiptId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The version this crate writes and reads.
+/// The bundle version that this crate writes and reads.
 pub const VERSION: u32 = 1;
 
-/// The first line.
+/// The first line of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Opening {
@@ -17,7 +17,7 @@ pub struct Opening {
     pub log: LogId,
 }
 
-/// Every further line. Entries stand in order; the others anywhere between the first line and `end`.
+/// Any further line. Entries are in order; other lines may stand anywhere between the first line and `end`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Line {
@@ -39,20 +39,20 @@ pub enum Line {
     Checkpoint {
         note: String,
     },
-    /// Retention took what belonged to the entries up to and including this seq; the entries themselves always stay.
+    /// Retention has deleted the detail of the entries up to and including this seq. The entries themselves are never deleted.
     Trimmed {
         detail: Detail,
         through_seq: String,
     },
     End {
-        /// How many `entry` lines stand before.
+        /// The number of `entry` lines before this one.
         entries: String,
         /// SHA-256 of every byte before this line.
         sha256: Digest,
     },
 }
 
-/// What retention may take.
+/// The kinds of detail that retention may delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Detail {
@@ -76,7 +76,7 @@ pub fn to_opening(opening: &Opening) -> String {
     text(opening)
 }
 
-/// Counts the entries and hashes the bytes of a bundle as it goes by, for its `end` line.
+/// Counts the entries and hashes the bytes of a bundle while it is written, for its `end` line.
 #[derive(Clone, Default)]
 pub struct Tally {
     hasher: Sha256,
@@ -88,14 +88,14 @@ impl Tally {
         Self::default()
     }
 
-    /// The first line, counted.
+    /// Counts the first line and returns its text.
     pub fn opening(&mut self, opening: &Opening) -> String {
         let text = to_opening(opening);
         self.add_bytes(text.as_bytes());
         text
     }
 
-    /// A further line, counted.
+    /// Counts a further line and returns its text.
     pub fn line(&mut self, line: &Line) -> String {
         let text = to_line(line);
         self.add_bytes(text.as_bytes());
@@ -120,7 +120,7 @@ impl Tally {
 }
 
 fn text(line: &impl Serialize) -> String {
-    // Strings and small integers, written to memory: there is nothing here that can fail.
+    // The line holds only strings and small integers and is written to memory, so this cannot fail.
     let mut text = serde_json::to_string(line).unwrap_or_default();
     text.push('\n');
     text

@@ -1,5 +1,5 @@
-//! The signed head of a log, as a C2SP signed note: three lines, an empty one, and a signature line.
-//! Signed by another key than the entries, so that whoever seals receipts cannot quietly agree with a second history.
+//! Checkpoints: the signed size and root of an audit log, as a C2SP signed note of three lines, an empty one, and a signature line.
+//! Another key signs them than signs entries, so the holder of the receipt key alone cannot confirm a second history.
 
 use crate::Error;
 use crate::key::{PublicKey, SealingKey};
@@ -7,10 +7,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use countersign_core::{Digest, LogId};
 use sha2::{Digest as _, Sha256};
 
-/// The note's byte for Ed25519.
+/// The byte that stands for Ed25519 in a note.
 const ALGORITHM: u8 = 1;
 
-/// The size and root of a log.
+/// The size and root of an audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// `countersign/<log id>`.
@@ -24,7 +24,7 @@ impl Checkpoint {
         Self { origin: origin(log), size, root }
     }
 
-    /// The whole note, signed.
+    /// Signs the checkpoint and returns the whole note.
     pub fn sign(&self, key: &SealingKey) -> String {
         let text = self.text();
         let signature = key.sign(text.as_bytes());
@@ -32,7 +32,7 @@ impl Checkpoint {
         format!("{text}\n\u{2014} {} {line}\n", self.origin)
     }
 
-    /// Reads a note; nothing is proved before `SignedCheckpoint::verify`.
+    /// Reads a note. It proves nothing before `SignedCheckpoint::verify`.
     pub fn parse(note: &str) -> Result<SignedCheckpoint, Error> {
         SignedCheckpoint::parse(note)
     }
@@ -42,12 +42,12 @@ impl Checkpoint {
     }
 }
 
-/// The name of a log in its checkpoints.
+/// The name of an audit log in its checkpoints.
 pub fn origin(log: &LogId) -> String {
     format!("countersign/{log}")
 }
 
-/// A note that was read, with its signatures; those of witnesses are kept and not checked here.
+/// A note with its signatures. Signatures of witnesses are kept, but not checked here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedCheckpoint {
     pub checkpoint: Checkpoint,

@@ -1,5 +1,5 @@
-//! One entry of an org's log: a header that fixes its place, and a body made elsewhere.
-//! The payload is canonical JSON (RFC 8785), and what is hashed, signed and put in the tree is exactly its text.
+//! One entry of an org's audit log: a header that fixes its place, and a body built elsewhere.
+//! The payload is canonical JSON (RFC 8785). Exactly this text is hashed, signed and put into the tree.
 
 use crate::Error;
 use countersign_core::{Digest, LogId, Timestamp, json};
@@ -8,18 +8,18 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// What `prev` is where nothing stands before.
+/// The value of `prev` in the first entry.
 pub const NO_PREV: Digest = Digest::new([0; 32]);
 
-/// What an entry records.
+/// The kind of fact that an entry records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// The keys that sign from here on.
+    /// The keys that sign from the next entry on.
     Key,
     /// A change of a mode row.
     Mode,
-    /// A space that was made or changed.
+    /// A space that was created or changed.
     Space,
     /// A change of any other rule: grants, switches, reviews, policies, consents.
     Rule,
@@ -27,7 +27,7 @@ pub enum Kind {
     Intent,
     /// The end of an invocation.
     Receipt,
-    /// The end of several that were asked for together.
+    /// The end of a batch.
     Batch,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Where an entry stands. `seq` starts at 0 and has no gaps; `prev` is the digest of the payload before.
+/// The place of an entry. `seq` starts at 0 and has no gaps; `prev` is the digest of the payload before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     pub log: LogId,
@@ -67,14 +67,14 @@ pub struct Header {
     pub at: Timestamp,
 }
 
-/// The text that is signed. `body` must already be canonical JSON.
+/// The text to sign. `body` must already be canonical JSON.
 pub fn payload(header: &Header, body: &str) -> String {
     let Header { log, seq, prev, kind, at } = header;
-    // "body" sorts before "entry" and the header's members are in order, so joining canonical parts is canonical.
+    // "body" sorts before "entry", and the header's fields are in order, so the text joined from canonical parts is canonical.
     format!(r#"{{"body":{body},"entry":{{"at":"{at}","kind":"{kind}","log":"{log}","prev":"{prev}","seq":"{seq}"}}}}"#)
 }
 
-/// SHA-256 of a payload: what the next entry carries as `prev`. The tree's leaf is another hash, see `tree::leaf`.
+/// SHA-256 of a payload, which the next entry holds as `prev`. The tree uses another hash of it, see `tree::leaf`.
 pub fn payload_digest(payload: &str) -> Digest {
     Digest::new(Sha256::digest(payload.as_bytes()).into())
 }
@@ -87,7 +87,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Reads a payload strictly: one meaning, one text, no field this version does not know.
+    /// Reads a payload strictly: it must have one meaning and be canonical, and no field may be unknown to this version.
     pub fn parse(payload: &str) -> Result<Self, Error> {
         let value =
             json::parse_strict(payload.as_bytes()).map_err(|error| Error::NotStrict { what: "payload", message: error.to_string() })?;

@@ -1,4 +1,4 @@
-//! DSSE: a payload with its type and a signature over both, so that a verifier never canonicalises again.
+//! DSSE: a payload with its type and a signature over both, so that a verifier never has to canonicalise again.
 
 use crate::Error;
 use crate::key::{PublicKey, SealingKey};
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 pub const PAYLOAD_TYPE: &str = "application/vnd.countersign.receipt.v1+json";
 
-/// The pre-authentication encoding: what is signed, with every part's length before it.
+/// The pre-authentication encoding, which is the text that is signed. It puts the length of each part before the part.
 pub fn pae(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let mut message = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len()).into_bytes();
     message.extend_from_slice(payload);
     message
 }
 
-/// Signs a payload of a log entry.
+/// Signs the payload of an entry.
 pub fn sign(key: &SealingKey, payload: &str) -> [u8; 64] {
     key.sign(&pae(PAYLOAD_TYPE, payload.as_bytes()))
 }
 
-/// The standard DSSE JSON.
+/// The standard DSSE JSON envelope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
@@ -27,7 +27,7 @@ pub struct Envelope {
     pub payload: String,
     #[serde(rename = "payloadType")]
     pub payload_type: String,
-    /// Exactly one in our logs.
+    /// There is exactly one in our audit logs.
     pub signatures: Vec<EnvelopeSignature>,
 }
 
@@ -48,7 +48,7 @@ impl Envelope {
         }
     }
 
-    /// The payload's text, after its type and signature were checked against the one key of `keys` it names.
+    /// Checks the payload's type and its signature under the key of `keys` that it names, and returns the payload's text.
     pub fn open(&self, keys: &[PublicKey]) -> Result<String, Error> {
         let signature = self.signature()?;
         let key = keys.iter().find(|key| key.key_id() == signature.keyid);
@@ -60,13 +60,13 @@ impl Envelope {
         Ok(payload)
     }
 
-    /// The payload's text, unchecked.
+    /// The payload's text, without any check.
     pub fn peek(&self) -> Result<String, Error> {
         let bytes = STANDARD.decode(&self.payload).map_err(|_| Error::NotBase64 { what: "payload" })?;
         String::from_utf8(bytes).map_err(|_| Error::NotStrict { what: "payload", message: "not UTF-8".to_owned() })
     }
 
-    /// The one signature, once the type is known to be ours.
+    /// The one signature of the envelope. It fails if the payload type is not ours.
     pub fn signature(&self) -> Result<&EnvelopeSignature, Error> {
         if self.payload_type != PAYLOAD_TYPE {
             return Err(Error::PayloadType { found: self.payload_type.clone(), expected: PAYLOAD_TYPE });

@@ -1,15 +1,15 @@
-//! What can be wrong with something that claims to be part of a log. Trying again never helps: the bytes stay the same.
+//! What can be wrong with data that claims to be part of an audit log. Retrying never helps, because the bytes stay the same.
 
-/// Something is not what a log holds.
+/// The data is not a valid part of an audit log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Not JSON with one meaning: broken, a duplicate key, an integer that signing would change, nested too deep.
+    /// The text is not JSON with one meaning: it is broken, repeats a key, is nested too deep, or has an integer that signing would change.
     #[error("the {what} is not strict JSON: {message}")]
     NotStrict { what: &'static str, message: String },
-    /// The same value has another text, so its digest means nothing.
+    /// The same value could be written as another text, so the digest of this one means nothing.
     #[error("the {what} is not in its canonical form")]
     NotCanonical { what: &'static str },
-    /// A field, a kind or a version this reader does not know.
+    /// It has a field, a kind or a version that this reader does not know.
     #[error("the {what} has a shape this version does not know: {message}")]
     UnknownShape { what: &'static str, message: String },
     #[error("the payload type is `{found}`, expected `{expected}`")]
@@ -18,14 +18,14 @@ pub enum Error {
     NotBase64 { what: &'static str },
     #[error("the public key is not a point of the curve in its one encoding")]
     NotAKey,
-    /// Under such a key one signature fits many messages.
+    /// With such a key, one signature is valid for many messages.
     #[error("the public key `{key_id}` has a small order and proves nothing")]
     WeakKey { key_id: String },
     #[error("key `{key_id}` is not among the keys given")]
     UnknownKey { key_id: String },
     #[error("the signature does not fit key `{key_id}`")]
     WrongSignature { key_id: String },
-    /// It passes for other readers, or could be rewritten without the key.
+    /// Other readers accept such a signature, or it could be rewritten without the key.
     #[error("the signature under key `{key_id}` is not in the one form strict Ed25519 accepts")]
     LaxSignature { key_id: String },
     #[error("the note is not a signed checkpoint: {message}")]

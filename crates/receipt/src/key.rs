@@ -1,4 +1,4 @@
-//! Ed25519 keys: a sealing key signs, a public key checks strictly. Where seeds are kept is not decided here.
+//! Ed25519 keys: a sealing key signs, a public key verifies strictly. Where seeds are stored is decided elsewhere.
 
 use crate::Error;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -7,7 +7,7 @@ use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// Everything of an Ed25519 SubjectPublicKeyInfo before its 32 bytes: sequence, algorithm 1.3.101.112, bit string.
+/// The bytes of an Ed25519 SubjectPublicKeyInfo before the 32 bytes of the key: sequence, algorithm 1.3.101.112, bit string.
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 const PEM_BEGIN: &str = "-----BEGIN PUBLIC KEY-----";
 const PEM_END: &str = "-----END PUBLIC KEY-----";
@@ -44,7 +44,7 @@ impl fmt::Debug for SealingKey {
     }
 }
 
-/// A public key: a point of the curve in its one encoding and not of small order; others cannot be built.
+/// A public key. It is always a point of the curve in its one encoding and not of small order; no other can be built.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey {
     verifying: VerifyingKey,
@@ -54,7 +54,7 @@ pub struct PublicKey {
 impl PublicKey {
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, Error> {
         let verifying = VerifyingKey::from_bytes(bytes).map_err(|_| Error::NotAKey)?;
-        // A point written in a second way would be the same key under a second id.
+        // A second encoding of the same point would be the same key under a second id.
         let is_canonical = verifying.to_edwards().compress().as_bytes() == bytes;
         let key = Self::named(verifying);
         match (key.verifying.is_weak(), is_canonical) {
@@ -96,7 +96,7 @@ impl PublicKey {
         Self::from_bytes(&bytes)
     }
 
-    /// Checks that `signature` is the one form of a signature of `message` under this key.
+    /// Checks that `signature` is a signature of `message` under this key, in the one form that strict Ed25519 accepts.
     pub fn verify_strict(&self, message: &[u8], signature: &[u8; 64]) -> Result<(), Error> {
         let parsed = Signature::from_bytes(signature);
         if self.verifying.verify_strict(message, &parsed).is_ok() {
@@ -221,7 +221,7 @@ mod tests {
         let good = key.sign(b"message");
         let lax = Err(Error::LaxSignature { key_id: key.key_id().to_owned() });
 
-        // S + L is the same scalar to whoever reduces it.
+        // A verifier that reduces the scalar sees S + L as the same scalar as S.
         let order: [u8; 32] = bytes("edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010");
         let mut malleated = good;
         let mut carry = 0;

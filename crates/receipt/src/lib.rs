@@ -1,6 +1,6 @@
-//! The signed log of an org: what its entries say, how they are sealed, and how a stranger checks them offline.
-//! Everything here is a function of its arguments: keys, times and bytes are handed in, nothing is read or written.
-//! Read the modules in the order below; `verify` at the end is the promise the others exist for.
+//! The signed audit log of an org: what its entries say, how they are signed, and how an outsider verifies them offline.
+//! Every function here depends on its arguments alone: callers pass in keys, times and bytes, and nothing is read or written.
+//! Read the modules in the order below. The others exist for `verify`, the last one.
 
 pub mod entry;
 

@@ -1,4 +1,4 @@
-//! A log in which everything happens once, with fixed keys and times, for tests to spoil.
+//! An example audit log with fixed keys and times, in which every kind of entry occurs, for tests to tamper with.
 
 use crate::body::{
     ApprovalBody, Cost, DefinitionDigests, IntentBody, KeyBody, KeyText, ModeBody, Outputs, PolicyVerdict, ReceiptBody, Remedy, Reward,
@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// Where the entries of `Story::new` stand.
+/// The positions of the entries of `Story::new`.
 pub(crate) mod at {
     pub(crate) const KEYS: u64 = 0;
     pub(crate) const READ: u64 = 1;
@@ -48,12 +48,12 @@ pub(crate) mod at {
     pub(crate) const SIZE: u64 = 21;
 }
 
-/// Signs the entries until `at::ROTATION`, then `NEXT_KEY` does.
+/// Signs the entries up to `at::ROTATION`; `NEXT_KEY` signs the later ones.
 pub(crate) const FIRST_KEY: u8 = 1;
 pub(crate) const NEXT_KEY: u8 = 2;
 pub(crate) const FIRST_CHECKPOINT_KEY: u8 = 3;
 pub(crate) const NEXT_CHECKPOINT_KEY: u8 = 4;
-/// Belongs to nobody in the story.
+/// A key that belongs to nobody in the story.
 pub(crate) const STRANGER: u8 = 9;
 
 pub(crate) fn key(seed: u8) -> SealingKey {
@@ -78,7 +78,7 @@ pub(crate) struct Draft {
     pub(crate) body: Value,
 }
 
-/// What is to be recorded, before it is sealed.
+/// The entries to record, before they are signed.
 pub(crate) struct Story {
     pub(crate) drafts: Vec<Draft>,
     pub(crate) definitions: Vec<String>,
@@ -196,19 +196,19 @@ impl Story {
         self.drafts.push(Draft { kind, at, body: serde_json::to_value(body).unwrap() });
     }
 
-    /// Lets the holder of the key record something else.
+    /// Changes a recorded value, as the holder of the key could.
     pub(crate) fn with(mut self, seq: u64, pointer: &str, value: Value) -> Self {
         *self.drafts[seq as usize].body.pointer_mut(pointer).unwrap() = value;
         self
     }
 
-    /// Lets the holder of the key record one thing more, at the end.
+    /// Adds one more entry at the end, as the holder of the key could.
     pub(crate) fn and(mut self, kind: Kind, body: &impl Serialize) -> Self {
         self.add(kind, body);
         self
     }
 
-    /// Lets the last thing be recorded at another time.
+    /// Changes the time of the last entry.
     pub(crate) fn retimed(mut self, at: Timestamp) -> Self {
         self.drafts.last_mut().unwrap().at = at;
         self
@@ -272,12 +272,12 @@ impl Story {
     }
 }
 
-/// The sealed story. Its `end` line is made when it is written, as whoever tampers would make it.
+/// The signed story. Its `end` line is made when it is written, as a person who tampers with the bundle would also do.
 #[derive(Clone)]
 pub(crate) struct Bundle {
     pub(crate) log: LogId,
     pub(crate) lines: Vec<Line>,
-    /// By size.
+    /// The root at each size.
     pub(crate) roots: Vec<Digest>,
 }
 
@@ -307,7 +307,7 @@ impl Bundle {
         self.envelope(seq).peek().unwrap()
     }
 
-    /// Seals other text in an entry's place.
+    /// Signs another payload and puts it in an entry's place.
     pub(crate) fn reseal(&mut self, seq: u64, payload: &str, signer: u8) {
         let index = self.index(seq);
         self.lines[index] = entry_line(seq, payload, &key(signer));
@@ -341,7 +341,7 @@ pub(crate) fn invocation(number: u8) -> InvocationId {
     InvocationId::new(second(u64::from(number)), [number; 10])
 }
 
-/// The digest of rules of which only the row that decided is set.
+/// The digest of rules in which only the deciding row is set.
 pub(crate) fn slice_of(decision: &Decision) -> Digest {
     let row = decision.modes_version.map(|version| (decision.base, version));
     match decision.source {
@@ -350,7 +350,7 @@ pub(crate) fn slice_of(decision: &Decision) -> Digest {
     }
 }
 
-/// The digest of the rules a call sees, from the automation's row and the org's.
+/// The digest of the rules a call sees, made of the automation's row and the org's.
 pub(crate) fn policy_slice(automation: Option<(Mode, i64)>, org: Option<(Mode, i64)>) -> Digest {
     let text = |row: Option<(Mode, i64)>| {
         row.map_or_else(|| "null".to_owned(), |(mode, version)| format!(r#"{{"lock":"open","mode":"{mode}","version":"{version}"}}"#))
@@ -358,7 +358,7 @@ pub(crate) fn policy_slice(automation: Option<(Mode, i64)>, org: Option<(Mode, i
     digest(&format!(r#"{{"automation":{},"band":"green","org":{},"rules":"builtin/v2"}}"#, text(automation), text(org)))
 }
 
-/// A receipt of call `number`, asked for in that second, of something that was tried once.
+/// The receipt of call `number`, requested in the second of that number and attempted once.
 pub(crate) fn receipt(number: u8, action: &str, tier: Tier, decision: Decision, status: Status) -> ReceiptBody {
     let ok = || PolicyVerdict { errors: Vec::new(), verdict: Verdict::Ok, determining: vec!["builtin.invoke".to_owned()] };
     let silent = || PolicyVerdict { errors: Vec::new(), verdict: Verdict::NotApplicable, determining: Vec::new() };

@@ -1,6 +1,6 @@
-//! Checks a bundle offline, with nothing but the pinned key: `verify` says whether every line is what it claims to be.
-//! It reads line by line and stops at the first thing that is wrong, which it names by class, place and reason.
-//! This file holds the order; each kind of claim is checked in its own file below.
+//! Verifies a bundle offline, with nothing but the pinned key: `verify` says whether every line is what it claims to be.
+//! It reads line by line, stops at the first problem, and reports its class, place and reason.
+//! This file holds the order of the checks; each kind of check has its own file below.
 
 mod report;
 
@@ -47,8 +47,8 @@ use std::fmt::Display;
 use report::entries;
 pub use report::{Class, Finding, Head, Report};
 
-/// Checks a bundle, given as its lines without their newlines. `pinned` is the receipt key of seq 0, learnt elsewhere;
-/// `retained` is a checkpoint note the reader kept from earlier, without which a rewritten past cannot be told.
+/// Verifies a bundle, given as its lines without their newlines. `pinned` is the receipt key of seq 0, which the reader got elsewhere.
+/// `retained` is a checkpoint note that the reader kept from earlier; without one, a rewritten past cannot be detected.
 pub fn verify<E: Display>(lines: impl IntoIterator<Item = Result<String, E>>, pinned: &PublicKey, retained: Option<&str>) -> Report {
     let mut lines = lines.into_iter();
     match open(&mut lines) {
@@ -111,20 +111,20 @@ impl Verifier {
         }
     }
 
-    /// Counted also where it cannot be read: that is where something is wrong.
+    /// Reads the next line. It also counts a line that cannot be read, because that is the place of the problem.
     fn next<E: Display>(&mut self, lines: &mut impl Iterator<Item = Result<String, E>>) -> Result<Option<String>, Finding> {
         let line = next(lines);
         self.report.lines += u64::from(!matches!(line, Ok(None)));
         line
     }
 
-    /// One entry: its label, its seal, its place, then what it says.
+    /// Checks one entry: its label, its signature, its place, then its content.
     fn entry(&mut self, label: &str, envelope: &Envelope) -> Result<(), Finding> {
         let label = parse_seq(label)?;
         self.chain.expects(label)?;
         self.sealed_entry(envelope).map_err(|finding| {
             let Some(Entry { header, body }) = peek(envelope) else { return finding.at(label) };
-            // A payload with another place in it was not edited: it is another entry's.
+            // A payload that names another place was not edited: it belongs to another entry.
             let finding = if finding.is(Class::EditedBody) && !self.chain.fits(&header, label) {
                 Finding::new(Class::SwappedPayload, "the envelope holds the payload of another entry")
             } else {
@@ -197,7 +197,7 @@ impl Verifier {
         }
     }
 
-    /// What can only be said once everything has been read.
+    /// The checks that are possible only after everything has been read.
     fn end(&mut self, written: &str, sha256: Digest, retained: Option<&str>) -> Result<(), Finding> {
         let claimed = parse_seq(written)?;
         let counted = self.chain.size();
@@ -219,14 +219,14 @@ impl Verifier {
             let reason = format!("no checkpoint covers the last {last}, and a bundle ends with one of all it holds");
             return Err(Finding::new(Class::TruncatedTail, reason).at(counted - uncovered));
         }
-        // Last, because every other finding says more than that some byte is not the one that was written.
+        // This check comes last: every other finding says more than that some byte was changed.
         if self.tally.sha256() != sha256 {
             return Err(Finding::new(Class::EditedBody, "the lines are not the ones the `end` line was made for"));
         }
         Ok(())
     }
 
-    /// A missing entry was deleted, unless it turns up further down.
+    /// A missing entry was deleted, unless it turns up further down; then it was moved.
     fn deleted_or_moved<E>(&self, finding: Finding, rest: &mut impl Iterator<Item = Result<String, E>>) -> Finding {
         let missing = self.chain.size();
         let is_missing = |text: String| match read(&text) {
@@ -280,7 +280,8 @@ fn read(text: &str) -> Result<Line, Finding> {
     Line::deserialize(strict(text)?).map_err(|error| Finding::new(Class::UnknownShape, format!("a line of the bundle: {error}")))
 }
 
-/// A last line without its end was cut, as where a copy stopped half-way; every other one was written wrongly.
+/// If the last line is unfinished, the bundle was cut off, for instance by a copy that stopped half-way. Any other bad line was written
+/// wrongly.
 fn broken_off<E>(finding: Finding, text: &str, rest: &mut impl Iterator<Item = Result<String, E>>) -> Finding {
     let is_unfinished = || serde_json::from_str::<IgnoredAny>(text).is_err_and(|error| error.is_eof());
     let is_cut = finding.is(Class::NotCanonical) && is_unfinished() && rest.next().is_none();
@@ -291,18 +292,18 @@ fn strict(text: &str) -> Result<Value, Finding> {
     json::parse_strict(text.as_bytes()).map_err(|error| Finding::new(Class::NotCanonical, format!("a line of the bundle: {error}")))
 }
 
-/// What an envelope holds, unchecked: to say where something is wrong, never that it is right.
+/// The content of an envelope, without any check. It may only be used to say where a problem is, never that something is right.
 fn peek(envelope: &Envelope) -> Option<Entry> {
     envelope.peek().ok().and_then(|payload| Entry::parse(&payload).ok())
 }
 
-/// A seq or a count, in the one way it is written.
+/// Parses a seq or a count, which must be written in its one canonical way.
 fn parse_seq(text: &str) -> Result<u64, Finding> {
     let seq = text.parse::<u64>().ok().filter(|seq| seq.to_string() == text);
     seq.ok_or_else(|| Finding::new(Class::UnknownShape, format!("`{text}` is not a position in a log")))
 }
 
-/// The class of something that cannot be read.
+/// The finding for something that cannot be read.
 fn shape(error: Error) -> Finding {
     let class = match &error {
         Error::NotStrict { .. } | Error::NotCanonical { .. } | Error::NotBase64 { .. } => Class::NotCanonical,

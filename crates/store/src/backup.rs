@@ -1,5 +1,5 @@
-//! Backup and restore: every row as a JSON line, all from one moment, the same file for both engines.
-//! A backup of one engine restores into the other, which is also how to move from one machine to many.
+//! Backup and restore: every row as one JSON line, all from one moment, in the same format for both engines.
+//! A backup of one engine can be restored into the other. This is also the way to move from one server to several.
 
 use crate::db::{Columns, Tx, Val};
 use crate::{Error, Store, migrate};
@@ -13,7 +13,7 @@ use std::io::{BufRead, Write};
 
 const FORMAT: u32 = 1;
 
-/// Every table with its columns, parents before children.
+/// Every table with its columns and its sort order, parents before children.
 const TABLES: &[(&str, &str, &str)] = &[
     ("orgs", "org_id, name, rules_version, created_at, is_first, disabled_at", "org_id"),
     ("spaces", "org_id, id, name, band, self_approval, quorum, redaction, sealed_key, created_at", "org_id, id"),
@@ -98,14 +98,14 @@ pub enum RestoreError {
     Store(#[from] Error),
 }
 
-/// What a backup or a restore moved.
+/// The number of rows that a backup or a restore moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
     pub rows: u64,
 }
 
 impl Store {
-    /// Writes everything as of now, while the server goes on. Secrets in it stay sealed under the master key.
+    /// Writes everything as of now while the server goes on working. Secrets stay sealed under the master key.
     pub async fn backup(&self, file: &mut (dyn Write + Send)) -> Result<Moved, Error> {
         let mut out = Out { file, hasher: Sha256::new(), rows: 0 };
         let opening = Opening { countersign_backup: FORMAT, schema_version: migrate::version() };
@@ -127,7 +127,7 @@ impl Store {
 
     /// Reads a backup into this empty store: all of it, or nothing.
     pub async fn restore(&self, file: impl BufRead + Send + 'static) -> Result<Moved, RestoreError> {
-        // The write must end in an error of the store to be undone; why it really ended is told on the side.
+        // The write must end in a store error to be rolled back. The channel carries the real reason.
         let (tell, told) = std::sync::mpsc::channel();
         let outcome = self
             .db
@@ -189,7 +189,7 @@ async fn restore_in(tx: &mut Tx, file: impl BufRead + Send) -> Result<Moved, Res
     Err(RestoreError::Damaged { message: "its closing line is missing".into() })
 }
 
-/// A store whose keys do not open would be a store nobody can write to.
+/// Checks that every org's keys open. A store whose keys do not open could never be written to.
 async fn check_keys(tx: &mut Tx) -> Result<(), Error> {
     for row in tx.query("SELECT org_id FROM orgs", &[]).await? {
         let org = Columns::of(row).parsed(|text| OrgId::parse(text).ok())?;

@@ -1,10 +1,10 @@
-//! No table may be added that a backup would not hold.
+//! A backup contains every table and every column: one that was added and forgotten fails here.
 
 use super::*;
 use crate::db::Columns;
 use crate::fixture::{postgres, sqlite};
 
-/// Tables and columns the database has and a backup would not hold; there must be none.
+/// Tables and columns that the database has and a backup would not contain. There must be none.
 async fn forgotten(tx: &mut Tx) -> Result<Vec<String>, Error> {
     let sql = if tx.is_postgres() {
         "/* every org */ SELECT table_name::text || '.' || column_name::text FROM information_schema.columns WHERE table_schema = current_schema()"
@@ -17,7 +17,7 @@ async fn forgotten(tx: &mut Tx) -> Result<Vec<String>, Error> {
         let place = Columns::of(row).text()?;
         let (table, column) = place.split_once('.').unwrap_or_default();
         let kept = TABLES.iter().any(|(known, columns, _)| *known == table && columns.split(", ").any(|kept| kept == column));
-        // Neither the schema's own history nor who happens to serve belongs to the data.
+        // The history of the schema and the list of servers are not data.
         if !["schema_migrations", "servers"].contains(&table) && !kept {
             forgotten.push(place);
         }
@@ -29,7 +29,7 @@ async fn forgotten(tx: &mut Tx) -> Result<Vec<String>, Error> {
 async fn no_table_and_no_column_is_left_out() {
     for store in [sqlite().await, postgres().await] {
         assert_eq!(store.db.write_unscoped(|tx| Box::pin(forgotten(tx))).await, Ok(vec![]));
-        // So that the test above can fail.
+        // This shows that the test above can fail.
         let added = store.db.write_unscoped(|tx| {
             Box::pin(async move {
                 tx.exec("/* every org */ CREATE TABLE added (org_id TEXT)", &[]).await?;

@@ -1,4 +1,4 @@
-//! Batches: how far each has come. A save is refused where somebody else has saved since, so that one server at a time runs a batch.
+//! Batches and their progress. A save is refused if another server has saved since, so only one server at a time runs a batch.
 
 use crate::claims::SWEEP_ROWS;
 use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
@@ -78,8 +78,9 @@ impl Batches for Store {
         })
     }
 
-    /// Batches that no server is known to run: those of servers that are gone, those that this one has let go of, and those of nobody
-    /// knows whom that have not been touched for longer than a call can run. On a file nobody else could be running them.
+    /// Batches that no live server is known to run: those of servers that are gone, those that this server has let go of, and those without
+    /// a known server that were not touched for longer than a call can run. On SQLite no other server could be running the latter, so
+    /// they count at once.
     fn list_left_batches<'a>(&'a self, org: &'a OrgId) -> Future<'a, Result<Vec<Batch>, Error>> {
         Box::pin(async move {
             let now = self.db.now().await?;
@@ -130,7 +131,7 @@ impl Batches for Store {
 }
 
 impl Store {
-    /// Newest first; of one session, where one is named.
+    /// Lists batches, newest first; only those of one session if `session` is given.
     pub async fn list_batches(&self, org: &OrgId, session: Option<&SessionId>, request: &PageRequest) -> Result<Page<Batch>, Error> {
         let before = request.after.as_deref().unwrap_or("bat_~");
         let (session, limit) = (session.map(SessionId::as_str), i64::from(request.limit) + 1);

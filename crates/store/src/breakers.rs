@@ -1,4 +1,4 @@
-//! Circuit breakers: kept in the database, so that servers agree and a restart forgets nothing.
+//! Circuit breakers. They are kept in the database, so that all servers agree and a restart forgets nothing.
 
 use crate::db::{Columns, Row, Tx, all, count, only, vals};
 use crate::events::tell;
@@ -26,8 +26,8 @@ impl Breakers for Store {
         })
     }
 
-    /// Counts a failure; the one that is too many opens it, and one of the call that was let through opens it again, for longer. Every
-    /// other that comes while it is open began before, or was approved by a person: it is counted, and the time stays as it is.
+    /// Counts a failure. The breaker opens when there are too many; if the probe call fails, it opens again, for longer. Any other failure
+    /// while the breaker is open comes from a call that began before, or that a person approved: it is counted, but changes no time.
     fn break_once<'a>(
         &'a self,
         org: &'a OrgId,
@@ -106,7 +106,7 @@ impl Breakers for Store {
 }
 
 impl Store {
-    /// It works: whatever was counted is forgotten. Whether there was anything.
+    /// Closes the breaker after a success and forgets its failures. Returns whether there was one.
     pub async fn close_breaker(&self, org: &OrgId, key: &str) -> Result<bool, Error> {
         let (store, org, key) = (self.clone(), org.clone(), key.to_owned());
         self.db
@@ -125,7 +125,7 @@ impl Store {
             .await
     }
 
-    /// Forgets targets that failed now and then, and not for a long time. One that is open stays: the call that is let through decides.
+    /// Removes closed breakers that have not failed for a long time. An open one stays: its probe call decides.
     pub async fn forget_breakers(&self, org: &OrgId) -> Result<(), Error> {
         let org = org.clone();
         self.db
@@ -151,13 +151,13 @@ async fn has_room(tx: &mut Tx, org: &OrgId) -> Result<bool, Error> {
     Ok(usize::try_from(known).is_ok_and(|known| known < BREAKERS_WITH_LABELS_MAX))
 }
 
-/// A target of which no failure is known.
+/// The breaker of a target with no known failure.
 fn unbroken(key: &BreakerKey, now: Timestamp) -> Breaker {
     let (key, reason) = (key.as_str().to_owned(), String::new());
     Breaker { key, state: BreakerState::Closed, failures: 0, opened: 0, reason, since: now, until: now }
 }
 
-/// The first time for a little, each further time for twice as long.
+/// How long the breaker stays open: short the first time, and twice as long each further time, up to a maximum.
 fn open_seconds(opened: u32) -> u64 {
     (BREAKER_OPEN_SECONDS << opened.saturating_sub(1).min(16)).min(BREAKER_OPEN_SECONDS_MAX)
 }

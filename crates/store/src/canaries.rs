@@ -1,4 +1,4 @@
-//! Texts that were laid out to be stolen: whatever carries one is caught on its way out.
+//! Canary tokens: texts that nothing should ever send. A call that contains one is quarantined.
 
 use crate::db::{Columns, Row, all, vals};
 use crate::rules::{self, Told};
@@ -6,7 +6,7 @@ use crate::{Error, Store};
 use countersign_core::{CanaryId, OrgId, PrincipalId, Timestamp, random_bytes};
 use receipt::body::RuleChange;
 
-/// A canary.
+/// A canary token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Canary {
     pub id: CanaryId,
@@ -38,7 +38,7 @@ impl Store {
             .await
     }
 
-    /// Whether there was one to remove.
+    /// Removes a canary token. Returns whether there was one.
     pub async fn remove_canary(&self, org: &OrgId, canary: &CanaryId, by: &PrincipalId) -> Result<bool, Error> {
         let (store, org, canary, by) = (self.clone(), org.clone(), canary.clone(), by.clone());
         self.db

@@ -1,11 +1,11 @@
-//! Checkpoints: signed statements of how long the log is and what it hashes to, by a key that signs nothing else.
+//! Checkpoints: signed statements of the audit log's size and root hash. Their key signs nothing else.
 
 use crate::db::{Columns, count, vals};
 use crate::{Error, Store, seal};
 use countersign_core::OrgId;
 
 impl Store {
-    /// Signs a checkpoint if the log grew since the last one, and returns the newest.
+    /// Signs a checkpoint if the audit log has grown since the last one, and returns the newest.
     pub async fn checkpoint(&self, org: &OrgId) -> Result<Option<String>, Error> {
         let rows = self.db.read("SELECT size, checkpointed FROM logs WHERE org_id = $1", &vals![org.as_str()]).await?;
         let Some(row) = rows.into_iter().next() else {
@@ -26,7 +26,7 @@ impl Store {
 }
 
 impl Store {
-    /// Entries in the org's log.
+    /// The number of entries in the org's audit log.
     pub async fn log_size(&self, org: &OrgId) -> Result<u64, Error> {
         let rows = self.db.read("SELECT size FROM logs WHERE org_id = $1", &vals![org.as_str()]).await?;
         count(rows).map(|size| size as u64)

@@ -1,4 +1,4 @@
-//! What a server that is gone was running is left behind; whoever claims it first finds out what became of it.
+//! Claims. When a server is gone, the calls it was running are left behind. The first server to claim one finds out how it ended.
 
 use crate::db::{Tx, all, vals};
 use crate::invocations::{InvocationRow, SealedParams, among_open, lock, read_invocation, select_invocation, update};
@@ -7,7 +7,7 @@ use crate::{Error, Store};
 use countersign_core::ports::Claims;
 use countersign_core::{Future, Invocation, InvocationId, OrgId, Status};
 
-/// Calls and batches a background loop takes at a time; it comes back for more.
+/// The most calls or batches that a background loop takes at a time; it comes back for more.
 pub(crate) const SWEEP_ROWS: i64 = 100;
 
 impl Claims for Store {
@@ -61,11 +61,11 @@ impl Claims for Store {
 }
 
 async fn claim_in(tx: &mut Tx, org: &OrgId, invocation: &InvocationId, status: Status) -> Result<bool, Error> {
-    // One that others may take for gone any moment takes nothing from them.
+    // A server that others may soon consider gone must not claim anything.
     if tx.is_fenced() {
         return Ok(false);
     }
-    // Whoever waited for the row's lock looks again at who has it: of two servers, one finds the other's id there.
+    // If two servers claim at once, the second waits for the row's lock, checks the condition again, and finds the first one's id.
     let sql = "UPDATE invocations SET run_by = $1
                WHERE org_id = $2 AND id = $3 AND status || '' = $4 AND (run_by IS NULL OR run_by = $5 OR NOT EXISTS (
                  SELECT 1 FROM servers WHERE servers.id = invocations.run_by AND servers.seen_at > $6 AND servers.id <> $7
@@ -87,7 +87,7 @@ async fn claim_in(tx: &mut Tx, org: &OrgId, invocation: &InvocationId, status: S
     Ok(is_ours)
 }
 
-/// Keeps the first time: whoever could not start it either tries again and again.
+/// Records when the approved call was first claimed. Later claims keep that time: a server that cannot start the call claims it again.
 async fn note_taken_up(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<(), Error> {
     let Some(mut approved) = lock(tx, org, invocation).await?.filter(|approved| approved.taken_up_at.is_none()) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What people gave leave for. Withdrawing it acts at once: nothing decided under it begins any more.
+//! Consents. Withdrawing one takes effect at once: no call decided under it starts any more.
 
 use crate::db::{Columns, Row, only, vals};
 use crate::rules::{self, Told};
@@ -14,7 +14,7 @@ macro_rules! select_consent {
 }
 pub(crate) use select_consent;
 
-/// A consent to be given.
+/// A consent to give.
 #[derive(Clone, Debug)]
 pub struct NewConsent {
     pub user: UserId,
@@ -70,7 +70,7 @@ impl Store {
             .await
     }
 
-    /// Ends a consent of this person; `None` when they have no such live one.
+    /// Withdraws a consent of this person; `None` if they have no such consent, or have already withdrawn it.
     pub async fn withdraw_consent(&self, org: &OrgId, consent: &ConsentId, user: &UserId) -> Result<Option<Consent>, Error> {
         let (store, org, consent, user) = (self.clone(), org.clone(), consent.clone(), user.clone());
         self.db
@@ -96,7 +96,7 @@ impl Store {
             .await
     }
 
-    /// Newest first; of one person, or of all.
+    /// Lists consents, newest first, of one person or of all.
     pub async fn list_consents(&self, org: &OrgId, user: Option<&UserId>, request: &PageRequest) -> Result<Page<Consent>, Error> {
         let sql = concat!(select_consent!(), " AND id < $2 AND ($3 = '' OR user_id = $3) ORDER BY id DESC LIMIT $4");
         let user = user.map_or("", UserId::as_str);

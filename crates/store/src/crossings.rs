@@ -1,4 +1,4 @@
-//! Actions that may reach from one space into another. Without such a row a call stays in its space.
+//! Crossings: a crossing lets an action reach from one space into another. Without one, a call stays in its space.
 
 use crate::db::{Columns, Row, all, vals};
 use crate::rules::{self, Told};
@@ -6,7 +6,7 @@ use crate::{Error, Store};
 use countersign_core::{ActionId, OrgId, PrincipalId, SpaceId, Timestamp};
 use receipt::body::RuleChange;
 
-/// One action from one space into one other.
+/// One action that may reach from one space into another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Crossing {
     pub from: SpaceId,
@@ -14,7 +14,7 @@ pub struct Crossing {
     pub action: ActionId,
 }
 
-/// A crossing as it is listed.
+/// A crossing, with the principal that allowed it and the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedCrossing {
     pub crossing: Crossing,
@@ -46,7 +46,7 @@ impl Store {
             .await
     }
 
-    /// Whether there was one to take back.
+    /// Removes a crossing. Returns whether there was one.
     pub async fn forbid_crossing(&self, org: &OrgId, crossing: Crossing, by: &PrincipalId) -> Result<bool, Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
         self.db

@@ -1,6 +1,6 @@
-//! One database, two engines: the same SQL text, the same value types, the same one writer with group commit.
-//! Every write is queued to one writer, which runs all that wait, each in its own savepoint, and commits once.
-//! No timer: a lone write commits at once, and batches grow by themselves under load.
+//! One interface over two engines: both use the same SQL text, the same value types, and one writer with group commit.
+//! Every write is queued to the one writer. The writer runs all queued writes, each in its own savepoint, and commits once.
+//! There is no timer: a lone write commits at once, and under load the batches grow by themselves.
 
 mod lease;
 mod news;
@@ -25,7 +25,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Writes that may wait; a full queue makes callers wait, it never drops.
+/// Writes that may be queued. When the queue is full, callers wait; no write is dropped.
 const QUEUE_MAX: usize = 4_096;
 
 /// Which database, and how to reach it.
@@ -37,12 +37,12 @@ pub enum Engine {
     Postgres { url: String },
 }
 
-/// Whose clock decides expiry.
+/// The clock that decides expiry.
 #[derive(Clone)]
 pub enum TimeSource {
-    /// PostgreSQL's own; on SQLite the given clock, which is the same machine's.
+    /// PostgreSQL's own clock. On SQLite the given clock, because the database runs on the same machine.
     Database(Arc<dyn Clock>),
-    /// A clock that tests own, on both engines.
+    /// A clock that the tests control, on both engines.
     Fixed(Arc<dyn Clock>),
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Val {
 /// One row, columns in the order they were selected.
 pub(crate) type Row = Vec<Val>;
 
-/// A statement whose outcome nobody asks for.
+/// A statement whose result is not needed.
 pub(crate) type Statement = (&'static str, Vec<Val>);
 
 /// Reads columns left to right.
@@ -70,23 +70,23 @@ pub(crate) enum Db {
     Postgres(Arc<postgres::Postgres>),
 }
 
-/// A write in progress. Everything in it is committed together with whatever else was waiting.
+/// A write in progress. All writes of a batch are committed together.
 pub(crate) struct Tx {
     connection: Connection,
     now: Timestamp,
     pub(crate) sealing: Sealing,
     lease: Arc<Lease>,
     savepoint: Savepoint,
-    /// What the statements of the batch changed of what is remembered.
+    /// The rows of remembered tables that the statements of this batch change; see `remembered`.
     changes: Vec<Change>,
-    /// Why nothing in the batch can go on, once that is so.
+    /// Set when the whole batch has failed: the error that prevents every further write in it.
     broken: Option<Error>,
 }
 
-/// What a write that fails goes back to. It is set by the write's first statement: one that only puts statements off needs none.
+/// The savepoint that a failed write is rolled back to. A write's first statement sets it; a write that only calls `later` needs none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Savepoint {
-    /// No write runs.
+    /// No write is running.
     Outside,
     Wanted,
     Set,
@@ -99,10 +99,10 @@ enum Connection {
 
 /// A write waiting for its turn.
 trait Write: Send {
-    /// Whose rows it writes; `None` where it writes none of any org.
+    /// The org whose rows this write changes; `None` if it changes rows of no org.
     fn org(&self) -> Option<&OrgId>;
     fn run<'t>(&'t mut self, tx: &'t mut Tx) -> Future<'t, Result<(), Error>>;
-    /// Tells the caller, once it is known whether the batch was committed.
+    /// Sends the result to the caller, once it is known whether the batch was committed.
     fn answer(self: Box<Self>, committed: Result<(), Error>);
 }
 
@@ -132,10 +132,10 @@ impl Db {
         matches!(self, Self::Postgres(_))
     }
 
-    /// Runs `body`, which writes rows of this org, in the next batch. When this returns `Ok` it is durable; when it returns an error
-    /// nothing of it remains.
+    /// Runs `body`, which writes rows of this org, in the next batch. After `Ok` the write is durable; after an error none of it was kept,
+    /// except after `CommitUnknown`, which leaves that open.
     ///
-    /// `body` may await nothing but the transaction it is given: on SQLite anything else is an error, not a wait.
+    /// `body` may await nothing but the transaction it is given. On SQLite, awaiting anything else is an error.
     pub(crate) async fn write<T, F>(&self, org: OrgId, body: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -144,7 +144,7 @@ impl Db {
         self.queue(Some(org), body).await
     }
 
-    /// Like `write`, for rows of no org, or of one that is about to be created.
+    /// Like `write`, for rows that belong to no org, or to an org that this write creates.
     pub(crate) async fn write_unscoped<T, F>(&self, body: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -167,7 +167,7 @@ impl Db {
         answer.await.map_err(|_| Error::CommitUnknown { message: "the writer stopped".into() })?
     }
 
-    /// Runs one query on a connection of its own, at the last commit.
+    /// Runs one query on a connection of its own. It sees the last committed state.
     pub(crate) async fn read(&self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
         debug_assert!(is_scoped(sql), "this query is not limited to an org: {sql}");
         let (rows, pulse) = match self {
@@ -187,8 +187,8 @@ impl Db {
         }
     }
 
-    /// Like `read`, for what every call needs and hardly ever changes: answered from memory until a row of its tables changes in this
-    /// org. A statement must always be read by the same `parse`.
+    /// Like `read`, for answers that every call needs and that hardly ever change. The answer comes from memory until a row of the tables
+    /// it was read from changes in this org. The same statement must always be read with the same `parse`.
     pub(crate) async fn read_remembered<T: Send + Sync + 'static>(
         &self,
         org: &OrgId,
@@ -199,7 +199,7 @@ impl Db {
         self.read_remembered_of(sql, params, parse, |_| Some(org.clone())).await
     }
 
-    /// The same, for a question whose answer tells the org.
+    /// Like `read_remembered`, for a query whose org is known only from its answer.
     pub(crate) async fn read_remembered_of<T: Send + Sync + 'static>(
         &self,
         sql: &'static str,
@@ -217,8 +217,8 @@ impl Db {
         Ok(answer)
     }
 
-    /// The version of an org's rules. Whatever is remembered afterwards was read at that version or later, so that a decision never
-    /// names rules that are newer than the ones it was made by.
+    /// The version of an org's rules. Every remembered answer returned after this call was read at that version or a later one. So a
+    /// decision never names a rules version newer than the rules it was made by.
     pub(crate) async fn read_version(&self, org: &OrgId, sql: &'static str) -> Result<i64, Error> {
         match self.remembered().recall::<i64>(sql, &vals![org.as_str()]) {
             Some(version) => Ok(*version),
@@ -226,7 +226,7 @@ impl Db {
         }
     }
 
-    /// The same, asked of the database itself: also what another server changed a moment ago, and nobody has told us yet.
+    /// Like `read_version`, but always asks the database. So it also sees a change by another server whose notice has not arrived yet.
     pub(crate) async fn read_version_anew(&self, org: &OrgId, sql: &'static str) -> Result<i64, Error> {
         let (remembered, params) = (self.remembered(), vals![org.as_str()]);
         let asked_at = remembered.asked_at();
@@ -237,7 +237,7 @@ impl Db {
         Ok(version)
     }
 
-    /// Which events were committed, as far as this server has heard.
+    /// The newest committed event of each org, as far as this server knows.
     pub(crate) fn news(&self) -> &News {
         match self {
             Self::Sqlite(sqlite) => sqlite.news(),
@@ -245,7 +245,7 @@ impl Db {
         }
     }
 
-    /// Whether a write went through a moment ago, and nothing has failed since.
+    /// Whether a write was committed within the last second and nothing has failed since.
     pub(crate) fn took_a_write_just_now(&self) -> bool {
         match self {
             Self::Sqlite(sqlite) => sqlite.pulse().is_fresh(),
@@ -253,7 +253,7 @@ impl Db {
         }
     }
 
-    /// Streams a table in primary-key order, all from one snapshot; used by backup and export.
+    /// Opens a read-only view of one moment, from which backup and export read all tables.
     pub(crate) async fn snapshot(&self) -> Result<Snapshot, Error> {
         match self {
             Self::Sqlite(sqlite) => Ok(Snapshot::Sqlite(sqlite.snapshot()?)),
@@ -261,7 +261,7 @@ impl Db {
         }
     }
 
-    /// This process, as other servers know it.
+    /// This process's lease, by which other servers know it.
     pub(crate) fn lease(&self) -> &Lease {
         match self {
             Self::Sqlite(sqlite) => sqlite.lease(),
@@ -269,7 +269,7 @@ impl Db {
         }
     }
 
-    /// Whether no other server works on this database; then every lease has ended. On SQLite the data folder's lock has seen to it.
+    /// Whether no other server works on this database; if so, this ends all leases. On SQLite the lock of the data folder guarantees it.
     pub(crate) async fn is_alone(&self) -> Result<bool, Error> {
         match self {
             Self::Sqlite(_) => {
@@ -280,7 +280,7 @@ impl Db {
         }
     }
 
-    /// The clock that decides expiry.
+    /// The current time by the clock that decides expiry.
     pub(crate) async fn now(&self) -> Result<Timestamp, Error> {
         match self {
             Self::Sqlite(sqlite) => Ok(sqlite.now()),
@@ -303,7 +303,7 @@ impl Snapshot {
         }
     }
 
-    /// Hands over row after row, without holding them all.
+    /// Calls `each` with one row after the other, without holding all of them in memory.
     pub(crate) async fn scan(&mut self, sql: &str, each: &mut (dyn FnMut(Row) -> Result<(), Error> + Send)) -> Result<(), Error> {
         match self {
             Self::Sqlite(connection) => sqlite::scan(connection, sql, each),
@@ -317,12 +317,12 @@ impl Tx {
         Self { connection, now: Timestamp::default(), sealing, lease, savepoint: Savepoint::Outside, changes: Vec::new(), broken: None }
     }
 
-    /// This process, as other servers know it.
+    /// This process's lease, by which other servers know it.
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// Whether other servers may soon take this one for gone. Nobody else works on a file.
+    /// Whether other servers may soon consider this one gone, so that it must start nothing new. Never so on SQLite: it has one server.
     pub(crate) fn is_fenced(&self) -> bool {
         self.is_postgres() && self.lease.is_fenced(self.now)
     }
@@ -346,8 +346,8 @@ impl Tx {
         }
     }
 
-    /// Runs a statement at the end of the batch, together with all others like it. For rows that nothing in the batch reads and
-    /// that cannot be refused: if one were, the whole batch would fail.
+    /// Runs a statement at the end of the batch, together with the other deferred ones. Use it only for rows that no write of the batch
+    /// reads and that the database cannot refuse: if one of these statements fails, the whole batch fails.
     pub(crate) fn later(&mut self, sql: &'static str, params: Vec<Val>) {
         debug_assert!(is_scoped(sql), "this statement is not limited to an org: {sql}");
         remembered::note_changes(&mut self.changes, sql, &params);
@@ -356,7 +356,7 @@ impl Tx {
 
     pub(crate) async fn query(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
         debug_assert!(is_scoped(sql), "this query is not limited to an org: {sql}");
-        // A query may change rows, too: `UPDATE … RETURNING`.
+        // A query may also change rows: `UPDATE … RETURNING`.
         self.before(sql, params)?;
         match &mut self.connection {
             Connection::Sqlite(connection) => sqlite::query(connection, sql, params),
@@ -364,7 +364,7 @@ impl Tx {
         }
     }
 
-    /// Like `query`, and keeps the rows from changing until the commit. SQLite has one writer and needs no lock.
+    /// Like `query`, and locks the rows until the commit. SQLite has one writer and needs no lock.
     pub(crate) async fn query_locked(&mut self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
         match &self.connection {
             Connection::Sqlite(_) => self.query(sql, params).await,
@@ -372,8 +372,8 @@ impl Tx {
         }
     }
 
-    /// What the whole batch rests on, locked until the commit. It belongs to no single write, so no savepoint is set before it:
-    /// should it fail, nothing in the batch can go on.
+    /// Reads rows that the whole batch depends on, and locks them until the commit. The rows belong to no single write, so no savepoint is
+    /// set first; if the query fails, the whole batch fails.
     pub(crate) async fn query_for_batch(&mut self, sql: &'static str, params: &[Val]) -> Result<Vec<Row>, Error> {
         debug_assert!(is_scoped(sql), "this query is not limited to an org: {sql}");
         let rows = match &mut self.connection {
@@ -384,7 +384,7 @@ impl Tx {
         rows
     }
 
-    /// What every statement of a write is preceded by.
+    /// Runs before every statement of a write: notes the changes it makes and sets the savepoint if none is set yet.
     fn before(&mut self, sql: &str, params: &[Val]) -> Result<(), Error> {
         remembered::note_changes(&mut self.changes, sql, params);
         self.set_savepoint()
@@ -407,7 +407,7 @@ const SET_SAVEPOINT: &str = "SAVEPOINT one";
 const END_ALL_LEASES: &str = "/* every org: a server works for all of them */ DELETE FROM servers";
 
 /// Whether the text names the org, or says in its first words why it need not.
-/// SECURITY: this is what keeps one tenant's rows from another; it is checked on every statement of every test.
+/// SECURITY: this check keeps one tenant's rows from another. Every debug build and every test runs it on each statement.
 fn is_scoped(sql: &str) -> bool {
     sql.contains("org_id") || sql.starts_with("/* every org")
 }
@@ -435,13 +435,13 @@ where
 
     fn answer(self: Box<Self>, committed: Result<(), Error>) {
         let outcome = match (self.outcome, committed) {
-            // The write itself failed: that is the more telling error, and nothing of it was kept.
+            // The write itself failed. Its own error says more than the batch's, and none of it was kept.
             (Some(Err(error)), _) => Err(error),
             (_, Err(error)) => Err(error),
             (Some(outcome), Ok(())) => outcome,
             (None, Ok(())) => Err(Error::Corrupt { message: "a write was committed without running".into() }),
         };
-        // The caller may have gone; the write is durable all the same.
+        // The caller may have gone away; the write is durable all the same.
         let _gone = self.caller.send(outcome);
     }
 }
@@ -452,8 +452,8 @@ fn answer_all(batch: Vec<Box<dyn Write>>, told: &Result<(), Error>) {
     }
 }
 
-/// What each write of a batch is told. Of several, one had a row that could not be kept, and nobody knows which: all may try again,
-/// and the one that tries alone is told.
+/// The result to send to each write of a batch of `writes`. If the database refused a row, nobody knows which write it came from. So
+/// every write of the batch is told to retry; a write that fails alone in its batch is told `Corrupt`.
 fn told(committed: &Result<(), Error>, writes: usize) -> Result<(), Error> {
     match committed {
         Err(Error::Corrupt { message }) if writes > 1 => Err(Error::Unavailable { message: message.clone() }),
@@ -529,12 +529,12 @@ impl Columns {
         parse(&text).ok_or_else(|| Error::Corrupt { message: format!("`{text}` is not a value this column may hold") })
     }
 
-    /// A text that must be this value's JSON.
+    /// A text that must be the JSON of a `T`.
     pub(crate) fn json<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
         serde_json::from_str(&self.text()?).map_err(|error| Error::Corrupt { message: format!("stored JSON does not read: {error}") })
     }
 
-    /// The id of a receipt and its position in the log, as two columns.
+    /// The id of a receipt and its position in the audit log, from two columns.
     pub(crate) fn receipt(&mut self) -> Result<Option<ReceiptRef>, Error> {
         let (id, seq) = (self.id_or_null()?, self.int_or_null()?);
         Ok(id.zip(seq).map(|(id, seq)| ReceiptRef { id, seq: seq as u64 }))
@@ -550,17 +550,17 @@ impl Columns {
     }
 }
 
-/// The first row, read; there is at most one.
+/// Reads the first row. The query returns at most one.
 pub(crate) fn only<T>(rows: Vec<Row>, read: impl FnOnce(Row) -> Result<T, Error>) -> Result<Option<T>, Error> {
     rows.into_iter().next().map(read).transpose()
 }
 
-/// Every row, read.
+/// Reads every row.
 pub(crate) fn all<T>(rows: Vec<Row>, read: impl FnMut(Row) -> Result<T, Error>) -> Result<Vec<T>, Error> {
     rows.into_iter().map(read).collect()
 }
 
-/// The number in the only row; 0 where there is none.
+/// The number in the only row, or 0 if there is no row.
 pub(crate) fn count(rows: Vec<Row>) -> Result<i64, Error> {
     only(rows, |row| Columns::of(row).int()).map(Option::unwrap_or_default)
 }

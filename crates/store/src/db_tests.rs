@@ -1,4 +1,4 @@
-//! Group commit: a batch fails as a whole only when the database does, and a write that fails undoes only itself.
+//! Group commit: a whole batch fails only if the database does; a write that fails undoes only itself.
 
 use super::{Columns, Db, Tx, Val};
 use crate::Error;
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 const INSERT: &str = "INSERT INTO definitions (org_id, digest, body, archived_at) VALUES ($1, $2, $3, 0)";
 
-/// What is put off to the end of the batch must be undone with the write that put it off.
+/// A deferred statement must be undone together with the write that deferred it.
 const INSERT_LATER: &str = "INSERT INTO checkpoints (org_id, size, note, at) SELECT $1, 1000 + count(*), $2, 0 FROM checkpoints";
 
 async fn org(store: &Opened) -> OrgId {
@@ -58,7 +58,7 @@ fn writing(
 async fn mixed(store: Opened) {
     let org = org(&store).await;
     let ends = [End::Well, End::WithAnError, End::Well, End::AgainstARule, End::WithABrokenStatement];
-    // Started before any of them is waited for, so that they share batches.
+    // All writes start before the first is awaited, so that they share batches.
     let writes = (0..200).map(|n| store.db.write(org.clone(), writing(org.clone(), n, ends[n % 5])));
     let answers = futures_util::future::join_all(writes).await;
     let mut seqs = Vec::new();
@@ -98,7 +98,7 @@ fn pragma(store: &Opened, text: &'static str) -> impl Future<Output = Result<Vec
     store.db.write_unscoped(move |tx| Box::pin(async move { tx.query(&format!("/* every org */ PRAGMA {text}"), &[]).await }))
 }
 
-/// Too large to fit into what is left of the pages in use.
+/// Writes a row too large for the free space in the pages in use.
 fn large(org: OrgId, n: usize) -> impl for<'t> FnOnce(&'t mut Tx) -> countersign_core::Future<'t, Result<u64, Error>> + Send + 'static {
     move |tx| {
         Box::pin(async move {
@@ -108,7 +108,7 @@ fn large(org: OrgId, n: usize) -> impl for<'t> FnOnce(&'t mut Tx) -> countersign
     }
 }
 
-/// Nothing of `refused` was written, and everything goes on in the same store.
+/// Checks that nothing of the refused writes was kept, and that the same store goes on working.
 async fn goes_on(store: &Opened, org: &OrgId, refused: Vec<Result<u64, Error>>) {
     for answer in refused {
         let refusal = answer.unwrap_err();
@@ -128,7 +128,7 @@ async fn a_full_disk_refuses_whole_writes_and_they_go_on_when_there_is_room() {
     let store = sqlite().await;
     let org = org(&store).await;
     store.db.write(org.clone(), writing(org.clone(), 0, End::Well)).await.unwrap();
-    // A limit below the present size is taken as the present size.
+    // SQLite raises a limit below the present size to the present size.
     pragma(&store, "max_page_count = 1").await.unwrap();
     let refused = futures_util::future::join_all((1..20).map(|n| store.db.write(org.clone(), large(org.clone(), n)))).await;
     pragma(&store, "max_page_count = 1000000").await.unwrap();
@@ -140,7 +140,7 @@ async fn a_read_only_database_refuses_whole_writes_and_they_go_on_when_it_is_wri
     let store = sqlite().await;
     let org = org(&store).await;
     store.db.write(org.clone(), writing(org.clone(), 0, End::Well)).await.unwrap();
-    // All in one batch, since a read-only database does not begin another: the first waits until the others are queued.
+    // All writes must be in one batch, because a read-only database does not begin another. So the first waits until the others are queued.
     let (release, released) = std::sync::mpsc::channel::<()>();
     let first = store.db.write_unscoped(move |_| {
         let _released = released.recv();
@@ -198,7 +198,7 @@ async fn a_write_that_awaits_something_else_is_refused_and_holds_nobody_up() {
     assert_eq!(store.check().await, Ok(()));
 }
 
-/// A write with a bug: whoever shares its batch may try again, and the store goes on.
+/// A write that panics: the other writes of its batch may retry, and the store goes on working.
 async fn panicking(store: Opened) {
     let org = org(&store).await;
     store.db.write(org.clone(), writing(org.clone(), 0, End::Well)).await.unwrap();
@@ -223,7 +223,7 @@ async fn on_postgresql_a_write_that_panics_leaves_the_store_as_it_was_and_workin
     panicking(postgres().await).await;
 }
 
-/// The first statement of a batch cannot even be prepared: the batch has not begun then, and must still go on.
+/// The first statement of a batch cannot even be prepared. The transaction has not begun then, and the other writes must still succeed.
 async fn broken_first(store: Opened) {
     let org = org(&store).await;
     let broken = store.db.write_unscoped(|tx| Box::pin(async move { tx.exec("SELECT org_id FROM no_such_table", &[]).await }));
@@ -244,7 +244,7 @@ async fn on_postgresql_a_batch_goes_on_after_a_first_statement_that_does_not_rea
     broken_first(postgres().await).await;
 }
 
-/// A write may undo a part of itself and fail later: all of it is undone.
+/// A write that undoes a part of itself and fails later is undone completely.
 async fn undone_in_parts(store: Opened) {
     let org = org(&store).await;
     let twice = org.clone();
@@ -276,7 +276,7 @@ async fn on_postgresql_a_write_that_undid_a_part_of_itself_is_undone_whole() {
     undone_in_parts(postgres().await).await;
 }
 
-/// A write that says when it has begun, and stays open until it is released.
+/// A write that reports when it has begun, and stays open until it is released.
 fn held_open(
     org: OrgId,
     begun: oneshot::Sender<()>,

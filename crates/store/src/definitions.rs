@@ -1,4 +1,4 @@
-//! Which definition of an action a person reviewed, and whether another one was seen since. Definitions are archived for verifiers.
+//! Which definition of an action was reviewed, and whether it has drifted since. Definitions are archived for verifiers.
 
 use crate::db::{Columns, Row, Tx, only, to_json, vals};
 use crate::invocations::finish_in;
@@ -24,14 +24,14 @@ macro_rules! insert_pin {
     };
 }
 
-/// A reviewed definition as it is listed.
+/// A reviewed definition, as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Review {
     pub action: ActionId,
     pub pin: Pin,
     pub reviewed_by: PrincipalId,
     pub reviewed_at: Timestamp,
-    /// When the other definition was first seen.
+    /// When the definition that differs from the reviewed one was first seen.
     pub seen_at: Option<Timestamp>,
 }
 
@@ -68,7 +68,7 @@ impl Definitions for Store {
             let (store, owned) = (self.clone(), org.clone());
             let (mut has_more_grants, ended) =
                 self.db.write(org.clone(), move |tx| Box::pin(async move { drift_in(&store, tx, &owned, drift, &ends).await })).await?;
-            // They cannot be used meanwhile: no grant stands in for a person while the definition is not the reviewed one.
+            // No grant can be used meanwhile: while the definition differs from the reviewed one, grants do not replace approvals.
             while has_more_grants {
                 let (store, owned, action) = (self.clone(), org.clone(), action.clone());
                 let revoke =
@@ -95,7 +95,7 @@ impl Definitions for Store {
 }
 
 impl Store {
-    /// A definition that was archived under this digest.
+    /// The definition that was archived under this digest.
     pub async fn find_definition(&self, org: &OrgId, digest: Digest) -> Result<Option<String>, Error> {
         let sql = "SELECT body FROM definitions WHERE org_id = $1 AND digest = $2";
         only(self.db.read(sql, &vals![org.as_str(), digest.to_string()]).await?, |row| Columns::of(row).text())
@@ -108,7 +108,7 @@ impl Store {
         Ok(Option::clone(&review))
     }
 
-    /// Every reviewed action, by name.
+    /// Lists every reviewed action, by name.
     pub async fn list_reviews(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Review>, Error> {
         let sql = concat!(select_pin!(), " AND action > $2 ORDER BY action LIMIT $3");
         let after = request.after.as_deref().unwrap_or_default();
@@ -117,7 +117,8 @@ impl Store {
     }
 }
 
-/// Whoever says yes for always stands for what they were shown. What was reviewed before stays as it was reviewed.
+/// Records the definition as reviewed, unless the action has a review already. A person who allows an action for ever stands for the
+/// definition they were shown; an earlier review stays as it is.
 pub(crate) async fn pin_first_in(
     store: &Store,
     tx: &mut Tx,
@@ -147,7 +148,7 @@ async fn record_review(store: &Store, tx: &mut Tx, org: &OrgId, action: ActionId
     rules::record(store, tx, org, Some(by), change, told).await.map(|_| ())
 }
 
-/// Whether grants of the action may be left to revoke, and how these calls ended.
+/// Returns whether more grants of the action may have to be revoked, and how the given calls ended.
 async fn drift_in(store: &Store, tx: &mut Tx, org: &OrgId, drift: NewDrift, ends: &[Arc<Finish>]) -> Result<(bool, Vec<Finished>), Error> {
     let NewDrift { action, drift, structural, textual } = drift;
     let noted = tx

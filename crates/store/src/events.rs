@@ -1,4 +1,4 @@
-//! Events, written in the transaction of what they tell: an event and its receipt can never disagree.
+//! Events are written in the transaction of the change they report, so an event and its receipt can never disagree.
 
 use crate::db::{Columns, Row, Tx, all, vals};
 use crate::{Error, Store, seal};
@@ -23,13 +23,13 @@ impl EventFeed for Store {
     }
 }
 
-/// Publishes an event of no receipt under a new id.
+/// Publishes an event that has no receipt, under a new id.
 pub(crate) async fn tell(store: &Store, tx: &mut Tx, org: &OrgId, name: &'static str, key: String, body: String) -> Result<(), Error> {
     let id = EventId::new(tx.now(), random_bytes(&*store.random));
     insert_event(tx, org, &EventDraft { id, name, key, body }, None).await
 }
 
-/// Written at the end of the batch: nobody in it reads events, and their ids are new.
+/// Events are written at the end of the batch: no write of the batch reads them, and their ids are new.
 pub(crate) async fn insert_event(tx: &mut Tx, org: &OrgId, event: &EventDraft, receipt: Option<&ReceiptId>) -> Result<(), Error> {
     let params = vals![
         org.as_str(),

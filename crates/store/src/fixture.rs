@@ -39,7 +39,7 @@ pub(crate) async fn postgres() -> Opened {
 }
 
 async fn open(engine: Engine) -> Store {
-    // A second call finds the provider there; that is as good.
+    // If a provider is installed already, that one serves as well.
     let _already = rustls::crypto::ring::default_provider().install_default();
     let time = TimeSource::Fixed(Arc::new(FixedClock::new()));
     let master = MasterKey::new(&Secret::new([7; 32]));

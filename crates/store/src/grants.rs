@@ -1,4 +1,4 @@
-//! Grants: given by a person, asked for by an agent, used in the very transaction that records the intent.
+//! Grants: given by a person or requested by an agent, and used in the transaction that records the intent.
 
 use crate::db::{Columns, Row, Tx, Val, all, only, vals};
 use crate::events::tell;
@@ -9,7 +9,7 @@ use countersign_core::limits::GRANT_REQUEST_SECONDS;
 use countersign_core::{ActionId, Digest, GrantId, InvocationId, OrgId, PrincipalId, SessionId, SpaceId, UserId, random_bytes};
 use receipt::body::{RuleChange, Terms};
 
-/// Grants that end in one write.
+/// The most grants that one write ends.
 const SWEPT_AT_ONCE: i64 = 100;
 
 macro_rules! select_grant {
@@ -21,7 +21,7 @@ macro_rules! select_grant {
 }
 pub(crate) use select_grant;
 
-/// A grant to be given, or to be asked for.
+/// A grant to give or to request.
 #[derive(Clone, Debug)]
 pub struct NewGrant {
     pub terms: GrantTerms,
@@ -29,15 +29,15 @@ pub struct NewGrant {
     pub reason: Option<String>,
 }
 
-/// Which grants are wanted; all that is given must hold.
+/// Selects grants. All given conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantFilter {
     pub state: Option<GrantState>,
-    /// Those an agent of this session can use or has asked for.
+    /// Grants that an agent of this session can use or has requested.
     pub session: Option<SessionId>,
 }
 
-/// What became of a grant that was to be answered or revoked.
+/// The result of answering or revoking a grant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GrantChanged {
     Done(Box<Grant>),
@@ -61,7 +61,7 @@ impl Store {
             .await
     }
 
-    /// Keeps an agent's request for a grant. It allows nothing until a person gives it.
+    /// Stores an agent's request for a grant. It allows nothing until a person gives the grant.
     pub async fn request_grant(&self, org: &OrgId, grant: NewGrant, by: &PrincipalId) -> Result<Grant, Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
         self.db
@@ -93,7 +93,7 @@ impl Store {
             .await
     }
 
-    /// Turns a request into a grant; `None` when there is no such grant.
+    /// Turns a request into a grant; `None` if there is no such grant.
     pub async fn approve_grant(&self, org: &OrgId, grant: &GrantId, by: &PrincipalId) -> Result<Option<GrantChanged>, Error> {
         self.change_grant(org, grant, by, GrantState::Requested, GrantState::Active).await
     }
@@ -123,7 +123,7 @@ impl Store {
         only(rows, read_grant)
     }
 
-    /// Newest first.
+    /// Lists grants, newest first.
     pub async fn list_grants(&self, org: &OrgId, filter: &GrantFilter, request: &PageRequest) -> Result<Page<Grant>, Error> {
         let mut sql = String::from(concat!(select_grant!(), " AND id < $2"));
         let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~")].to_vec();
@@ -143,10 +143,10 @@ impl Store {
         page(rows, request.limit, read_grant, |grant| grant.id.to_string())
     }
 
-    /// Ends requests and grants that are past their time, a bounded number at a time. None of them allowed anything any more.
+    /// Ends requests and grants that have expired, a bounded number at a time. They allowed nothing any more even before that.
     pub async fn expire_grants(&self, org: &OrgId) -> Result<u64, Error> {
         let sql = concat!(select_grant!(), " AND state IN ('requested', 'active') AND expires_at <= $2 ORDER BY expires_at LIMIT $3");
-        // Nearly always there is nothing to end, and then nothing to write.
+        // Nearly always there is nothing to end. The read then avoids a write.
         let now = self.db.now().await?;
         if self.db.read(sql, &vals![org.as_str(), now, 1_i64]).await?.is_empty() {
             return Ok(0);
@@ -178,12 +178,12 @@ pub(crate) struct Given {
     pub(crate) invocation: Option<InvocationId>,
 }
 
-/// Who gave what one principal gave.
+/// The people who gave a grant that one principal gave alone.
 fn alone(by: &PrincipalId) -> Vec<UserId> {
     people(std::slice::from_ref(by))
 }
 
-/// The people among them: nobody else gives a grant.
+/// The people among these principals. Only people are listed as givers.
 pub(crate) fn people<'a>(by: impl IntoIterator<Item = &'a PrincipalId>) -> Vec<UserId> {
     let users = by.into_iter().filter_map(|by| match by {
         PrincipalId::User(user) => Some(user.clone()),
@@ -242,7 +242,7 @@ async fn change_in(
     let Some(mut grant) = only(rows, read_grant)? else {
         return Ok(None);
     };
-    // The sweep is late at most: what is past its time is past it.
+    // The sweep may be late: a grant past its expiry counts as expired all the same.
     let state = if grant.expires_at <= tx.now() && grant.state == from { GrantState::Expired } else { grant.state };
     if state != from {
         return Ok(Some(GrantChanged::Not(state)));
@@ -283,7 +283,7 @@ async fn end_in(tx: &mut Tx, org: &OrgId, grant: &Grant, by: Option<&PrincipalId
     tx.exec("UPDATE grants SET state = $1, ended_by = $2, ended_at = $3 WHERE org_id = $4 AND id = $5", &params).await.map(|_| ())
 }
 
-/// Uses a grant once, if it still allows it.
+/// Uses a grant once, if it still allows a call.
 pub(crate) async fn use_in(tx: &mut Tx, org: &OrgId, grant: &GrantId) -> Result<Used, Error> {
     let used = tx
         .exec(
@@ -301,13 +301,14 @@ pub(crate) enum Used {
     Spent,
 }
 
-/// Gives a use back: the call never left.
+/// Gives a use back, because the call was not sent to its source.
 pub(crate) async fn return_in(tx: &mut Tx, org: &OrgId, grant: &GrantId) -> Result<(), Error> {
     let sql = "UPDATE grants SET used = used - 1 WHERE org_id = $1 AND id = $2 AND used > 0";
     tx.exec(sql, &vals![org.as_str(), grant.as_str()]).await.map(|_| ())
 }
 
-/// Revokes grants that name this one action, because it is not what they were given for. A bounded number; whether there may be more.
+/// Revokes active grants that name this action, because the action is no longer the one they were given for. It revokes a bounded number
+/// and returns whether there may be more.
 pub(crate) async fn revoke_for_in(store: &Store, tx: &mut Tx, org: &OrgId, action: &ActionId) -> Result<bool, Error> {
     let sql = concat!(select_grant!(), " AND source = $2 AND name = $3 AND state = 'active' AND expires_at > $4 ORDER BY id LIMIT $5");
     let rows = tx.query(sql, &vals![org.as_str(), action.source(), action.name(), tx.now(), SWEPT_AT_ONCE]).await?;
@@ -358,7 +359,7 @@ async fn insert(tx: &mut Tx, org: &OrgId, grant: &Grant) -> Result<(), Error> {
     .map(|_| ())
 }
 
-/// As the column holds them; a request has none yet.
+/// The givers as the column holds them. A request has none yet.
 fn givers_text(grant: &Grant) -> Option<String> {
     let ids: Vec<_> = grant.givers.iter().map(UserId::as_str).collect();
     (!ids.is_empty()).then(|| serde_json::json!(ids).to_string())

@@ -1,5 +1,5 @@
-//! Invocations. Their rows hold real columns for what is filtered and one JSON body for the rest.
-//! Each write of their lives is in a file of its own.
+//! Invocations. A row has real columns for everything that is filtered by, and one JSON body for the rest.
+//! Each kind of write (begin, hold, finish) has a file of its own.
 
 mod begin;
 mod finish;
@@ -32,7 +32,7 @@ macro_rules! insert_invocation {
     };
 }
 
-/// What every query that ends in `read_invocation` begins with.
+/// The start of every query whose rows `read_invocation` reads.
 macro_rules! select_invocation {
     () => {
         "SELECT body, receipt_id, receipt_seq, expires_at, time_left FROM invocations WHERE org_id = $1"
@@ -40,7 +40,7 @@ macro_rules! select_invocation {
 }
 pub(crate) use select_invocation;
 
-/// Which invocations are wanted; all that is given must hold.
+/// Selects invocations. All given conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InvocationFilter {
     pub session: Option<SessionId>,
@@ -63,7 +63,7 @@ impl Invocations for Store {
 
     fn is_of_another_org<'a>(&'a self, org: &'a OrgId, invocation: &'a InvocationId) -> Future<'a, Result<bool, Error>> {
         Box::pin(async move {
-            // By org, of which there are few: a row is found by its org and its id together, and by neither alone.
+            // Asks for each org, of which there are few: the index finds a row by org and id together, not by id alone.
             let sql = "SELECT 1 FROM orgs WHERE org_id <> $1
                        AND EXISTS (SELECT 1 FROM invocations WHERE invocations.org_id = orgs.org_id AND invocations.id = $2) LIMIT 1";
             Ok(!self.db.read(sql, &vals![org.as_str(), invocation.as_str()]).await?.is_empty())
@@ -97,7 +97,7 @@ impl Invocations for Store {
         after: Option<&'a InvocationId>,
     ) -> Future<'a, Result<Vec<Invocation>, Error>> {
         Box::pin(async move {
-            // Sorted by an expression: sorting the few open ones is better than walking all ids in order.
+            // Sorted by an expression, so that the database sorts the few open rows instead of walking all ids in order.
             let open = among_open(status);
             let sql = format!("{} AND status = $2{open} AND id || '' > $3 ORDER BY id || '' LIMIT $4", select_invocation!());
             let params = vals![org.as_str(), status.as_str(), after.map_or("", InvocationId::as_str), SWEEP_ROWS];
@@ -132,7 +132,7 @@ impl Invocations for Store {
 
     fn begin(&self, begin: Begin) -> Future<'_, Result<Begun, Error>> {
         Box::pin(async move {
-            // Made here and not in the write: writes run one at a time, callers do not.
+            // Serialised here and not in the write: callers run in parallel, writes run one at a time.
             let body = to_json(&begin.invocation)?;
             let store = self.clone();
             let org = begin.invocation.org.clone();
@@ -159,7 +159,7 @@ impl Invocations for Store {
 }
 
 impl Store {
-    /// Newest first.
+    /// Lists invocations, newest first.
     pub async fn list_invocations(&self, org: &OrgId, filter: &InvocationFilter, request: &PageRequest) -> Result<Page<Invocation>, Error> {
         let mut sql = String::from(concat!(select_invocation!(), " AND id < $2"));
         let mut params = vals![org.as_str(), request.after.as_deref().unwrap_or("~")].to_vec();
@@ -179,7 +179,7 @@ impl Store {
         page(rows, request.limit, read_invocation, |invocation| invocation.id.to_string())
     }
 
-    /// Which of these were taken back, and by which invocation. All are of one org.
+    /// Which of these invocations were reverted, and by which invocation. All of them must be of one org.
     pub async fn find_reverts(&self, invocations: &[Invocation]) -> Result<BTreeMap<InvocationId, InvocationId>, Error> {
         let Some(org) = invocations.first().map(|first| first.org.clone()) else {
             return Ok(BTreeMap::new());
@@ -213,13 +213,13 @@ impl Store {
     }
 }
 
-/// Says in the index's own words that an open status is open: SQLite uses a partial index only when its condition is spelled out.
-/// Without it the sweep reads every invocation there ever was.
+/// Repeats the condition of the partial index on open rows: SQLite uses a partial index only if the query spells out its condition.
+/// Without it the sweep would read every invocation ever made.
 pub(crate) const fn among_open(status: Status) -> &'static str {
     if status.is_final() { "" } else { " AND status IN ('pending', 'approved', 'running', 'in_doubt')" }
 }
 
-/// An invocation as its row holds it.
+/// An invocation, prepared to be written to its row.
 pub(crate) struct InvocationRow<'a> {
     invocation: &'a Invocation,
     body: String,
@@ -227,36 +227,37 @@ pub(crate) struct InvocationRow<'a> {
     busy: Busy,
 }
 
-/// For how long whoever writes a row is busy with it.
+/// How long the server that writes a row counts as working on it (`run_by`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Busy {
     WhileItRuns,
-    /// It may be in doubt, and was claimed to find out more.
+    /// Until the server releases it: the call may be in doubt, and the server has claimed it to find out more.
     UntilReleased,
 }
 
 impl<'a> InvocationRow<'a> {
-    /// One that goes on.
+    /// For an invocation that has not ended.
     pub(crate) fn open(invocation: &'a Invocation) -> Result<Self, Error> {
         Ok(Self { invocation, body: to_json(invocation)?, receipt: None, busy: Busy::WhileItRuns })
     }
 
-    /// One that begins; `body` was made before the write was queued.
+    /// For an invocation that begins. `body` was serialised before the write was queued.
     pub(crate) const fn begun(invocation: &'a Invocation, body: String) -> Self {
         Self { invocation, body, receipt: None, busy: Busy::WhileItRuns }
     }
 
-    /// One that is tried once more by whoever has it.
+    /// For one more attempt by the server that has claimed the invocation.
     pub(crate) fn begun_again(invocation: &'a Invocation) -> Result<Self, Error> {
         Ok(Self { busy: Busy::UntilReleased, ..Self::open(invocation)? })
     }
 
-    /// One that has ended; `body` was made before the write was queued.
+    /// For an invocation that has ended. `body` was serialised before the write was queued.
     pub(crate) const fn ended(invocation: &'a Invocation, body: String, receipt: &'a ReceiptRef) -> Self {
         Self { invocation, body, receipt: Some(receipt), busy: Busy::WhileItRuns }
     }
 
-    /// Who is busy with it: this process, as long as it runs or is about to, because whoever takes the last yes starts it; or until it lets go.
+    /// The server that works on the invocation: this one, while the call is approved or running, because the server that takes the last
+    /// approval also starts the call; or until this server releases it.
     fn run_by(&self, lease: &Lease) -> Val {
         let is_at_work = matches!(self.invocation.status, Status::Approved | Status::Running) || self.busy == Busy::UntilReleased;
         Val::from(lease.run_by().filter(|_| is_at_work))
@@ -282,7 +283,7 @@ impl<'a> InvocationRow<'a> {
         ]
     }
 
-    /// What changes, then whose row it is.
+    /// The new values, then the org and the id of the row.
     fn into_changes(self, lease: &Lease) -> Vec<Val> {
         let run_by = self.run_by(lease);
         let Self { invocation, body, receipt, busy: _ } = self;
@@ -307,7 +308,7 @@ pub(crate) async fn insert(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: O
     Ok(if changed == 1 { Inserted::New } else { Inserted::Already })
 }
 
-/// Inserts a row that cannot be there yet, at the end of the batch: nobody in it could know the id.
+/// Inserts a row at the end of the batch. The row cannot exist yet, and no other write of the batch can know its id.
 pub(crate) fn insert_later(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: Option<Vec<u8>>) {
     let values = row.into_values(sealed_params, tx.lease());
     tx.later(insert_invocation!(), values.into());
@@ -326,11 +327,11 @@ pub(crate) enum SealedParams {
     Shred,
 }
 
-/// Writes the row's new state, if it is in this status; else nothing happens. What runs is written by whoever runs it, and by nobody
-/// who was taken for gone meanwhile; what is in doubt, by whoever asks about it, while somebody does.
+/// Writes the row's new state if the row is in status `from`; otherwise changes nothing. Only the server that runs a running call may
+/// change it, and not if another server has claimed the call meanwhile. While a server has claimed a call in doubt, only that server may.
 ///
-/// The status is compared as an expression, so that PostgreSQL finds the row by its id: through the index of open rows it would
-/// walk past every row that was open once and is not yet vacuumed away.
+/// The status is compared as an expression, so that PostgreSQL finds the row by its id. Through the index of open rows it would read
+/// every row that was open once and has not been vacuumed yet.
 pub(crate) async fn update(tx: &mut Tx, row: InvocationRow<'_>, from: Status, sealed: SealedParams) -> Result<Updated, Error> {
     let sql = match sealed {
         SealedParams::Keep => {
@@ -348,7 +349,7 @@ pub(crate) async fn update(tx: &mut Tx, row: InvocationRow<'_>, from: Status, se
     Ok(if tx.exec(sql, &params).await? == 1 { Updated::Done } else { Updated::NotFound })
 }
 
-/// Writes a pending row bound to other params.
+/// Binds a pending row to other params.
 pub(crate) async fn rebind(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: Vec<u8>) -> Result<Updated, Error> {
     let sql = "UPDATE invocations SET sealed_params = $1, status = $2, body = $3, receipt_id = $4, receipt_seq = $5, run_by = $6
                WHERE org_id = $7 AND id = $8 AND status || '' = 'pending'";
@@ -357,8 +358,8 @@ pub(crate) async fn rebind(tx: &mut Tx, row: InvocationRow<'_>, sealed_params: V
     Ok(if tx.exec(sql, &params).await? == 1 { Updated::Done } else { Updated::NotFound })
 }
 
-/// Ends a running row at the end of the batch, on PostgreSQL: a round trip saved for every write. If the row is not running after
-/// all, or no longer this server's, the division fails and the batch with it; whoever is told so tries again with `update`.
+/// Ends a running row at the end of the batch. On PostgreSQL this saves a round trip for every write. If the row is not running any more,
+/// or another server has claimed it, the division by zero fails the whole batch; the caller then retries with `update`.
 pub(crate) fn update_later(tx: &mut Tx, row: InvocationRow<'_>) {
     let lease = tx.lease();
     let mut params = row.into_changes(lease);
@@ -379,7 +380,7 @@ pub(crate) enum Updated {
     NotFound,
 }
 
-/// The row, locked until the commit.
+/// Reads the row and locks it until the commit.
 pub(crate) async fn lock(tx: &mut Tx, org: &OrgId, invocation: &InvocationId) -> Result<Option<Invocation>, Error> {
     let sql = concat!(select_invocation!(), " AND id = $2");
     let rows = tx.query_locked(sql, &vals![org.as_str(), invocation.as_str()]).await?;

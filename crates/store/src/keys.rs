@@ -1,5 +1,5 @@
-//! The keys at rest: one master key outside the database opens everything sealed inside it.
-//! SECURITY: whoever holds the master key and the database holds the receipt keys; the docs say so.
+//! The keys in the database. They are sealed; one master key outside the database opens them.
+//! SECURITY: a person who has the master key and the database has the receipt keys too; the docs say so.
 
 use crate::Error;
 use crate::db::{Columns, Db, Tx, Val, vals};
@@ -31,7 +31,7 @@ impl MasterKey {
         }
     }
 
-    /// What is stored of a token: useless without the master key, and quick, since tokens are random and long.
+    /// The stored form of a token. It is useless without the master key. A fast hash suffices, because tokens are random and long.
     pub(crate) fn token_hash(&self, token: &str) -> [u8; 32] {
         *blake3::keyed_hash(self.pepper.expose(), token.as_bytes()).as_bytes()
     }
@@ -46,7 +46,7 @@ impl MasterKey {
         })
     }
 
-    /// A value only the right master key can open, so that a wrong one is noticed at start.
+    /// Seals a key's seed. Only the right master key can open it, so a wrong one is noticed at start.
     pub(crate) fn seal_seed(&self, random: &dyn Random, context: &str, seed: &Secret<[u8; 32]>) -> Vec<u8> {
         self.seal(random, context, seed.expose())
     }
@@ -59,7 +59,7 @@ impl MasterKey {
     }
 }
 
-/// What a signing key is for. The two are never the same key.
+/// The purpose of a signing key. No key serves both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Receipt,
@@ -79,7 +79,7 @@ impl Purpose {
     }
 }
 
-/// A public key of an org's log, with the position it signs from.
+/// A public key of an org's audit log, with the position of the first entry it signs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogKey {
     pub key_id: String,
@@ -89,16 +89,16 @@ pub struct LogKey {
     pub starts_at_seq: u64,
     pub created_at: Timestamp,
     pub retired_at: Option<Timestamp>,
-    /// It may be in other hands.
+    /// When it was revoked, because someone else may have it.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Keys in use, opened once and kept.
+/// The keys in use, opened once and kept in memory.
 pub(crate) struct Keychain {
     master: MasterKey,
     random: Arc<dyn Random>,
     signing: RwLock<HashMap<String, Arc<SealingKey>>>,
-    /// By org too: an id of another org must find nothing, opened or not.
+    /// Keyed by org too: the id of another org's space must find nothing, even if its key is in memory.
     spaces: RwLock<HashMap<(OrgId, SpaceId), Arc<LiveSpaceKey>>>,
 }
 
@@ -135,7 +135,7 @@ impl Keychain {
         Ok(public)
     }
 
-    /// The key by its id, opened at first use.
+    /// Finds the key by its id and opens it at its first use.
     pub(crate) async fn signing_key(&self, tx: &mut Tx, org: &OrgId, key_id: &str) -> Result<Arc<SealingKey>, Error> {
         if let Some(key) = self.signing.read().get(key_id) {
             return Ok(Arc::clone(key));
@@ -185,7 +185,7 @@ impl LiveSpaceKey {
 
 impl SpaceKey for LiveSpaceKey {
     fn digest(&self, field: &str, value: &[u8]) -> Digest {
-        // HMAC pads a key shorter than its block with zeros; done here, so that there is no length left to be wrong.
+        // HMAC pads a key shorter than its block with zeros. We do it here, so that the key has a fixed length and cannot be rejected.
         let mut block = [0u8; 64];
         block[..32].copy_from_slice(self.digesting.expose());
         let mut mac = <Hmac<Sha256> as hmac::KeyInit>::new(&block.into());
@@ -208,7 +208,7 @@ impl SpaceKey for LiveSpaceKey {
 fn seal(key: &[u8; 32], random: &dyn Random, context: &str, plain: &[u8]) -> Vec<u8> {
     let nonce = countersign_core::random_bytes::<NONCE_BYTES>(random);
     let cipher = XChaCha20Poly1305::new(key.into());
-    // Encryption in memory fails only beyond 256 GiB; an empty text does not open, so the failure cannot pass unseen.
+    // Encryption in memory fails only beyond 256 GiB. It then gives an empty text, which never opens, so the failure is noticed.
     let sealed = cipher.encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: context.as_bytes() }).unwrap_or_default();
     [nonce.as_slice(), &sealed].concat()
 }

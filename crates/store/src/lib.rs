@@ -1,4 +1,4 @@
-//! Everything that is remembered: SQLite and PostgreSQL behind the same functions, and the limiter beside them.
+//! The store keeps all persistent state, on SQLite or PostgreSQL behind the same functions. The rate limiters stand beside it.
 //! Read `db` for how writes are batched, `seal` for how entries are signed inside them, `invocations` for the life of a call.
 //! SQL lives here and nowhere else; every statement names the org it is for.
 
@@ -68,23 +68,23 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<T> {
     pub items: Vec<T>,
-    /// Give it back to read on; absent on the last page.
+    /// The cursor of the next page, to be passed as `PageRequest::after`; absent on the last page.
     pub next: Option<String>,
 }
 
-/// Which page is wanted.
+/// The page a caller asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageRequest {
     pub limit: u32,
     pub after: Option<String>,
 }
 
-/// What a store is opened with.
+/// The settings a store is opened with.
 pub struct Config {
     pub engine: Engine,
     pub master: MasterKey,
     pub time: TimeSource,
-    /// With PostgreSQL; SQLite does not keep anybody waiting.
+    /// Time limits for PostgreSQL's answers. SQLite needs none: it runs in this process.
     pub patience: Patience,
     pub random: Arc<dyn Random>,
 }
@@ -105,7 +105,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Like `open`, for who reads beside a server that may be running: another schema than this binary's is refused, not changed.
+    /// Like `open`, for a process that reads while a server may be running: another schema version is refused, not migrated.
     pub async fn open_unchanged(config: Config) -> Result<Self, Error> {
         let store = Self::connect(config).await?;
         migrate::check(&store.db).await?;
@@ -121,8 +121,8 @@ impl Store {
         Ok(Self { db, keychain, random: config.random })
     }
 
-    /// Whether writes go through, as `readyz` asks: tries one, unless somebody's has just gone through and nothing failed since.
-    /// So asking often costs nothing. A store that keeps who asks waiting is not ready.
+    /// Whether the store takes writes, for `readyz`. It tries a write, unless one was committed within the last second and nothing has
+    /// failed since; so frequent checks cost little. A store that does not answer within `READINESS_SECONDS` is not ready.
     pub async fn check_readiness(&self) -> Result<(), Error> {
         if self.db.took_a_write_just_now() {
             return Ok(());
@@ -132,12 +132,12 @@ impl Store {
         tokio::time::timeout(patience, self.check()).await.unwrap_or_else(|_| Err(Error::Unavailable { message: message() }))
     }
 
-    /// Whether a write goes through now. A real one, down to the disk: a full disk still answers reads.
+    /// Whether a write succeeds now. It is a real write, down to the disk: on a full disk, reads still work.
     pub async fn check(&self) -> Result<(), Error> {
         self.db
             .write_unscoped(|tx| {
                 Box::pin(async move {
-                    // An update to the same value writes nothing on SQLite; this does, and is gone before anybody could see it.
+                    // An update to the same value writes nothing on SQLite. An insert does; the delete removes the row before the commit.
                     tx.exec("/* every org */ INSERT INTO schema_migrations (version, checksum, at) VALUES (-1, '', 0)", &[]).await?;
                     tx.exec("/* every org */ DELETE FROM schema_migrations WHERE version = -1", &[]).await.map(|_| ())
                 })
@@ -151,12 +151,12 @@ impl Store {
         self.db.write(org.clone(), move |tx| Box::pin(async move { seal::key_ids(tx, &org).await.map(|_| ()) })).await
     }
 
-    /// Which engine runs underneath.
+    /// The name of the database engine in use.
     pub const fn engine_name(&self) -> &'static str {
         if self.db.is_postgres() { "postgresql" } else { "sqlite" }
     }
 
-    /// Whether other servers may work on the same database: then each must renew its lease.
+    /// Whether other servers may work on the same database. If so, each server must renew its lease.
     pub const fn may_be_shared(&self) -> bool {
         self.db.is_postgres()
     }
@@ -185,7 +185,7 @@ impl countersign_core::keyring::Keyring for Store {
     }
 }
 
-/// Reads the rows, of which there is one more than a page holds where another page follows.
+/// Makes a page of `rows`. The query fetched one row more than `limit`, if there is one: that row shows that another page follows.
 fn page<T>(
     mut rows: Vec<db::Row>,
     limit: u32,

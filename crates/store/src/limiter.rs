@@ -1,5 +1,5 @@
 //! The rate limit: invocations per session and minute, counted in fixed windows, in memory or shared through Redis.
-//! Both count the same way, so one machine and many mean the same by "60 per minute".
+//! Both count the same way, so "60 per minute" means the same on one server and on several.
 
 mod memory;
 mod redis;

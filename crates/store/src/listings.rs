@@ -1,4 +1,4 @@
-//! What remote sources listed last.
+//! The actions that remote sources listed last.
 
 use crate::db::{Columns, Row, vals};
 use crate::{Error, Store};

@@ -1,4 +1,4 @@
-//! Brings a database to this version's schema: numbered files, applied once, each in its own transaction with its checksum.
+//! Brings a database to this binary's schema version: numbered files, each applied once and recorded with its checksum.
 
 use crate::Error;
 use crate::db::{Columns, Db, Tx, vals};
@@ -6,12 +6,12 @@ use sha2::{Digest as _, Sha256};
 
 const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("../migrations/0001_schema.sql"))];
 
-/// Applies what is missing. A database of a newer version, or one whose applied files differ, is refused untouched.
+/// Applies the missing migrations. A database of a newer version, or one whose applied files differ, is refused unchanged.
 pub(crate) async fn migrate(db: &Db) -> Result<(), Error> {
     db.write_unscoped(|tx| Box::pin(apply(tx))).await
 }
 
-/// Whether the database is at this binary's version; nothing is changed.
+/// Whether the database is at this binary's version. It changes nothing.
 pub(crate) async fn check(db: &Db) -> Result<(), Error> {
     let rows = db.read("/* every org */ SELECT max(version) FROM schema_migrations", &[]).await?;
     let found = rows.into_iter().next().map_or(Ok(None), |row| Columns::of(row).int_or_null())?.unwrap_or_default();
@@ -30,7 +30,7 @@ pub(crate) fn version() -> i64 {
 
 async fn apply(tx: &mut Tx) -> Result<(), Error> {
     if tx.is_postgres() {
-        // Two replicas starting together: the second waits here, then finds the work done.
+        // If two servers start together, the second waits here and then finds the migrations applied.
         tx.query("/* every org */ SELECT 1 FROM (SELECT pg_advisory_xact_lock(7117001)) AS held", &[]).await?;
     }
     tx.exec("/* every org */ CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY, checksum TEXT NOT NULL, at BIGINT NOT NULL)", &[])
@@ -75,10 +75,10 @@ impl Dialect {
     }
 }
 
-/// The few words in which the engines' schemas differ.
+/// Replaces the few words in which the two engines' schemas differ.
 fn in_dialect(text: &str, dialect: Dialect) -> String {
     match dialect {
-        // Ids are compared byte by byte, as SQLite does, whatever the cluster's locale.
+        // PostgreSQL then compares ids byte by byte, as SQLite does, whatever the cluster's locale.
         Dialect::Postgres => text.replace(" TEXT", " TEXT COLLATE \"C\""),
         Dialect::Sqlite => text.replace("BYTEA", "BLOB").replace("BIGINT", "INTEGER"),
     }

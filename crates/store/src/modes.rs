@@ -1,4 +1,4 @@
-//! The rows of the mode cascade. Every change is versioned, signed into the log and told as an event.
+//! The mode rows of an org and its automations. Every change is versioned, signed into the audit log and published as an event.
 
 use crate::db::{Columns, Row, Tx, all, vals};
 use crate::rules::{self, Told};
@@ -11,7 +11,7 @@ use receipt::entry::{Entry, Kind};
 
 const ORG_SCOPE: &str = "org";
 
-/// A mode row as it is listed.
+/// A mode row, as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeSetting {
     /// `org`, or `automation:<id>`.
@@ -24,7 +24,7 @@ pub struct ModeSetting {
     pub set_at: Timestamp,
 }
 
-/// One row as a file of modes holds it: the org's own, or an automation's.
+/// A mode row as a modes file holds it: the org's own, or an automation's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FiledMode {
     pub automation: Option<AutomationId>,
@@ -33,7 +33,7 @@ pub struct FiledMode {
     pub lock: Lock,
 }
 
-/// One change of a mode, as the log has it.
+/// One change of a mode, as the audit log records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeVersion {
     pub change: ModeBody,
@@ -46,7 +46,7 @@ pub struct ModeChange {
     pub automation: Option<AutomationId>,
     pub action: ActionId,
     pub mode: Option<Mode>,
-    /// Of an org's row: whether automations may loosen it.
+    /// For a row of the org: whether automations may loosen it.
     pub lock: Lock,
     pub by: PrincipalId,
 }
@@ -58,8 +58,8 @@ impl Store {
         self.db.write(org.clone(), move |tx| Box::pin(async move { change_in(&store, tx, &org, change).await })).await
     }
 
-    /// Makes these the rows, those of automations too, all of them and no others, at once. What is so already stays as it is; returns
-    /// how many changed.
+    /// Replaces all mode rows of the org, also those of automations, with these, in one write. Rows that are the same already stay
+    /// untouched. Returns how many changed.
     pub async fn replace_modes(&self, org: &OrgId, rows: Vec<FiledMode>, by: &PrincipalId) -> Result<u64, Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
         self.db
@@ -88,14 +88,14 @@ impl Store {
             .await
     }
 
-    /// All of them, or one automation's.
+    /// Lists all mode rows, or those of one automation.
     pub async fn list_modes(
         &self,
         org: &OrgId,
         automation: Option<&AutomationId>,
         request: &PageRequest,
     ) -> Result<Page<ModeSetting>, Error> {
-        // The cursor is `<action> <scope>`: neither holds a space.
+        // The cursor is `<action> <scope>`. Neither contains a space.
         let after = request.after.as_deref().unwrap_or_default();
         let wanted = automation.map(|automation| scope_of(Some(automation))).unwrap_or_default();
         let rows = self
@@ -109,7 +109,7 @@ impl Store {
         page(rows, request.limit, read_mode, |mode| format!("{} {}", mode.action, mode.scope))
     }
 
-    /// Every change of a mode, or of one action's, the newest first.
+    /// Lists every change of a mode, or those of one action, newest first.
     pub async fn list_mode_versions(
         &self,
         org: &OrgId,
@@ -117,10 +117,10 @@ impl Store {
         request: &PageRequest,
     ) -> Result<Page<ModeVersion>, Error> {
         let before = request.after.as_deref().and_then(|text| text.parse::<i64>().ok()).unwrap_or(i64::MAX);
-        // As it stands in the canonical text of a body; empty for all of them.
+        // The action as the canonical JSON of a body spells it; empty for all actions.
         let named = action.map(|action| format!(r#""action":"{action}","#)).unwrap_or_default();
-        // The ids of these entries are `mode_<version>`: by them the few are found among the many. No pattern is used to look into
-        // the text, because letters are not told apart by case in one on SQLite.
+        // The ids of these entries are `mode_<version>`, so the range of ids finds the few among the many. The payload is not searched with
+        // `LIKE`, because on SQLite that ignores case.
         let sql = "SELECT seq, payload FROM entries WHERE org_id = $1 AND id >= 'mode_' AND id < 'mode`' AND kind = 'mode' AND seq < $2
                    AND ($3 = '' OR replace(payload, $3, '') <> payload) ORDER BY seq DESC LIMIT $4";
         let rows = self.db.read(sql, &vals![org.as_str(), before, named, i64::from(request.limit) + 1]).await?;
@@ -189,7 +189,7 @@ pub(crate) fn scope_of(automation: Option<&AutomationId>) -> String {
     automation.map_or_else(|| ORG_SCOPE.to_owned(), |automation| format!("automation:{automation}"))
 }
 
-/// Whose row it is; the outer `None` when the text is no scope.
+/// The automation that the row belongs to, or `Some(None)` for the org's own row. `None` if the text is no scope.
 #[expect(clippy::option_option, reason = "a scope that cannot be read is not the org's")]
 fn parse_scope(text: &str) -> Option<Option<AutomationId>> {
     match text.strip_prefix("automation:") {

@@ -12,7 +12,7 @@ impl Notifier for Store {
             self.db
                 .write(notification.org.clone(), move |tx| {
                     Box::pin(async move {
-                        // One per invocation: a call that is tried again does not notify twice.
+                        // One per invocation: a call that is attempted again does not notify twice.
                         tx.exec(
                             "INSERT INTO notifications (org_id, id, space_id, invocation_id, title, body, created_at)
                              VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (org_id, invocation_id) DO NOTHING",
@@ -36,7 +36,7 @@ impl Notifier for Store {
 }
 
 impl Store {
-    /// Newest first.
+    /// Lists notifications, newest first.
     pub async fn list_notifications(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Notification>, Error> {
         let after = request.after.as_deref().unwrap_or("~");
         let rows = self

@@ -1,4 +1,4 @@
-//! Orgs and their spaces. Creating an org creates its log: there is no moment in which an org could act unrecorded.
+//! Orgs and their spaces. Creating an org also creates its audit log, so an org can never act unrecorded.
 
 use crate::db::{Columns, Row, Tx, all, only, to_json, vals};
 use crate::keys::Purpose;
@@ -31,7 +31,7 @@ macro_rules! select_space {
 }
 pub(crate) use select_space;
 
-/// A change of a space; what is absent stays.
+/// A change of a space. Absent fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpaceChange {
     pub band: Option<Band>,
@@ -49,7 +49,8 @@ pub struct NewOrg {
 }
 
 impl Store {
-    /// A token's text, to be kept safe before it is made valid: a crash in between leaves a useless text, not a lost org.
+    /// Draws the text of a token, to be stored safely before `create_org` makes it valid. A crash in between leaves a useless text, not an
+    /// org that nobody can enter.
     pub fn draw_owner_token(&self) -> Secret<String> {
         draw_token(&*self.random, "user")
     }
@@ -118,7 +119,7 @@ impl Store {
         self.db.read_remembered(org, sql, &vals![org.as_str()], |rows| Ok(!rows.is_empty())).await.map(|is_enabled| *is_enabled)
     }
 
-    /// `None` when the name is taken.
+    /// Creates a space; `None` if the name is taken.
     pub async fn create_space(&self, org: &OrgId, name: &str, by: &PrincipalId) -> Result<Option<Space>, Error> {
         let (store, org, name, by) = (self.clone(), org.clone(), name.to_owned(), by.clone());
         self.db
@@ -153,7 +154,7 @@ impl Store {
         only(rows, read_space)
     }
 
-    /// Changes what a space tolerates and who may answer in it; `None` when there is no such space.
+    /// Changes the band of a space, who may answer in it, and its other settings; `None` if there is no such space.
     pub async fn change_space(&self, org: &OrgId, space: &SpaceId, change: SpaceChange, by: &PrincipalId) -> Result<Option<Space>, Error> {
         let (store, org, space, by) = (self.clone(), org.clone(), space.clone(), by.clone());
         self.db
@@ -248,7 +249,7 @@ async fn start_log(store: &Store, tx: &mut Tx, org: &OrgId) -> Result<(), Error>
     Ok(())
 }
 
-/// Makes it green, which is what the log takes a space for that no entry tells of.
+/// Creates the space with band green. Verifiers assume that band for a space that no entry of the audit log describes.
 async fn insert_space(store: &Store, tx: &mut Tx, org: &OrgId, name: &str) -> Result<Space, Error> {
     let created_at = tx.now();
     let id = SpaceId::new(created_at, random_bytes(&*store.random));

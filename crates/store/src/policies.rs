@@ -1,4 +1,4 @@
-//! The org's policies: every version that was ever in force, so that what was decided by one can be decided again.
+//! The org's policies. Every version is kept, so that a decision made under it can be made again.
 
 use crate::db::{Columns, Row, vals};
 use crate::rules::{self, Told};
@@ -25,13 +25,13 @@ pub struct PolicyVersion {
 }
 
 impl Store {
-    /// Makes these the org's policies. They must have been compiled: the store takes any text.
+    /// Makes these the org's policies. The caller must have compiled them: the store accepts any text.
     pub async fn set_policies(&self, org: &OrgId, texts: PolicyTexts, by: &PrincipalId) -> Result<i64, Error> {
         let (store, org, by) = (self.clone(), org.clone(), by.clone());
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    // The number of the change that is recorded below.
+                    // The version that `record` assigns below.
                     let version = seal::rules_version(tx, &org).await? + 1;
                     let PolicyTexts { rbac, abac, consent, space } = &texts;
                     tx.exec(
@@ -56,7 +56,7 @@ impl Store {
             .await
     }
 
-    /// Every version, the newest first.
+    /// Lists every version, newest first.
     pub async fn list_policy_versions(&self, org: &OrgId, request: &PageRequest) -> Result<Page<PolicyVersion>, Error> {
         let before = request.after.as_deref().and_then(|text| text.parse::<i64>().ok()).unwrap_or(i64::MAX);
         let sql = concat!(select_policies!(), " AND version < $2 ORDER BY version DESC LIMIT $3");

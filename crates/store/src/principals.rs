@@ -1,4 +1,4 @@
-//! Who may act, and how far.
+//! Principals: who may act, with which role, and up to which band.
 
 use crate::db::{Columns, Row, all, only, vals};
 use crate::tokens::{Token, TokenKind};
@@ -54,7 +54,7 @@ impl Principals for Store {
                     };
                     Ok(Some(Principal { scopes: token.scopes, owner, ..base(token.name) }))
                 }
-                // Automations are principals of a later part of the product; nobody can act as one yet.
+                // Automations become principals in a later part of the product. Nobody can act as one yet.
                 PrincipalId::Automation(_) => Ok(None),
             }
         })
@@ -67,7 +67,7 @@ impl Principals for Store {
                 let mut columns = Columns::of(row);
                 Ok(Standing { role: Some(columns.parsed(Role::parse)?), max_band: columns.parsed(Band::parse)? })
             };
-            // Who does not exist may act nowhere that matters; their tokens work no more either.
+            // A user who does not exist has no role and the lowest band. Their tokens do not work either.
             let nobody = Standing { role: None, max_band: Band::Green };
             let parse = |rows: Vec<Row>| Ok(only(rows, read)?.unwrap_or(nobody));
             self.db.read_remembered(org, sql, &vals![org.as_str(), user.as_str()], parse).await.map(|standing| *standing)

@@ -1,4 +1,4 @@
-//! What was too dangerous to run. It is kept, sealed, until an admin releases or discards it, or nobody looks in time.
+//! Quarantined calls. Their content is kept sealed until an admin releases or discards it, or until it expires.
 
 use crate::db::{Columns, Row, Tx, Val, only, to_json, vals};
 use crate::events::tell;
@@ -19,7 +19,7 @@ macro_rules! select_quarantine {
     };
 }
 
-/// Quarantines one sweep ends.
+/// The most quarantines that one sweep ends.
 const SWEPT_AT_ONCE: i64 = 100;
 
 impl Quarantines for Store {
@@ -63,7 +63,7 @@ impl Quarantines for Store {
 }
 
 impl Store {
-    /// Newest first.
+    /// Lists quarantines, newest first.
     pub async fn list_quarantines(
         &self,
         org: &OrgId,
@@ -82,7 +82,7 @@ impl Store {
         page(rows, request.limit, read_quarantine, |quarantine| quarantine.invocation.to_string())
     }
 
-    /// Forgets what nobody looked at in time.
+    /// Deletes the content of expired quarantines. One that is still held becomes `expired`.
     pub async fn expire_quarantines(&self, org: &OrgId) -> Result<u64, Error> {
         let sql = "SELECT invocation_id, state FROM quarantines WHERE org_id = $1 AND sealed IS NOT NULL AND expires_at <= $2
                    ORDER BY expires_at LIMIT $3";
@@ -105,7 +105,7 @@ impl Store {
                             &vals![org.as_str(), id.as_str()],
                         )
                         .await?;
-                        // What was released and is only forgotten now has had its end.
+                        // A quarantine that was released ended then; only its content is deleted now, so it gets no event.
                         if state == QuarantineState::Held {
                             let body = serde_json::json!({ "invocation_id": id }).to_string();
                             tell(&store, tx, &org, "quarantine.expired", id, body).await?;
@@ -132,7 +132,7 @@ async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) 
     if digest.is_some_and(|digest| digest != found.digest) {
         return Ok(Some(Settled::OtherPayload));
     }
-    // What is released stays until its new call has been made: a crash in between must not lose it.
+    // Released content is kept until the new call has been made, so that a crash in between does not lose it.
     let sealed = if state == QuarantineState::Released { "" } else { ", sealed = NULL" };
     tx.exec(
         &format!(
@@ -167,7 +167,7 @@ async fn settle_in(store: &Store, tx: &mut Tx, org: &OrgId, settling: Settling) 
     Ok(Some(Settled::Done(Box::new(found))))
 }
 
-/// Kept with the receipt that ends the invocation, in the same write.
+/// Stores a quarantine in the same write as the receipt that ends the invocation.
 pub(crate) async fn insert_in(tx: &mut Tx, invocation: &Invocation, quarantine: &NewQuarantine) -> Result<(), Error> {
     let caught = to_json(&quarantine.caught)?;
     let params = vals![

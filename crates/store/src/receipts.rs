@@ -1,4 +1,4 @@
-//! Reading the log: receipts by page, proofs that one stands in it, the whole of it as a bundle, and new keys for it.
+//! Reading the audit log: receipts by page, inclusion proofs, and the export as a bundle. Also the rotation of its keys.
 
 use crate::db::{Columns, Row, Snapshot, Val, all, count, only, vals};
 use crate::keys::Purpose;
@@ -11,10 +11,10 @@ use receipt::envelope::Envelope;
 use receipt::tree;
 use tokio::sync::mpsc;
 
-/// Rows the export reads at a time.
+/// The number of rows that the export reads at a time.
 const EXPORT_ROWS: i64 = 500;
 
-/// A signed entry as it stands in the log.
+/// A signed entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEntry {
     pub seq: u64,
@@ -32,21 +32,21 @@ impl StoredEntry {
     }
 }
 
-/// Shows that an entry stands in the log a checkpoint describes.
+/// Proves that an entry is in the audit log that a checkpoint describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InclusionProof {
     pub entry: StoredEntry,
-    /// The signed note whose size and root the hashes lead to.
+    /// The signed checkpoint whose size and root the hashes prove.
     pub checkpoint: String,
     pub hashes: Vec<Digest>,
 }
 
-/// Which receipts; nothing said: all of them.
+/// Selects receipts. Without conditions, all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReceiptFilter {
     pub action: Option<ActionId>,
     pub session: Option<SessionId>,
-    /// Of calls they made, and of those that were made for them.
+    /// Receipts of calls that this person made, and of calls that were made for them.
     pub user: Option<UserId>,
 }
 
@@ -56,14 +56,14 @@ impl Store {
         only(rows, read_entry)
     }
 
-    /// Everything the log says of one invocation, in order: its intents and its receipt.
+    /// Every entry of one invocation, in order: its intents and its receipt.
     pub async fn list_entries_of(&self, org: &OrgId, invocation: &InvocationId) -> Result<Vec<StoredEntry>, Error> {
         let rows =
             self.db.read(&format!("{SELECT_ENTRY} AND invocation_id = $2 ORDER BY seq"), &vals![org.as_str(), invocation.as_str()]).await?;
         all(rows, read_entry)
     }
 
-    /// Those of calls and of batches, newest first. A batch is of no one action.
+    /// Lists the receipts of calls and batches, newest first. A filter by action leaves out batches, because a batch has no single action.
     pub async fn list_receipts(&self, org: &OrgId, filter: &ReceiptFilter, request: &PageRequest) -> Result<Page<StoredEntry>, Error> {
         let before = request.after.as_deref().and_then(|text| text.parse().ok()).unwrap_or(i64::MAX);
         let mut params = vals![org.as_str(), before].to_vec();
@@ -89,7 +89,7 @@ impl Store {
         page(rows, request.limit, read_entry, |entry| entry.seq.to_string())
     }
 
-    /// Proves the receipt against a checkpoint signed now. `None` when there is no such receipt.
+    /// Proves the receipt against a checkpoint signed now. `None` if there is no such receipt.
     pub async fn prove_receipt(&self, org: &OrgId, receipt: &ReceiptId) -> Result<Option<InclusionProof>, Error> {
         let Some(entry) = self.find_receipt(org, receipt).await? else {
             return Ok(None);
@@ -130,30 +130,30 @@ impl Store {
         Ok(have)
     }
 
-    /// The whole log as a bundle, line by line, all from one moment. It ends early when the reader goes away.
+    /// Exports the whole audit log as a bundle, line by line, all from one moment. It stops early if the reader goes away.
     pub async fn export(&self, org: &OrgId) -> Result<mpsc::Receiver<Result<String, Error>>, Error> {
-        // A checkpoint first: the bundle ends with what it covers.
+        // Sign a checkpoint first: the bundle contains the entries up to the last checkpoint.
         self.checkpoint(org).await?;
         let snapshot = self.db.snapshot().await?;
         let (lines, reader) = mpsc::channel(64);
         let org = org.clone();
         tokio::spawn(async move {
             if let Err(error) = export_all(snapshot, &org, &lines).await {
-                // When the reader is gone there is nobody left to tell.
+                // If the reader is gone, nobody needs the error.
                 let _gone = lines.send(Err(error)).await;
             }
         });
         Ok(reader)
     }
 
-    /// Replaces both keys. The old receipt key signs the entry that names the new ones; they sign from the next entry on.
+    /// Replaces both keys. The old receipt key signs the entry that names the new ones, which sign from the next entry on.
     pub async fn rotate_keys(&self, org: &OrgId, old: OldKeys) -> Result<(), Error> {
         let (store, org) = (self.clone(), org.clone());
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
                     let (old_key, old_checkpoint_key) = seal::key_ids(tx, &org).await?;
-                    // The old checkpoint key answers for everything up to here.
+                    // The old checkpoint key signs for everything up to here.
                     seal::checkpoint(tx, &org).await?;
                     let starts_at = seal::size(tx, &org).await? + 1;
                     let receipt_key = store.keychain.create_signing_key(tx, &org, Purpose::Receipt, starts_at).await?;
@@ -185,12 +185,12 @@ impl Store {
     }
 }
 
-/// What becomes of the keys that are replaced.
+/// What becomes of the replaced keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OldKeys {
-    /// They have done their work.
+    /// The old keys are replaced by routine. Their signatures stay valid.
     Retired,
-    /// They may be in other hands: the log itself says that nothing they sign counts any more.
+    /// Someone else may have the old keys: the audit log itself says that their signatures from here on do not count.
     Revoked,
 }
 
@@ -202,7 +202,7 @@ async fn export_all(mut snapshot: Snapshot, org: &OrgId, lines: &mpsc::Sender<Re
     let opening = bundle.tally.opening(&Opening::new(log));
     bundle.send(opening).await?;
     let rows = snapshot.read("SELECT size FROM checkpoints WHERE org_id = $1 ORDER BY size DESC LIMIT 1", &vals![org.as_str()]).await?;
-    // What came since is not missed: nobody could tell, if it were cut off later.
+    // Entries after the last checkpoint are left out: no checkpoint covers them, so a verifier could not notice if they were cut off.
     let covered = count(rows)?;
     let mut next = 0;
     loop {

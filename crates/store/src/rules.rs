@@ -1,5 +1,5 @@
-//! The rules in force, as every call asks for them, and what every change of a rule has in common: a number that orders it among
-//! all others, an entry in the log, and an event.
+//! The rules in force, as every call reads them. It also has the part common to all rule changes: each gets a version that orders it
+//! among all others, an entry in the audit log, and an event.
 
 use crate::canaries::{SELECT_CANARIES, read_canary};
 use crate::consents::{read_consent, select_consent};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 const SELECT_VERSION: &str = "SELECT rules_version FROM orgs WHERE org_id = $1";
 
-/// Grants that can stand in for one call, at most.
+/// The most grants considered for one call.
 const CANDIDATES_MAX: i64 = 50;
 
 impl Rules for Store {
@@ -72,7 +72,7 @@ impl Rules for Store {
 
     fn find_purposes<'a>(&'a self, org: &'a OrgId, user: &'a UserId, space: &'a SpaceId) -> Future<'a, Result<Vec<String>, Error>> {
         Box::pin(async move {
-            // Whatever was not withdrawn: when one of them runs out, nobody writes anything.
+            // Every consent that was not withdrawn. Expiry is checked below, because it writes no row that would end a remembered answer.
             let sql = concat!(select_consent!(), " AND user_id = $2 AND withdrawn_at IS NULL ORDER BY id");
             let params = vals![org.as_str(), user.as_str()];
             let live = self.db.read_remembered(org, sql, &params, |rows| all(rows, read_consent)).await?;
@@ -122,21 +122,21 @@ impl Rules for Store {
                 CANDIDATES_MAX
             ];
             let mut grants = all(self.db.read(sql, &params).await?, read_grant)?;
-            // The narrowest is used up first; of two alike the one that ends sooner.
+            // The narrowest grant comes first; of equally narrow ones, the one that expires sooner.
             grants.sort_by_key(|grant| (grant.terms.scope.clone(), grant.terms.covers.action().is_none(), grant.expires_at));
             Ok(grants)
         })
     }
 }
 
-/// The event of a change of a rule.
+/// The event of a rule change.
 pub(crate) struct Told {
     pub(crate) name: &'static str,
     /// Events with the same key are delivered in order.
     pub(crate) key: String,
 }
 
-/// Signs a change of a rule into the log and publishes its event. The change itself must be part of the same write.
+/// Signs a rule change into the audit log and publishes its event. The change itself must be part of the same write.
 pub(crate) async fn record(
     store: &Store,
     tx: &mut Tx,
@@ -150,7 +150,7 @@ pub(crate) async fn record(
     Ok(version)
 }
 
-/// The same, where the change has its number already and a kind of entry of its own.
+/// Like `record`, for a change that has its version already and a kind of entry of its own.
 pub(crate) async fn sign(
     store: &Store,
     tx: &mut Tx,

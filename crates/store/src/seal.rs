@@ -1,5 +1,5 @@
-//! Puts signed entries into an org's log, inside the transaction that makes them true.
-//! Position and chain are taken while the batch runs; signing happens once per batch, just before its commit.
+//! Appends signed entries to an org's audit log, inside the transaction of the change they record.
+//! An entry gets its position and its link in the chain while the batch runs. All entries of a batch are signed just before its commit.
 
 use crate::Error;
 use crate::db::{Columns, Statement, Tx, Val, vals};
@@ -13,19 +13,19 @@ use receipt::tree::{CompleteTile, Frontier};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The heads of the logs a batch touched, and what it has appended so far.
+/// The heads of the audit logs that a batch touched, and the entries it has appended so far.
 pub(crate) struct Sealing {
     keychain: Arc<Keychain>,
     heads: HashMap<OrgId, Head>,
     unsealed: Vec<Unsealed>,
     tiles: Vec<(OrgId, CompleteTile)>,
-    /// Statements whose outcome nobody in the batch asks for; see `Tx::later`.
+    /// Statements deferred to the end of the batch; see `Tx::later`.
     later: Vec<Statement>,
-    /// Heads as they were before the writes of the batch changed them, the latest last.
+    /// Heads as they were before the writes of the batch changed them, in the order of the changes.
     undo: Vec<(OrgId, Head)>,
-    /// How many of these were there at the last mark.
+    /// The length of `undo` at the last mark.
     marked: usize,
-    /// The last event of each log the batch has changed, once its closing statements are made.
+    /// The last event of each org whose head the batch has changed; filled in when the closing statements are made.
     last_events: Vec<(OrgId, i64)>,
 }
 
@@ -36,13 +36,13 @@ struct Head {
     frontier: Frontier,
     key: Arc<SealingKey>,
     checkpoint_key: Arc<SealingKey>,
-    /// The size at the last checkpoint.
+    /// The size of the log at the last checkpoint.
     checkpointed: u64,
     at: Timestamp,
-    /// Of the org's rules: known here because every write that begins an effect compares it.
+    /// The version of the org's rules. It is kept here because every write that begins an effect compares it.
     rules_version: i64,
-    /// The position of the org's newest event. Events are numbered under the lock of their org, so that none becomes visible after
-    /// one with a higher number.
+    /// The position of the org's newest event. Events are numbered under the lock of their org, so no event becomes visible after one
+    /// with a higher number.
     last_event: i64,
     changed: bool,
 }
@@ -65,7 +65,7 @@ struct Unsealed {
     key: Arc<SealingKey>,
 }
 
-/// Where a write began, so that its failure can be undone.
+/// The state at the start of a write, so that the write can be undone if it fails.
 pub(crate) struct Mark {
     unsealed: usize,
     tiles: usize,
@@ -105,7 +105,7 @@ impl Sealing {
         self.later.push((sql, params));
     }
 
-    /// Drops everything that was not committed; heads are read again from the database.
+    /// Drops everything that was not committed, and the heads, which are then read again from the database.
     pub(crate) fn forget(&mut self) {
         self.heads.clear();
         self.unsealed.clear();
@@ -120,13 +120,13 @@ impl Sealing {
         self.marked = 0;
     }
 
-    /// The last event of each org whose log the batch has changed, for those who wait for events.
+    /// The last event of each org whose head the batch has changed, to wake the callers who wait for events.
     pub(crate) fn take_last_events(&mut self) -> impl Iterator<Item = (OrgId, i64)> {
         std::mem::take(&mut self.last_events).into_iter()
     }
 }
 
-/// What is appended: `body` is canonical JSON.
+/// An entry to append. `body` is canonical JSON.
 pub(crate) struct Draft<'a> {
     pub(crate) kind: Kind,
     pub(crate) id: &'a str,
@@ -134,7 +134,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) body: &'a str,
 }
 
-/// Starts an org's log; its first entry, the keys, must follow in the same write.
+/// Starts an org's audit log. Its first entry, which names the keys, must follow in the same write.
 pub(crate) async fn create_log(tx: &mut Tx, org: &OrgId, log: &LogId, key_id: &str, checkpoint_key_id: &str) -> Result<(), Error> {
     tx.exec(
         "INSERT INTO logs (org_id, log_id, size, prev, frontier, key_id, checkpoint_key_id, checkpointed, at, last_event) VALUES ($1, $2, 0, $3, $4, $5, $6, 0, $7, 0)",
@@ -152,7 +152,7 @@ pub(crate) async fn create_log(tx: &mut Tx, org: &OrgId, log: &LogId, key_id: &s
     Ok(())
 }
 
-/// Appends to the org's log and returns the position. It becomes real when the batch commits.
+/// Appends an entry to the org's audit log and returns its position. The entry is written when the batch commits.
 pub(crate) async fn append(tx: &mut Tx, org: &OrgId, draft: Draft<'_>) -> Result<u64, Error> {
     let now = tx.now();
     let head = change_head(tx, org).await?;
@@ -179,7 +179,7 @@ pub(crate) async fn append(tx: &mut Tx, org: &OrgId, draft: Draft<'_>) -> Result
     Ok(seq)
 }
 
-/// From the next entry on the org's log is signed by other keys. The entry that says so must have been appended.
+/// Makes the org's audit log use other keys from the next entry on. The entry that announces them must have been appended already.
 pub(crate) async fn change_keys(tx: &mut Tx, org: &OrgId, key_id: &str, checkpoint_key_id: &str) -> Result<(), Error> {
     let keychain = Arc::clone(&tx.sealing.keychain);
     let key = keychain.signing_key(tx, org, key_id).await?;
@@ -194,7 +194,7 @@ pub(crate) async fn rules_version(tx: &mut Tx, org: &OrgId) -> Result<i64, Error
     Ok(head_of(tx, org).await?.rules_version)
 }
 
-/// Counts a change of a rule; the number orders it among all others of the org.
+/// Assigns the next rules version to a change of a rule. The version orders the change among all others of the org.
 pub(crate) async fn next_rules_version(tx: &mut Tx, org: &OrgId) -> Result<i64, Error> {
     let head = change_head(tx, org).await?;
     head.rules_version += 1;
@@ -215,7 +215,7 @@ pub(crate) async fn size(tx: &mut Tx, org: &OrgId) -> Result<u64, Error> {
     Ok(head_of(tx, org).await?.frontier.size())
 }
 
-/// The ids of the keys in use: receipts', then checkpoints'.
+/// The ids of the keys in use: first the receipt key, then the checkpoint key.
 pub(crate) async fn key_ids(tx: &mut Tx, org: &OrgId) -> Result<(String, String), Error> {
     let head = head_of(tx, org).await?;
     Ok((head.key.key_id().to_owned(), head.checkpoint_key.key_id().to_owned()))
@@ -239,7 +239,7 @@ fn checkpoint_values(org: &OrgId, head: &Head, note: String) -> Vec<Val> {
     vals![org.as_str(), head.frontier.size() as i64, note, head.at].into()
 }
 
-/// The head of the org's log, to be changed by this write; if the write fails, it is as before.
+/// The head of the org's audit log, for this write to change. If the write fails, `undo_to` restores the head.
 async fn change_head<'t>(tx: &'t mut Tx, org: &OrgId) -> Result<&'t mut Head, Error> {
     read_head(tx, org).await?;
     let Sealing { heads, undo, marked, .. } = &mut tx.sealing;
@@ -256,7 +256,7 @@ async fn head_of<'t>(tx: &'t mut Tx, org: &OrgId) -> Result<&'t Head, Error> {
     tx.sealing.heads.get(org).ok_or_else(|| no_log(org))
 }
 
-/// Reads the head of the org's log, unless it is known already.
+/// Reads the head of the org's audit log, unless it is in memory already.
 async fn read_head(tx: &mut Tx, org: &OrgId) -> Result<(), Error> {
     if tx.sealing.heads.contains_key(org) {
         return Ok(());
@@ -290,14 +290,14 @@ fn no_log(org: &OrgId) -> Error {
     Error::Corrupt { message: format!("org `{org}` has no log") }
 }
 
-/// What the batch ends with, just before its commit: all it has put off and appended, and the new heads.
+/// The last statements of a batch, just before its commit: the deferred ones, the signed entries, and the new heads.
 pub(crate) fn closing(tx: &mut Tx) -> Vec<Statement> {
     let mut statements = appended(tx);
     statements.extend(heads(tx));
     statements
 }
 
-/// What the batch has put off so far, then what it has appended, signed.
+/// The statements deferred so far, then the entries appended so far, now signed.
 pub(crate) fn appended(tx: &mut Tx) -> Vec<Statement> {
     let sealing = &mut tx.sealing;
     let unsealed = std::mem::take(&mut sealing.unsealed);
@@ -331,7 +331,7 @@ pub(crate) fn appended(tx: &mut Tx) -> Vec<Statement> {
     statements
 }
 
-/// Where the logs the batch appended to stand now. The last statements of a batch.
+/// The statements that write the new heads of the changed logs. They must be the last of a batch.
 pub(crate) fn heads(tx: &mut Tx) -> Vec<Statement> {
     let mut statements = Vec::new();
     let Sealing { heads, last_events, .. } = &mut tx.sealing;

@@ -1,32 +1,33 @@
-//! Servers at work on the same database. Each renews its lease; what one without a lease was running is left behind (see `claims`).
+//! The servers that work on the same database. Each renews its lease; calls of a server without a lease are left behind (see `claims`).
 
 use crate::db::{Columns, Row, all, vals};
 use crate::{Error, Store};
 use countersign_core::limits::{LEASE_SECONDS, SERVER_REMEMBERED_SECONDS};
 use countersign_core::{ServerId, Timestamp};
 
-/// A server that works on the database, or did lately.
+/// A server that works on the database now, or did recently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     pub id: ServerId,
     pub started_at: Timestamp,
     pub seen_at: Timestamp,
-    /// Its lease has run out: what it was running is taken up by others.
+    /// Its lease has run out, so other servers may claim the calls it was running.
     pub is_gone: bool,
 }
 
 impl Store {
-    /// Who this process is to the other servers; drawn when the store was opened.
+    /// The id of this process among the servers; drawn when the store was opened.
     pub fn server_id(&self) -> &ServerId {
         self.db.lease().id()
     }
 
-    /// This process goes on where another one was: that one is gone, whatever its lease says.
+    /// Says that this process replaces an earlier one on the same data folder. The earlier one is gone, whatever its lease says.
     pub fn succeed(&self, earlier: ServerId) {
         self.db.lease().succeed(earlier);
     }
 
-    /// Tells the others that this server lives. One that they took for gone comes back with it; what they took up stays theirs.
+    /// Renews the lease, which tells the other servers that this one is alive. A server that was considered gone is back with it, but the
+    /// calls that others have claimed meanwhile stay with them.
     pub async fn renew_lease(&self) -> Result<(), Error> {
         let id = self.server_id().clone();
         let renewed = self.db.write_unscoped(move |tx| {
@@ -42,7 +43,7 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the lease of a server that has stopped and runs nothing any more.
+    /// Ends the lease of this server, which is about to stop and no longer runs anything.
     pub async fn end_lease(&self) -> Result<(), Error> {
         let id = self.server_id().clone();
         self.db.lease().ended();
@@ -50,14 +51,14 @@ impl Store {
         self.db.write_unscoped(move |tx| Box::pin(async move { tx.exec(sql, &vals![id.as_str()]).await.map(|_| ()) })).await
     }
 
-    /// Those that live and those that were there lately, the oldest first.
+    /// Lists the live servers and the recently gone ones, in the order they started.
     pub async fn list_servers(&self) -> Result<Vec<Server>, Error> {
         let now = self.db.now().await?;
         let sql = "/* every org: a server works for all of them */ SELECT id, started_at, seen_at FROM servers ORDER BY started_at, id";
         all(self.db.read(sql, &[]).await?, |row| read_server(row, now))
     }
 
-    /// Removes the traces of servers that were seen last long ago.
+    /// Removes servers that were last seen long ago.
     pub async fn forget_servers(&self) -> Result<u64, Error> {
         let sql = "/* every org: a server works for all of them */ DELETE FROM servers WHERE seen_at <= $1";
         self.db
@@ -68,7 +69,7 @@ impl Store {
     }
 }
 
-/// A server that was seen last at this time, or before it, is gone.
+/// A server last seen at this time or before counts as gone.
 pub(crate) const fn gone_before(now: Timestamp) -> Timestamp {
     now.minus_seconds(LEASE_SECONDS)
 }

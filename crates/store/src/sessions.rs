@@ -1,4 +1,4 @@
-//! Sessions: where agents work. Creating one gives its agent a token, in the same write.
+//! Sessions, in which agents work. Creating one also creates its agent's token, in the same write.
 
 use crate::db::{Columns, Row, all, only, vals};
 use crate::tokens::{NewToken, TokenKind, draw_token, insert_token};
@@ -9,7 +9,7 @@ use countersign_core::{AutomationId, Future, InvocationId, OrgId, PrincipalId, S
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A session to be created.
+/// A session to create.
 #[derive(Clone, Debug)]
 pub struct NewSession {
     pub space: SpaceId,
@@ -121,7 +121,7 @@ impl Store {
             .await
     }
 
-    /// Newest first.
+    /// Lists sessions, newest first.
     pub async fn list_sessions(&self, org: &OrgId, request: &PageRequest) -> Result<Page<Session>, Error> {
         let after = request.after.as_deref().unwrap_or("~");
         let rows = self

@@ -1,4 +1,4 @@
-//! Pending invocations somebody does not want to see for a while. Nothing is decided by it, and nobody else notices.
+//! Snoozes: a person hides a pending invocation from their own inbox for a while. This decides nothing and concerns nobody else.
 
 use crate::db::{Columns, vals};
 use crate::{Error, Store};
@@ -6,13 +6,13 @@ use countersign_core::{InvocationId, OrgId, Timestamp, UserId};
 use std::collections::BTreeMap;
 
 impl Store {
-    /// Hides a pending invocation from this person's inbox until then; a time that has passed shows it again.
+    /// Hides a pending invocation from this person's inbox until the given time. A time in the past shows it again.
     pub async fn snooze(&self, org: &OrgId, invocation: &InvocationId, user: &UserId, until: Timestamp) -> Result<(), Error> {
         let (org, invocation, user) = (org.clone(), invocation.clone(), user.clone());
         self.db
             .write(org.clone(), move |tx| {
                 Box::pin(async move {
-                    // What has passed hides nothing any more.
+                    // Snoozes in the past hide nothing any more.
                     tx.exec(
                         "DELETE FROM snoozes WHERE org_id = $1 AND user_id = $2 AND until <= $3",
                         &vals![org.as_str(), user.as_str(), tx.now()],
@@ -30,7 +30,7 @@ impl Store {
             .await
     }
 
-    /// What this person does not want to see now, and until when.
+    /// The invocations that this person has snoozed, and until when.
     pub async fn list_snoozes(&self, org: &OrgId, user: &UserId) -> Result<BTreeMap<InvocationId, Timestamp>, Error> {
         let now = self.db.now().await?;
         let sql = "SELECT invocation_id, until FROM snoozes WHERE org_id = $1 AND user_id = $2 AND until > $3";

@@ -1,4 +1,4 @@
-//! Kill switches. Turning one on stops the clocks of what it covers in the same transaction, turning it off starts them again.
+//! Kill switches. Turning one on stops the deadlines of the calls it covers, in the same write; turning it off starts them again.
 
 use crate::db::{Columns, Row, Tx, Val, all, vals};
 use crate::rules::{self, Told};
@@ -10,7 +10,7 @@ use receipt::body::RuleChange;
 pub(crate) const SELECT_SWITCHES: &str = "SELECT scope, stop, reason, set_by, set_at FROM switches WHERE org_id = $1 ORDER BY scope";
 
 impl Store {
-    /// Turns a switch on, or changes one that is on. Returns how many pending invocations wait with their clock stopped by it.
+    /// Turns a switch on, or changes one that is on. Returns how many pending or approved invocations had their deadline stopped.
     pub async fn switch_on(&self, org: &OrgId, scope: SwitchScope, stop: Stop, reason: &str, by: &PrincipalId) -> Result<u64, Error> {
         let (store, org, reason, by) = (self.clone(), org.clone(), reason.to_owned(), by.clone());
         self.db
@@ -41,7 +41,7 @@ impl Store {
             .await
     }
 
-    /// Turns a switch off; the clocks it stopped go on, unless another one still covers them. `None` when it was not on.
+    /// Turns a switch off. The deadlines it stopped run again, unless another switch still covers them. `None` if it was not on.
     pub async fn switch_off(&self, org: &OrgId, scope: SwitchScope, reason: &str, by: &PrincipalId) -> Result<Option<u64>, Error> {
         let (store, org, reason, by) = (self.clone(), org.clone(), reason.to_owned(), by.clone());
         self.db
@@ -79,7 +79,7 @@ async fn release(tx: &mut Tx, org: &OrgId, scope: &SwitchScope) -> Result<u64, E
     tx.exec(&sql, &params).await
 }
 
-/// The condition under which a row is covered, with its parameters from number `at` on.
+/// The SQL condition for rows that the scope covers, with its parameters from number `at` on.
 fn covered(scope: &SwitchScope, at: usize) -> (String, Vec<Val>) {
     match scope {
         SwitchScope::Org => ("1 = 1".to_owned(), Vec::new()),
@@ -87,7 +87,7 @@ fn covered(scope: &SwitchScope, at: usize) -> (String, Vec<Val>) {
         SwitchScope::Session(session) => (format!("session_id = ${at}"), vec![session.as_str().into()]),
         SwitchScope::Action(action) => (format!("action = ${at}"), vec![action.as_str().into()]),
         SwitchScope::Source(source) => {
-            // Every id of the source begins so, and nothing else does: `.` and `/` are neighbours.
+            // Action ids of the source start with `<source>.`, and `/` is the character right after `.`: the range holds exactly these ids.
             let after = at + 1;
             (format!("action >= ${at} AND action < ${after}"), vec![format!("{source}.").into(), format!("{source}/").into()])
         }

@@ -1,4 +1,4 @@
-//! Tokens: random, shown once, stored hashed, revocable, compared in constant time.
+//! Tokens. They are random, shown once, stored as a hash, revocable, and compared in constant time.
 
 use crate::db::{Columns, Row, Tx, only, vals};
 use crate::users::lock_owners;
@@ -8,7 +8,7 @@ use countersign_core::principal::{Permission, Role};
 use countersign_core::{OrgId, Principal, PrincipalId, Random, Secret, SessionId, Timestamp, TokenId, UserId, random_bytes};
 use subtle::ConstantTimeEq;
 
-/// Tokens with the people and the session they stand on: the user, the owner of the agent's session, and who made a service's token.
+/// Tokens joined with what they depend on: the user, the owner of the agent's session, and the person who made a service's token.
 macro_rules! from_tokens {
     () => {
         "FROM tokens t
@@ -19,13 +19,13 @@ macro_rules! from_tokens {
     };
 }
 
-/// Whom a token stands for.
+/// The principal that a token stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     User(UserId),
     /// An agent, in this session only.
     Agent(SessionId),
-    /// A service, for which the person who made it answers.
+    /// A service. The person who made its token answers for it.
     Service {
         made_by: Option<UserId>,
     },
@@ -41,7 +41,7 @@ impl TokenKind {
     }
 }
 
-/// A token as it can be listed: never its text.
+/// A token as it is listed, without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     pub id: TokenId,
@@ -51,14 +51,14 @@ pub struct Token {
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
-    /// Why nobody could use it, revoked or not.
+    /// Why the token does not work, whether or not it is revoked.
     pub lost: Option<Lost>,
 }
 
-/// What a token had to stand on and has no more.
+/// Something that a token depends on and that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// The person it is of, or the one who answers for its agent or service, was disabled.
+    /// The user of the token, or the person who answers for its agent or service, was disabled.
     Person,
     Session,
 }
@@ -79,16 +79,16 @@ impl Lost {
     }
 }
 
-/// What became of revoking a token.
+/// The result of revoking a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revoked {
     /// The token as it is now.
     Done(Token),
-    /// No owner could act without it, and so nobody could make another.
+    /// It was not revoked: no owner has another working token, so nobody could create a new one.
     LastOwner,
 }
 
-/// A token just made. `text` is the only copy there will ever be.
+/// A new token. `text` is the only copy there will ever be.
 #[derive(Debug)]
 pub struct NewToken {
     pub id: TokenId,
@@ -107,7 +107,7 @@ pub enum Refused {
     Inactive,
 }
 
-/// What is remembered of a token.
+/// The facts remembered about a token.
 struct Bearer {
     hash: Vec<u8>,
     principal: Principal,
@@ -137,7 +137,7 @@ impl Store {
             .await
     }
 
-    /// Who the bearer of `text` is. Revocation and expiry act at once; see `db/remembered.rs`.
+    /// Finds the principal whose token `text` is. Revocation and expiry take effect at once; see `db/remembered.rs`.
     pub async fn authenticate(&self, text: &str) -> Result<Result<Principal, Refused>, Error> {
         let hash = self.keychain.master().token_hash(text);
         let bearer = self
@@ -154,7 +154,7 @@ impl Store {
                 |bearer| bearer.as_ref().map(|bearer: &Bearer| bearer.principal.org.clone()),
             )
             .await?;
-        // SECURITY: the index found the row by hash; this comparison does not depend on where a difference lies.
+        // SECURITY: the index found the row by its hash. This comparison takes the same time wherever a difference lies.
         let Some(bearer) = Option::as_ref(&bearer).filter(|bearer| bearer.hash.as_slice().ct_eq(&hash).into()) else {
             return Ok(Err(Refused::Unknown));
         };
@@ -191,7 +191,7 @@ impl Store {
         page(rows, request.limit, read_token, |token| token.id.to_string())
     }
 
-    /// Revoking twice changes nothing. `None` when there is no such token.
+    /// Revokes a token. Revoking it twice changes nothing. `None` if there is no such token.
     pub async fn revoke_token(&self, org: &OrgId, token: &TokenId) -> Result<Option<Revoked>, Error> {
         let (owned_org, owned_token) = (org.clone(), token.clone());
         let is_last = self.db.write(org.clone(), move |tx| {
@@ -211,7 +211,7 @@ impl Store {
     }
 }
 
-/// Every token an owner can act with. The owners stay locked, so that of two tokens that are revoked at once one is the last.
+/// Every token that an owner can act with. The owners stay locked: if two tokens are revoked at once, the second write sees the first.
 async fn owners_tokens(tx: &mut Tx, org: &OrgId) -> Result<Vec<TokenId>, Error> {
     let owners = lock_owners(tx, org).await?;
     let sql = "SELECT id, user_id FROM tokens WHERE org_id = $1 AND kind = 'user' AND revoked_at IS NULL
@@ -278,7 +278,7 @@ fn read_bearer(row: Row) -> Result<Bearer, Error> {
     Ok(Bearer { hash, principal, expires_at, is_revoked: revoked_at.is_some(), is_active, is_org_disabled })
 }
 
-/// 256 random bits behind a prefix that says what it is, so that a leaked one is recognised.
+/// Draws 256 random bits behind a prefix that names the kind of token, so that a leaked token can be recognised.
 pub(crate) fn draw_token(random: &dyn Random, kind: &str) -> Secret<String> {
     let secret = Secret::new(random_bytes::<32>(random));
     Secret::new(format!("cs_{kind}_{}", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(secret.expose())))

@@ -1,4 +1,4 @@
-//! People and their standing.
+//! People: their role, the highest band they may act in, and whether they are disabled.
 
 use crate::db::{Columns, Row, Tx, only, vals};
 use crate::rules::{self, Told};
@@ -21,14 +21,14 @@ pub struct User {
     pub name: String,
     pub role: Role,
     pub created_at: Timestamp,
-    /// The most dangerous band they, and whoever acts for them, may act in.
+    /// The most dangerous band in which this person, and every principal acting for them, may act.
     pub max_band: Band,
-    /// From then on none of their tokens works.
+    /// When the person was disabled. From then on none of their tokens works.
     pub disabled_at: Option<Timestamp>,
 }
 
 impl Store {
-    /// `None` when the name is taken.
+    /// Creates a person; `None` if the name is taken.
     pub async fn create_user(&self, org: &OrgId, name: &str, role: Role) -> Result<Option<User>, Error> {
         let (org, name, random) = (org.clone(), name.to_owned(), std::sync::Arc::clone(&self.random));
         self.db
@@ -64,7 +64,7 @@ impl Store {
         page(rows, request.limit, read_user, |user| user.id.to_string())
     }
 
-    /// Changes what a person may do and where, all of it or nothing; `None` when there is no such person.
+    /// Changes a person's role and highest band, all or nothing; `None` if there is no such person.
     pub async fn change_user(
         &self,
         org: &OrgId,
@@ -113,7 +113,7 @@ impl Store {
             .await
     }
 
-    /// Disables a person at once. The last owner cannot be disabled; `None` when there is no such active person.
+    /// Disables a person at once. The last owner cannot be disabled. `None` if there is no such active person.
     pub async fn disable_user(&self, org: &OrgId, user: &UserId) -> Result<Option<Disabled>, Error> {
         let (org, user) = (org.clone(), user.clone());
         self.db
@@ -135,30 +135,30 @@ impl Store {
     }
 }
 
-/// A change of a person; what is absent stays.
+/// A change of a person. Absent fields stay as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UserChange {
     pub role: Option<Role>,
     pub max_band: Option<Band>,
 }
 
-/// What became of changing a person.
+/// The result of changing a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangedUser {
     Done(User),
-    /// An org without an owner could not be administered by anyone.
+    /// Not changed: an org without an owner could not be administered by anyone.
     LastOwner,
 }
 
-/// What became of disabling a person.
+/// The result of disabling a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disabled {
     Done,
-    /// An org without an owner could not be administered by anyone.
+    /// Not disabled: an org without an owner could not be administered by anyone.
     LastOwner,
 }
 
-/// Every owner who can act. They stay locked, so that of two who leave at once one is the last.
+/// Every owner who is not disabled. They stay locked: if two owners leave at once, the second write sees that it concerns the last.
 pub(crate) async fn lock_owners(tx: &mut Tx, org: &OrgId) -> Result<Vec<UserId>, Error> {
     let sql = "SELECT id FROM users WHERE org_id = $1 AND role = 'owner' AND disabled_at IS NULL ORDER BY id";
     let rows = tx.query_locked(sql, &vals![org.as_str()]).await?;

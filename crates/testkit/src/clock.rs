@@ -1,4 +1,4 @@
-//! Time that moves only when a test says so.
+//! A clock that moves only when a test says so.
 
 use countersign_core::{Clock, Timestamp};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// 2026-11-15T08:00:00Z, where every `FixedClock` starts.
 pub const START: Timestamp = Timestamp::from_micros(1_794_729_600_000_000);
 
-/// A clock that stands still. Clones share their time, so a test keeps one and hands out the others.
+/// A clock that stands still. Clones share their time, so a test keeps one and passes on the others.
 #[derive(Clone, Debug)]
 pub struct FixedClock {
     micros: Arc<AtomicI64>,
@@ -22,7 +22,7 @@ impl FixedClock {
         Self { micros: Arc::new(AtomicI64::new(now.as_micros())) }
     }
 
-    /// Jumps, backwards too: a system's clock may be corrected at any moment.
+    /// Sets the time, also backwards: a system's clock may be corrected at any moment.
     pub fn set(&self, now: Timestamp) {
         self.micros.store(now.as_micros(), Ordering::SeqCst);
     }
@@ -34,7 +34,7 @@ impl FixedClock {
     pub fn advance_ms(&self, millis: u64) {
         let micros = i64::try_from(millis).unwrap_or(i64::MAX).saturating_mul(1_000);
         let advance = |now: i64| Some(now.saturating_add(micros));
-        // The closure never declines, so there is no error to look at.
+        // The closure always returns a value, so there is no error to handle.
         let _ = self.micros.fetch_update(Ordering::SeqCst, Ordering::SeqCst, advance);
     }
 }

@@ -1,4 +1,4 @@
-//! Commands that do as they are told: allowed by their text, scripted ends, recorded runs.
+//! Fake commands: allowed by their text, with scripted ends and recorded runs.
 
 use countersign_core::Future;
 use countersign_core::checks::Commands;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Clones share everything, so a test keeps one and hands out the others.
+/// Clones share everything, so a test keeps one and passes on the others.
 #[derive(Clone, Default)]
 pub struct FakeCommands {
     script: Arc<Mutex<Script>>,
@@ -35,7 +35,7 @@ impl FakeCommands {
         fake
     }
 
-    /// The operator takes everything off the list.
+    /// The operator removes every command from the allowlist.
     pub fn allow_nothing(&self) {
         self.script.lock().allowed.clear();
     }
@@ -49,7 +49,7 @@ impl FakeCommands {
         self.script.lock().ends.push_back(End::Fails(why.to_owned()));
     }
 
-    /// Too much is under way for the next run.
+    /// The next run gets no turn, because too many are under way.
     pub fn will_have_no_turn(&self) {
         self.script.lock().ends.push_back(End::HasNoTurn);
     }

@@ -1,7 +1,7 @@
-//! What tests share: a clock that stands still, randomness that repeats, throw-away databases, a network that can be cut, commands and a source
-//! that obeys.
-//! Only ever a dev-dependency. A broken test set-up panics with the sentence that mends it.
-//! The tests of this crate hold the whole workspace to its architecture: see `tests/it/`.
+//! What tests share: a clock that stands still, repeatable randomness, throw-away databases, a network that can be cut, and fake
+//! commands and sources.
+//! It is only ever a dev-dependency. If a test cannot be set up, it panics with a sentence that says how to fix that.
+//! The tests of this crate check the architecture of the whole workspace: see `tests/it/`.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot be set up fails at once, and says why")]
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "the source that obeys is asked directly here"))]
@@ -23,12 +23,12 @@ pub use random::SeededRandom;
 pub use registry::FakeRegistry;
 pub use source::FakeSource;
 
-/// How often a test repeats what only sometimes goes wrong: `full` with `make test ARGS=--all`, `short` otherwise.
+/// How often a test repeats something that fails only sometimes: `full` with `make test ARGS=--all`, `short` otherwise.
 pub fn rounds<Number>(full: Number, short: Number) -> Number {
     if std::env::var_os("TEST_ALL").is_some() { full } else { short }
 }
 
-/// Reads what `make test` exports, or fails the test with one sentence.
+/// Reads a variable that `make test` exports, or fails the test with one sentence.
 #[track_caller]
 fn from_make_test(variable: &str) -> String {
     match std::env::var(variable) {

@@ -1,17 +1,18 @@
-//! A PostgreSQL database of its own for each test, on the throw-away server of `make test`.
+//! A PostgreSQL database for each test, on the throw-away server of `make test`.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use tokio_postgres::NoTls;
 
-/// Creates an empty database and returns its URL. Nobody drops it: the server itself is thrown away.
+/// Creates an empty database and returns its URL. It is never dropped, because the server itself is thrown away.
 pub async fn fresh_database() -> String {
     let server = Server::connect().await;
     server.new_database("template0").await
 }
 
-/// A database that is migrated already: a copy of one that `migrate` was run on, once per server and build of the tests.
+/// Creates a migrated database: a copy of one on which `migrate` was run, once per server and build of the tests.
 ///
-/// Migrating takes several times as long as copying. Of many tests at once, each a process of its own, one migrates and the others wait.
+/// Migrating takes several times as long as copying. Many tests may start at once, each in a process of its own: one of them migrates, and
+/// the others wait.
 pub async fn migrated_database(migrate: impl AsyncFnOnce(String)) -> String {
     let server = Server::connect().await;
     let template = format!("migrated_{}", crate::build::fingerprint());
@@ -22,7 +23,7 @@ pub async fn migrated_database(migrate: impl AsyncFnOnce(String)) -> String {
             let url = server.new_database("template0").await;
             migrate(url.clone()).await;
             let made = url.rsplit('/').next().unwrap_or_default();
-            // Whoever migrated it may still be leaving.
+            // The connections that migrated it may not have closed yet.
             server.run(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{made}'")).await;
             server.run(&format!("ALTER DATABASE {made} RENAME TO {template}")).await;
         }
@@ -57,7 +58,7 @@ impl Server {
     }
 }
 
-/// Changes a database behind the back of whoever works on it. How many rows changed.
+/// Changes a database without the program that works on it. Returns how many rows changed.
 pub async fn tamper(url: &str, sql: &str) -> u64 {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the test's database can be reached");
     let driver = tokio::spawn(connection);
@@ -67,7 +68,7 @@ pub async fn tamper(url: &str, sql: &str) -> u64 {
     changed
 }
 
-/// The process, for whoever looks at the server, and 64 random bits that differ with every call.
+/// The process id, for a person who looks at the server, and 64 random bits that differ with every call.
 fn unique_name() -> String {
     format!("test_{}_{:016x}", std::process::id(), RandomState::new().build_hasher().finish())
 }

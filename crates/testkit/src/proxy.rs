@@ -1,4 +1,4 @@
-//! A network that can be cut: forwards connections to a server until told otherwise, also in the middle of a commit.
+//! A network that can be cut: a proxy that forwards connections to a server until a test cuts them, also in the middle of a commit.
 
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,25 +6,25 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Whether the server hears of the commit that is cut.
+/// Whether the commit at which the connection is cut reaches the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// It commits, and its answer is lost.
+    /// The server commits, and its answer is lost.
     Arrives,
-    /// It never hears of it.
+    /// The server never receives the commit.
     IsLost,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Open,
-    /// Open until so many more commits have passed and one more comes.
+    /// Open until this many more commits have passed and another one comes.
     CutAtCommit {
         after: u32,
         commit: Commit,
     },
     Cut,
-    /// Connections stay, and nothing passes. Those that were open then never speak again.
+    /// Connections stay open, but nothing passes. The ones open at that time never recover.
     Silent,
 }
 
@@ -35,7 +35,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Stands before the server of `url` and returns the URL through which it is reached.
+    /// Puts a proxy in front of the server of `url`, and returns the URL of the proxy.
     pub async fn before(url: &str) -> (Self, String) {
         let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', '?']).next().expect("the loopback network works");
         let address = authority.rsplit_once('@').map_or(authority, |(_, address)| address).to_owned();
@@ -46,12 +46,12 @@ impl Proxy {
         (proxy, url.replace(&address, &format!("127.0.0.1:{port}")))
     }
 
-    /// Every connection ends now, and new ones end at once.
+    /// Ends every connection now, and new ones at once.
     pub fn cut(&self) {
         self.line.send_replace(Line::Cut);
     }
 
-    /// Nothing passes any more, and nobody is told.
+    /// Lets nothing pass any more, without closing connections.
     pub fn fall_silent(&self) {
         self.line.send_replace(Line::Silent);
     }
@@ -60,7 +60,7 @@ impl Proxy {
         self.line.send_replace(Line::Open);
     }
 
-    /// Cuts at a commit, after letting so many pass.
+    /// Cuts at a commit, after this many others have passed.
     pub fn cut_at_commit(&self, after: u32, commit: Commit) {
         self.line.send_replace(Line::CutAtCommit { after, commit });
     }
@@ -83,19 +83,19 @@ impl Proxy {
         let (mut from_client, mut to_client) = client.into_split();
         let (mut from_server, mut to_server) = server.into_split();
         let is_cut = self.is(Line::Cut);
-        // Whichever ends first drops all four halves, which closes both connections.
+        // When the first of these ends, all four halves are dropped, which closes both connections.
         tokio::select! {
-            // What was said of the line comes before what arrives on it in the same moment.
+            // A change of the line's state comes before data that arrives at the same moment.
             biased;
             () = is_cut => {}
-            // Held open from then on, so that neither side learns anything.
+            // The connections stay open from then on, so that neither side notices anything.
             () = self.is(Line::Silent) => self.is(Line::Cut).await,
             () = self.ask(&mut from_client, &mut to_server) => {}
             () = self.answer(&mut from_server, &mut to_client) => {}
         }
     }
 
-    /// Waits until the line is so.
+    /// Waits until the line is in this state.
     async fn is(&self, wanted: Line) {
         let mut line = self.line.subscribe();
         let _closed = line.wait_for(|line| *line == wanted).await;
@@ -118,7 +118,7 @@ impl Proxy {
         let mut bytes = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = server.read(&mut bytes).await {
             let answered = &bytes[..count];
-            // The server says so once it has committed: from here on only the answer can be lost.
+            // The server answers once it has committed, so from here on only the answer can be lost.
             if self.is_due(answered, Commit::Arrives) {
                 return self.cut();
             }
@@ -128,8 +128,8 @@ impl Proxy {
         }
     }
 
-    /// Whether these bytes are the commit at which to cut; counts it when they are an earlier one.
-    /// The word is the same in both directions: in the query that asks for it and in the answer that tells of it.
+    /// Whether these bytes are the commit at which to cut; if they are an earlier commit, counts it.
+    /// The word `COMMIT` occurs in both directions: in the client's query and in the server's answer.
     fn is_due(&self, bytes: &[u8], wanted: Commit) -> bool {
         let Line::CutAtCommit { after, commit } = *self.line.borrow() else { return false };
         if commit != wanted || !bytes.windows(6).any(|window| window == b"COMMIT") {

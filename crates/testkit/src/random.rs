@@ -1,13 +1,13 @@
-//! Randomness that repeats: the same seed gives the same bytes in every run.
+//! Repeatable randomness: the same seed gives the same bytes in every run.
 
 use countersign_core::Random;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The odd constant of splitmix64: adding it walks through all 64-bit states before one returns.
+/// The odd constant of splitmix64: adding it visits all 64-bit states before one repeats.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// splitmix64. Clones draw from the same stream, so no two draws of one seed are alike, from any thread.
+/// splitmix64. Clones draw from the same stream, so no two draws from one seed are the same, from any thread.
 #[derive(Clone, Debug)]
 pub struct SeededRandom {
     state: Arc<AtomicU64>,
@@ -15,7 +15,7 @@ pub struct SeededRandom {
 
 impl SeededRandom {
     pub fn new(seed: u64) -> Self {
-        // Mixed first: seeds that lie a few steps apart would otherwise share most of their stream.
+        // The seed is mixed first: seeds a few steps apart would otherwise share most of their stream.
         Self { state: Arc::new(AtomicU64::new(mix(seed))) }
     }
 

@@ -1,6 +1,6 @@
 //! The throw-away Redis of `make test`.
 
-/// Where the server is. It is shared by every test of a run: keep to keys no other test would use.
+/// The URL of the server. All tests of a run share it, so a test must use keys that no other test uses.
 #[track_caller]
 pub fn url() -> String {
     crate::from_make_test("TEST_REDIS_URL")

@@ -1,4 +1,4 @@
-//! Sources that a test adds to an org and removes again while everything runs.
+//! A registry of sources that a test adds to an org and removes again while everything runs.
 
 use crate::FakeSource;
 use countersign_core::source::{OrgSources, Source, SourceRegistry};
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Clones share everything, so a test keeps one and hands out the others.
+/// Clones share everything, so a test keeps one and passes on the others.
 #[derive(Clone, Default)]
 pub struct FakeRegistry(Arc<Mutex<HashMap<OrgId, OrgSources>>>);
 
@@ -25,7 +25,7 @@ impl FakeRegistry {
 
 impl SourceRegistry for FakeRegistry {
     fn sources<'a>(&'a self, org: &'a OrgId) -> Future<'a, OrgSources> {
-        // The same one until it is changed, also where there is none.
+        // The same value is returned until it changes, also for an org without sources.
         Box::pin(std::future::ready(Arc::clone(self.0.lock().entry(org.clone()).or_default())))
     }
 }

@@ -1,5 +1,5 @@
-//! A source that does as it is told: scripted answers, recorded calls, counted effects.
-//! `FakeSource::new("fake").offering("write", |action| action.tier = Tier::R2)`, then script it while the test runs.
+//! A fake source: scripted answers, recorded calls, counted effects.
+//! `FakeSource::new("fake").offering("write", |action| action.tier = Tier::R2)` builds one; a test then scripts it while it runs.
 
 use countersign_core::action::{Preview, Repeatability, Reversibility};
 use countersign_core::effect::{Check, Reconciled, Scope};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 
-/// What a scripted call or preview returns.
+/// The answer of a scripted call or preview.
 pub type Answer = Result<Output, Error>;
 
 /// One call or preview as the source received it.
@@ -23,7 +23,7 @@ pub struct Call {
     pub params: Value,
 }
 
-/// A scriptable source. Clones share everything, so a test keeps one and hands out the others.
+/// A scriptable source. Clones share everything, so a test keeps one and passes on the others.
 #[derive(Clone)]
 pub struct FakeSource {
     id: SourceId,
@@ -33,14 +33,14 @@ pub struct FakeSource {
     shared: Arc<Shared>,
 }
 
-/// A call that waits: it can be met when it has arrived, and let go. Dropped, it leaves the call waiting for ever.
+/// A call that waits. A test can wait for its arrival and then release it. If this is dropped, the call waits for ever.
 #[derive(Debug)]
 pub struct Held {
     arrived: watch::Receiver<u32>,
     released: watch::Sender<u32>,
 }
 
-/// An action with the most permissive definition there is: R0, any params, any result, no effect, repeatable.
+/// An action with the most permissive definition: R0, any params, any result, no effect, repeatable.
 pub fn action(id: &str) -> Action {
     Action {
         version: "1".into(),
@@ -55,7 +55,7 @@ pub fn action(id: &str) -> Action {
     }
 }
 
-/// The first attempt of a call that belongs to nobody in particular, for tests that call a source directly.
+/// The first attempt of a call with arbitrary ids, for tests that call a source directly.
 pub fn context() -> CallContext {
     let at = crate::clock::START;
     CallContext {
@@ -76,7 +76,7 @@ pub fn context() -> CallContext {
     }
 }
 
-/// Building: what the source is and offers.
+/// Building: what the source is and which actions it offers.
 impl FakeSource {
     pub fn new(slug: &str) -> Self {
         let id = SourceId::parse(slug).expect("the test names a valid source");
@@ -95,14 +95,14 @@ impl FakeSource {
         self
     }
 
-    /// It can be away, and changes without saying so.
+    /// Makes the source remote: it can be unreachable, and it changes its actions without announcing it.
     #[must_use]
     pub const fn remote(mut self) -> Self {
         self.is_remote = true;
         self
     }
 
-    /// Adds `<slug>.<name>`, which is `action(..)` after `define` has changed it.
+    /// Adds the action `<slug>.<name>`: `action(..)` as changed by `define`.
     #[must_use]
     pub fn offering(self, name: &str, define: impl FnOnce(&mut Action)) -> Self {
         let mut action = action(&self.action_id(name));
@@ -111,7 +111,7 @@ impl FakeSource {
         self
     }
 
-    /// Decides every answer that is not scripted; without it such a call succeeds with `{"done": true}`.
+    /// Sets the answer to every call that is not scripted. Without it such a call succeeds with `{"done": true}`.
     #[must_use]
     pub fn answering(self, answer: impl Fn(&Call) -> Answer + Send + Sync + 'static) -> Self {
         self.shared.script.lock().otherwise = Some(Arc::new(answer));
@@ -119,7 +119,7 @@ impl FakeSource {
     }
 }
 
-/// Scripting: what happens next. Scripted answers are used up in the order they were given, whatever the action.
+/// Scripting: what happens next. Scripted answers are used in the order they were given, whatever the action.
 impl FakeSource {
     pub fn will_answer(&self, value: Value) {
         self.shared.script.lock().calls.push_back(Step { answer: Ok(Output::new(value)), held: None });
@@ -140,7 +140,7 @@ impl FakeSource {
         held
     }
 
-    /// The next preview answers this; without a script a preview repeats the params under `would`.
+    /// The next preview answers this. Without a script a preview repeats the params under `would`.
     pub fn will_preview(&self, answer: Answer) {
         self.shared.script.lock().previews.push_back(Step { answer, held: None });
     }
@@ -152,46 +152,46 @@ impl FakeSource {
         held
     }
 
-    /// The next look at an effect finds this; without a script every declared check passes.
+    /// The next check of an effect finds this. Without a script every declared check passes.
     pub fn will_check(&self, checks: Result<Vec<Check>, Error>) {
         self.shared.script.lock().checks.push_back(checks);
     }
 
-    /// The next time an effect is taken back, this is the answer; without a script it is taken back.
+    /// The next revert answers this. Without a script the revert succeeds.
     pub fn will_revert(&self, answer: Answer) {
         self.shared.script.lock().reverts.push_back(answer);
     }
 
-    /// Asked what became of an effect, it knows this; without a script it cannot tell.
+    /// The next reconciliation finds this. Without a script the source cannot tell.
     pub fn will_reconcile(&self, found: Reconciled) {
         self.shared.script.lock().found.push_back(Step { answer: found, held: None });
     }
 
-    /// The same, once released: until then it is still finding out.
+    /// Like `will_reconcile`, but the source answers only once released.
     pub fn will_hold_reconcile(&self, found: Reconciled) -> Held {
         let (step, held) = Step::held(found);
         self.shared.script.lock().found.push_back(step);
         held
     }
 
-    /// What it makes ready before the next effect is ready once released.
+    /// The next preparation for an effect ends only once released.
     pub fn will_hold_prepare(&self) -> Held {
         let (step, held) = Step::held(());
         self.shared.script.lock().preparing.push_back(step);
         held
     }
 
-    /// Before the next effect it fails like this; without a script it keeps something for every reversible action.
+    /// The next preparation for an effect fails like this. Without a script the source saves evidence for every reversible action.
     pub fn will_fail_to_prepare(&self, error: Error) {
         self.shared.script.lock().unprepared.push_back(error);
     }
 
-    /// From now on no call could be made, for this reason; `None`: they can again.
+    /// From now on no call can be made, for this reason. `None` makes calls possible again.
     pub fn becomes_impossible(&self, why: Option<Error>) {
         self.shared.script.lock().impossible = why;
     }
 
-    /// From now on no effect could be taken back, for this reason; `None`: they can again.
+    /// From now on no effect can be reverted, for this reason. `None` makes reverts possible again.
     pub fn becomes_irrevertible(&self, why: Option<Error>) {
         self.shared.script.lock().irrevertible = why;
     }
@@ -200,20 +200,20 @@ impl FakeSource {
         self.shared.script.lock().listings.push_back(Step { answer: Err(error), held: None });
     }
 
-    /// The next time it is asked for its actions, it answers, or fails like this, only once released.
+    /// The next listing of its actions answers, or fails like this, only once released.
     pub fn will_hold_list(&self, answer: Result<(), Error>) -> Held {
         let (step, held) = Step::held(answer);
         self.shared.script.lock().listings.push_back(step);
         held
     }
 
-    /// From now on it neither lists nor does anything; `None`: it is back.
+    /// From now on the source neither lists nor does anything. `None` brings it back.
     pub fn becomes_unreachable(&self, why: Option<&str>) {
         let unreachable = |why: &str| Error::Unreachable { source_id: self.id.to_string(), message: why.into() };
         self.shared.script.lock().unreachable = why.map(unreachable);
     }
 
-    /// Changes an action's definition from now on, as an upstream does overnight. A remote source does not say so; see `says_it_changed`.
+    /// Changes an action's definition from now on, as an upstream might overnight. A remote source does not say so; see `says_it_changed`.
     pub fn redefine(&self, name: &str, change: impl FnOnce(&mut Action)) {
         let id = self.action_id(name);
         let mut script = self.shared.script.lock();
@@ -222,7 +222,7 @@ impl FakeSource {
         change(Arc::make_mut(action.unwrap_or_else(|| panic!("the test redefines `{id}`, which is not offered"))));
     }
 
-    /// The action is gone from now on.
+    /// Removes the action from now on.
     pub fn withdraw(&self, name: &str) {
         let id = self.action_id(name);
         let mut script = self.shared.script.lock();
@@ -230,7 +230,7 @@ impl FakeSource {
         script.actions.retain(|action| action.id.as_str() != id);
     }
 
-    /// It tells whoever asks that its actions are no longer those it listed.
+    /// Raises the revision, which says that the source's actions are no longer those it listed.
     pub fn says_it_changed(&self) {
         self.shared.script.lock().revision += 1;
     }
@@ -238,7 +238,7 @@ impl FakeSource {
 
 /// Looking back: what happened.
 impl FakeSource {
-    /// Every call so far, in the order of arrival; refused ones too.
+    /// Every call so far, in the order of arrival, including refused ones.
     pub fn calls(&self) -> Vec<Call> {
         self.shared.script.lock().recorded_calls.clone()
     }
@@ -247,27 +247,27 @@ impl FakeSource {
         self.shared.script.lock().recorded_previews.clone()
     }
 
-    /// Every effect that was to be taken back, with what was kept before it.
+    /// Every effect that was to be reverted, with the evidence saved before it.
     pub fn reverts(&self) -> Vec<(Call, Value)> {
         self.shared.script.lock().recorded_reverts.clone()
     }
 
-    /// For every effect whose end nobody saw: whether it might have been asked for again under the provider's own key.
+    /// For every reconciliation: whether the source was allowed to ask the provider again under the provider's own key.
     pub fn reconciliations(&self) -> Vec<bool> {
         self.shared.script.lock().recorded_reconciliations.clone()
     }
 
-    /// How often it was asked for its actions.
+    /// How often the source was asked for its actions.
     pub fn lists(&self) -> u64 {
         self.shared.script.lock().lists
     }
 
-    /// How often it was asked to make something ready for an effect.
+    /// How often the source was asked to prepare an effect.
     pub fn preparations(&self) -> u64 {
         self.shared.script.lock().preparations
     }
 
-    /// How often the world was changed. An answer that leaves the effect unknown counts: it is the case a retry would double.
+    /// How often an effect happened. An answer that leaves the effect unknown counts too: it is the case that a retry would double.
     pub fn effects(&self) -> u64 {
         self.shared.effects.load(Ordering::SeqCst)
     }
@@ -278,7 +278,7 @@ impl FakeSource {
 }
 
 impl Held {
-    /// Waits until the call is in the source and its effect has happened.
+    /// Waits until the call has reached the source and its effect has happened.
     pub async fn arrived(&mut self) {
         self.arrived.wait_for(|arrived| *arrived > 0).await.expect("the call waits until it is released");
     }
@@ -361,7 +361,7 @@ impl FakeSource {
         script.find(&call.action)?;
         let step = script.calls.pop_front();
         let otherwise = script.otherwise.clone();
-        // The closure is the test's own: it may look at this very source.
+        // The closure belongs to the test and may use this very source, so the lock is released first.
         drop(script);
         let unscripted = || otherwise.map_or_else(|| Ok(Output::new(json!({ "done": true }))), |answer| answer(&call));
         Ok(step.unwrap_or_else(|| Step { answer: unscripted(), held: None }))

@@ -1,3 +1,5 @@
+//! The fake source does what its scripts say.
+
 use super::*;
 use futures_util::FutureExt;
 
@@ -17,7 +19,7 @@ async fn call(source: &FakeSource, params: Value) -> Answer {
     source.call(&context(), &write(), &params).await
 }
 
-/// One of each, so that a new error cannot be forgotten here: the match has no wildcard.
+/// One of each error. The match below has no wildcard, so that a new error cannot be forgotten here.
 fn every_error() -> Vec<Error> {
     let source_id = || "fake".to_owned();
     let message = || "because".to_owned();

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Puts a migrated database at `path`. Nobody writes to the one it is copied from while `migrate`'s answer keeps that open.
+/// Puts a migrated database at `path`. While the value that `migrate` returns keeps the original open, nobody writes to it.
 pub async fn migrated_file<Open>(path: &Path, migrate: impl AsyncFnOnce(PathBuf) -> Open) {
-    // Beside the program of the tests: a cleaned build takes it along.
+    // It is kept beside the test program, so that cleaning the build removes it too.
     let folder = std::env::current_exe().expect("a test knows its own program");
     let prepared = folder.with_file_name(format!("migrated-{}", crate::build::fingerprint()));
     if !prepared.exists() {
@@ -16,7 +16,7 @@ pub async fn migrated_file<Open>(path: &Path, migrate: impl AsyncFnOnce(PathBuf)
         let open = migrate(made.clone()).await;
         copy(&made, &unfinished.join("db"));
         drop(open);
-        // Of several who made one at once, one is kept, and they are all alike.
+        // If several processes made one at once, one of the equal copies is kept.
         if fs::rename(&unfinished, &prepared).is_err() {
             fs::remove_dir_all(&unfinished).expect("it was made here");
         }
@@ -24,7 +24,7 @@ pub async fn migrated_file<Open>(path: &Path, migrate: impl AsyncFnOnce(PathBuf)
     copy(&prepared.join("db"), path);
 }
 
-/// The database, and what of it is still in the log beside it.
+/// Copies the database, and the part of it that is still in the write-ahead log.
 fn copy(from: &Path, to: &Path) {
     fs::copy(from, to).expect("the database can be copied");
     if log(from).exists() {

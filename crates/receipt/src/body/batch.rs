@@ -1,5 +1,5 @@
-//! The end of a batch: what became of each of its parts, and of them together. Everything it says of an invocation, the receipt of
-//! that invocation says too.
+//! The receipt of a batch: how each of its parts ended, and the batch as a whole. Everything it says of an invocation is also in
+//! the receipt of that invocation.
 
 use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect, Undone};
 use countersign_core::{ActionId, Batch, BatchId, InvocationId, PrincipalId, ReceiptId, SessionId, SpaceId, Status, Timestamp};
@@ -12,7 +12,7 @@ pub struct BatchBody {
     pub dry_run: bool,
     pub ended_at: Timestamp,
     pub mode: BatchMode,
-    /// In the order they were asked for.
+    /// In the order they were requested.
     pub parts: Vec<PartBody>,
     pub principal: PrincipalId,
     pub receipt_id: ReceiptId,
@@ -28,16 +28,16 @@ pub struct BatchBody {
 pub struct PartBody {
     pub action: ActionId,
     pub effect: PartEffect,
-    /// A stable code, where it did not succeed.
+    /// A stable code; absent if the part succeeded.
     pub error: Option<String>,
     pub invocation_id: InvocationId,
     pub receipt_id: Option<ReceiptId>,
-    /// Absent where it did not become an invocation.
+    /// Absent if the part never became an invocation.
     pub status: Option<Status>,
     pub undone: Option<UndoneBody>,
 }
 
-/// That it was taken back, or was to be.
+/// Says that the part's effect was reverted, or that this was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UndoneBody {
@@ -47,7 +47,7 @@ pub struct UndoneBody {
 }
 
 impl BatchBody {
-    /// Of a batch that ends now.
+    /// The body for a batch that ends now.
     pub fn of(batch: &Batch, receipt_id: ReceiptId, ended_at: Timestamp) -> Self {
         Self {
             batch_id: batch.id.clone(),

@@ -1,4 +1,4 @@
-//! The two entries of an invocation: the intent before an effect, and the receipt at the end.
+//! The two entries of an invocation: the intent before its effect, and the receipt at its end.
 
 use super::is_default;
 use countersign_core::decision::{Gate, Verdict};
@@ -18,17 +18,17 @@ use std::collections::BTreeMap;
 pub struct IntentBody {
     pub action: ActionId,
     pub approval: Option<ApprovalBody>,
-    /// 1 for the first try.
+    /// 1 for the first attempt.
     pub attempt: u32,
-    /// The batch it is part of.
+    /// The batch that the invocation is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchId>,
     pub decision: Decision,
     pub definition: DefinitionDigests,
-    /// HMAC of what undoes the effect, kept before it.
+    /// HMAC of the data needed to undo the effect, which was saved before the effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Digest>,
-    /// What stood in for a person.
+    /// The grant that replaced an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantId>,
     pub idempotency_key: Option<Digest>,
@@ -37,11 +37,11 @@ pub struct IntentBody {
     pub params: Digest,
     pub principal: PrincipalId,
     pub profile: String,
-    /// What the attempt is for, where it is not the effect itself.
+    /// The purpose of the attempt, if it is not the effect itself.
     #[serde(default, skip_serializing_if = "is_default")]
     pub purpose: Purpose,
     pub raw: Digest,
-    /// The invocation whose effect is about to be taken back.
+    /// The invocation whose effect is about to be reverted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<InvocationId>,
     pub space: SpaceId,
@@ -57,12 +57,12 @@ pub struct ReceiptBody {
     pub approval: Option<ApprovalBody>,
     /// Digests of stored outputs.
     pub artifacts: Vec<String>,
-    /// Tries of the effect; 0 when nothing was tried.
+    /// Attempts at the effect; 0 if there was none.
     pub attempts: u32,
-    /// The batch it is part of.
+    /// The batch that the invocation is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchId>,
-    /// HMAC of what the caller said about itself and the call.
+    /// HMAC of what the caller claimed about itself and the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Digest>,
     pub cost: Cost,
@@ -70,15 +70,15 @@ pub struct ReceiptBody {
     pub definition: DefinitionDigests,
     pub denied_by: Option<DeniedBy>,
     pub dry_run: bool,
-    /// How an approver changed the params.
+    /// The change an approver made to the params.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edit: Option<EditBody>,
-    /// A stable code, never a message: messages may quote what must not be kept.
+    /// A stable code, never a message: a message may quote data that must not be kept.
     pub error: Option<String>,
     pub evidence: Option<Digest>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantId>,
-    /// The call never left, so its use of the grant was given back.
+    /// Whether the use of the grant was given back, because the call was not sent to its source.
     #[serde(default, skip_serializing_if = "is_default")]
     pub grant_returned: bool,
     pub idempotency_key: Option<Digest>,
@@ -94,24 +94,24 @@ pub struct ReceiptBody {
     pub principal: PrincipalId,
     pub raw: Digest,
     pub receipt_id: ReceiptId,
-    /// How much of each kind was taken out of the params before the source saw them.
+    /// How many values of each kind were redacted in the params before the source saw them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub redacted: BTreeMap<String, u32>,
     pub repair: Option<Remedy>,
     pub replayed: bool,
-    /// The invocation whose effect this one took back.
+    /// The invocation whose effect this one reverted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverses: Option<InvocationId>,
     pub reward: Reward,
     pub rollback: Option<Remedy>,
     pub sandbox: Sandbox,
     pub session: SessionId,
-    /// Who said how it ended, where nobody else could know.
+    /// The person who settled a call in doubt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<SettledBy>,
     pub space: SpaceId,
     pub status: Status,
-    /// An earlier receipt this one corrects.
+    /// An earlier receipt that this one corrects.
     pub supersedes: Option<ReceiptId>,
     pub tier: Tier,
     pub timing: Timing,
@@ -119,7 +119,7 @@ pub struct ReceiptBody {
     pub verification: Option<Verification>,
 }
 
-/// SHA-256 of the definition's structure and of its whole text.
+/// SHA-256 of the definition's structure, and of its whole text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DefinitionDigests {
@@ -127,7 +127,7 @@ pub struct DefinitionDigests {
     pub textual: Digest,
 }
 
-/// Who said yes, and to exactly what.
+/// Who approved the call, and the digest of exactly what they approved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalBody {
@@ -135,18 +135,18 @@ pub struct ApprovalBody {
     pub binding: Digest,
 }
 
-/// An approver's change of the params: what was asked for, and where it differs from what ran.
+/// An approver's change of the params: what was requested, and where it differs from what ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EditBody {
     pub by: PrincipalId,
     /// RFC 6901 pointers.
     pub changed: Vec<String>,
-    /// HMAC of the params as they were asked for.
+    /// HMAC of the params as they were requested.
     pub proposed: Digest,
 }
 
-/// What one gate said and the rules that made it.
+/// The verdict of one gate, and the rules that led to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyVerdict {
@@ -161,10 +161,10 @@ pub struct PolicyVerdict {
 pub struct Sandbox {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup_backend: Option<String>,
-    /// What the operator allowed to be missing, and was; absent where nothing ran in a sandbox.
+    /// The protections that were missing and that the operator allowed to be missing; absent if nothing ran in a sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<Vec<String>>,
-    /// Whom its code asked over the network; absent where it asked nobody.
+    /// The hosts that the sandboxed code sent requests to; absent if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub egress: Vec<EgressBody>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,7 +177,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Of what ran inside the server, or not at all.
+    /// For a call that ran inside the server, or that did not run.
     pub const fn none(profile: String) -> Self {
         Self {
             cgroup_backend: None,
@@ -191,13 +191,13 @@ impl Sandbox {
     }
 }
 
-/// Requests to one host: nothing of what was asked for, or answered.
+/// The number of requests to one host. It says nothing about their content or the answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EgressBody {
-    /// As the definition names it; `other` stands for every host it does not name.
+    /// The host as the definition names it. `other` stands for all hosts that the definition does not name.
     pub host: String,
-    /// Let out, answered or not.
+    /// Requests that were let out, whether or not they were answered.
     pub made: u64,
     pub refused: u64,
 }
@@ -207,7 +207,7 @@ pub struct EgressBody {
 pub struct Outputs {
     pub bytes: u64,
     pub digest: Digest,
-    /// Dangerous as it was, it is kept for review and was not handed on.
+    /// Whether the output was dangerous, and was therefore kept for review and not returned to the caller.
     #[serde(default, skip_serializing_if = "is_default")]
     pub withheld: bool,
 }
@@ -222,7 +222,7 @@ pub struct Verification {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cost {
-    /// Absent where the effect ran inside the server and no honest figure exists.
+    /// Absent if the effect ran inside the server, where no honest figure exists.
     pub cpu_ms: Option<u64>,
 }
 
@@ -232,7 +232,7 @@ pub struct Timing {
     pub ended_at: Timestamp,
     pub exec_ms: u64,
     pub queued_ms: u64,
-    /// Absent when nothing was started.
+    /// Absent if nothing was started.
     pub started_at: Option<Timestamp>,
     pub total_ms: u64,
 }

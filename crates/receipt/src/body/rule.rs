@@ -1,4 +1,4 @@
-//! Changes of the rules: whatever a decision may have rested on stands in the log before it.
+//! Changes of the rules. The audit log holds every rule that a decision depends on, before the decision.
 
 use super::is_default;
 use countersign_core::decision::{Drift, Gate, Lock};
@@ -22,14 +22,14 @@ pub struct ModeBody {
     pub action: ActionId,
     pub by: PrincipalId,
     pub lock: Lock,
-    /// Absent when the row was removed.
+    /// Absent if the row was removed.
     pub mode: Option<Mode>,
     /// `org` or `automation:aut_…`.
     pub scope: String,
     pub version: i64,
 }
 
-/// A space as it is from here on. The one that is made with its org has none until it changes: it is green.
+/// The settings of a space from here on. The space created with its org has no such entry until it changes; its band is green.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpaceBody {
@@ -49,7 +49,7 @@ pub struct SpaceBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleBody {
-    /// Absent where Countersign itself noticed something.
+    /// Absent if Countersign itself noticed the change.
     pub by: Option<PrincipalId>,
     pub change: RuleChange,
     pub version: i64,
@@ -58,12 +58,12 @@ pub struct RuleBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "rule", rename_all = "snake_case")]
 pub enum RuleChange {
-    /// A grant from here on.
+    /// A grant that is valid from here on.
     GrantGiven {
         grant: GrantId,
         terms: Terms,
         expires_at: Timestamp,
-        /// Everybody it was given by.
+        /// All people who gave it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         givers: Vec<UserId>,
         invocation_id: Option<InvocationId>,
@@ -72,7 +72,7 @@ pub enum RuleChange {
     GrantRevoked {
         grant: GrantId,
     },
-    /// Nothing this covers is executed from here on.
+    /// From here on no call that the switch covers is executed.
     SwitchedOn {
         scope: SwitchScope,
         stop: Stop,
@@ -82,7 +82,7 @@ pub enum RuleChange {
         scope: SwitchScope,
         reason: String,
     },
-    /// A person looked at this definition and stands for it.
+    /// A person has reviewed this definition and stands for it.
     Reviewed {
         action: ActionId,
         structural: Digest,
@@ -96,7 +96,7 @@ pub enum RuleChange {
         structural: Digest,
         textual: Digest,
     },
-    /// The org's policies from here on, each gate's by the SHA-256 of its text.
+    /// The org's policies from here on. Each gate's are named by the SHA-256 of their text.
     PoliciesSet {
         digests: BTreeMap<Gate, Digest>,
     },
@@ -120,17 +120,17 @@ pub enum RuleChange {
         from: SpaceId,
         to: SpaceId,
     },
-    /// The most dangerous band a person, and whoever acts for them, may act in.
+    /// The most dangerous band in which a person, and every principal acting for them, may act.
     BandLimited {
         user: UserId,
         max_band: Band,
     },
-    /// A person's standing in the org from here on: what they, and whoever acts for them, may do.
+    /// A person's role from here on. It limits what they, and every principal acting for them, may do.
     RoleChanged {
         user: UserId,
         role: Role,
     },
-    /// A text was laid out to be stolen; what it is stands nowhere in the log.
+    /// A canary token was added. Its text is not in the log.
     CanaryAdded {
         canary: CanaryId,
     },
@@ -149,14 +149,14 @@ pub enum RuleChange {
     QuarantineSettled {
         invocation_id: InvocationId,
         state: QuarantineState,
-        /// HMAC of what it held.
+        /// HMAC of the quarantined content.
         digest: Digest,
         reason: String,
         released_as: Option<InvocationId>,
     },
 }
 
-/// What a grant allows, without the words of its condition: those may be sensitive, and have a digest.
+/// The terms of a grant, without the text of its condition: the text may be sensitive, so only its digest is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Terms {

@@ -1,4 +1,4 @@
-//! Proofs: which hashes they are made of, making them, checking them.
+//! Proofs: which hashes a proof needs, how to make one, and how to check one.
 
 use super::{TILE_LEVELS, empty_root, node};
 use crate::Error;
@@ -6,7 +6,7 @@ use countersign_core::Digest;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// The kept hashes a proof is made of: at most two runs of at most 256 for each kept level.
+/// The stored hashes that a proof needs: at most two runs of at most 256 for each stored level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Positions of leaves.
@@ -15,7 +15,7 @@ pub struct Needs {
     pub tile_ranges: Vec<(u32, Range<u64>)>,
 }
 
-/// Kept hashes, fetched.
+/// Stored hashes that the caller has fetched.
 #[derive(Clone, Debug, Default)]
 pub struct Have {
     hashes: HashMap<(u32, u64), Digest>,
@@ -52,12 +52,12 @@ impl Have {
     }
 }
 
-/// What must be fetched to prove that entry `index` is in the log of `size` entries.
+/// The hashes to fetch to prove that entry `index` is in the log of `size` entries.
 pub fn inclusion_needs(index: u64, size: u64) -> Needs {
     needs(&inclusion_path(index, size))
 }
 
-/// The audit path of entry `index` in the log of `size` entries, leaf's sibling first.
+/// The audit path of entry `index` in the log of `size` entries, with the leaf's sibling first.
 pub fn inclusion_proof(index: u64, size: u64, have: &Have) -> Result<Vec<Digest>, Error> {
     if index >= size {
         return Err(Error::OutsideTree { index, size });
@@ -65,12 +65,12 @@ pub fn inclusion_proof(index: u64, size: u64, have: &Have) -> Result<Vec<Digest>
     inclusion_path(index, size).into_iter().map(|range| have.hash(range)).collect()
 }
 
-/// What must be fetched to prove that the log of `new_size` entries continues the one of `old_size`.
+/// The hashes to fetch to prove that the log of `new_size` entries continues the one of `old_size`.
 pub fn consistency_needs(old_size: u64, new_size: u64) -> Needs {
     needs(&consistency_path(old_size, new_size))
 }
 
-/// The proof that the log of `new_size` entries continues the one of `old_size`; empty where there is nothing to prove.
+/// The proof that the log of `new_size` entries continues the one of `old_size`; empty if there is nothing to prove.
 pub fn consistency_proof(old_size: u64, new_size: u64, have: &Have) -> Result<Vec<Digest>, Error> {
     if old_size > new_size {
         return Err(Error::OutsideTree { index: old_size, size: new_size });
@@ -91,7 +91,7 @@ pub fn verify_inclusion(leaf: &Digest, index: u64, size: u64, proof: &[Digest], 
         }
         if position % 2 == 1 || position == last {
             hash = node(sibling, &hash);
-            // The right edge has no sibling on some levels: climb to the one where it has.
+            // On some levels the right edge has no sibling, so climb to the level where it has one.
             while position % 2 == 0 && position != 0 {
                 position >>= 1;
                 last >>= 1;
@@ -119,7 +119,7 @@ pub fn verify_consistency(old_size: u64, new_size: u64, old_root: &Digest, new_r
         position >>= 1;
         last >>= 1;
     }
-    // Where the old log is a perfect tree, its root is a node of the new one and the proof leaves it out.
+    // If the old log is a perfect tree, its root is a node of the new tree, and the proof leaves it out.
     let (first, rest) = if old_size.is_power_of_two() { (old_root, proof) } else { proof.split_first().ok_or(Error::WrongProof)? };
     let (mut old_hash, mut new_hash) = (*first, *first);
     for sibling in rest {
@@ -142,7 +142,7 @@ pub fn verify_consistency(old_size: u64, new_size: u64, old_root: &Digest, new_r
     if last == 0 && old_hash == *old_root && new_hash == *new_root { Ok(()) } else { Err(Error::WrongProof) }
 }
 
-/// The subtrees beside the way from the leaf to the root, lowest first.
+/// The sibling subtrees on the path from the leaf to the root, lowest first.
 fn inclusion_path(index: u64, size: u64) -> Vec<Range<u64>> {
     let mut path = Vec::new();
     let mut within = 0..size;
@@ -160,7 +160,7 @@ fn inclusion_path(index: u64, size: u64) -> Vec<Range<u64>> {
     path
 }
 
-/// The subtrees that make both roots, lowest first; RFC 9162's SUBPROOF without its recursion.
+/// The subtrees from which both roots can be computed, lowest first. This is RFC 9162's SUBPROOF without recursion.
 fn consistency_path(old_size: u64, new_size: u64) -> Vec<Range<u64>> {
     let mut path = Vec::new();
     if old_size == 0 || old_size >= new_size {
@@ -177,7 +177,7 @@ fn consistency_path(old_size: u64, new_size: u64) -> Vec<Range<u64>> {
             within.start = middle;
         }
     }
-    // The whole old tree needs no hash of its own: the verifier has its root.
+    // The whole old tree needs no hash in the proof, because the verifier has its root.
     if within.start != 0 {
         path.push(within);
     }
@@ -185,7 +185,7 @@ fn consistency_path(old_size: u64, new_size: u64) -> Vec<Range<u64>> {
     path
 }
 
-/// Where the tree over `range` splits: after the largest power of two below its length.
+/// The position where the tree over `range` splits: after the largest power of two below its length.
 const fn split(range: &Range<u64>) -> u64 {
     range.start + (1 << (range.end - range.start - 1).ilog2())
 }
@@ -197,7 +197,7 @@ struct Piece {
     position: u64,
 }
 
-/// The perfect subtrees of the node over `range`, left to right.
+/// The perfect subtrees that make up the node over `range`, left to right.
 fn pieces(range: Range<u64>) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut start = range.start;
@@ -209,13 +209,13 @@ fn pieces(range: Range<u64>) -> Vec<Piece> {
     pieces
 }
 
-/// One run for each block of 256 that is touched: around the entry in question, and at the right edge.
+/// Makes one run for each block of 256 that the path touches: around the entry in question, and at the right edge.
 fn needs(path: &[Range<u64>]) -> Needs {
     let mut runs = BTreeMap::<(u32, u64), Range<u64>>::new();
     for Piece { level, position } in path.iter().cloned().flat_map(pieces) {
         let above = level % TILE_LEVELS;
         let run = position << above..(position + 1) << above;
-        // A hole in a run is left of a complete node, so it is complete too: one read fetches it along.
+        // Hashes that fill a gap in a run lie left of a complete node, so they are complete too; one read fetches them as well.
         let joined = runs.entry((level - above, run.start >> TILE_LEVELS)).or_insert_with(|| run.clone());
         *joined = joined.start.min(run.start)..joined.end.max(run.end);
     }

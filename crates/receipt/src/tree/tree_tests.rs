@@ -1,3 +1,5 @@
+//! The tree and its proofs against the Certificate Transparency vectors, a naive RFC 9162 implementation, and spoiled proofs.
+
 use super::*;
 use crate::Error;
 use proptest::prelude::*;
@@ -18,7 +20,7 @@ const ROOTS: [&str; 9] = [
     "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
 ];
 
-/// A log's kept hashes, as a store would keep them.
+/// The stored hashes of a log, as a store would keep them.
 #[derive(Default)]
 struct Kept {
     leaves: Vec<Digest>,
@@ -43,7 +45,7 @@ impl Kept {
         Self::new((0..size).map(|index| leaf(&index.to_string())))
     }
 
-    /// Only what is asked for, and never more than two runs of 256 a level.
+    /// Fetches only the required hashes, and checks that they are never more than two runs of 256 per level.
     fn fetch(&self, needs: &Needs) -> Have {
         let mut have = Have::new();
         let mut runs_per_level = HashMap::<u32, u32>::new();

@@ -1,15 +1,15 @@
-//! When a call came in: its decision was made after that, and its idempotency key was taken then.
+//! When a call was requested. Its decision was made after that time, and its idempotency key was reserved then.
 
 use crate::body::ReceiptBody;
 use countersign_core::{InvocationId, Timestamp};
 
-/// As a receipt's timing says it.
+/// The time according to the receipt's timing.
 pub(super) fn asked_at(receipt: &ReceiptBody) -> Timestamp {
     let micros = i64::try_from(receipt.timing.total_ms).unwrap_or(i64::MAX).saturating_mul(1_000);
     Timestamp::from_micros(receipt.timing.ended_at.as_micros().saturating_sub(micros))
 }
 
-/// As the invocation's id says it: an intent has no timing, and an id begins with the milliseconds of its birth.
+/// The time according to the invocation's id, which starts with the milliseconds of its creation. An intent has no timing.
 pub(super) fn born_at(invocation: &InvocationId) -> Timestamp {
     let millis = invocation.as_str().bytes().skip(InvocationId::PREFIX.len()).take(MILLIS_CHARS).fold(0, |millis, byte| {
         let digit = ALPHABET.iter().position(|known| *known == byte).unwrap_or(0);
@@ -19,7 +19,7 @@ pub(super) fn born_at(invocation: &InvocationId) -> Timestamp {
 }
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// Five bits each, for 48 bits.
+/// Each character holds five bits, and the milliseconds have 48.
 const MILLIS_CHARS: usize = 10;
 
 #[cfg(test)]

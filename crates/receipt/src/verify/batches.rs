@@ -1,5 +1,5 @@
-//! Whether what is said of several calls together is what was said of each. And the one thing a batch gives leave for: taking back,
-//! without asking again, what a part of the same batch did.
+//! Checks that the receipt of a batch agrees with the receipts of its parts. It also checks the one permission a batch gives: to revert
+//! the effect of one of its own parts without another approval.
 
 use super::{Class, Finding};
 use crate::body::{BatchBody, PartBody, ReceiptBody};
@@ -7,15 +7,15 @@ use countersign_core::batch::{BatchMode, BatchStatus, PartEffect};
 use countersign_core::{ActionId, BatchId, InvocationId, ReceiptId, Status, Tier};
 use std::collections::{HashMap, HashSet};
 
-/// The batches of a log, and what their parts came to.
+/// The batches of a log, and the receipts of their parts.
 #[derive(Default)]
 pub(super) struct Batches {
-    /// With what was still in doubt then.
+    /// The ended batches, each with the invocations that were still in doubt when it ended.
     ended: HashMap<BatchId, HashSet<InvocationId>>,
     parts: HashMap<InvocationId, Told>,
 }
 
-/// What the receipt of a part says.
+/// The facts from the receipt of a part.
 struct Told {
     batch: BatchId,
     receipt: ReceiptId,
@@ -26,12 +26,12 @@ struct Told {
 }
 
 impl Batches {
-    /// Keeps what the receipt of a part says, for the receipt of the batch to be held against.
+    /// Keeps the facts from the receipt of a part, to compare the receipt of the batch with them.
     pub(super) fn note(&mut self, receipt: &ReceiptBody) -> Result<(), Finding> {
-        // Whoever takes a part back, its batch sees it.
+        // A call that reverts a part belongs to the part's batch, even if its receipt does not name the batch.
         let reversed = receipt.reverses.as_ref().and_then(|reversed| self.parts.get(reversed)).map(|told| &told.batch);
         let Some(batch) = receipt.batch.as_ref().or(reversed) else { return Ok(()) };
-        // Only what was in doubt when its batch ended can still end.
+        // After a batch has ended, only the calls that were in doubt then can still end.
         if self.ended.get(batch).is_some_and(|open| !open.contains(&receipt.invocation_id)) {
             return Err(unpaired(format!("it is part of batch `{batch}`, which has ended without it")));
         }
@@ -47,7 +47,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Whether a batch lets this call run without a person: it takes back what another part of it did.
+    /// Whether a batch lets this call run without an approval, because the call reverts another part of it.
     pub(super) fn may_undo(&self, batch: Option<&BatchId>, reverses: Option<&InvocationId>, action: &ActionId) -> bool {
         let (Some(batch), Some(reversed)) = (batch, reverses) else { return false };
         let stands = |told: &Told| told.batch == *batch && told.action == *action && told.effect == PartEffect::Stands;
@@ -85,7 +85,7 @@ impl Batches {
         Ok(())
     }
 
-    /// What the batch says of a part is what the part's own receipt says.
+    /// Checks that the batch says of a part what the part's own receipt says.
     fn holds(&self, body: &BatchBody, part: &PartBody) -> Result<(), Finding> {
         let id = &part.invocation_id;
         let told = self.parts.get(id).filter(|told| told.batch == body.batch_id && told.reverses.is_none());

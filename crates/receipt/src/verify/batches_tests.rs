@@ -1,4 +1,4 @@
-//! What is said of several calls together must be what was said of each.
+//! The receipt of a batch must agree with the receipts of its parts.
 
 use super::*;
 use crate::body::{BatchBody, PartBody, ReceiptBody, UndoneBody};
@@ -13,13 +13,13 @@ fn batch_id() -> BatchId {
     BatchId::new(second(0), [42; 10])
 }
 
-/// A write that was made, and was allowed to be.
+/// A write that was allowed and made.
 fn made(number: u8) -> ReceiptBody {
     let allowed = Decision::new(Mode::Allow, ModeSource::OrgDefault, Some(1));
     ReceiptBody { batch: Some(batch_id()), ..receipt(number, "files.write_text", Tier::R2, allowed, Status::Succeeded) }
 }
 
-/// A call that asks a person, and has one only where it takes nothing back.
+/// A call that requires an approval and has one.
 fn sent(number: u8) -> ReceiptBody {
     let asked = Decision::new(Mode::RequireApproval, ModeSource::InferredDefault, None);
     let approval = Story::new().receipt(at::SEND).approval;
@@ -90,7 +90,7 @@ fn a_batch_that_says_what_its_parts_say_holds() {
     let story = tell(tell(Story::new(), &first), &second);
     let parts = vec![part(&first, PartEffect::Stands), part(&second, PartEffect::Stands)];
     holds(&story.and(Kind::Batch, &batch(BatchStatus::Succeeded, parts)));
-    // And one whose second part failed, so that the first was taken back.
+    // Here the second part failed, so the first was reverted.
     let (first, second) = (sent(40), failed(41));
     let undo = undoing(42, &first);
     let story = tell(tell(tell(Story::new(), &first), &second), &undo);
@@ -159,7 +159,7 @@ fn class_14_a_batch_lets_nothing_run_but_the_undoing_of_its_own_parts() {
     unasked(ReceiptBody { batch: None, ..undo.clone() });
     unasked(ReceiptBody { batch: Some(BatchId::new(second(0), [43; 10])), ..undo.clone() });
     unasked(ReceiptBody { reverses: Some(InvocationId::new(second(0), [77; 10])), ..undo.clone() });
-    // Nor after it has ended.
+    // A part cannot be reverted without an approval after its batch has ended.
     let ended = story().and(Kind::Batch, &batch(BatchStatus::Succeeded, vec![part(&first, PartEffect::Stands)]));
     refused(&tell(ended, &undo), Class::EffectDespiteDenial, "nobody approved it");
 }

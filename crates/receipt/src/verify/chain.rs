@@ -1,20 +1,20 @@
-//! The place of an entry: the right log, no gap, the digest of the entry before, and no time running backwards.
+//! Checks the place of an entry: the right log, no gap, the digest of the entry before, and a time that does not run backwards.
 
 use super::{Class, Finding, Head};
 use crate::entry::{Header, NO_PREV, payload_digest};
 use crate::tree::{self, Frontier};
 use countersign_core::{Digest, LogId, Timestamp};
 
-/// How far a clock may be set back between two entries.
+/// How far the clock may be set back between two entries.
 const BACKWARDS_SECONDS_MAX: u64 = 5;
 
-/// The entries so far.
+/// The entries read so far.
 pub(super) struct Chain {
     log: LogId,
     prev: Digest,
     latest: Option<Timestamp>,
     frontier: Frontier,
-    /// The root after each entry: a checkpoint of any size may follow.
+    /// The root after each entry, because a checkpoint of any size may follow.
     roots: Vec<Digest>,
 }
 
@@ -32,7 +32,7 @@ impl Chain {
         Some(Head { seq, digest: self.prev, root: self.frontier.root() })
     }
 
-    /// The root the log had at this size; absent where it has not grown so far.
+    /// The root of the log at this size; absent if the log has not grown so far.
     pub(super) fn root_at(&self, size: u64) -> Option<Digest> {
         match size.checked_sub(1) {
             None => Some(tree::empty_root()),

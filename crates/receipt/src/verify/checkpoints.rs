@@ -1,4 +1,4 @@
-//! Whether the signed heads agree with the entries: none forged, none of another log, none larger than what is left.
+//! Checks that the checkpoints agree with the entries: none is forged, of another log, or of more entries than there are.
 
 use super::chain::Chain;
 use super::keys::Keys;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// The checkpoints read so far.
 pub(super) struct Checkpoints {
     origin: String,
-    /// Of more entries than had been read when they came.
+    /// Checkpoints of more entries than had been read when they came.
     ahead: Vec<SignedCheckpoint>,
     sizes: BTreeSet<u64>,
     checked: u64,
@@ -23,12 +23,12 @@ impl Checkpoints {
         Self { origin: origin(log), ahead: Vec::new(), sizes: BTreeSet::new(), checked: 0 }
     }
 
-    /// How many hold.
+    /// How many checkpoints were verified.
     pub(super) const fn checked(&self) -> u64 {
         self.checked
     }
 
-    /// The size of the largest that holds.
+    /// The size of the largest verified checkpoint.
     pub(super) fn covered(&self) -> Option<u64> {
         self.sizes.last().copied()
     }
@@ -43,12 +43,12 @@ impl Checkpoints {
         self.holds(&signed, chain, keys)
     }
 
-    /// Checks those that came before their entries.
+    /// Checks the checkpoints that came before their entries.
     pub(super) fn finish(&mut self, chain: &Chain, keys: &Keys) -> Result<(), Finding> {
         std::mem::take(&mut self.ahead).iter().try_for_each(|signed| self.holds(signed, chain, keys))
     }
 
-    /// A note the reader kept. It is believed before the bundle: whoever holds every key can rewrite the bundle, not the note.
+    /// Checks a note that the reader kept. It is trusted over the bundle: a person with every key can rewrite the bundle, not the note.
     pub(super) fn check_retained(&mut self, note: &str, chain: &Chain, keys: &Keys) -> Result<(), Finding> {
         let unreadable = |error: Error| Finding::new(Class::Unreadable, format!("the retained checkpoint: {error}"));
         let signed = Checkpoint::parse(note).map_err(unreadable)?;
@@ -80,7 +80,7 @@ impl Checkpoints {
         let Checkpoint { size, root, .. } = signed.checkpoint;
         let by_log = signed_by_log(signed, keys);
         let Some(found) = chain.root_at(size) else {
-            // The key it names may have been announced among the entries that are gone; a broken signature is one anyway.
+            // The key it names may have been announced in one of the missing entries. A broken signature is reported in any case.
             by_log.or_else(|finding| if finding.is(Class::WrongKey) { Ok(()) } else { Err(finding) })?;
             let reason = format!("a checkpoint is of {}, and {}", entries(size), left(chain.size()));
             return Err(Finding::new(Class::TruncatedTail, reason).at(chain.size()));
@@ -104,7 +104,7 @@ fn signed_by_log(signed: &SignedCheckpoint, keys: &Keys) -> Result<(), Finding> 
     let key = keys.checkpoint_at(size).ok_or_else(|| Finding::new(Class::WrongKey, "a checkpoint stands in a log without keys"))?;
     signed.verify(key).map_err(|error| {
         let finding = shape(error);
-        // An edited note is not an edited entry: what it forges is the root.
+        // An edited note is not an edited entry: it forges the root.
         if finding.is(Class::EditedBody) {
             return Finding::new(Class::ForgedRoot, format!("the checkpoint of {} was changed after it was signed", entries(size)));
         }

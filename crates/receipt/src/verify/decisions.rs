@@ -1,6 +1,7 @@
-//! Whether a decision follows from what the log itself says: the mode rows and the band in force while the call lived, the tier,
-//! nothing else. The decision and the digest of the rules behind it must both be those of one and the same moment.
-//! What only tightens (a drift, a gate that asked for a person, a kill switch) is believed: nobody gains by claiming it.
+//! Checks that a decision follows from the log itself: from the tier, and the mode rows and band in force during the call, and from
+//! nothing else. The decision and the digest of the rules behind it must both come from the same moment.
+//! Reasons that only make a decision stricter (drift, a gate that required approval, a kill switch) are believed as recorded, because
+//! recording a false one would gain nothing.
 
 use super::asked::{asked_at, born_at};
 use super::{Class, Finding};
@@ -16,29 +17,29 @@ use std::collections::{HashMap, VecDeque};
 
 const ORG: &str = "org";
 
-/// How far the clock of the log and that of the calls may be apart.
+/// How far the clock of the log and the clock of the calls may be apart.
 const CLOCKS_APART_SECONDS: i64 = 5;
 
-/// How many changes of one action's rows, and of one space, are remembered. A call that outlives more has no decision that can be
+/// How many changes are kept for each action's rows and for each space. If more happen during a call, its decision cannot be
 /// reproduced.
 const CHANGES_KEPT: usize = 256;
 
-/// The rules this file decides by; under another name they would decide otherwise.
+/// The name of the rules in this file. Rules that decide differently would have another name.
 const BUILTIN_RULES: &str = "builtin/v3";
-/// What they were called while a decision did not name the version of the org's rules.
+/// Their name at the time when a decision did not yet name the version of the org's rules.
 const BUILTIN_RULES_BEFORE: &str = "builtin/v2";
 
-/// The rules in force, and how they came to be.
+/// The rules in force, and their latest changes.
 #[derive(Default)]
 pub(super) struct Rules {
     actions: HashMap<ActionId, Rows>,
     spaces: HashMap<SpaceId, Banded>,
-    /// Of the last change of any rule.
+    /// The version of the last change of any rule.
     version: Option<i64>,
     last_change_at: Timestamp,
-    /// The last changes of any rule: each put an end to the version before it.
+    /// The latest changes of any rule. Each ended the version before it.
     replaced: VecDeque<(i64, Timestamp)>,
-    /// Whether an entry so far has said by which version of the rules it was decided.
+    /// Whether any entry so far has named the version of the rules it was decided by.
     names_rules: bool,
 }
 
@@ -46,11 +47,11 @@ pub(super) struct Rules {
 #[derive(Default)]
 struct Rows {
     in_force: HashMap<String, Row>,
-    /// In the order of the log, the oldest forgotten.
+    /// In the order of the log; the oldest are dropped.
     changes: VecDeque<Change<RowBefore>>,
 }
 
-/// The band of one space. One that no entry tells of is green.
+/// The band of one space. A space that no entry describes is green.
 struct Banded {
     in_force: Band,
     changes: VecDeque<Change<Band>>,
@@ -69,7 +70,7 @@ struct Row {
     version: i64,
 }
 
-/// A change, and what it put an end to.
+/// A change, and the value it replaced.
 struct Change<B> {
     at: Timestamp,
     /// Orders the changes of rows and bands among each other.
@@ -82,32 +83,32 @@ struct RowBefore {
     row: Option<Row>,
 }
 
-/// The profile of code that is ours.
+/// The profile of actions whose code is part of the server.
 pub(super) const IN_PROCESS: &str = "in_process";
 
 /// A decision that an entry claims.
 pub(super) struct Claim<'a> {
     decision: &'a Decision,
     tier: Tier,
-    /// What it was executed in; empty where it never came to that.
+    /// The profile it was executed in; empty if it was never executed.
     profile: &'a str,
     action: &'a ActionId,
     space: &'a SpaceId,
     principal: &'a PrincipalId,
-    /// An intent does not carry it.
+    /// Absent for an intent, which does not hold it.
     policy_slice: Option<Digest>,
-    /// The org's own policies that concerned the action.
+    /// The digest of the org's own policies that concerned the action.
     policies: Option<Digest>,
     asked_at: Timestamp,
     moment: When,
 }
 
-/// When the rules that a decision names must have been the org's.
+/// When the rules that a decision names must have been in force.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum When {
-    /// Where its entry stands.
+    /// At the position of its entry.
     Now,
-    /// At some time since the call came in.
+    /// At some time since the call was requested.
     SinceAsked,
 }
 
@@ -124,14 +125,14 @@ impl<'a> Claim<'a> {
             policy_slice: None,
             policies: None,
             asked_at: born_at(invocation_id),
-            // Undoing what should not be there goes on, whatever the rules have become.
+            // A rollback goes on even if the rules have changed since: it removes an effect that should not stay.
             moment: if *purpose == Purpose::Rollback { When::SinceAsked } else { When::Now },
         }
     }
 
     pub(super) fn of_receipt(receipt: &'a ReceiptBody) -> Self {
         let ReceiptBody { decision, tier, action, space, principal, invocation_id, policy_slice, policies, .. } = receipt;
-        // The later of the two: a long life claimed by one of them alone does not bring back an old mode.
+        // The later of the two times: claiming a long life in only one of them must not bring an old mode back.
         let asked_at = asked_at(receipt).max(born_at(invocation_id));
         Self {
             decision,
@@ -147,7 +148,7 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// What the built-in rules were called when it was decided.
+    /// The name of the built-in rules at the time of the decision.
     const fn builtin(&self) -> &'static str {
         match self.decision.rules_version {
             Some(_) => BUILTIN_RULES,
@@ -155,7 +156,8 @@ impl<'a> Claim<'a> {
         }
     }
 
-    /// Whether code of others was to run. Where the entry does not say in what, the decision's own word is taken: it only tightens.
+    /// Whether the call was to run a package's code. If the entry names no profile, the decision's own word is believed, because it only
+    /// makes the decision stricter.
     fn is_package(&self) -> bool {
         match self.profile {
             "" => self.decision.tightened.contains(&Reason::PackageNeverUnattended),
@@ -199,7 +201,7 @@ impl<'a> Claim<'a> {
 }
 
 impl Rules {
-    /// Notes a change of a row; `at` is when its entry was written.
+    /// Records a change of a mode row; `at` is the time of its entry.
     pub(super) fn set_mode(&mut self, at: Timestamp, body: ModeBody) -> Result<(), Finding> {
         let ModeBody { scope, action, mode, lock, version, by: _ } = body;
         let at = self.change(at, version)?;
@@ -212,7 +214,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Notes a space that was made or changed.
+    /// Records that a space was created or changed.
     pub(super) fn set_space(&mut self, at: Timestamp, body: SpaceBody) -> Result<(), Finding> {
         let SpaceBody { space, band, version, .. } = body;
         let at = self.change(at, version)?;
@@ -222,7 +224,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Notes that some other rule changed.
+    /// Records that some other rule changed.
     pub(super) fn count(&mut self, at: Timestamp, version: i64) -> Result<(), Finding> {
         self.change(at, version).map(|_| ())
     }
@@ -237,7 +239,7 @@ impl Rules {
         Ok(self.last_change_at)
     }
 
-    /// Decides again, from the rules the entry names or, where it names none, from those of each moment the call lived.
+    /// Decides again, by the rules the entry names; if it names none, by the rules of each moment during the call.
     pub(super) fn rederive(&mut self, claim: &Claim<'_>) -> Result<(), Finding> {
         match claim.decision.rules_version {
             Some(version) => {
@@ -250,7 +252,7 @@ impl Rules {
         }
     }
 
-    /// That these were the org's rules: for an effect about to start still, for an end when the call came in or later.
+    /// Checks that the named rules were in force: now, for an effect about to start; at some time since the request, for a receipt.
     fn in_force_at(&self, claim: &Claim<'_>, version: i64) -> Result<(), Finding> {
         let now = self.version.unwrap_or(0);
         let replaced_at = self.replaced.iter().find(|(later, _)| *later > version).map(|(_, at)| *at);
@@ -281,7 +283,7 @@ impl Rules {
         moment.bears(claim).or_differs(claim)
     }
 
-    /// Decides again, from the rules of now and of each moment back to when the call came in, and compares.
+    /// Decides again by the current rules, then by those of each earlier moment back to the request, until one gives the recorded decision.
     fn rederive_between(&self, claim: &Claim<'_>) -> Result<(), Finding> {
         let (no_rows, green) = (Rows::default(), Banded::default());
         let rows = self.actions.get(claim.action).unwrap_or(&no_rows);
@@ -332,14 +334,14 @@ fn keep<C>(changes: &mut VecDeque<C>, change: C) {
     }
 }
 
-/// The rules for one action in one space at some time: those of now, but for the changes that came later.
+/// The rules for one action in one space at some moment: the current ones, with later changes undone.
 struct Moment<'a> {
     in_force: &'a HashMap<String, Row>,
     undone: HashMap<&'a str, Option<Row>>,
     band: Band,
 }
 
-/// How near a moment comes to a claim.
+/// How closely the rules of a moment match a claim.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Found {
     OtherDecision,
@@ -352,7 +354,7 @@ impl Moment<'_> {
         let with = |automation| found(claim, &Seen { automation, org: self.row(ORG), band: self.band });
         match (claim.principal, claim.decision.source) {
             (PrincipalId::Automation(_), _) => with(self.row(&claim.principal.to_string())),
-            // Whoever acts for an automation does not name it: it may be any that has a row.
+            // A principal that acts for an automation does not name it, so any automation with a row may be meant.
             (PrincipalId::User(_) | PrincipalId::Agent(_) | PrincipalId::Service(_), ModeSource::AutomationOverride) => {
                 self.automations().map(|row| with(Some(row))).max().unwrap_or(Found::OtherDecision)
             }
@@ -374,7 +376,7 @@ impl Moment<'_> {
     }
 }
 
-/// The rules a call saw.
+/// The rules that a call saw.
 struct Seen {
     automation: Option<Row>,
     org: Option<Row>,
@@ -399,7 +401,7 @@ fn found(claim: &Claim<'_>, seen: &Seen) -> Found {
     }
 }
 
-/// The cascade, and what tightens it. Written again here, so that a receipt is not checked by the code that made it.
+/// The mode cascade, and what makes it stricter. Written again here, so that a receipt is not checked by the code that made it.
 fn decide(tier: Tier, is_package: bool, drift: Drift, asks: Option<Gate>, seen: &Seen) -> Decision {
     let decided = |row: Row, source| Decision::new(row.mode, source, Some(row.version));
     let mut decision = match (seen.automation, seen.org) {
@@ -435,7 +437,7 @@ fn decide(tier: Tier, is_package: bool, drift: Drift, asks: Option<Gate>, seen: 
     }
 }
 
-/// The mode of an action nobody has set one for.
+/// The mode of an action for which no mode is set.
 const fn inferred(tier: Tier) -> Mode {
     match tier.class() {
         TierClass::Read => Mode::Allow,
@@ -444,7 +446,7 @@ const fn inferred(tier: Tier) -> Mode {
     }
 }
 
-/// SHA-256 over the rules a call saw. Whoever decides makes the same text on their own; the two tests that pin it must agree.
+/// SHA-256 over the rules a call saw. `policy::digest` makes the same text with code of its own; a test in each crate pins it.
 fn policy_slice(seen: &Seen, builtin: &'static str, policies: Option<Digest>) -> Option<Digest> {
     policy_slice_text(seen, builtin, policies).map(|text| Digest::new(Sha256::digest(text).into()))
 }

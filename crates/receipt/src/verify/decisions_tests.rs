@@ -1,4 +1,4 @@
-//! What a verifier believes of a decision, by the rules the log holds.
+//! Which decisions a verifier accepts, by the rules in the log.
 
 use super::*;
 use crate::story::second;
@@ -11,7 +11,7 @@ fn the_text_of_a_policy_slice_is_the_one_policy_pins_too() {
     let row = |mode, lock, version| Some(Row { mode, lock, version });
     for (automation, org, band, expected) in [
         (None, None, Band::Green, r#"{"automation":null,"band":"green","org":null,"rules":"builtin/v3"}"#),
-        // This one stands in the tests of `policy::digest` as well.
+        // The tests of `policy::digest` pin this text as well.
         (
             None,
             row(Mode::Allow, Lock::Locked, 3),
@@ -98,7 +98,7 @@ proptest! {
     ) {
         let (action, space, principal) = (action(), space(), automation());
         let mut rules = Rules::default();
-        // The rules after each number of changes, and when they ceased to be in force.
+        // The rules after each number of changes, and when they stopped being in force.
         let mut moments = vec![(Seen { automation: None, org: None, band: Band::Green }, None)];
         let mut now = 0;
         for (version, (wait, of)) in (1..).zip(&changes) {

@@ -1,4 +1,4 @@
-//! Whether what was decided about is archived: the definition behind each digest, with the tier the log claims for it.
+//! Checks that every definition an entry refers to is archived, and that its tier is the one the log claims.
 
 use super::{Class, Finding, Report};
 use crate::body::DefinitionDigests;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 
-/// The definitions in the bundle and those the entries rest on.
+/// The definitions in the bundle, and those that the entries refer to.
 #[derive(Default)]
 pub(super) struct Definitions {
     archived: HashMap<Digest, Option<Defined>>,
@@ -15,7 +15,7 @@ pub(super) struct Definitions {
     trimmed_through: Option<u64>,
 }
 
-/// What an archived text defines, where it is a whole definition.
+/// The action and tier of an archived text, if it is a whole definition.
 struct Defined {
     action: String,
     tier: Tier,
@@ -29,7 +29,7 @@ struct Need {
     tier: Tier,
 }
 
-/// The first and the last entry with a need.
+/// The first and the last entry that need a definition.
 #[derive(Clone, Copy)]
 struct Span {
     first: u64,
@@ -50,12 +50,12 @@ impl Definitions {
         self.needed.entry(need).or_insert(Span { first: seq, last: seq }).last = seq;
     }
 
-    /// Retention took the definitions that only entries up to here rest on.
+    /// Retention has deleted the definitions that only entries up to here refer to.
     pub(super) fn trim(&mut self, through: u64) {
         self.trimmed_through = self.trimmed_through.max(Some(through));
     }
 
-    /// Checks in the order of the log, so that the first finding is the first in it.
+    /// Checks in the order of the log, so that the first problem in the log is the one reported.
     pub(super) fn finish(&self, report: &mut Report) -> Result<(), Finding> {
         let mut needed: Vec<_> = self.needed.iter().collect();
         needed.sort_by_key(|(_, span)| span.first);
@@ -77,7 +77,7 @@ impl Definitions {
 
     fn check(&self, need: &Need, span: Span) -> Result<(), Finding> {
         match self.archived.get(&need.textual) {
-            // A caller may say that a call is riskier than its definition does, never less.
+            // A caller may declare a call riskier than its definition says, never less risky.
             Some(Some(defined)) if defined.action == need.action.as_str() && defined.tier <= need.tier => Ok(()),
             Some(_) => Err(differs(format!("the archived definition is not of `{}` at {}", need.action, need.tier)).at(span.first)),
             None => Ok(()),

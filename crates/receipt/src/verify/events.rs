@@ -1,4 +1,4 @@
-//! Whether what was published is what was recorded: one event for each receipt, and none that claims more.
+//! Checks the published events against the receipts: each receipt has one event, and no event claims more than its receipt.
 
 use super::outcomes::Outcomes;
 use super::{Class, Finding, Report};
@@ -7,11 +7,11 @@ use countersign_core::batch::BatchStatus;
 use countersign_core::{InvocationId, ReceiptId, Status};
 use std::collections::BTreeMap;
 
-/// The events in the bundle and those the receipts call for.
+/// The events in the bundle, and those that the receipts require.
 #[derive(Default)]
 pub(super) struct Events {
     told: BTreeMap<ReceiptId, Told>,
-    /// Events that tell of an end and name no receipt.
+    /// Events that report an end but name no receipt.
     unfounded: Vec<(String, Option<InvocationId>)>,
     expected: Vec<Expected>,
     trimmed_through: Option<u64>,
@@ -25,7 +25,7 @@ struct Told {
 struct Expected {
     seq: u64,
     receipt: ReceiptId,
-    /// Absent where it is that of a batch.
+    /// Absent for the receipt of a batch.
     invocation: Option<InvocationId>,
     status: &'static str,
     event: &'static str,
@@ -61,12 +61,12 @@ impl Events {
         self.expected.push(Expected { seq, receipt, invocation: None, status: status.as_str(), event: status.event_name() });
     }
 
-    /// Retention took the events of receipts up to here.
+    /// Retention has deleted the events of receipts up to here.
     pub(super) fn trim(&mut self, through: u64) {
         self.trimmed_through = self.trimmed_through.max(Some(through));
     }
 
-    /// Checks in the order of the log, then looks for what is left over.
+    /// Checks the events in the order of the log, then looks for events without a receipt.
     pub(super) fn finish(&mut self, outcomes: &Outcomes, report: &mut Report) -> Result<(), Finding> {
         for Expected { seq, receipt, invocation, status, event } in &self.expected {
             let found = self.told.remove(receipt);

@@ -1,4 +1,4 @@
-//! Which key may sign which entry: the pinned one first, then whatever its holder announced, in the log itself.
+//! Which key may sign which entry: first the pinned key, then each key that the log itself announces, signed by the key before.
 
 use super::{Class, Finding, parse_seq, shape};
 use crate::Error;
@@ -12,7 +12,7 @@ pub(super) struct Keys {
     receipt: PublicKey,
     retired: HashSet<String>,
     revoked: HashSet<String>,
-    /// With the seq of the entry that announced it, ascending.
+    /// Each with the seq of the entry that announced it, ascending.
     checkpoint: Vec<(u64, PublicKey)>,
 }
 
@@ -21,14 +21,14 @@ impl Keys {
         Self { receipt: pinned, retired: HashSet::new(), revoked: HashSet::new(), checkpoint: Vec::new() }
     }
 
-    /// The payload, if the one key that may sign now has signed it.
+    /// Returns the payload, if the one key that may sign now has signed it.
     pub(super) fn open(&self, envelope: &Envelope) -> Result<String, Finding> {
         envelope.open(std::slice::from_ref(&self.receipt)).map_err(|error| {
             if let Error::UnknownKey { key_id } = &error { Finding::new(Class::WrongKey, self.why_not(key_id)) } else { shape(error) }
         })
     }
 
-    /// Takes the keys of a key entry, which the current key has signed.
+    /// Takes over the keys of a key entry, which the current key has signed.
     pub(super) fn announce(&mut self, seq: u64, body: &KeyBody) -> Result<(), Finding> {
         let wrong = |reason: String| Finding::new(Class::WrongKey, reason);
         let lax = |error: Error| Finding::new(Class::LaxSignature, error.to_string());

@@ -1,7 +1,7 @@
-//! Whether intents and receipts belong together: an effect was announced before it, ended once, and was never one that policy had refused.
-//! Everything an intent and its receipt both say must be the same. Another call (who, where, what, with what, under which key) is
-//! an unpaired outcome, class 13: this intent is not this receipt's. The same call with another right (decision, approval) is an
-//! effect despite a denial, class 14: it was started by one leave and accounted for by another.
+//! Checks that intents and receipts belong together: each effect was announced first, ended once, and was never one that policy had denied.
+//! An intent and its receipt must agree in everything that both say. If the call differs (who, where, what, which params, which key),
+//! the intent is not this receipt's: an unpaired outcome, class 13. If the call is the same but its permission differs (decision, approval,
+//! grant), the effect was started under one permission and recorded under another: an effect despite a denial, class 14.
 
 use super::asked::asked_at;
 use super::batches::Batches;
@@ -32,17 +32,17 @@ struct Life {
     receipt: Option<ReceiptId>,
 }
 
-/// What the intents of an invocation say. Digests, because a log holds many.
+/// What the intents of an invocation say. It holds digests to save memory, because a log has many intents.
 struct Announced {
-    /// Of the latest.
+    /// The seq of the latest intent.
     seq: u64,
-    /// The latest; all before it stand in the log too.
+    /// The attempt of the latest intent. The intents of all attempts before it are in the log too.
     attempt: u32,
     call: Digest,
     right: Digest,
 }
 
-/// What must be the same before and after an effect: the call itself.
+/// The call itself, which must be the same in the intent and in the receipt.
 #[derive(Serialize)]
 struct Call<'a> {
     principal: &'a PrincipalId,
@@ -57,7 +57,7 @@ struct Call<'a> {
     trace_id: &'a str,
 }
 
-/// And what gave leave to make it.
+/// The permission for the call, which must be the same too.
 #[derive(Serialize)]
 struct Right<'a> {
     decision: &'a Decision,
@@ -65,7 +65,7 @@ struct Right<'a> {
     grant: Option<&'a GrantId>,
 }
 
-/// The call an idempotency key answers for.
+/// The call that an idempotency key answers for.
 struct Answer {
     raw: Digest,
     from: Timestamp,
@@ -122,7 +122,7 @@ impl Outcomes {
         self.batches.conclude(body)
     }
 
-    /// That an effect was accounted for by the same right it was announced with. To be asked once the decision itself is known to stand.
+    /// Checks that a receipt names the same permission as its intent. It must run after the decision itself was verified.
     pub(super) fn same_right(&self, receipt: &ReceiptBody) -> Result<(), Finding> {
         match self.announced(&receipt.invocation_id) {
             Some(announced) => announced.same_right(Right::of_receipt(receipt).digest()?),
@@ -130,12 +130,12 @@ impl Outcomes {
         }
     }
 
-    /// Intents whose invocation has no receipt.
+    /// The number of invocations with an intent and no receipt.
     pub(super) fn open(&self) -> u64 {
         self.invocations.values().filter(|life| life.is_open()).count() as u64
     }
 
-    /// The seq of an intent whose invocation has no receipt.
+    /// The seq of the latest intent of this invocation, if it has no receipt.
     pub(super) fn open_intent(&self, invocation: &InvocationId) -> Option<u64> {
         self.invocations
             .get(invocation)
@@ -190,7 +190,7 @@ impl Outcomes {
         let Some(key) = answer_key(receipt).filter(|_| receipt.status == Status::Succeeded && !receipt.dry_run) else { return Ok(()) };
         let from = asked_at(receipt);
         match self.answers.get(&key) {
-            // After its time the key may be taken for another call.
+            // After its time the key may be used for another call.
             Some(answer) if from < answer.from.plus_seconds(limits::IDEMPOTENCY_SECONDS) => {
                 if answer.raw != receipt.raw {
                     return Err(Finding::new(Class::KeyReused, "its idempotency key has answered for other params"));
@@ -281,7 +281,7 @@ fn digest(said: &impl Serialize) -> Result<Digest, Finding> {
     Ok(Digest::new(Sha256::digest(text).into()))
 }
 
-/// No gate and no mode had refused what happened.
+/// Checks that no gate and no mode had denied the effect.
 fn not_refused(receipt: &ReceiptBody, is_undoing: bool) -> Result<(), Finding> {
     if !claims_effect(receipt) {
         return Ok(());
@@ -289,14 +289,14 @@ fn not_refused(receipt: &ReceiptBody, is_undoing: bool) -> Result<(), Finding> {
     if let Some((gate, _)) = receipt.policy.iter().find(|(_, said)| said.verdict == Verdict::Deny) {
         return Err(refused(format!("it is `{}` although gate `{}` said no", receipt.status, gate.as_str())));
     }
-    // What a dry run or an earlier receipt answers needs nobody's approval: nothing happens.
+    // A dry run, and a replay of an earlier receipt, need no approval, because nothing happens.
     if receipt.decision.mode == Mode::RequireApproval && (receipt.dry_run || receipt.replayed) {
         return Ok(());
     }
     permitted(&receipt.decision, receipt.approval.as_ref(), receipt.grant.as_ref(), is_undoing)
 }
 
-/// Whether a grant allowed it is another question, asked of the grant.
+/// Whether the mode permits the effect. Whether the grant really covers the call is checked in `standing`.
 fn permitted(decision: &Decision, approval: Option<&ApprovalBody>, grant: Option<&GrantId>, is_undoing: bool) -> Result<(), Finding> {
     match decision.mode {
         Mode::Allow => Ok(()),
@@ -316,7 +316,7 @@ fn claims_effect(receipt: &ReceiptBody) -> bool {
     }
 }
 
-/// Whether the source can have been asked for an effect: not for a preview or a repeated answer, nor where it was refused.
+/// Whether the source may have been asked for an effect. It was not for a dry run, a replay, or a refused call.
 const fn may_have_run(receipt: &ReceiptBody) -> bool {
     match receipt.status {
         Status::Succeeded | Status::Failed | Status::Reverted => !receipt.dry_run && !receipt.replayed,
@@ -325,7 +325,7 @@ const fn may_have_run(receipt: &ReceiptBody) -> bool {
     }
 }
 
-/// Only a read that nobody approved and that takes no key can simply be made again, and is not announced.
+/// Whether the call needs an intent. Only a read without an approval, a grant or an idempotency key does not: it can simply be repeated.
 fn needs_intent(receipt: &ReceiptBody) -> bool {
     receipt.tier >= Tier::R2 || receipt.approval.is_some() || receipt.grant.is_some() || receipt.idempotency_key.is_some()
 }

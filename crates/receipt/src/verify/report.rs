@@ -1,32 +1,32 @@
-//! What a verifier answers: counts of what holds, the head it leads to, and the first thing that does not hold.
+//! The verifier's answer: the counts of what was verified, the head of the log, and the first problem.
 
 use countersign_core::Digest;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The ways a log can be wrong. The numbers are stable: scripts and exit codes rest on them.
+/// The ways in which an audit log can be wrong. The numbers are stable, because scripts and exit codes depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     EditedBody,
     SwappedPayload,
-    /// Unknown, retired, revoked, or not yet signing at this seq.
+    /// The key is unknown, retired, revoked, or does not sign yet at this seq.
     WrongKey,
     /// A signature or key that strict Ed25519 refuses.
     LaxSignature,
     DeletedEntry,
     InsertedOrReordered,
-    /// A seq, receipt id or intent id twice.
+    /// A seq, receipt id or intent id occurs twice.
     Duplicate,
     TruncatedTail,
     ForgedRoot,
-    /// Not a continuation of what was signed before.
+    /// The log does not continue what was signed before.
     ForkOrRollback,
     OtherLog,
     TimeBackwards,
     /// An outcome without its intent, an intent without its outcome, or two outcomes.
     UnpairedOutcome,
     EffectDespiteDenial,
-    /// The definition is not archived, or the decision does not follow from what is.
+    /// The definition is not archived, or the decision does not follow from what the log holds.
     DecisionNotReproduced,
     ArtifactDiffers,
     NotCanonical,
@@ -35,7 +35,7 @@ pub enum Class {
     /// One idempotency key answered for two different calls.
     KeyReused,
     UnpairedEvent,
-    /// The bundle could not be read, so nothing can be said.
+    /// The bundle could not be read, so nothing is known about it.
     Unreadable,
 }
 
@@ -117,7 +117,7 @@ impl Class {
     }
 }
 
-/// The first thing that is wrong.
+/// The first problem found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// See `Class::number`.
@@ -129,20 +129,20 @@ pub struct Finding {
     pub reason: String,
 }
 
-/// The last entry that holds: everything up to it is proved.
+/// The last verified entry. Everything up to it is proved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Head {
     pub seq: u64,
     /// SHA-256 of its payload.
     pub digest: Digest,
-    /// Of the tree that ends with it.
+    /// The root of the tree that ends with this entry.
     pub root: Digest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub ok: bool,
-    /// Entries that hold; after a finding, those before it.
+    /// Verified entries; if there is a finding, those before it.
     pub entries: u64,
     pub receipts: u64,
     /// Receipts of batches.
@@ -151,16 +151,16 @@ pub struct Report {
     /// Intents whose invocation has no receipt yet: running, or in doubt after a crash.
     pub open_intents: u64,
     pub checkpoints: u64,
-    /// Events and definitions that retention took; not an error.
+    /// Events and definitions that retention has deleted, which is not an error.
     pub trimmed: u64,
-    /// Artifacts named by digest; their bytes are not in a bundle.
+    /// Artifacts named by digest. Their bytes are not in a bundle, so they are not checked.
     pub artifacts_unchecked: u64,
-    /// Lines that were looked at; after a finding, the last of them is where it was seen.
+    /// Lines that were read; if there is a finding, the last of them is where it was found.
     #[serde(skip)]
     pub lines: u64,
     pub head: Option<Head>,
     pub first_bad: Option<Finding>,
-    /// What holds but proves less than a reader may think.
+    /// Facts that hold but prove less than a reader may think.
     pub warnings: Vec<String>,
 }
 
@@ -178,13 +178,13 @@ impl Finding {
         self.class == class.number()
     }
 
-    /// Says where, unless that is already known better.
+    /// Sets the place of the finding, unless a more exact one is known already.
     pub(super) fn at(mut self, seq: u64) -> Self {
         self.seq = self.seq.or(Some(seq));
         self
     }
 
-    /// Names the receipt and the invocation a body claims to be about.
+    /// Adds the receipt and the invocation that a body claims to be about.
     pub(super) fn within(mut self, body: &Value) -> Self {
         let text = |field| body.get(field).and_then(Value::as_str).map(str::to_owned);
         self.receipt_id = self.receipt_id.or_else(|| text("receipt_id"));
@@ -194,7 +194,7 @@ impl Finding {
 }
 
 impl Report {
-    /// Adds what is worth knowing beside.
+    /// Adds the warnings.
     pub(super) fn warn(&mut self) {
         let mut warn = |count: u64, one: &str, many: &str| match count {
             0 => {}

@@ -1,6 +1,6 @@
-//! Whether what stood in for a person was there to stand in, and whether anything that ran had been stopped.
-//! A grant must have been given before its use, by as many people as the space asks for, cover the call, and not be used more
-//! often than it says.
+//! Checks the grants that replaced approvals, and that nothing ran that a kill switch had stopped.
+//! A grant must have been given before its use, by as many people as the space requires; it must cover the call, and must not be used
+//! more often than it allows.
 
 use super::decisions::IN_PROCESS;
 use super::{Class, Finding};
@@ -18,9 +18,9 @@ use std::collections::{BTreeSet, HashMap};
 pub(super) struct Standing {
     grants: HashMap<GrantId, Given>,
     switches: Vec<SwitchScope>,
-    /// Of each space that an entry tells of; elsewhere one person is enough.
+    /// The quorum of each space that an entry describes. In any other space one person is enough.
     quorums: HashMap<SpaceId, Quorum>,
-    /// The last call that began with an approval: a grant that came with it stands right behind it.
+    /// The last call that began with an approval, and its approvers. A grant given along with that approval comes right after it.
     approved: Option<(InvocationId, Vec<PrincipalId>)>,
 }
 
@@ -75,9 +75,9 @@ impl Standing {
         Ok(())
     }
 
-    /// How many people gave a grant. Nobody is named who did not say yes to it, or to the call it came with.
+    /// How many people gave a grant. Every named giver must have given it, or have approved the call that it came with.
     fn givers(&self, by: Option<&PrincipalId>, givers: &[UserId], invocation: Option<&InvocationId>) -> Result<usize, &'static str> {
-        // Given by a service, which counts as one.
+        // A service gave it, which counts as one giver.
         if givers.is_empty() {
             return Ok(1);
         }
@@ -92,17 +92,17 @@ impl Standing {
         Ok(givers.iter().collect::<BTreeSet<_>>().len())
     }
 
-    /// That an effect about to start is not stopped, and that its grant, if it has one, is good for it.
+    /// Checks that no kill switch stops the effect about to start, and that its grant, if it has one, covers it.
     pub(super) fn allows(&mut self, at: Timestamp, intent: &IntentBody) -> Result<(), Finding> {
         if let Some(approval) = &intent.approval {
             self.approved = Some((intent.invocation_id.clone(), approval.approvers.clone()));
         }
-        // Undoing what should not be there goes on, whatever is stopped.
+        // A rollback goes on despite any kill switch: it removes an effect that should not stay.
         let is_undoing = intent.purpose == Purpose::Rollback;
         if let Some(stopped) = self.switches.iter().find(|scope| !is_undoing && stops(scope, intent)) {
             return Err(refused(format!("a kill switch on `{stopped}` was on")));
         }
-        // A second try of the same call is no second use.
+        // Another attempt at the same call is not another use.
         let (Some(id), 1) = (&intent.grant, intent.attempt) else { return Ok(()) };
         let given = self.grants.get_mut(id).ok_or_else(|| refused(format!("grant `{id}` was never given")))?;
         if let Some(why) = given.unfit(at, intent) {
@@ -116,9 +116,9 @@ impl Standing {
         Ok(())
     }
 
-    /// Gives a use back where the receipt says that the call never left.
+    /// Gives a use back if the receipt says that the call was not sent to its source.
     pub(super) fn settle(&mut self, receipt: &ReceiptBody) -> Result<(), Finding> {
-        // A decision that asks anyway does not name the gate; its verdict does.
+        // If the call required an approval anyway, the decision does not name the gate; only the gate's verdict does.
         let safety = receipt.policy.get(&Gate::Safety).map(|said| said.verdict);
         if let (Some(id), Some(Verdict::NeedsApproval)) = (&receipt.grant, safety) {
             return Err(refused(format!("grant `{id}` {CONTENT}")));
@@ -137,7 +137,7 @@ impl Standing {
 }
 
 impl Given {
-    /// Why it is not good for this call, if it is not.
+    /// Why the grant does not cover this call; `None` if it does.
     fn unfit(&self, at: Timestamp, intent: &IntentBody) -> Option<&'static str> {
         let Self { terms, expires_at, used, is_revoked, givers: _ } = self;
         if *is_revoked {
@@ -167,7 +167,7 @@ impl Given {
 
 const CONTENT: &str = "cannot answer for the content, which asked for a person";
 
-/// Why no grant answers what made the call ask.
+/// Why no grant can replace an approval that is required for this reason; `None` if a grant can.
 const fn unanswerable(reason: &Reason) -> Option<&'static str> {
     match reason {
         Reason::Gate { gate: Gate::Safety } => Some(CONTENT),
@@ -181,7 +181,7 @@ const fn unanswerable(reason: &Reason) -> Option<&'static str> {
     }
 }
 
-/// An intent does not name its session; an agent is known by it.
+/// Whether the grant's scope includes the principal. An intent does not name its session, but an agent's principal id does.
 fn is_of(scope: &GrantScope, principal: &PrincipalId) -> bool {
     match (scope, principal) {
         (GrantScope::Session(session), PrincipalId::Agent(own)) => session == own,
@@ -198,7 +198,7 @@ fn stops(scope: &SwitchScope, intent: &IntentBody) -> bool {
     }
 }
 
-/// Whether it covers a call whose session the entry does not name.
+/// Whether the scope covers a call whose session is not named in the entry.
 fn covers_unnamed(scope: &SwitchScope, space: &SpaceId, action: &ActionId) -> bool {
     match scope {
         SwitchScope::Session(_) => false,

@@ -1,4 +1,4 @@
-//! Logs whose key holder lets grants allow more than they said, or effects start that were stopped.
+//! Logs whose key holder lets grants allow more than they said, or starts effects that were stopped.
 
 use super::*;
 use crate::body::{ApprovalBody, IntentBody, RuleBody, RuleChange, SpaceBody, Terms};
@@ -15,7 +15,7 @@ use std::convert::Infallible;
 
 const SEND: &str = "http.request";
 
-/// The story goes on after its end, ten seconds between any two things.
+/// The story continued after its end, with ten seconds between two entries.
 struct Sequel {
     story: Story,
     version: i64,
@@ -54,7 +54,7 @@ impl Sequel {
         self.rule(RuleChange::GrantGiven { grant: grant(), terms, expires_at, givers: Vec::new(), invocation_id: None, requested_by: None })
     }
 
-    /// A grant for everything that names who gave it; `by` is who wrote it down.
+    /// Adds a grant for everything, with its givers; `by` is the person who recorded it.
     fn given_by(mut self, by: u8, givers: &[u8], came_with: Option<&ReceiptBody>) -> Self {
         let covers = Covers::parse("*").unwrap();
         let change = RuleChange::GrantGiven {
@@ -70,7 +70,7 @@ impl Sequel {
         self.tell(Kind::Rule, &body)
     }
 
-    /// From here on what is sent in the space of the calls takes this many people.
+    /// From here on a call with the tier of these calls needs this many people in their space.
     fn quorum(mut self, people: u32) -> Self {
         self.version += 1;
         let body = SpaceBody {
@@ -105,7 +105,7 @@ impl Sequel {
         self.rule(RuleChange::SwitchedOff { scope, reason: "test".to_owned() })
     }
 
-    /// A call by the grant, asked for now.
+    /// A call under the grant, requested now.
     fn call(&self, number: u8) -> ReceiptBody {
         let decision = Decision::new(Mode::RequireApproval, ModeSource::InferredDefault, None);
         let mut body = receipt(number, SEND, Tier::R3, decision, Status::Succeeded);
@@ -125,13 +125,13 @@ impl Sequel {
         self.tell(Kind::Receipt, body)
     }
 
-    /// A whole call by the grant.
+    /// Adds a complete call under the grant.
     fn used(self, number: u8) -> Self {
         let body = self.call(number);
         self.intend(&body, 1).end(&body)
     }
 
-    /// A call that never left, with its use given back.
+    /// Adds a call that was not sent to its source, with its use given back.
     fn returned(self, number: u8) -> Self {
         let body = returned(self.call(number));
         self.intend(&body, 1).end(&body)
@@ -147,7 +147,7 @@ impl Sequel {
         assert!(report.ok, "{:?}", report.first_bad);
     }
 
-    /// The last thing told must not be believed.
+    /// The verifier must refuse the last entry.
     #[track_caller]
     fn fails(&self, why: &str) {
         let finding = self.report().first_bad.unwrap_or_else(|| panic!("nothing was found, expected: {why}"));
@@ -202,7 +202,7 @@ fn a_grant_ends_when_it_is_revoked_or_its_time_is_over() {
     let sequel = Sequel::new().given(|_| {}).used(50).revoked();
     let body = sequel.call(51);
     sequel.intend(&body, 1).fails("had been revoked");
-    // The third thing after it is told thirty seconds later.
+    // The third entry after the grant comes thirty seconds later.
     let until = |seconds| {
         let sequel = Sequel::new();
         let expires_at = sequel.now().plus_seconds(seconds);
@@ -214,7 +214,7 @@ fn a_grant_ends_when_it_is_revoked_or_its_time_is_over() {
     until(30).fails("was past its time");
 }
 
-/// Makes the terms of a grant narrower, or wider.
+/// Makes the terms of a grant narrower or wider.
 type Narrow<'a> = &'a dyn Fn(&mut Terms);
 
 #[test]
@@ -248,7 +248,7 @@ fn a_grant_that_was_never_given_allows_nothing() {
     let sequel = Sequel::new();
     let body = sequel.call(50);
     sequel.intend(&body, 1).fails("was never given");
-    // Nor does one that is given afterwards.
+    // A grant given after the effect has started does not count either.
     let sequel = Sequel::new();
     let body = sequel.call(50);
     let late = sequel.intend(&body, 1).given(|_| {});
@@ -266,13 +266,13 @@ fn no_grant_covers_what_destroys() {
 
 #[test]
 fn a_grant_stands_in_for_as_many_people_as_gave_it() {
-    // By one, where the space asks for two from the beginning, and where it does so afterwards.
+    // One person gave it, where the space requires two from the beginning, and where it does so later.
     for sequel in [Sequel::new().quorum(2).given_by(1, &[1], None), Sequel::new().given_by(1, &[1], None).used(50).quorum(2)] {
         let body = sequel.call(51);
         sequel.intend(&body, 1).fails("was given by fewer people than the space asks for");
     }
     Sequel::new().quorum(2).given_by(1, &[1], None).quorum(1).used(50).holds();
-    // By both who approved the call it came with.
+    // Both people gave it who approved the call that it came with.
     let with_approval = |givers: &[u8]| {
         let sequel = Sequel::new().quorum(2);
         let first = sequel.approved(50, &[1, 2]);
@@ -284,7 +284,7 @@ fn a_grant_stands_in_for_as_many_people_as_gave_it() {
         let body = sequel.call(51);
         sequel.intend(&body, 1).fails("was given by fewer people than the space asks for");
     }
-    // One that names nobody counts one.
+    // A grant that names no giver counts as given by one.
     let alone = Sequel::new().quorum(2).given_by(1, &[], None);
     let body = alone.call(51);
     alone.intend(&body, 1).fails("was given by fewer people than the space asks for");
@@ -309,7 +309,7 @@ fn no_grant_answers_for_content_for_a_drift_or_in_a_black_space() {
             None => sequel.holds(),
         }
     }
-    // Where it would have asked anyway only the receipt tells of the gate.
+    // If the call required an approval anyway, only the receipt names the gate.
     let sequel = Sequel::new().given(|_| {});
     let mut body = sequel.call(50);
     body.policy.get_mut(&Gate::Safety).unwrap().verdict = Verdict::NeedsApproval;
@@ -339,7 +339,7 @@ fn a_use_that_comes_back_was_taken_before() {
     let sequel = once().returned(50).used(51);
     let third = sequel.call(52);
     sequel.intend(&third, 1).fails("was used up");
-    // A call that began by another right gives nothing back.
+    // A call that was denied gives nothing back.
     let sequel = once();
     let mut denied = returned(sequel.call(50));
     (denied.status, denied.attempts, denied.denied_by) = (Status::Denied, 0, Some(countersign_core::invocation::DeniedBy::Policy));
@@ -366,12 +366,12 @@ fn nothing_starts_that_a_switch_covers() {
         let sequel = Sequel::new().given(|_| {}).on(scope.clone());
         let body = sequel.call(50);
         sequel.intend(&body, 1).fails("a kill switch on");
-        // Off again it starts; and what had begun before may still end.
+        // Once the switch is off, calls start again. A call that began before the switch was turned on may still end.
         Sequel::new().given(|_| {}).on(scope.clone()).off(scope.clone()).used(50).holds();
         let sequel = Sequel::new().given(|_| {});
         let body = sequel.call(50);
         sequel.intend(&body, 1).on(scope.clone()).end(&body).holds();
-        // Another one that is off does not help.
+        // Turning another switch off does not help.
         let sequel = Sequel::new().given(|_| {}).on(scope.clone()).on(SwitchScope::parse("source:files").unwrap());
         let sequel = sequel.off(SwitchScope::parse("source:files").unwrap());
         let body = sequel.call(50);

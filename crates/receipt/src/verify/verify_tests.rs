@@ -1,3 +1,5 @@
+//! Every way to tamper with a bundle must be found and named by its class, and honest bundles must verify.
+
 use super::*;
 use crate::body::{IntentBody, KeyText};
 use crate::checkpoint::Checkpoint;
@@ -37,7 +39,7 @@ fn expect(report: Report, class: Class, seq: Option<u64>) -> Finding {
     finding
 }
 
-/// Seals a story that its key holder tells wrong.
+/// Signs a story that its key holder has falsified, and checks the finding.
 #[track_caller]
 fn check(story: Story, class: Class, seq: u64) -> Finding {
     expect(report(&story.seal()), class, Some(seq))
@@ -88,7 +90,7 @@ fn class_1_an_edited_body() {
         let edited = bundle.payload(at::KEYS).replacen(r#""revoked":[]"#, r#""revoked":["x"]"#, 1);
         bundle.envelope(at::KEYS).payload = STANDARD.encode(edited);
     });
-    // What no signature covers is covered by the `end` line.
+    // The `end` line covers the lines that no signature covers.
     let mut texts = true_story().texts();
     let held = texts.iter().position(|text| text.contains("invocation.held")).unwrap();
     texts[held] = texts[held].replace("evt_", "evt_0").replace("zzz\"", "zz\"");
@@ -161,7 +163,7 @@ fn class_3_a_revoked_key() {
     bundle.reseal(at::FAILED, &payload, FIRST_KEY);
     let finding = expect(report(&bundle), Class::WrongKey, Some(at::FAILED));
     assert!(finding.reason.contains("revoked"), "{finding:?}");
-    // Not even its successor can bring it back.
+    // Not even the key that replaced it can bring it back.
     let back = KeyBody {
         receipt_key: KeyText::new(&key(FIRST_KEY).public()),
         checkpoint_key: KeyText::new(&key(NEXT_CHECKPOINT_KEY).public()),
@@ -213,7 +215,7 @@ fn class_4_lax_signatures_and_weak_keys() {
 fn class_5_a_deleted_entry() {
     for seq in 0..at::SIZE - 1 {
         check_bundle(Class::DeletedEntry, Some(seq), |bundle| drop(bundle.lines.remove(bundle.index(seq))));
-        // New labels on those that follow do not close the gap.
+        // Relabelling the entries that follow does not close the gap.
         check_bundle(if seq == at::ROTATION { Class::WrongKey } else { Class::DeletedEntry }, Some(seq), |bundle| {
             bundle.lines.remove(bundle.index(seq));
             for line in &mut bundle.lines {
@@ -240,7 +242,7 @@ fn class_6_reordered_entries() {
 
 #[test]
 fn class_6_an_inserted_entry() {
-    // By someone who holds the key but not the past.
+    // The entry was made by someone who holds the key but does not have the entries before.
     let finding = check_bundle(Class::InsertedOrReordered, Some(at::SEND), |bundle| {
         let prev = entry_prev(bundle, at::SEND);
         let payload = bundle.payload(at::SEND).replace(&prev, &digest("another past").to_string());
@@ -288,7 +290,7 @@ fn class_7_an_entry_or_an_id_twice() {
 
 #[test]
 fn class_8_a_truncated_tail() {
-    // Down to before the rotation, so that the last checkpoint's key is gone too.
+    // The log is cut down to before the rotation, so that the key of the last checkpoint is missing too.
     for kept in [at::SIZE - 1, at::ROTATION + 1, at::ROTATION, at::WRITE] {
         check_bundle(Class::TruncatedTail, Some(kept), |bundle| {
             bundle.lines.retain(|line| !matches!(line, Line::Entry { seq, .. } if seq.parse::<u64>().unwrap() >= kept));
@@ -336,7 +338,7 @@ fn class_10_a_fork_or_a_rollback() {
     }
     let retained = original.note(at::SIZE, NEXT_CHECKPOINT_KEY);
 
-    // Everything was rewritten by someone who holds every key: only the retained note tells.
+    // Someone who holds every key has rewritten everything. Only the retained note shows it.
     let rewritten = Story::new().with(at::READ, "/cost/cpu_ms", json!(4)).seal();
     holds(&rewritten);
     let finding = expect(verify_texts(rewritten.texts(), Some(&retained)), Class::ForkOrRollback, None);
@@ -372,7 +374,7 @@ fn class_12_time_running_backwards() {
     };
     holds(&set_back(5).seal());
     check(set_back(6), Class::TimeBackwards, at::SEND);
-    // Several small steps are a large one.
+    // Several small steps back add up to a large one.
     let mut story = set_back(4);
     story.drafts[at::DENIED as usize].at = Timestamp::from_micros(story.drafts[at::SEND as usize].at.as_micros() - 4_000_000);
     check(story, Class::TimeBackwards, at::DENIED);
@@ -383,7 +385,7 @@ fn class_12_time_running_backwards() {
     holds(&Story::new().with(at::SEND, "/timing/ended_at", json!(started_at)).seal());
 }
 
-/// The story without one of its entries, told anew.
+/// The story without one of its entries, signed anew.
 fn without(seq: u64) -> Story {
     let mut story = Story::new();
     story.drafts.remove(seq as usize);
@@ -400,7 +402,7 @@ fn class_13_an_outcome_without_its_intent() {
     for seq in [at::WRITE_INTENT, at::SEND_INTENT, at::DELETE_INTENT] {
         check(without(seq), Class::UnpairedOutcome, seq);
     }
-    // One intent is left, and it is of the second attempt.
+    // The remaining intent is that of the second attempt.
     check(without(at::FIRST_TRY), Class::UnpairedOutcome, at::FIRST_TRY);
     check(without(at::SECOND_TRY), Class::UnpairedOutcome, at::SECOND_TRY);
     check(
@@ -412,7 +414,7 @@ fn class_13_an_outcome_without_its_intent() {
     check(Story::new().with(at::EXPIRED, "/status", json!("in_doubt")), Class::UnpairedOutcome, at::EXPIRED);
 }
 
-/// What an intent and a receipt both say of a call, another value for it, and where the receipt says it if not in the same place.
+/// Fields that an intent and a receipt both have, with another value, and the receipt's own path where it differs.
 fn other_calls() -> Vec<(&'static str, serde_json::Value, Option<&'static str>)> {
     let definition = Story::new().receipt(at::READ).definition;
     vec![
@@ -434,11 +436,11 @@ fn other_calls() -> Vec<(&'static str, serde_json::Value, Option<&'static str>)>
 fn class_13_an_outcome_of_another_call_than_the_one_announced() {
     for (field, value, in_receipt) in other_calls() {
         for seq in [at::WRITE, at::DELETE, at::FAILED] {
-            // Danger is tightened: at another tier the decision itself would not follow, but that is found later.
+            // The tier also changes the decision of a dangerous action, which then would not follow; but that is found later.
             check(Story::new().with(seq, in_receipt.unwrap_or(field), value.clone()), Class::UnpairedOutcome, seq);
         }
         check(Story::new().with(at::WRITE_INTENT, field, value.clone()), Class::UnpairedOutcome, at::WRITE);
-        // Every try is of the same call.
+        // Every attempt must be of the same call.
         check(Story::new().with(at::SECOND_TRY, field, value), Class::UnpairedOutcome, at::SECOND_TRY);
     }
     check(Story::new().with(at::SEND, "/action", json!("files.write_text")), Class::UnpairedOutcome, at::SEND);
@@ -453,7 +455,7 @@ fn class_13_attempts_that_were_not_all_announced() {
         (at::FAILED, 0),
         (at::FAILED, 1),
         (at::FAILED, 3),
-        // Where nothing was to run, nothing was tried.
+        // If nothing was to run, there was no attempt.
         (at::DENIED, 1),
         (at::GATED, 1),
         (at::EXPIRED, 1),
@@ -464,7 +466,7 @@ fn class_13_attempts_that_were_not_all_announced() {
     for (seq, attempt) in [(at::WRITE_INTENT, 0), (at::WRITE_INTENT, 2), (at::SECOND_TRY, 3), (at::SECOND_TRY, 1)] {
         check(Story::new().with(seq, "/attempt", json!(attempt)), Class::UnpairedOutcome, seq);
     }
-    // A read is made again without a word, unless it takes a key or a person was asked.
+    // A read may be repeated without an intent, unless it has an idempotency key or an approval.
     holds(&Story::new().with(at::READ, "/attempts", json!(3)).seal());
     check(Story::new().with(at::READ, "/idempotency_key", json!(digest("key"))), Class::UnpairedOutcome, at::READ);
     check(Story::new().with(at::READ, "/approval", approval()), Class::UnpairedOutcome, at::READ);
@@ -489,7 +491,7 @@ fn class_13_what_was_announced_ends_as_something_that_was_tried() {
         change(&mut body);
         story.and(Kind::Receipt, &body)
     };
-    // The intent was written and nothing was sent: it still counts as the try it announced.
+    // The intent was written and nothing was sent. It still counts as the attempt it announced.
     assert_eq!(holds(&ending(|_| ()).seal()).open_intents, 0);
     for change in [
         (|body| body.attempts = 0) as fn(&mut ReceiptBody),
@@ -522,7 +524,7 @@ fn class_13_two_outcomes_or_an_effect_after_the_outcome() {
     check(again(Some(Story::new().receipt(at::SEND).receipt_id)), Class::UnpairedOutcome, at::SIZE);
     let itself = json!(Story::new().receipt(at::READ).receipt_id);
     check(Story::new().with(at::READ, "/supersedes", itself), Class::UnpairedOutcome, at::READ);
-    // A correction says what it corrects.
+    // A correcting receipt names the receipt that it corrects.
     holds(&again(Some(first)).seal());
 
     let story = Story::new();
@@ -532,7 +534,7 @@ fn class_13_two_outcomes_or_an_effect_after_the_outcome() {
 
 #[test]
 fn class_13_an_intent_without_the_outcome_that_was_published() {
-    // A crash leaves an intent open, and that is all the bundle says.
+    // A crash leaves an intent without a receipt, and the report says just that.
     assert_eq!(holds(&true_story()).open_intents, 1);
     let finding = check_bundle(Class::UnpairedOutcome, Some(at::OPEN_INTENT), |bundle| {
         bundle.lines.push(event("invocation.succeeded", None, 10));
@@ -581,7 +583,7 @@ fn class_14_an_effect_despite_a_denial() {
     check(Story::new().with(at::DENIED, "/status", json!("succeeded")), Class::EffectDespiteDenial, at::DENIED);
     check(Story::new().with(at::AUTOMATED, "/status", json!("reverted")), Class::EffectDespiteDenial, at::AUTOMATED);
     check(Story::new().with(at::GATED, "/status", json!("succeeded")), Class::EffectDespiteDenial, at::GATED);
-    // An intent is the start of an effect.
+    // An intent is the start of an effect, so it needs the permission too.
     check(Story::new().with(at::SEND_INTENT, "/approval", json!(null)), Class::EffectDespiteDenial, at::SEND_INTENT);
     let story = Story::new();
     let denial = Decision::new(Mode::Deny, ModeSource::OrgDefault, Some(4));
@@ -600,7 +602,7 @@ fn class_14_an_effect_by_another_right_than_the_one_announced() {
     check(Story::new().with(at::WRITE, "/approval", approval()), Class::EffectDespiteDenial, at::WRITE);
     check(Story::new().with(at::SECOND_TRY, "/approval", approval()), Class::EffectDespiteDenial, at::SECOND_TRY);
 
-    // Both decisions follow from the log, each in its time: the call was still cleared by the first alone.
+    // Each of the two decisions follows from the log at its time, but the call was started under the first one only.
     let ended_by = |version| {
         let decision = |version| Decision::new(Mode::Allow, ModeSource::OrgDefault, Some(version));
         let begun = receipt(20, "files.write_text", Tier::R2, decision(1), Status::Succeeded);
@@ -629,14 +631,14 @@ fn class_15_a_decision_that_does_not_follow() {
         (at::EXPIRED, decided(Decision::new(Mode::RequireApproval, ModeSource::InferredDefault, Some(1)))),
         (at::GATED, inferred(Mode::RequireApproval)),
         (at::DENIED, inferred(Mode::RequireApproval)),
-        // No such row, not yet, of another action, of another version, of another mode, of no version.
+        // No such row, not yet there, of another action, of another version, of another mode, without a version.
         (at::EXPIRED, by_org(Mode::Deny, 9)),
         (at::DENIED, by_org(Mode::Deny, 2)),
         (at::EXPIRED, by_org(Mode::Allow, 1)),
         (at::AUTOMATED, by_org(Mode::Allow, 2)),
         (at::AUTOMATED, by_org(Mode::Deny, 1)),
         (at::AUTOMATED, decided(Decision::new(Mode::Allow, ModeSource::OrgDefault, None))),
-        // An org's row does not speak for an automation, nor the reverse.
+        // An org's row does not decide for an automation's, nor the reverse.
         (at::AUTOMATED, by_automation(Mode::Allow, 1)),
         (at::AUTOMATED, by_org(Mode::Deny, 3)),
     ] {
@@ -647,7 +649,7 @@ fn class_15_a_decision_that_does_not_follow() {
         check(Story::new().with(seq, "/decision", by_org(Mode::Allow, 2)), Class::DecisionNotReproduced, seq);
     }
     check(Story::new().with(at::GATED, "/decision/mode", json!("require_approval")), Class::DecisionNotReproduced, at::GATED);
-    // A row that was removed decides nothing, and neither does another automation's.
+    // A removed row decides nothing, and neither does the row of another automation.
     check(Story::new().with(at::WRITE_MODE, "/mode", json!(null)), Class::DecisionNotReproduced, at::WRITE_INTENT);
     check(Story::new().with(at::DELETE_MODE, "/version", json!(7)), Class::DecisionNotReproduced, at::DELETE_INTENT);
     let other = format!("automation:{}", countersign_core::AutomationId::new(second(0), [78; 10]));
@@ -686,7 +688,7 @@ fn read(asked_at: Timestamp, ended_at: Timestamp, decision: Decision) -> Receipt
     body
 }
 
-/// The story, and after it `files.read_text` refused from second 100 on, open to anyone from 120 on, and free of rows from 140 on.
+/// The story, after which `files.read_text` is denied from second 100 on, allowed from 120 on, and without a row from 140 on.
 fn changing() -> Story {
     let mut story = Story::new();
     let changes = [(100, Some(Mode::Deny), 4), (120, Some(Mode::Allow), 5), (140, None, 6)];
@@ -701,7 +703,7 @@ fn class_15_a_mode_that_was_not_in_force_while_the_call_lived() {
     let recorded = |body: &ReceiptBody| changing().and(Kind::Receipt, body).retimed(second(200));
     let short = |asked_ms: u64, decision: &Decision| recorded(&read(milli(asked_ms), milli(asked_ms + 10), decision.clone()));
     let seq = at::SIZE + 3;
-    // The last moment a call may have come in and still have seen this, given that the clocks may be five seconds apart.
+    // The last moment at which a call may have been requested and still have seen these rules; the clocks may be five seconds apart.
     for (decision, last_ms) in [(inferred(Mode::Allow), 105_000), (by_org(Mode::Deny, 4), 125_000), (by_org(Mode::Allow, 5), 145_000)] {
         holds(&short(last_ms, &decision).seal());
         holds(&short(last_ms - 50_000, &decision).seal());
@@ -710,15 +712,15 @@ fn class_15_a_mode_that_was_not_in_force_while_the_call_lived() {
             check(short(last_ms + 1, &decision), Class::DecisionNotReproduced, seq);
             check(short(last_ms + 40_000, &decision), Class::DecisionNotReproduced, seq);
         } else {
-            // There is no row again, so what is inferred is right again.
+            // There is no row again, so the inferred mode is right again.
             holds(&short(last_ms + 1, &decision).seal());
         }
     }
-    // Never in force: the mode of one row with the version of another, or a row that was removed.
+    // These were never in force: the mode of one row with the version of another, or a row that was removed.
     for decision in [by_org(Mode::Deny, 5), by_org(Mode::Allow, 4), by_org(Mode::Allow, 6), inferred(Mode::Deny)] {
         check(short(90_000, &decision), Class::DecisionNotReproduced, seq);
     }
-    // Only what both the id and the timing say is believed.
+    // The verifier believes a time of request only if the id and the timing both say it.
     let mut slow = read(milli(150_000), milli(150_010), by_org(Mode::Deny, 4));
     slow.timing.total_ms = 60_000;
     check(recorded(&slow), Class::DecisionNotReproduced, seq);
@@ -736,7 +738,7 @@ fn class_15_what_is_inferred_while_a_row_says_otherwise() {
     };
     holds(&recorded(105_000).seal());
     check(recorded(105_001), Class::DecisionNotReproduced, at::SIZE + 1);
-    // A row cannot decide before it stands in the log.
+    // A row cannot decide before it is in the log.
     let mut early = Story::new().and(Kind::Receipt, &read(second(99), second(101), by_org(Mode::Deny, 4)));
     early.drafts.extend(changing().drafts.drain(at::SIZE as usize..));
     check(early, Class::DecisionNotReproduced, at::SIZE);
@@ -764,7 +766,7 @@ fn class_15_an_automation_is_decided_by_its_own_row_first() {
         Story::new().and(Kind::Receipt, &body)
     };
     let agent = Story::new().receipt(at::READ).principal;
-    // Whether an agent acts for an automation is not in the log.
+    // The log does not say whether an agent acts for an automation.
     holds(&asked(&agent, by_org(Mode::Allow, 1)).seal());
     check(asked(&automation, by_org(Mode::Allow, 1)), Class::DecisionNotReproduced, at::SIZE);
     check(asked(&automation, inferred(Mode::RequireApproval)), Class::DecisionNotReproduced, at::SIZE);
@@ -787,10 +789,10 @@ fn class_15_a_policy_slice_of_other_rules() {
             check(Story::new().with(seq, "/policy_slice", json!(slice)), Class::DecisionNotReproduced, seq);
         }
     }
-    // The org's row is a rule the call saw even where the automation's decided.
+    // The call saw the org's row too, even though the automation's row decided.
     let alone = slice_of(&Story::new().receipt(at::AUTOMATED).decision);
     check(Story::new().with(at::AUTOMATED, "/policy_slice", json!(alone)), Class::DecisionNotReproduced, at::AUTOMATED);
-    // The decision of one moment and the rules of another, both while the call lived.
+    // The decision of one moment with the rules of another, both during the call.
     let mut body = read(second(110), second(130), by_org(Mode::Allow, 5));
     holds(&changing().and(Kind::Receipt, &body).retimed(second(200)).seal());
     body.policy_slice = slice_of(&by_org(Mode::Deny, 4));
@@ -812,7 +814,7 @@ fn class_15_a_definition_that_is_not_archived_or_not_that_one() {
     check_bundle(Class::DecisionNotReproduced, None, |bundle| {
         bundle.lines.push(Line::Definition { digest: digest("a"), body: "b".to_owned() });
     });
-    // The archived definition says R0, and the caller may say R1. It says R3, and nobody may say R2, though that is decided alike.
+    // The definition says R0, and the caller may say R1. Where it says R3, nobody may say R2, although the decision would be the same.
     holds(&Story::new().with(at::GATED, "/tier", json!("R1")).seal());
     let lowered = Story::new().with(at::SEND_INTENT, "/tier", json!("R2")).with(at::SEND, "/tier", json!("R2"));
     check(lowered, Class::DecisionNotReproduced, at::SEND_INTENT);
@@ -856,7 +858,7 @@ fn a_last_line_that_breaks_off_is_a_tail_that_is_missing_wherever_it_was_cut() {
         let cut = [before, &[last[..bytes].to_owned()]].concat();
         expect(verify_texts(cut, None), Class::TruncatedTail, None);
     }
-    // In the middle it was written wrongly, and at the end with something behind it, too.
+    // A bad line in the middle was written wrongly. So was a complete last line with something behind it.
     let mut inside = whole.clone();
     inside[2].truncate(20);
     expect(verify_texts(inside, None), Class::NotCanonical, None);
@@ -933,7 +935,7 @@ fn class_19_one_idempotency_key_for_two_calls() {
     assert_eq!(lasts, second(3 + 24 * 60 * 60));
     check(second_call(|body| body.timing.ended_at = second(2 + 24 * 60 * 60)), Class::KeyReused, at::SIZE + 1);
 
-    // The same call, another key, another action or space, no success, and a key whose time is over are all right.
+    // The same call, another key, another action or space, a failure, and an expired key are all fine.
     holds(&second_call(|body| body.raw = digest("raw 2")).seal());
     holds(&second_call(|body| body.idempotency_key = Some(digest("another key"))).seal());
     holds(&second_call(|body| body.idempotency_key = None).seal());
@@ -957,7 +959,7 @@ fn class_20_an_event_without_its_receipt_or_the_reverse() {
         check_bundle(Class::UnpairedEvent, None, |bundle| bundle.lines.insert(0, event("invocation.succeeded", Some(stray.clone()), 1)));
     assert_eq!(finding.receipt_id, Some(stray.to_string()));
     check_bundle(Class::UnpairedEvent, None, |bundle| bundle.lines.push(event("invocation.denied", None, 99)));
-    // An event tells what its receipt says, of the same invocation.
+    // An event must say what its receipt says, of the same invocation.
     let read = Story::new().receipt(at::READ).receipt_id;
     for told in [event("invocation.failed", Some(read.clone()), 1), event("invocation.succeeded", Some(read.clone()), 2)] {
         check_bundle(Class::UnpairedEvent, Some(at::READ), |bundle| {

@@ -1,10 +1,10 @@
-//! This process, as the other servers on the same database know it.
+//! The lease of this process: the id by which the other servers on the same database know it, and when it was last renewed.
 
 use countersign_core::limits::LEASE_FENCE_SECONDS;
 use countersign_core::{ServerId, Timestamp};
 use parking_lot::Mutex;
 
-/// Whom running calls belong to while this process lives.
+/// This process's lease. A call that the process runs is stored with the lease's id.
 pub(crate) struct Lease {
     id: ServerId,
     known: Mutex<Known>,
@@ -12,9 +12,9 @@ pub(crate) struct Lease {
 
 #[derive(Default)]
 struct Known {
-    /// When others last heard of this server, by the database's clock; nothing before it joined them.
+    /// When the lease was last renewed, by the database's clock; `None` before this server has joined the others.
     renewed_at: Option<Timestamp>,
-    /// The server before it on the same data folder, which is certainly gone.
+    /// The previous server on the same data folder. It is certainly gone.
     earlier: Option<ServerId>,
 }
 
@@ -27,7 +27,7 @@ impl Lease {
         &self.id
     }
 
-    /// What is written beside a call that this process runs. Nothing, where nobody could see whether it lives.
+    /// The server id stored with a call that this process runs. `None` without a lease: then no server could see whether this one is alive.
     pub(crate) fn run_by(&self) -> Option<&str> {
         self.known.lock().renewed_at.map(|_| self.id.as_str())
     }
@@ -40,7 +40,7 @@ impl Lease {
         self.known.lock().renewed_at = None;
     }
 
-    /// Whether others may soon take this server for gone: then nothing new is begun.
+    /// Whether other servers may soon consider this one gone. It must then start nothing new.
     pub(crate) fn is_fenced(&self, now: Timestamp) -> bool {
         self.known.lock().renewed_at.is_some_and(|at| at.plus_seconds(LEASE_FENCE_SECONDS) <= now)
     }
@@ -49,7 +49,7 @@ impl Lease {
         self.known.lock().earlier = Some(earlier);
     }
 
-    /// The server before this one; no id is empty.
+    /// The id of the previous server, or an empty text, which is no server's id.
     pub(crate) fn earlier(&self) -> String {
         self.known.lock().earlier.as_ref().map(ToString::to_string).unwrap_or_default()
     }

@@ -1,11 +1,11 @@
-//! Which events were committed, by this server or, as far as it has heard, by another one.
+//! The newest committed event of each org: by this server, or by another one as far as this server has heard.
 
 use countersign_core::OrgId;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use tokio::sync::watch;
 
-/// The position of each org's newest event that is known to be committed.
+/// For each org, the position of the newest event known to be committed.
 #[derive(Default)]
 pub(crate) struct News(Mutex<HashMap<OrgId, watch::Sender<i64>>>);
 
@@ -23,7 +23,7 @@ impl News {
     /// Returns when an event after this position is known to be committed.
     pub(crate) async fn wait(&self, org: &OrgId, after: i64) {
         let mut newest = self.with(org, watch::Sender::subscribe);
-        // The sender is never dropped while this is waited for; were it, waiting on would be in vain.
+        // The sender lives in the map and is never removed. If it were dropped, this would return instead of waiting for ever.
         let _gone = newest.wait_for(|newest| *newest > after).await;
     }
 

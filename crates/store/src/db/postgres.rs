@@ -1,5 +1,5 @@
-//! PostgreSQL: one writer thread with group commit, as on SQLite, and a pool of readers.
-//! One connection writes for one process: the head of an org's log is locked once per batch, not once per call.
+//! PostgreSQL: one writer thread with group commit, as on SQLite, and a pool of connections for reads.
+//! One connection does all writes of a process: the head of an org's audit log is then locked once per batch, not once per call.
 
 mod listen;
 mod time;
@@ -28,17 +28,18 @@ use time::{DATABASE_TIME, Time};
 use tokio::sync::mpsc;
 use tokio_postgres::types::{ToSql, Type};
 
-/// Writes taken into one commit; more wait for the next. Here round trips cost more than the rows.
+/// Writes taken into one commit; further ones wait for the next. It is higher than on SQLite, because round trips cost more than rows.
 const BATCH_MAX: usize = 256;
-/// Connections for reading; the writer, the listener and the presence lock have one more each.
+/// Connections for reading. The writer, the listener and the presence lock have one more each.
 const READERS_MAX: usize = 8;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an answer may take before the database counts as away: one that takes our words and never answers, too.
+/// How long the database may take to answer before it counts as unavailable. This also covers a database that accepts a statement and
+/// never answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     pub read: Duration,
-    /// For one statement that writes, and for the commit.
+    /// For one statement of a write, and for the commit.
     pub write: Duration,
 }
 
@@ -59,15 +60,15 @@ pub(crate) struct Postgres {
     lease: Arc<Lease>,
 }
 
-/// The connection that holds the presence lock, for as long as this process works on the database; see `is_alone`.
+/// The connection that holds the presence lock while this process works on the database; see `is_alone`.
 type Presence = Arc<tokio::sync::Mutex<Option<ClientWrapper>>>;
 
-/// Leases that still hold, and are not the one before this server's.
+/// Leases that are still valid and do not belong to the previous server on this data folder.
 const OTHER_LEASES: &str = "/* every org: a server works for all of them */ SELECT id FROM servers WHERE seen_at > $1 AND id <> $2";
-/// Every server holds this lock shared; whoever can take it alone is alone.
+/// The advisory lock that every server holds in shared mode. A server that can take it exclusively is the only one.
 const PRESENCE_LOCK: i64 = 7_117_002;
 
-/// A server that stops answering in its turn loses it, and one that waits too long for its own gives up.
+/// A writer that goes silent inside its transaction loses the org locks, and a writer that waits too long for an org lock gives up.
 const WRITER_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '10s'; SET lock_timeout = '10s'";
 
 impl Postgres {
@@ -112,22 +113,22 @@ impl Postgres {
         let client = checked_out(&self.pool).await?;
         let answer = answer_within(self.patience.read, query(&client, sql, params)).await;
         if matches!(answer, Err(Error::Unavailable { .. })) {
-            // It may still owe an answer: nobody else should wait for that one.
+            // The connection may still deliver the late answer, so it must not go back to the pool.
             drop(Object::take(client));
         }
         answer
     }
 
     pub(crate) async fn snapshot(&self) -> Result<ClientWrapper, Error> {
-        // Taken out of the pool for good: it must not come back inside a transaction.
+        // Taken out of the pool for good: a connection inside a transaction must not go back.
         let client = Object::take(checked_out(&self.pool).await?);
         client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await.map_err(classify)?;
         Ok(client)
     }
 
-    /// Whether this is the only server; asked once at start, before the lock is kept shared for others to see. A lock alone proves nothing:
-    /// a restart of the database takes it from every live server until its next write. So nobody else may have a lease that still holds
-    /// either, but for the server before this one on the same data folder.
+    /// Whether this is the only server. It is asked once at start, before this server takes the lock in shared mode for the others to see.
+    /// The lock alone proves nothing: when the database restarts, every live server loses the lock until its next write. So no other
+    /// server may have a valid lease either, except the previous server on the same data folder.
     pub(crate) async fn is_alone(&self) -> Result<bool, Error> {
         let client = Object::take(checked_out(&self.pool).await?);
         let rows =
@@ -218,7 +219,7 @@ async fn be_present(client: &ClientWrapper) -> Result<(), Error> {
     client.batch_execute(&format!("SELECT pg_advisory_lock_shared({PRESENCE_LOCK})")).await.map_err(classify)
 }
 
-/// An outage ends the presence lock with its connection: it is taken again before anything new is written.
+/// Takes the presence lock again if its connection was lost in an outage. The writer calls this before it writes anything new.
 async fn stay_present(pool: &Pool, presence: &Presence) -> Result<(), Error> {
     let mut presence = presence.lock().await;
     if presence.as_ref().is_some_and(|client| client.is_closed()) {
@@ -229,7 +230,7 @@ async fn stay_present(pool: &Pool, presence: &Presence) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the writer works with for as long as it lives.
+/// Everything the writer thread uses while it runs.
 struct Life {
     patience: Patience,
     pool: Pool,
@@ -242,7 +243,7 @@ struct Life {
 }
 
 impl Life {
-    /// On a thread of its own, with the connection it writes through: a round trip then wakes nobody else.
+    /// Starts the writer on a thread of its own, together with its connection: a round trip then wakes no other thread.
     fn start(self, queue: mpsc::Receiver<Box<dyn Write>>, sealing: Sealing) -> Result<(), Error> {
         let unable = |error: std::io::Error| Error::Unavailable { message: format!("the writer thread could not start: {error}") };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unable)?;
@@ -250,14 +251,14 @@ impl Life {
         std::thread::Builder::new().name("postgres-writer".into()).spawn(live).map(|_detached| ()).map_err(unable)
     }
 
-    /// Wait for a write, run it and all that queued up meanwhile, commit once, answer all.
+    /// Waits for a write, runs it and all writes queued meanwhile, commits once, and answers all of them.
     async fn write_all(self, queue: mpsc::Receiver<Box<dyn Write>>, mut sealing: Sealing) {
         let mut queue = Queue { writes: queue, next: None };
         let mut kept = None;
         while let Some(first) = queue.wait().await {
             let mut batch = vec![first];
             let committed = match self.take(kept.take()).await {
-                // Whoever came meanwhile would only wait as long for the same answer.
+                // There is no connection. The writes queued meanwhile would wait just as long for the same error, so they get it now.
                 Err(error) => {
                     queue.fill(&mut batch, QUEUE_MAX);
                     Err(error)
@@ -268,7 +269,7 @@ impl Life {
                     let writer = Writer::new(client, self.patience, orgs);
                     let mut tx = Tx::new(Connection::Postgres(writer), sealing, Arc::clone(&self.lease));
                     let committed = AssertUnwindSafe(self.commit_batch(&mut tx, &mut queue, &mut batch)).catch_unwind().await;
-                    // A bug in one write: its connection is dropped, and everybody in the batch may try again.
+                    // One write panicked: its connection is dropped, and every write of the batch may be retried.
                     let committed = committed.unwrap_or_else(|_panic| Err(super::by_a_bug()));
                     self.heard.remembered.forget(&tx.changes);
                     sealing = tx.sealing;
@@ -279,7 +280,7 @@ impl Life {
                             Connection::Sqlite(_) => None,
                         };
                     }
-                    // Other replicas move the head too: it is read again in every batch.
+                    // Other servers move the head of the audit log too, so it is read again in every batch.
                     sealing.forget();
                     committed
                 }
@@ -296,7 +297,7 @@ impl Life {
         match kept {
             Some(client) if !client.is_closed() => Ok(client),
             _ => {
-                // Taken out of the pool for good: its settings are the writer's alone.
+                // Taken out of the pool for good: the settings below are for the writer only.
                 let client = Object::take(checked_out(&self.pool).await?);
                 answer_within(self.patience.read, async { client.batch_execute(WRITER_SETTINGS).await.map_err(classify) }).await?;
                 Ok(client)
@@ -327,7 +328,7 @@ impl Life {
             if outcome.is_err() {
                 tx.sealing.undo_to(mark);
             }
-            // What the batch rests on failed, or the database is away: each further write would only wait for as long again.
+            // The whole batch has failed, or the database is unavailable: each further write would only wait for the same time-out.
             if let Some(error) = tx.broken.take().or_else(|| outcome.as_ref().err().filter(|error| is_away(error)).cloned()) {
                 return Err(error);
             }
@@ -350,7 +351,7 @@ impl Life {
 /// Writes that wait for a batch.
 struct Queue {
     writes: mpsc::Receiver<Box<dyn Write>>,
-    /// Taken, and found to be of an org that the running batch has not locked.
+    /// A write already taken from `writes` whose org the running batch has not locked. The next batch starts with it.
     next: Option<Box<dyn Write>>,
 }
 
@@ -362,7 +363,7 @@ impl Queue {
         }
     }
 
-    /// Adds what waits now.
+    /// Adds the writes that are queued now.
     fn fill(&mut self, batch: &mut Vec<Box<dyn Write>>, max: usize) {
         while batch.len() < max
             && let Ok(write) = self.writes.try_recv()
@@ -371,7 +372,8 @@ impl Queue {
         }
     }
 
-    /// The next write, if the running batch may take it too. A further org would be locked out of order.
+    /// The next write, if the running batch may take it too. It may not take a write of another org, because locking that org now would
+    /// break the lock order.
     fn next_of(&mut self, writer: &Writer) -> Option<Box<dyn Write>> {
         if self.next.is_none() {
             self.next = self.writes.try_recv().ok();
@@ -387,7 +389,7 @@ fn writer(tx: &mut Tx) -> Result<&mut Writer, Error> {
     }
 }
 
-/// Trusts whom the system trusts, a company's own authority included; where the system trusts nobody, the public authorities.
+/// Trusts the authorities the system trusts, so also a company's own; if the system lists none, the public authorities.
 fn tls() -> tokio_postgres_rustls::MakeRustlsConnect {
     let mut roots = rustls::RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
@@ -400,7 +402,7 @@ fn tls() -> tokio_postgres_rustls::MakeRustlsConnect {
 
 fn classify(error: tokio_postgres::Error) -> Error {
     use tokio_postgres::error::SqlState;
-    // The driver's own words are terse; its source says what happened.
+    // The driver's own message is terse; the source error says what happened.
     let message = match std::error::Error::source(&error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
@@ -422,7 +424,7 @@ fn classify(error: tokio_postgres::Error) -> Error {
         SqlState::QUERY_CANCELED,
         SqlState::IN_FAILED_SQL_TRANSACTION,
         SqlState::IO_ERROR,
-        // What `update_later` says.
+        // `update_later` divides by zero on purpose when its row is not there.
         SqlState::DIVISION_BY_ZERO,
     ];
     if away.contains(state) || state.code().starts_with("08") { Error::Unavailable { message } } else { Error::Corrupt { message } }

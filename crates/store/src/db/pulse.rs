@@ -1,12 +1,12 @@
-//! Whether writes go through, as far as the last one tells.
+//! Whether writes succeed, judged by the last one.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// For so long after a commit nobody needs to try whether another would succeed.
+/// How long a commit counts as proof that writes succeed, so that no test write is needed.
 const KNOWN_FOR: Duration = Duration::from_secs(1);
 
-/// When the last batch was committed; nothing once anything has failed after that.
+/// When the last batch was committed; `None` if anything has failed since.
 #[derive(Default)]
 pub(crate) struct Pulse(Mutex<Option<Instant>>);
 

@@ -1,9 +1,9 @@
-//! Answers that every call needs and that hardly ever change: whose token this is, which session, which mode.
-//! They are kept until a row of the tables they were read from is written in their org, by this process or by another one.
+//! A cache of answers that every call needs and that hardly ever change: whose token this is, which session, which mode.
+//! An answer is kept until a row of the tables it was read from is written in its org, by this process or by another one.
 //!
-//! SECURITY: a revoked token must stop working at once. So forgetting is not left to whoever writes a statement: the writer reads
-//! in every statement which table of which org it changes (`changes`), and forgets before it answers the one who made the change.
-//! A statement it cannot read counts as a change of everything.
+//! SECURITY: a revoked token must stop working at once. So invalidation is not left to the authors of statements: the writer reads from
+//! every statement which table of which org it changes (`note_changes`), and forgets the answers before it tells the caller that the
+//! change is done. A statement that it cannot parse counts as a change of everything.
 
 use super::Val;
 use countersign_core::OrgId;
@@ -12,10 +12,10 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Answers kept at once; beyond that all are dropped, and asked for again as they are needed.
+/// The most answers kept at once. Beyond that all are dropped, and read again when they are needed.
 const ANSWERS_MAX: usize = 10_000;
 
-/// The tables remembered answers are read from.
+/// The tables that remembered answers are read from.
 const TABLES: [&str; 14] = [
     "breakers",
     "canaries",
@@ -33,10 +33,10 @@ const TABLES: [&str; 14] = [
     "users",
 ];
 
-/// What a statement changes of the tables above.
+/// One change to the tables above.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// `None`: of every org.
+    /// `None`: rows of every org.
     org: Option<OrgId>,
     /// `None`: every table.
     table: Option<&'static str>,
@@ -45,12 +45,12 @@ pub(crate) struct Change {
 impl Change {
     const ANYTHING: Self = Self { org: None, table: None };
 
-    /// As one server tells it to the others. It holds nothing that must be quoted.
+    /// The text by which one server tells the others. It holds no character that needs quoting.
     pub(super) fn to_notice(&self) -> String {
         format!("{} {}", self.org.as_ref().map_or("*", OrgId::as_str), self.table.unwrap_or("*"))
     }
 
-    /// What does not read as a notice may have changed anything.
+    /// A notice that does not parse counts as a change of everything.
     pub(super) fn from_notice(notice: &str) -> Self {
         let (org, table) = notice.split_once(' ').unwrap_or_default();
         match (OrgId::parse(org), known(table)) {
@@ -65,7 +65,7 @@ fn known(table: &str) -> Option<&'static str> {
     TABLES.into_iter().find(|known| *known == table)
 }
 
-/// Adds what this statement changes of the remembered tables.
+/// Adds the changes that this statement makes to the remembered tables.
 pub(super) fn note_changes(changes: &mut Vec<Change>, sql: &str, params: &[Val]) {
     let mut note = |change: Change| {
         if !changes.contains(&change) {
@@ -78,7 +78,7 @@ pub(super) fn note_changes(changes: &mut Vec<Change>, sql: &str, params: &[Val])
         (Some("SELECT"), _) => return,
         (Some("INSERT"), Some("INTO")) | (Some("DELETE"), Some("FROM")) => words.next(),
         (Some("UPDATE"), table) => table,
-        // It may hold any number of statements, each of one table.
+        // A `WITH` may hold several statements. Every remembered table it names counts as changed, in every org.
         (Some("WITH"), _) => {
             return words_of(statement).filter_map(known).for_each(|table| note(Change { org: None, table: Some(table) }));
         }
@@ -98,7 +98,7 @@ fn without_comment(sql: &str) -> &str {
     sql.strip_prefix("/*").and_then(|rest| rest.split_once("*/")).map_or(sql, |(_, statement)| statement)
 }
 
-/// The one org whose rows a statement changes, where it says so in the way ours do.
+/// The one org whose rows a statement changes, if the statement names it in one of our two usual forms.
 fn org_of(statement: &str, params: &[Val]) -> Option<OrgId> {
     let place = match statement.split_once("WHERE ") {
         Some((_, condition)) => condition.strip_prefix("org_id = $")?.split(|byte: char| !byte.is_ascii_digit()).next()?.parse().ok()?,
@@ -122,7 +122,7 @@ fn words_of(statement: &str) -> impl Iterator<Item = &str> {
     statement.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').filter(|word| !word.is_empty())
 }
 
-/// The remembered tables a query reads, as bits; `None` when it reads another one, of whose changes nobody takes note.
+/// The remembered tables that a query reads, as bits; `None` if it also reads another table, whose changes are not noted.
 fn tables_of(sql: &str) -> Option<u32> {
     let mut tables = 0;
     let mut is_table = false;
@@ -141,21 +141,22 @@ fn tables_of(sql: &str) -> Option<u32> {
 pub(crate) struct Remembered(Mutex<State>);
 
 struct State {
-    /// Counts changes.
+    /// The number of changes so far.
     clock: u64,
-    /// When each table was last changed. The first is of any org, and the one by which answers of no known org are judged.
+    /// When each table was last changed, by `clock`, with one row per org. Row 0 records the changes of every org; an answer that belongs
+    /// to no known org is checked against it.
     changed: Vec<[u64; TABLES.len()]>,
-    /// The place of each org in `changed`.
+    /// The index of each org's row in `changed`.
     orgs: HashMap<OrgId, usize>,
-    /// By statement, then by its parameters.
+    /// Keyed by statement, then by its parameters.
     answers: HashMap<StatementId, Asked>,
     count: usize,
     trust: Trust,
-    /// The version of each org's rules that was last read.
+    /// The version of each org's rules as last read.
     versions: HashMap<OrgId, i64>,
 }
 
-/// One statement, and what it was answered with.
+/// One statement and its answers.
 struct Asked {
     /// The tables it reads, as bits.
     tables: u32,
@@ -163,22 +164,22 @@ struct Asked {
 }
 
 struct Answer {
-    /// What the rows were read as. Each statement is read as one type, so the type is always the one asked for.
+    /// The parsed rows. Each statement is always parsed into the same type, so the downcast in `recall` succeeds.
     value: Arc<dyn Any + Send + Sync>,
-    /// Before it was asked. What has changed since may not be in it.
+    /// The value of `clock` before the query ran. Later changes may be missing from the answer.
     asked_at: u64,
-    /// The place of its org in `changed`.
+    /// The index of its org's row in `changed`.
     org: usize,
 }
 
-/// Where the statement's text stands in the program, which is quicker to compare than the text.
+/// The address and length of the statement's text in the program, which are quicker to compare than the text.
 type StatementId = (usize, usize);
 
 fn id_of(sql: &'static str) -> StatementId {
     (sql.as_ptr().addr(), sql.len())
 }
 
-/// Whether we would hear of a change.
+/// Whether this server is told of changes that others make.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
     Informed,
@@ -198,7 +199,7 @@ impl Remembered {
         }))
     }
 
-    /// To be taken before the question is asked of the database.
+    /// Must be read before the query is sent to the database.
     pub(super) fn asked_at(&self) -> u64 {
         self.0.lock().clock
     }
@@ -212,7 +213,7 @@ impl Remembered {
         changed.iter().enumerate().all(is_current).then(|| Arc::clone(&answer.value).downcast().ok())?
     }
 
-    /// Keeps what was answered to a question about this org. Without an org it is forgotten whenever any org changes.
+    /// Keeps the answer to a query about this org. An answer without an org is forgotten when any org changes.
     pub(super) fn keep<T: Send + Sync + 'static>(
         &self,
         asked_at: u64,
@@ -239,8 +240,8 @@ impl Remembered {
         }
     }
 
-    /// Takes note of the version of an org's rules that the database has told. If it is another than before, whatever is remembered
-    /// of the org may be older than it: another server changed something and we have not heard of it yet.
+    /// Notes the version of an org's rules as the database reports it. If it differs from the last one, the remembered answers of the org
+    /// may be older than this version: another server changed something and its notice has not arrived yet. So they are forgotten.
     pub(super) fn note_version(&self, org: &OrgId, version: i64) {
         let mut state = self.0.lock();
         if state.versions.insert(org.clone(), version) != Some(version) {
@@ -255,7 +256,7 @@ impl Remembered {
         }
     }
 
-    /// Whether we hear of changes others make begins or ends. Nothing is carried across.
+    /// Sets whether this server hears of other servers' changes. Either way, everything remembered so far is forgotten.
     pub(super) fn trust(&self, trust: Trust) {
         let mut state = self.0.lock();
         state.trust = trust;
@@ -268,7 +269,7 @@ impl State {
         if let Some(place) = self.orgs.get(org) {
             return *place;
         }
-        // What was changed in any org may have been changed in this one.
+        // A change of every org also concerned this one, so the new row starts as a copy of row 0.
         self.changed.push(self.changed[0]);
         self.orgs.insert(org.clone(), self.changed.len() - 1);
         self.changed.len() - 1

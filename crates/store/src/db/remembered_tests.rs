@@ -1,4 +1,4 @@
-//! What is remembered, and every way in which it must be forgotten.
+//! The remembered answers, and every way in which they must be forgotten.
 
 use super::*;
 use countersign_core::Timestamp;
@@ -47,7 +47,7 @@ fn an_answer_read_before_a_change_is_not_used_after_it() {
     remembered.forget(&[change(Some(org(1)), "users")]);
     remembered.keep(asked_at, USERS, &[Val::from(org(1).as_str())], Some(&org(1)), &Arc::new("ada".to_owned()));
     assert!(!is_kept(&remembered, USERS, Some(&org(1))));
-    // Also where the change was the first anybody heard of the org.
+    // The same holds for an org that was not known before the change.
     let asked_at = remembered.asked_at();
     remembered.forget(&[change(None, "users")]);
     remembered.keep(asked_at, USERS, &[Val::from(org(2).as_str())], Some(&org(2)), &Arc::new("ada".to_owned()));
@@ -95,17 +95,17 @@ fn every_way_to_change_a_remembered_table_is_seen_with_its_org() {
         assert_eq!(changes(&format!("INSERT INTO {table} (org_id, id) VALUES ($1, $2) ON CONFLICT DO NOTHING"), &reversed), in_org);
         assert_eq!(changes(&format!("UPDATE {table} SET name = $1\n  WHERE org_id = $2 AND id = $3"), &params), in_org);
         assert_eq!(changes(&format!("/* why */ DELETE FROM {table} WHERE org_id = $1 AND id = $2"), &reversed), in_org);
-        // Not limited to one org in the words we know.
+        // These statements do not limit themselves to one org in a form we recognise, so they count as a change in every org.
         assert_eq!(changes(&format!("/* every org */ DELETE FROM {table}"), &[]), in_all);
         assert_eq!(changes(&format!("DELETE FROM {table} WHERE org_id <> $1"), &reversed), in_all);
         assert_eq!(changes(&format!("UPDATE {table} SET a = 1 WHERE id IN (SELECT id FROM x WHERE org_id = $1)"), &reversed), in_all);
         assert_eq!(changes(&format!("INSERT INTO {table} (id, org_id) VALUES ($1, $2)"), &params), in_all);
         assert_eq!(changes(&format!("INSERT INTO {table} (org_id, id) SELECT $1, $2"), &reversed), in_all);
-        // Not at the beginning.
+        // The change is not at the beginning of the statement.
         let deep =
             format!("WITH gone AS (DELETE FROM {table} WHERE org_id = $1 RETURNING id) UPDATE invocations SET a = 1 WHERE org_id = $1");
         assert_eq!(changes(&deep, &reversed), in_all);
-        // What cannot be read may have changed anything.
+        // A statement that cannot be parsed counts as a change of everything.
         for unread in
             [format!("INSERT OR REPLACE INTO {table} VALUES ($1)"), format!("UPDATE \"{table}\" SET a = 1"), format!("DROP TABLE {table}")]
         {
@@ -122,7 +122,7 @@ fn a_change_is_told_to_other_servers_as_it_is() {
     for change in [change(Some(org(1)), "modes"), change(None, "tokens"), Change::ANYTHING] {
         assert_eq!(Change::from_notice(&change.to_notice()), change);
     }
-    // Said by hand, or by another version.
+    // Notices sent by hand, or by another version.
     for notice in ["", "modes", "org_x y", "* new_table"] {
         assert_eq!(Change::from_notice(notice), Change::ANYTHING, "{notice}");
     }

@@ -1,4 +1,4 @@
-//! SQLite: one writer thread, readers on their own connections, WAL with full durability.
+//! SQLite: one writer thread, readers on their own connections, and WAL with full durability.
 
 use super::lease::Lease;
 use super::news::News;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::sync::mpsc;
 
-/// Writes taken into one commit. A larger one would cost each of them hardly less, and would leave nobody to do the rest of
-/// the work meanwhile: while one half of the callers is written, the other half walks.
+/// Writes taken into one commit. A larger batch would hardly make each write cheaper, and too many callers would wait for the same
+/// commit: with this size, one half of the callers works on its calls while the other half is written.
 const BATCH_MAX: usize = 32;
 
 pub(crate) struct Sqlite {
@@ -38,7 +38,7 @@ impl Sqlite {
         let connection = connect(path)?;
         let (writer, queue) = mpsc::channel(QUEUE_MAX);
         let tx = Tx::new(Connection::Sqlite(connection), sealing, Arc::clone(&lease));
-        // One process owns the file, so nobody else changes anything.
+        // One process owns the file, so every change goes through this process.
         let remembered = Arc::new(Remembered::new(Trust::Informed));
         let pulse = Arc::new(Pulse::default());
         let news = Arc::new(News::default());
@@ -60,7 +60,7 @@ impl Sqlite {
         self.writer.send(write).await.map_err(|_| Error::Unavailable { message: "the writer stopped".into() })
     }
 
-    /// In place: a point read takes microseconds, less than handing it to another thread.
+    /// Reads on the calling thread: a point read takes microseconds, less than handing it to another thread.
     pub(crate) fn read(&self, sql: &str, params: &[Val]) -> Result<Vec<Row>, Error> {
         let idle = self.readers.lock().pop();
         let reader = match idle {
@@ -68,7 +68,7 @@ impl Sqlite {
             None => connect_read_only(&self.path)?,
         };
         let rows = query(&reader, sql, params);
-        // A reader that failed may be in any state: it is dropped, and the next read opens a new one.
+        // A reader that failed may be in any state, so it is dropped and the next read opens a new one.
         if rows.is_ok() {
             self.readers.lock().push(reader);
         }
@@ -154,7 +154,7 @@ fn value(row: &rusqlite::Row<'_>, index: usize) -> Result<Val, Error> {
     }
 }
 
-/// What the writer works with for as long as it lives.
+/// Everything the writer thread uses while it runs.
 struct Life {
     clock: Arc<dyn Clock>,
     remembered: Arc<Remembered>,
@@ -164,13 +164,13 @@ struct Life {
 }
 
 impl Life {
-    /// Wait for a write, run it and all that queued up meanwhile, commit once, answer all.
+    /// Waits for a write, runs it and all writes queued meanwhile, commits once, and answers all of them.
     fn write_all(self, mut tx: Tx, mut queue: mpsc::Receiver<Box<dyn Write>>) {
         while let Some(first) = queue.blocking_recv() {
             let mut batch = Vec::new();
             tx.now = self.clock.now();
             let committed = catch_unwind(AssertUnwindSafe(|| commit_batch(&mut tx, first, &mut queue, &mut batch)));
-            // A bug in one write: nothing of its batch is kept, everybody in it may try again, and the next begins anew.
+            // One write panicked: its batch is rolled back, every write in it may be retried, and the next batch starts clean.
             let committed = committed.unwrap_or_else(|_panic| {
                 rollback(&mut tx);
                 tx.savepoint = Savepoint::Outside;
@@ -195,11 +195,11 @@ fn commit_batch(
     queue: &mut mpsc::Receiver<Box<dyn Write>>,
     batch: &mut Vec<Box<dyn Write>>,
 ) -> Result<(), Error> {
-    // From here on it is answered with all others, whatever becomes of them.
+    // Once in the batch, this write is answered like all others, even if the batch fails.
     batch.push(first);
     batch_word(tx, "BEGIN IMMEDIATE")?;
     if let Err(error) = run_all(tx, queue, batch) {
-        // SQLite may have rolled the whole batch back by itself, on a full disk for instance.
+        // SQLite may already have rolled back the whole batch by itself, for instance on a full disk.
         rollback(tx);
         return Err(error);
     }
@@ -210,7 +210,8 @@ fn commit_batch(
     Ok(())
 }
 
-/// Runs what is queued and writes what it put off, again and again: what arrives while entries are signed shares their commit.
+/// Runs the queued writes and then their deferred statements, until no write is left. A write that arrives while entries are being signed
+/// still joins the same commit.
 fn run_all(tx: &mut Tx, queue: &mut mpsc::Receiver<Box<dyn Write>>, batch: &mut Vec<Box<dyn Write>>) -> Result<(), Error> {
     let mut next = 0;
     while next < batch.len() {
@@ -246,7 +247,7 @@ fn other_engine() -> Error {
     Error::Corrupt { message: "the SQLite writer holds another engine's connection".into() }
 }
 
-/// A commit that failed for want of room was not written; one that failed in the middle of writing may come back after a crash.
+/// A commit that failed because the disk is full was not written. One that failed with an I/O error may reappear after a crash.
 fn after_commit(error: Error) -> Error {
     match error {
         Error::Unavailable { message } if message.contains("disk I/O error") => Error::CommitUnknown { message },
@@ -254,7 +255,7 @@ fn after_commit(error: Error) -> Error {
     }
 }
 
-/// Runs one write so that its failure undoes only itself. An error here means the whole batch is lost.
+/// Runs one write so that its failure undoes only that write. An error returned here means that the whole batch is lost.
 fn run_in_savepoint(tx: &mut Tx, write: &mut dyn Write) -> Result<(), Error> {
     tx.savepoint = Savepoint::Wanted;
     let mark = tx.sealing.mark();
@@ -306,7 +307,7 @@ fn rollback(tx: &mut Tx) {
     }
 }
 
-/// SQLite never waits, so a future over it is ready at the first poll; one that is not awaited something else.
+/// SQLite never waits, so the future of a write is ready at the first poll. If it is not, the write awaited something else.
 fn ready<T>(mut future: countersign_core::Future<'_, Result<T, Error>>) -> Result<T, Error> {
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
@@ -337,7 +338,8 @@ fn connect_read_only(path: &Path) -> Result<rusqlite::Connection, Error> {
     Ok(connection)
 }
 
-/// Otherwise SQLite prepares a statement anew whenever a value it could plan by is bound: a tenth of an invocation's time.
+/// Without this setting SQLite prepares a statement again whenever a value that affects its plan is bound. That cost a tenth of the time
+/// of an invocation.
 fn keep_plans(connection: &rusqlite::Connection) -> Result<(), Error> {
     connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(|_| ()).map_err(classify)
 }

@@ -1,4 +1,4 @@
-//! Beginning an effect: the intent is written before it, once for every attempt.
+//! Beginning an effect: each attempt writes its intent before the effect.
 
 use super::keys::reserve;
 use super::row::{append, has_passed, legal, must, status_of};
@@ -14,7 +14,7 @@ use countersign_core::{Invocation, Mode, Status};
 pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: String) -> Result<Begun, Error> {
     let invocation = &begin.invocation;
     unfenced(tx)?;
-    // What it was decided by is what is in force now, or it is decided again.
+    // The rules that the call was decided by must still be in force; otherwise the call is decided again.
     if seal::rules_version(tx, &invocation.org).await? != begin.rules_version {
         return Ok(Begun::RulesChanged);
     }
@@ -69,7 +69,7 @@ pub(super) async fn begin_in(store: &Store, tx: &mut Tx, begin: Begin, body: Str
     Ok(Begun::Started)
 }
 
-/// Refuses to begin an effect whose end others might not wait for.
+/// Refuses to begin an effect on a server that others may soon consider gone: they could claim the call before the effect has ended.
 fn unfenced(tx: &Tx) -> Result<(), Error> {
     if !tx.is_fenced() {
         return Ok(());
@@ -98,7 +98,7 @@ pub(super) async fn begin_again_in(tx: &mut Tx, begin: BeginAgain) -> Result<Beg
     Ok(Begun::Started)
 }
 
-/// Refuses a further attempt at something that has not begun, or has ended.
+/// Refuses a further attempt for a call that has not begun or has ended.
 fn announceable(invocation: &Invocation) -> Result<(), Error> {
     if matches!(invocation.status, Status::Running | Status::InDoubt) {
         return Ok(());
@@ -106,7 +106,7 @@ fn announceable(invocation: &Invocation) -> Result<(), Error> {
     Err(Error::Corrupt { message: format!("invocation `{}` is `{}`, and is not tried again", invocation.id, invocation.status) })
 }
 
-/// Attempts are written at the end of the batch: nobody in it reads them, and their numbers are new.
+/// Attempts are written at the end of the batch: no write of the batch reads them, and their numbers are new.
 fn start_attempt(tx: &mut Tx, invocation: &Invocation) {
     let params = vals![invocation.org.as_str(), invocation.id.as_str(), i64::from(invocation.attempts), tx.now()];
     tx.later("INSERT INTO attempts (org_id, invocation_id, n, state, intent_at) VALUES ($1, $2, $3, 'dispatched', $4)", params.into());

@@ -1,4 +1,4 @@
-//! Ending an invocation: its row, its receipt, its key and its event change together, or not at all.
+//! Ending an invocation: its row, its receipt, its idempotency key and its event change together, or not at all.
 
 use super::begin::end_attempt;
 use super::hold::insert_approval;
@@ -29,7 +29,7 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
     {
         return not_finishable(tx, invocation).await;
     }
-    // SQLite has no round trip to save.
+    // On SQLite there is no round trip to save, so the row is updated at once.
     let row = if finish.row == Row::Begun && !tx.is_postgres() { Row::From(Status::Running) } else { finish.row };
     let before = tx.sealing.mark();
     let seq = append(tx, invocation, &finish.receipt).await?;
@@ -40,7 +40,7 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
             insert_later(tx, ended, None);
             true
         }
-        // A repeated write after an uncertain commit: perhaps the first one was kept.
+        // A write repeated after an uncertain commit: the first one may have been kept.
         Row::InsertAgain => insert(tx, ended, None).await? == Inserted::New,
         Row::Begun => {
             legal(invocation, Status::Running)?;
@@ -76,7 +76,7 @@ pub(crate) async fn finish_in(tx: &mut Tx, finish: &Finish, body: String) -> Res
     Ok(Finished::Recorded { seq })
 }
 
-/// An end decided by rules that are no longer in force is not written, unless an earlier try of this very write was kept.
+/// A receipt decided by rules that are no longer in force is not written, unless an earlier try of this write was kept.
 async fn outdated(tx: &mut Tx, finish: &Finish) -> Result<Finished, Error> {
     let kept = match finish.row {
         Row::Insert => None,
@@ -90,7 +90,7 @@ async fn has_expired(tx: &mut Tx, invocation: &Invocation) -> Result<bool, Error
     Ok(held.is_some_and(|held| has_passed(&held, tx.now())))
 }
 
-/// Nobody knows how it ended, and it has not ended for the log.
+/// Marks a running call as in doubt. It gets no receipt, because its outcome is not known.
 pub(super) async fn doubt_in(tx: &mut Tx, invocation: &Invocation, event: &EventDraft) -> Result<Finished, Error> {
     if update(tx, InvocationRow::open(invocation)?, Status::Running, SealedParams::Keep).await? == Updated::NotFound {
         return not_finishable(tx, invocation).await;
@@ -100,12 +100,12 @@ pub(super) async fn doubt_in(tx: &mut Tx, invocation: &Invocation, event: &Event
     Ok(Finished::Recorded { seq })
 }
 
-/// Says why there was no row to be finished.
+/// Says why there was no row to finish.
 async fn not_finishable(tx: &mut Tx, invocation: &Invocation) -> Result<Finished, Error> {
     Ok(status_of(tx, invocation).await?.map_or(Finished::Missing, Finished::Not))
 }
 
-/// Refuses a receipt for something that goes on.
+/// Refuses a receipt for a call that has not ended.
 fn ended(invocation: &Invocation) -> Result<(), Error> {
     if invocation.status.is_final() {
         return Ok(());

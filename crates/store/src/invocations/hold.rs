@@ -1,4 +1,4 @@
-//! Holding a call for a person, and counting the answers to it.
+//! Holding a call for a person, and counting the approvals it gets.
 
 use super::keys::reserve;
 use super::row::{has_passed, must};
@@ -14,7 +14,7 @@ pub(super) async fn hold_in(tx: &mut Tx, hold: Hold) -> Result<Held, Error> {
     if seal::rules_version(tx, &invocation.org).await? != hold.rules_version {
         return Ok(Held::RulesChanged);
     }
-    // Locking the session makes the count exact when several servers hold at once.
+    // Locking the session keeps the count exact when several servers hold calls of it at once.
     tx.query_locked("SELECT id FROM sessions WHERE org_id = $1 AND id = $2", &vals![invocation.org.as_str(), invocation.session.as_str()])
         .await?;
     let rows = tx
@@ -58,7 +58,7 @@ pub(super) async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved
         None if binding.digest != approve.approval.binding => return Ok(Approved::OtherBinding),
         None => None,
         Some(edited) if binding.digest != edited.shown => return Ok(Approved::OtherBinding),
-        // Everyone before has approved something else.
+        // The edit makes it another call, so the approvals given so far do not count for it.
         Some(edited) => {
             row = Invocation { approvals: Vec::new(), deadline: row.deadline, ..*edited.invocation };
             Some(edited.sealed_params)
@@ -86,7 +86,7 @@ pub(super) async fn approve_in(tx: &mut Tx, approve: Approve) -> Result<Approved
     Ok(if is_enough { Approved::Approved(row) } else { Approved::Counted(row) })
 }
 
-/// Written at the end of the batch: nobody in it reads it, and its id is new.
+/// Approvals are written at the end of the batch: no write of the batch reads them, and their ids are new.
 pub(super) fn insert_approval(tx: &mut Tx, invocation: &Invocation, approval: &Approval) {
     let params = vals![
         invocation.org.as_str(),

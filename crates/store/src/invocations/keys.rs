@@ -1,15 +1,15 @@
-//! Idempotency keys: taken with the call, and answered by it when it has ended.
+//! Idempotency keys: a call reserves its key, and after it has ended, a further call with the same key gets its answer.
 
 use crate::db::{Columns, Row as DbRow, Tx, only, vals};
 use crate::{Error, Store};
 use countersign_core::ports::invocations::{KeyFate, NewReservation, Reservation};
 use countersign_core::{Digest, Invocation, InvocationId, OrgId};
 
-/// Keys forgotten in one write.
+/// The most keys removed in one write.
 const FORGOTTEN_AT_ONCE: i64 = 1_000;
 
 impl Store {
-    /// Removes answers of idempotency keys that are past their time, the oldest first, a bounded number at a time.
+    /// Removes expired idempotency keys of ended calls, the oldest first, a bounded number at a time.
     pub async fn forget_expired_keys(&self, org: &OrgId) -> Result<u64, Error> {
         let org = org.clone();
         self.db
@@ -32,7 +32,8 @@ impl Store {
     }
 }
 
-/// Takes the idempotency key, or says who has it. A key past its time is free, and that of a call that is made again passes on.
+/// Reserves the idempotency key, or returns the reservation that holds it. An expired key of an ended call is free, and a call made
+/// instead of an earlier one (`instead_of`) takes over its key.
 pub(super) async fn reserve(
     tx: &mut Tx,
     invocation: &Invocation,
@@ -88,7 +89,7 @@ pub(super) async fn settle_key(tx: &mut Tx, invocation: &Invocation, fate: KeyFa
     tx.exec(sql, &params).await.map(|_| ())
 }
 
-/// A key whose call is still open stays taken past its time: only an ended one can be forgotten.
+/// A key of an open call stays reserved even after its expiry: only the key of an ended call can expire.
 pub(super) const SELECT_RESERVATION: &str = "SELECT invocation_id, raw FROM reservations
      WHERE org_id = $1 AND space_id = $2 AND action = $3 AND key = $4 AND (expires_at > $5 OR state = 'in_flight')";
 

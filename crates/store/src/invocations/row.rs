@@ -1,4 +1,4 @@
-//! What the writes of a life have in common: what a row may become, and its entry in the log.
+//! Helpers shared by the writes to an invocation: the legal changes of status, and the entry in the audit log.
 
 use crate::db::Tx;
 use crate::invocations::{Updated, lock};
@@ -8,7 +8,7 @@ use countersign_core::ports::invocations::{EntryDraft, EntryId};
 use countersign_core::{Invocation, Status, Timestamp};
 use receipt::entry::Kind;
 
-/// Whether nobody can answer any more. A stopped clock does not run out.
+/// Whether the time to answer is over. A stopped deadline does not run out.
 pub(super) fn has_passed(held: &Invocation, now: Timestamp) -> bool {
     match held.deadline {
         Some(Deadline::At(at)) => at <= now,
@@ -20,7 +20,7 @@ pub(super) async fn status_of(tx: &mut Tx, invocation: &Invocation) -> Result<Op
     Ok(lock(tx, &invocation.org, &invocation.id).await?.map(|row| row.status))
 }
 
-/// For a row that was locked and looked at in this very write.
+/// Checks the update of a row that this write has locked and read before, and which must therefore still be there.
 pub(super) fn must(updated: Updated, invocation: &Invocation) -> Result<(), Error> {
     match updated {
         Updated::Done => Ok(()),
@@ -28,7 +28,7 @@ pub(super) fn must(updated: Updated, invocation: &Invocation) -> Result<(), Erro
     }
 }
 
-/// Refuses a change of status that no life of an invocation has.
+/// Refuses a change of status that `Status::may_become` does not allow.
 pub(super) fn legal(invocation: &Invocation, from: Status) -> Result<(), Error> {
     if from.may_become(invocation.status) {
         return Ok(());

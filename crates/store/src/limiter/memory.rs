@@ -1,4 +1,4 @@
-//! Counts in this process.
+//! Counts calls in this process.
 
 use super::WINDOW_MS;
 use countersign_core::limiter::{Admission, RateLimiter};
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Sessions remembered before windows that have passed are cleared away.
+/// When more sessions than this are in memory, windows that have passed are removed.
 const SESSIONS_SWEEP_AT: usize = 10_000;
 
 pub struct MemoryLimiter {
@@ -23,7 +23,7 @@ struct Window {
 }
 
 impl Window {
-    /// A clock that was set back ends a window too: nobody waits until it has caught up.
+    /// A window also ends when the clock was set back; otherwise a session would wait until the clock has caught up.
     const fn holds(&self, now_ms: u64) -> bool {
         self.began_ms <= now_ms && now_ms < self.began_ms + WINDOW_MS
     }

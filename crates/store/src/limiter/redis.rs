@@ -1,4 +1,4 @@
-//! Counts in Redis, so that several servers share one limit.
+//! Counts calls in Redis, so that several servers share one limit.
 
 use super::WINDOW_MS;
 use crate::Error;
@@ -7,7 +7,7 @@ use countersign_core::{Future, SessionId};
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use std::time::Duration;
 
-/// A slow Redis must not slow every call down: past this the call is admitted.
+/// A slow Redis must not slow down every call: after this time the call is admitted without an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
 
 pub struct RedisLimiter {
@@ -17,7 +17,7 @@ pub struct RedisLimiter {
 }
 
 impl RedisLimiter {
-    /// Fails when Redis cannot be reached at start: a wrong URL should be noticed then, not silently admitted for ever.
+    /// Fails if Redis cannot be reached at start: a wrong URL should be noticed then, and not admit every call for ever.
     pub async fn connect(url: &str, per_minute_max: u32) -> Result<Self, Error> {
         let unavailable = |error: redis::RedisError| Error::Unavailable { message: format!("redis: {error}") };
         let client = redis::Client::open(url).map_err(unavailable)?;
@@ -26,7 +26,7 @@ impl RedisLimiter {
             .set_connection_timeout(Some(Duration::from_secs(2)))
             .set_response_timeout(Some(ANSWER_TIMEOUT));
         let connection = ConnectionManager::new_with_config(client, config).await.map_err(unavailable)?;
-        // Counting and setting the window's end must be one step, or a crash between them would limit a session for ever.
+        // Counting and setting the window's end must be one step. A crash between the two would otherwise limit a session for ever.
         let script = redis::Script::new(
             "local count = redis.call('INCR', KEYS[1])
              if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
@@ -49,7 +49,7 @@ impl RateLimiter for RedisLimiter {
                     Admission::Refused { retry_after_ms: u64::try_from(left_ms).unwrap_or(WINDOW_MS) }
                 }
                 Ok(_) => Admission::Admitted,
-                // Abuse protection only: without Redis calls go on, and the gap is visible.
+                // The limit only protects against abuse. Without Redis, calls go on; a counter and the log show the gap.
                 Err(error) => {
                     metrics::counter!("countersign_limiter_errors_total").increment(1);
                     tracing::warn!(%error, "the shared rate limit is away; admitting");

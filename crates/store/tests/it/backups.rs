@@ -1,4 +1,4 @@
-//! Backup and restore: all of it from one moment, or nothing of it.
+//! Backup and restore: everything from one moment, or nothing.
 
 use crate::harness::{Home, Kind, World, on_both_engines, verify};
 use countersign_core::keyring::Keyring;
@@ -20,7 +20,7 @@ on_both_engines!(
 
 async fn empty(kind: Kind) -> (Home, Store) {
     let home = Home::new(kind).await;
-    // Other randomness than the origin's: it must not draw the same ids again.
+    // The random seed must differ from the origin's, or the store would draw the same ids again.
     let store = home.open(&FixedClock::new(), &SeededRandom::new(77)).await.unwrap();
     (home, store)
 }
@@ -59,7 +59,7 @@ async fn a_backup_taken_while_sixteen_write_is_of_one_moment(kind: Kind) {
         .collect();
     let mut backups = Vec::new();
     while backups.len() < 3 {
-        // Only once there is something in the log that could be torn.
+        // Back up only once the log holds enough for a backup to catch it half-written.
         if world.store.log_size(&tenant.org).await.unwrap() > 50 * (backups.len() as u64 + 1) {
             backups.push(backup(&world.store).await);
         }
@@ -140,7 +140,7 @@ async fn what_is_not_a_whole_backup_restores_nothing(kind: Kind) {
     let ours = format!("\"schema_version\":{}", Store::schema_version());
     let newer = file.replacen(&ours, "\"schema_version\":99", 1);
     check(newer, |error| matches!(error, RestoreError::OtherVersion { found: 99, .. })).await;
-    // After all these the whole file still goes in.
+    // After all these refusals the whole file can still be restored.
     store.restore(Cursor::new(file.into_bytes())).await.unwrap();
     assert_eq!(verify(&store, &tenant.org).await.receipts, 1);
 }

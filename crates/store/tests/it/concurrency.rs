@@ -1,4 +1,4 @@
-//! Many writers at once, in one process and in two: no gap, no lost update, and a failure that undoes only itself.
+//! Many writers at once, in one process and in two: no gap, no lost update, and a failed write undoes only itself.
 
 use crate::harness::{Kind, Tenant, World, everything, on_both_engines, verify};
 use countersign_core::ledger::{Begun, Finished, Held, Row};
@@ -36,7 +36,7 @@ async fn sixty_four_writers_in_two_orgs_leave_two_whole_logs(kind: Kind) {
             tokio::spawn(async move {
                 let mut seqs = Vec::new();
                 for call in 0..CALLS_EACH {
-                    // Half of them start with the other org: batches meet both logs in both orders.
+                    // Half of the tasks start with the other org, so that batches lock the two logs in both orders.
                     let order = if (n / 2 + call) % 2 == 0 { [&ours, &theirs] } else { [&theirs, &ours] };
                     for tenant in order {
                         let running = tenant.running(&store).await;
@@ -78,12 +78,12 @@ async fn a_write_that_fails_among_others_undoes_only_itself(kind: Kind) {
         let (store, tenant, existing) = (stores[n % stores.len()].clone(), tenant.clone(), existing.clone());
         writes.push(tokio::spawn(async move {
             match n % 4 {
-                // Takes a key, then finds that its row exists already.
+                // Reserves a key, then finds that its row exists already.
                 1 => {
                     let again = Invocation { idempotency_key: Some(format!("key-{n}")), ..existing };
                     store.begin(tenant.begin(&again, Row::Insert)).await.map(|_| None)
                 }
-                // Makes an org with its log, its keys and its owner, then breaks a rule of the schema: the token is in use.
+                // Creates an org with its log, its keys and its owner, then violates a constraint of the schema: the token is in use.
                 3 => {
                     let token = Secret::new(tenant.owner_token.clone());
                     store.create_org(&format!("org-{n}"), "owner", token).await.map(|_| None)

@@ -1,4 +1,4 @@
-//! What every engine must do alike: each promise is written once and run on both.
+//! Behaviour that both engines must share: each test is written once and run on both.
 
 mod batches;
 mod events;

@@ -1,4 +1,4 @@
-//! A store with tenants in it, and everything an invocation's life is made of, ready to be handed to the ledger.
+//! A store with tenants in it, and builders for every step of an invocation's life.
 
 use countersign_core::batch::{BatchMode, BatchStatus, Part, PartEffect};
 use countersign_core::decision::ModeSource;
@@ -28,7 +28,7 @@ use std::time::Duration;
 use store::{Config, Engine, Error, MasterKey, NewSession, PageRequest, Patience, Store, TimeSource};
 use testkit::{FixedClock, SeededRandom};
 
-/// Runs one promise on both engines, as two tests.
+/// Runs each test function on both engines, as two tests.
 macro_rules! on_both_engines {
     ($($name:ident),* $(,)?) => {
         mod sqlite {
@@ -49,7 +49,7 @@ pub(crate) enum Kind {
     Postgres,
 }
 
-/// Where a database is; outlives a store, so that a second one can be opened on it.
+/// The place of a database. It outlives a store, so that a second store can be opened on it.
 #[derive(Clone)]
 pub(crate) struct Home {
     pub(crate) engine: Engine,
@@ -57,7 +57,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// A database that is migrated already.
+    /// A database that is already migrated.
     pub(crate) async fn new(kind: Kind) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let migrate = async |engine| open(engine, &FixedClock::new(), &SeededRandom::new(1)).await.unwrap();
@@ -85,7 +85,7 @@ impl Home {
         open_with(self.engine.clone(), clock, random, Patience::default()).await
     }
 
-    /// Changes the database behind the store's back.
+    /// Changes the database without the store.
     pub(crate) async fn tamper(&self, sql: &str) {
         match &self.engine {
             Engine::Sqlite { path } => rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap(),
@@ -98,20 +98,20 @@ impl Home {
     }
 }
 
-/// A store that takes a database for away after two seconds: for tests in which it is.
+/// Opens a store that gives up on the database after two seconds, for tests in which it is unavailable.
 pub(crate) async fn open(engine: Engine, clock: &FixedClock, random: &SeededRandom) -> Result<Store, Error> {
     open_with(engine, clock, random, Patience { read: Duration::from_secs(2), write: Duration::from_secs(2) }).await
 }
 
 async fn open_with(engine: Engine, clock: &FixedClock, random: &SeededRandom, patience: Patience) -> Result<Store, Error> {
-    // A second call finds the provider there; that is as good.
+    // If a provider is installed already, that one serves as well.
     let _already = rustls::crypto::ring::default_provider().install_default();
     let master = MasterKey::new(&Secret::new([7; 32]));
     let time = TimeSource::Fixed(Arc::new(clock.clone()));
     Store::open(Config { engine, master, time, patience, random: Arc::new(random.clone()) }).await
 }
 
-/// A store with a clock and randomness the test owns.
+/// A store whose clock and randomness the test controls.
 pub(crate) struct World {
     pub(crate) home: Home,
     pub(crate) store: Store,
@@ -166,7 +166,7 @@ impl World {
     }
 }
 
-/// Exports the org's log and checks it as a stranger would; it must hold, always.
+/// Exports the org's audit log and verifies it as an outsider would. It must always verify.
 pub(crate) async fn verify(store: &Store, org: &OrgId) -> Report {
     let keys = store.list_log_keys(org).await.unwrap();
     let pinned = PublicKey::from_base64(&keys[0].public).unwrap();
@@ -180,12 +180,12 @@ pub(crate) async fn verify(store: &Store, org: &OrgId) -> Report {
     report
 }
 
-/// R0: allowed without anybody's word.
+/// R0: allowed without an approval.
 pub(crate) const READ: &str = "fake.read";
-/// R2: waits for a person.
+/// R2: waits for an approval.
 pub(crate) const WRITE: &str = "fake.write";
 
-/// An org, and what its invocations are made of.
+/// An org, with everything needed to build its invocations.
 #[derive(Clone)]
 pub(crate) struct Tenant {
     pub(crate) org: OrgId,
@@ -200,7 +200,7 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    /// The owner, as who does something.
+    /// The owner as a principal.
     pub(crate) fn person(&self) -> PrincipalId {
         PrincipalId::User(self.owner.clone())
     }
@@ -215,7 +215,7 @@ impl Tenant {
         self.calling(READ, Status::Running)
     }
 
-    /// A call that waits for a person, for five minutes.
+    /// A call that waits for a person, with five minutes to answer.
     pub(crate) fn writing(&self) -> Invocation {
         let mut invocation = self.calling(WRITE, Status::Pending);
         let expires_at = self.clock.now().plus_seconds(300);
@@ -378,7 +378,7 @@ impl Tenant {
         NewBatch { batch, sealed_parts: b"sealed".to_vec() }
     }
 
-    /// Its end, of which nothing ran.
+    /// The end of a batch of which no part ran.
     pub(crate) fn end_batch(&self, batch: Batch) -> EndBatch {
         let batch = Batch { status: BatchStatus::Denied, ended_at: Some(self.clock.now()), ..batch };
         let id = self.draw(ReceiptId::new);
@@ -481,7 +481,7 @@ impl Tenant {
         invocation.idempotency_key.clone().map(|key| NewReservation { key, expires_at, instead_of: None })
     }
 
-    /// A read from nothing to its receipt, in one write.
+    /// A read from the request to its receipt, in one write.
     pub(crate) async fn read_once(&self, store: &Store) -> Invocation {
         self.read_once_or_fail(store).await.unwrap()
     }
@@ -495,7 +495,7 @@ impl Tenant {
         Ok(*ended)
     }
 
-    /// A call whose intent stands in the log and whose outcome does not.
+    /// A call whose intent is in the audit log and whose outcome is not.
     pub(crate) async fn running(&self, store: &Store) -> Invocation {
         let begin = self.begin(&self.reading(), Row::Insert);
         let running = begin.invocation.clone();
@@ -510,7 +510,7 @@ impl Tenant {
         invocation
     }
 
-    /// A call a person said yes to, as its row says it.
+    /// A call that a person approved, as its row holds it.
     pub(crate) async fn approved(&self, store: &Store) -> Invocation {
         let invocation = self.pending(store).await;
         assert!(matches!(store.approve(self.approve(&invocation)).await.unwrap(), countersign_core::ledger::Approved::Approved(_)));
@@ -534,7 +534,7 @@ pub(crate) fn sha256(text: &str) -> Digest {
     Digest::new(Sha256::digest(text.as_bytes()).into())
 }
 
-/// All of it, as far as a test goes.
+/// A page large enough for all rows of a test.
 pub(crate) fn everything() -> PageRequest {
     PageRequest { limit: 1_000, after: None }
 }

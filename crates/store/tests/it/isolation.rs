@@ -1,4 +1,4 @@
-//! Nothing is ever read across orgs. What a function may be asked with is every id of the other org; nothing may come back.
+//! No org ever reads or changes rows of another. Each function is called with every id of the other org, and must return none of its data.
 
 use crate::harness::{Kind, READ, Tenant, WRITE, World, everything, on_both_engines};
 use countersign_core::batch::BatchStatus;
@@ -56,7 +56,7 @@ fn remote() -> SourceId {
     SourceId::parse("remote").unwrap()
 }
 
-/// One action, described by the org that has it.
+/// A listing with one action, whose description names the org.
 fn listing(of: &Tenant) -> KeptListing {
     let described = Action { description: of.org.to_string(), ..testkit::source::action("remote.read") };
     KeptListing { actions: vec![Arc::new(described)], listed_at: testkit::clock::START }
@@ -115,7 +115,7 @@ async fn full(world: &World, name: &str) -> Full {
     store.snooze(&tenant.org, &keyed.id, &tenant.owner, until).await.unwrap();
     store.keep_listing(&tenant.org, &remote(), listing(&tenant)).await.unwrap();
     store.checkpoint(&tenant.org).await.unwrap();
-    // Warm: what was opened once must not be handed to the next who asks.
+    // Opens the key, so that it is in memory: a key in memory must not be given to another org.
     store.space_key(&tenant.org, &tenant.space).await.unwrap();
     let receipt = ended.receipt.clone().unwrap().id;
     let opened = store.open_batch(tenant.new_batch(Some(KEY))).await.unwrap();
@@ -166,7 +166,7 @@ fn action(text: &str) -> ActionId {
     ActionId::parse(text).unwrap()
 }
 
-/// Every function that reads, asked by `ours` for what belongs to `theirs`; the text of all that came back.
+/// Calls every function that reads, as `ours`, with the ids of `theirs`. Returns the text of all answers.
 async fn read_everything(store: &Store, ours: &Full, theirs: &Full) -> Vec<(&'static str, String)> {
     let org = &ours.tenant.org;
     let mut found = Vec::new();
@@ -286,7 +286,7 @@ const NOT_OF_ONE_ORG: [(&str, &str); 19] = [
     ("is_of_another_org", "a yes or no for a metric; no door tells it"),
 ];
 
-/// Functions that write; `no_write_changes_a_row_of_another_org` asks each of them.
+/// Functions that write. `no_write_changes_a_row_of_another_org` calls each of them.
 const WRITES: [&str; 52] = [
     "keep_listing",
     "claim",
@@ -354,7 +354,7 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
     }
     let refused = asked.iter().find(|(function, _)| *function == "space_key").unwrap();
     assert_eq!(refused.1, "\"refused\"");
-    // The same questions about one's own rows are answered, so that the test above can fail.
+    // The same calls return data for one's own rows. This shows that the test above can fail.
     let own = read_everything(&world.store, &theirs, &theirs).await;
     for function in [
         "find_batch",
@@ -379,7 +379,7 @@ async fn no_read_returns_a_row_of_another_org(kind: Kind) {
     assert_eq!(unknown, Vec::<String>::new(), "ask these in `read_everything`, or say in a list above why not");
 }
 
-/// Everything by which the other org could be recognised: its ids, and the payloads of its log.
+/// Texts that would identify the other org in an answer: its ids, and the payloads of its log.
 async fn theirs_words(store: &Store, theirs: &Full) -> Vec<String> {
     let tenant = &theirs.tenant;
     let mut words: Vec<_> = [
@@ -414,7 +414,7 @@ async fn no_write_changes_a_row_of_another_org(kind: Kind) {
     let (store, ours, theirs) = (&world.store, full(&world, "ours").await, full(&world, "theirs").await);
     let before = snapshot(store, &theirs).await;
     let (org, them) = (&ours.tenant.org, &theirs.tenant);
-    // What a caller of our org would hand in, with their ids.
+    // The input of a caller of our org who uses their ids.
     let claimed = |invocation: &Invocation| Invocation { org: org.clone(), ..invocation.clone() };
     let mut approve = ours.tenant.approve(&theirs.pending);
     approve.approval.binding = theirs.pending.binding.as_ref().unwrap().digest;
@@ -492,7 +492,7 @@ async fn snapshot(store: &Store, full: &Full) -> Vec<(&'static str, String)> {
     read_everything(store, full, full).await
 }
 
-/// The names of all functions the store offers to others, read from its source.
+/// The names of all public functions of the store, read from its source.
 fn public_functions() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (_, text) in sources() {
@@ -540,7 +540,7 @@ fn every_statement_names_the_org_or_says_why_not() {
             let is_sql = ["SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ", "CREATE ", "ALTER ", "DROP ", "/* every org"]
                 .iter()
                 .any(|word| words.starts_with(word));
-            // About the server itself: no table is named.
+            // The statement names no table: it is about the database server itself.
             let no_table = is_sql && !["FROM ", "INTO ", "UPDATE ", "TABLE "].iter().any(|word| words.contains(word))
                 || words.contains("FROM clock_timestamp()");
             if is_sql && !no_table {
@@ -552,7 +552,7 @@ fn every_statement_names_the_org_or_says_why_not() {
     assert!(statements > 60, "only {statements} statements were found: this test no longer reads the source");
 }
 
-/// The string literals of a Rust source, comments and character literals left out.
+/// The string literals of a Rust source, without comments and character literals.
 fn literals(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut characters = text.chars().peekable();

@@ -1,4 +1,4 @@
-//! The rate limit: the same in memory and in Redis, and no obstacle when Redis is away.
+//! The rate limit: it works the same in memory and in Redis, and a Redis outage does not stop calls.
 
 use countersign_core::limiter::{Admission, RateLimiter};
 use countersign_core::{Random, SessionId, Timestamp, random_bytes};
@@ -8,14 +8,14 @@ use store::{Error, MemoryLimiter, RedisLimiter};
 use testkit::proxy::Proxy;
 use testkit::{FixedClock, SeededRandom};
 
-/// A session no other test of any run has used: Redis is shared.
+/// A session that no other test of any run has used, because Redis is shared.
 fn fresh_session() -> SessionId {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let random = SeededRandom::new(RandomState::new().build_hasher().finish());
     SessionId::new(Timestamp::from_micros(0), random_bytes(&random as &dyn Random))
 }
 
-/// What a window's end is for each of them: a clock for one, the key's removal for the other.
+/// Ends a window: by advancing the clock in memory, by removing the key in Redis.
 trait Window {
     async fn pass(&self, session: &SessionId);
 }
@@ -38,7 +38,7 @@ impl Window for InRedis {
     }
 }
 
-/// Sixty are admitted, the next is told how long to wait; others are not concerned; the next window begins anew.
+/// Sixty calls are admitted and the next is told how long to wait; other sessions are unaffected; the next window starts from zero.
 async fn check(limiter: &dyn RateLimiter, window: &impl Window) {
     let (session, other) = (fresh_session(), fresh_session());
     for _ in 0..2 {
@@ -73,7 +73,7 @@ async fn the_limiter_in_memory_says_exactly_how_long_to_wait() {
     assert_eq!(limiter.admit(&session).await, Admission::Refused { retry_after_ms: 1 });
     clock.advance_ms(1);
     assert_eq!(limiter.admit(&session).await, Admission::Admitted);
-    // A clock that was set back must not lock anybody out for longer than a window.
+    // A clock that was set back must not lock a session out for longer than one window.
     clock.set(Timestamp::from_micros(0));
     match limiter.admit(&session).await {
         Admission::Admitted => {}
@@ -122,7 +122,7 @@ async fn calls_are_admitted_without_delay_while_redis_is_away() {
     for call in 0..5 {
         let began = Instant::now();
         assert_eq!(limiter.admit(&session).await, Admission::Admitted, "call {call}");
-        // Not a measure of speed: without its own limit the client would go on trying for ten seconds and more.
+        // This does not measure speed: without its own time limit the client would go on trying for ten seconds and more.
         assert!(began.elapsed() < Duration::from_secs(8), "call {call} waited {:?}", began.elapsed());
     }
     proxy.mend();

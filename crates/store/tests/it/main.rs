@@ -1,4 +1,4 @@
-//! The store's promises, kept on SQLite and on PostgreSQL: the list of tests is the list of promises.
+//! The store's promises, tested on SQLite and on PostgreSQL. The list of tests is the list of promises.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails at once")]
 

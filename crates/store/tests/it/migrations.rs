@@ -1,4 +1,4 @@
-//! Opening a database: fresh, again, by two at once, and the ones this binary must not touch.
+//! Opening a database: a new one, an existing one, by two stores at once, and databases that this binary must not touch.
 
 use crate::harness::{Home, Kind, World, on_both_engines};
 use store::Error;

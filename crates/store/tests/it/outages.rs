@@ -1,4 +1,4 @@
-//! PostgreSQL away: what was not committed is not there, what may have been is said to be uncertain, and all goes on when it is back.
+//! PostgreSQL outages: a failed write leaves nothing behind, an uncertain commit is reported as such, and all goes on afterwards.
 
 use crate::harness::{Home, Kind, World, open, verify};
 use countersign_core::ledger::{Finished, Row};
@@ -9,7 +9,7 @@ use store::{Engine, Error, Store};
 use testkit::proxy::{Commit, Proxy};
 use testkit::{FixedClock, SeededRandom};
 
-/// A world whose store reaches its database through a line that can be cut.
+/// A world whose store reaches its database through a proxy that can cut the connection.
 async fn behind_a_proxy() -> (World, Proxy) {
     let home = Home::new(Kind::Postgres).await;
     let Engine::Postgres { url } = &home.engine else { panic!("this is about PostgreSQL") };
@@ -71,7 +71,7 @@ async fn a_database_that_takes_our_words_and_never_answers_counts_as_away() {
     proxy.fall_silent();
     let away = store.log_size(&tenant.org).await.unwrap_err();
     assert!(matches!(away, Error::Unavailable { .. }), "{away:?}");
-    // Many at once: they wait together, not one after the other.
+    // Many writes at once: they wait together, not one after the other.
     let began = std::time::Instant::now();
     let finishes: Vec<_> = (0..16).map(|_| tenant.finish(&tenant.reading(), Row::Insert, Status::Succeeded)).collect();
     let writes: Vec<_> = finishes
@@ -85,7 +85,7 @@ async fn a_database_that_takes_our_words_and_never_answers_counts_as_away() {
         let unanswered = write.await.unwrap().unwrap_err();
         assert!(matches!(unanswered, Error::Unavailable { .. }), "nothing was committed, and that is known: {unanswered:?}");
     }
-    // A wait for each of them would be half a minute and more; the bound is far from both.
+    // One wait per write would take half a minute and more. The limit is far from both.
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     proxy.mend();
     for finish in &finishes {
@@ -95,7 +95,7 @@ async fn a_database_that_takes_our_words_and_never_answers_counts_as_away() {
     assert_eq!(world.verify(&tenant).await.receipts, 2);
 }
 
-/// Long enough for a notification to arrive, or for a line that was cut to be noticed.
+/// Waits until the condition holds: long enough for a notification to arrive, or for a cut connection to be noticed.
 async fn soon(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     for _ in 0..400 {
         if is_so().await {
@@ -120,7 +120,7 @@ async fn what_another_server_revokes_is_refused_here_too() {
     assert!(!is_accepted(&elsewhere).await, "at once where it was revoked");
     soon("the revocation", async || !is_accepted(here).await).await;
 
-    // Who cannot be told remembers nothing: after the line was cut every answer comes from the database.
+    // A store that cannot receive notices remembers nothing: after the cut every answer comes from the database.
     let session = tenant.session.id.clone();
     soon("a connection", async || here.find_session(&tenant.org, &session).await.is_ok()).await;
     proxy.cut();
@@ -171,7 +171,7 @@ async fn after_an_outage_a_store_is_still_known_to_be_there() {
     assert_eq!(world.store.join().await, Ok(true));
     proxy.cut();
     world.store.check().await.unwrap_err();
-    // The server has noticed that the store is gone.
+    // PostgreSQL has noticed that the store's connection is gone.
     presence_becomes(&world, 0).await;
     proxy.mend();
     presence_becomes(&world, 1).await;
@@ -179,7 +179,7 @@ async fn after_an_outage_a_store_is_still_known_to_be_there() {
     assert_eq!(second.join().await, Ok(false), "a server that starts now must not take over what the first one runs");
 }
 
-/// Asks PostgreSQL how many hold the presence lock, and lets the store write in between.
+/// Waits until PostgreSQL says that this many servers hold the presence lock, and lets the store write in between.
 async fn presence_becomes(world: &World, wanted: i64) {
     let Engine::Postgres { url } = &world.home.engine else { panic!("this is about PostgreSQL") };
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
@@ -189,7 +189,7 @@ async fn presence_becomes(world: &World, wanted: i64) {
     let patience = Instant::now();
     while client.query_one(held, &[]).await.unwrap().get::<_, i64>(0) != wanted {
         assert!(patience.elapsed() < Duration::from_secs(30), "the presence lock is never held by {wanted}");
-        // Whether it goes through is not the question here.
+        // The result of this write does not matter here.
         let _checked = world.store.check().await;
     }
 }

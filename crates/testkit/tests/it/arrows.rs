@@ -1,4 +1,4 @@
-//! Which package may depend on which. Dev-dependencies are free, except that testkit is never anything else.
+//! Which package may depend on which. Dev-dependencies are free, but testkit may be nothing else.
 
 use crate::workspace;
 use cargo_metadata::{DependencyKind, MetadataCommand};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const PREFIX: &str = "countersign-";
 
-/// What one of our packages may use of ours, and why no more.
+/// Which of our packages one of them may use, and why no more.
 struct Arrow {
     from: &'static str,
     to: &'static [&'static str],
@@ -39,7 +39,7 @@ const ARROWS: &[Arrow] = &[
     Arrow { from: "testkit", to: &["core"], because: "every crate's tests use testkit, so it uses none of them" },
 ];
 
-/// What is used from outside, and by whom alone.
+/// Outside packages that only some of ours may use.
 struct Reserved {
     packages: &'static [&'static str],
     to: &'static [&'static str],
@@ -83,14 +83,14 @@ const RESERVED: &[Reserved] = &[
     Reserved { packages: &["jsonschema"], to: &["pipeline", "automation"], because: "params are validated in one place" },
 ];
 
-/// The packages that decide. They cannot reach the outside, not even through somebody else.
+/// The packages that decide. They must not reach the outside, not even through another package.
 const PURE: &[&str] = &["core", "policy", "receipt"];
 const OUTSIDE: &[&str] = &["tokio", "mio", "socket2", "hyper", "reqwest", "rusqlite", "tokio-postgres", "redis"];
 
-/// Names that attract everything.
+/// Package names that would attract code of every kind.
 const HUBS: &[&str] = &["common", "util", "utils", "types", "helpers", "shared", "misc"];
 
-/// A C build of minutes, and a second TLS provider beside ring.
+/// It needs a C build of several minutes, and is a second TLS provider beside ring.
 const BANNED: &str = "aws-lc-sys";
 
 #[derive(Clone, Copy, PartialEq)]
@@ -104,7 +104,7 @@ struct Package {
     dependencies: Vec<(String, Kind)>,
 }
 
-/// The workspace as its manifests declare it, and every locked package with what it depends on.
+/// The workspace as its manifests declare it, and every locked package with its dependencies.
 struct Graph {
     packages: Vec<Package>,
     locked: BTreeMap<String, Vec<String>>,
@@ -126,7 +126,7 @@ fn broken(graph: &Graph) -> Vec<String> {
         if HUBS.contains(&folder) {
             broken.push(format!("`{name}` is named after nothing: a noun lives with whoever uses it, and there are no hubs"));
         }
-        // Measuring may reach for anything, and nothing of the product reaches for it.
+        // The benchmark may use anything, and no product package uses it.
         if folder == "bench" {
             continue;
         }
@@ -164,7 +164,7 @@ fn folder_of(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
-/// The names of everything that the given packages pull in, themselves included.
+/// The names of all packages that the given ones depend on, directly or not, themselves included.
 fn reach(graph: &Graph, from: &[&str]) -> BTreeSet<String> {
     let mut open: Vec<&str> = graph.locked.keys().map(String::as_str).filter(|id| from.contains(&id_name(id))).collect();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
@@ -180,7 +180,7 @@ fn id_name(id: &str) -> &str {
     id.split(' ').next().unwrap_or(id)
 }
 
-/// Offline: the manifests say what is declared, and the lock file what follows from it.
+/// Works offline: the manifests say what is declared, and the lock file what follows from it.
 fn read() -> Graph {
     let manifest = workspace::root().join("Cargo.toml");
     let metadata = MetadataCommand::new().manifest_path(manifest).no_deps().exec().unwrap();
@@ -195,13 +195,13 @@ fn read() -> Graph {
     Graph { packages: packages.collect(), locked: locked(&lock) }
 }
 
-/// `name version` of every package, with the same of what it depends on. Our own are left out: their lines mix in dev-dependencies.
+/// `name version` of every package, with those it depends on. Our own packages are left out: their lines include dev-dependencies.
 fn locked(lock: &str) -> BTreeMap<String, Vec<String>> {
     let lock: toml::Table = lock.parse().unwrap();
     let packages: Vec<_> = lock["package"].as_array().unwrap().iter().filter(|package| package.get("source").is_some()).collect();
     let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
     let ids: Vec<_> = packages.iter().map(|package| format!("{} {}", text(&package["name"]), text(&package["version"]))).collect();
-    // Where only one version is locked, its dependents leave the version out.
+    // If only one version of a package is locked, its dependents leave the version out.
     let id_of = |dependency: &str| match dependency.split_once(' ') {
         Some((name, rest)) => format!("{name} {}", rest.split(' ').next().unwrap_or(rest)),
         None => ids.iter().find(|id| id_name(id) == dependency).cloned().unwrap_or_else(|| dependency.to_owned()),

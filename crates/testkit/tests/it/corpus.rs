@@ -1,15 +1,16 @@
-//! The escape corpus is complete: every group of it is tried where this says, and whatever is tried belongs to a group.
-//! A name counts where it is a function's or stands alone between quotes; lines of comments do not count. Plain text, line by line.
+//! Checks that the escape corpus is complete: every group is tried in the files listed here, and every attempt belongs to a group.
+//! A name counts if it is the name of a function or stands alone between quotes. The files are read as plain text, line by line, without
+//! comments.
 
 use crate::workspace::{File, files_below, root};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is tried to escape by one means.
+/// The escape attempts that use one means.
 struct Group {
     name: &'static str,
-    /// Files of tests that name it.
+    /// The test files that must name it.
     tried_in: &'static [&'static str],
-    /// Attempts that are part of it under names of their own.
+    /// Attempts that belong to the group but have names of their own.
     parts: &'static [&'static str],
 }
 
@@ -24,7 +25,7 @@ const PACKAGES: &str = "crates/cli/tests/it/package_escapes.rs";
 const CRASH: &str = "crates/cli/tests/it/package_crash.rs";
 const PROXY: &str = "crates/cli/tests/it/net_egress_proxy.rs";
 
-/// All there are, in the order of their numbers, which begin with 1.
+/// All groups in the order of their numbers, which start at 1.
 #[rustfmt::skip]
 const CORPUS: [Group; 53] = [
     Group { name: "fs_dotdot_in_param", tried_in: &[ESCAPES, PACKAGES], parts: &[] },
@@ -82,10 +83,10 @@ const CORPUS: [Group; 53] = [
     Group { name: "commit_crash", tried_in: &[CRASH], parts: &[] },
 ];
 
-/// Attempts that try no way out, but show that what is promised besides holds.
+/// Attempts that try no escape, but show that the other promises hold.
 const OTHERS: &[&str] = &["nothing", "killed", "mounts", "fs_kept", "fs_unreadable", "fs_seen", "fs_scratch", "fs_metadata_own"];
 
-/// How names of groups and of attempts begin.
+/// The beginnings of the names of groups and attempts.
 const KINDS: &[&str] = &["fs_", "proc_", "net_", "leak_", "out_", "time_", "mem_", "ipc_", "tty_", "core_", "dev_", "kernel_", "commit_"];
 
 #[test]
@@ -130,7 +131,7 @@ fn read_all() -> BTreeMap<String, String> {
     files.map(|File { path, text }| (path, text)).collect()
 }
 
-/// What of a group no file tries that should.
+/// The parts of a group that the listed files do not try.
 fn untried(number: usize, group: &Group, files: &BTreeMap<String, String>) -> Vec<String> {
     let mut broken = vec![];
     for path in group.tried_in {
@@ -150,7 +151,7 @@ fn untried(number: usize, group: &Group, files: &BTreeMap<String, String>) -> Ve
     broken
 }
 
-/// What is tried, and stands in no group.
+/// Attempts that belong to no group.
 fn strangers(files: &BTreeMap<String, String>) -> Vec<String> {
     let mut broken = vec![];
     let run: BTreeSet<_> = files.iter().filter(|(path, _)| is_of_tests(path)).flat_map(|(_, text)| names(text)).collect();
@@ -171,7 +172,7 @@ fn is_of_tests(path: &str) -> bool {
     !path.starts_with("crates/sandbox/attempts/")
 }
 
-/// A test may say more than the name of its group.
+/// The name of a test may say more than the name of its group.
 fn belongs_to(name: &str, group: &str) -> bool {
     name.match_indices(group).any(|(at, _)| {
         let ends = |character: Option<char>| character.is_none_or(|character| character == '_');
@@ -184,7 +185,7 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     quoted(text).chain(functions(text))
 }
 
-/// What stands between two quotes of one line.
+/// The texts between two quotes of one line.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     code(text).flat_map(|line| line.split('"').skip(1).step_by(2))
 }
@@ -203,7 +204,7 @@ fn tests(text: &str) -> impl Iterator<Item = &str> {
     functions(text).filter(|name| KINDS.iter().any(|kind| name.starts_with(kind)))
 }
 
-/// What the program that makes attempts can be told to try: the quoted words of its lists.
+/// The attempts that the attempt program offers: the quoted words of its lists.
 fn attempts(text: &str) -> impl Iterator<Item = &str> {
     let list = text.split_once("const ALL: &[(&str, Attempt)]").and_then(|(_, rest)| rest.split_once("];"));
     quoted(list.map_or("", |(list, _)| list))

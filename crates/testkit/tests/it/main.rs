@@ -1,5 +1,5 @@
-//! The architecture, held by tests: what may depend on what, and what may be written where.
-//! Each rule prints the sentence it enforces. Each checker is also shown a made-up workspace that breaks its rules.
+//! Tests of the architecture: what may depend on what, and what may be written where.
+//! Each rule prints the sentence it enforces. Each checker is also run on a made-up workspace that breaks its rules.
 
 #![expect(clippy::unwrap_used, reason = "a workspace that cannot be read fails the test")]
 

@@ -1,14 +1,14 @@
-//! Which part of a crate may use which. A part is a file beside `lib.rs` with the folder of its name; `lib.rs` and `main.rs` may use all.
-//! Plain text: what counts is `crate::part`, and a call of a method that another part adds to a type they share. What follows
-//! `mod tests {`, and files that end in `_tests.rs`, may use what they need.
+//! Which part of a crate may use which. A part is a file beside `lib.rs`, with the folder of its name; `lib.rs` and `main.rs` may use all.
+//! Files are read as plain text. A use is `crate::part`, or a call of a method that another part adds to a shared type. Code after
+//! `mod tests {`, and files that end in `_tests.rs`, may use anything.
 
 use crate::workspace::{File, files_below};
 
 struct Crate {
     folder: &'static str,
-    /// Types that several parts add methods to: calling one of those methods is an arrow too.
+    /// Types to which several parts add methods. Calling such a method is a use too.
     shared: &'static [&'static str],
-    /// From the bottom up: each part, and what it uses, all of which stands above it here. So there are no circles.
+    /// From the bottom up: each part, and the parts it uses, all of which must be listed above it. So there are no circles.
     parts: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -83,7 +83,7 @@ fn broken(this: &Crate, files: &[File]) -> Vec<String> {
             broken.push(format!("{}: `{part}` has no row: say what it may use", file.path));
             continue;
         };
-        // A file that does not name a shared type has no value of it to call anything on.
+        // A file that does not name a shared type has no value of it to call a method on.
         let named = if this.shared.iter().any(|name| text.contains(name)) { methods.as_slice() } else { &[] };
         for (at, used, how) in paths(this, text).chain(calls(text, named)) {
             if used != *part && !may_use.contains(&used) {
@@ -95,7 +95,7 @@ fn broken(this: &Crate, files: &[File]) -> Vec<String> {
     broken
 }
 
-/// Rows that use what stands below them, or nowhere.
+/// Rows that use a part listed below them, or one that is not listed.
 fn circles(this: &Crate) -> Vec<String> {
     let rows = this.parts.iter().enumerate();
     let pairs = rows.flat_map(|(at, (part, may_use))| may_use.iter().map(move |used| (at, part, used)));
@@ -103,7 +103,7 @@ fn circles(this: &Crate) -> Vec<String> {
     wrong.map(|(_, part, used)| format!("{}: `{used}` does not stand above `{part}`, which may use it", this.folder)).collect()
 }
 
-/// `None` for what may use everything.
+/// The part of a file; `None` if the file may use everything.
 fn part_of<'a>(this: &Crate, file: &'a File) -> Option<&'a str> {
     let path = inside(this, file);
     let is_free = ["lib.rs", "main.rs"].contains(&path) || path.ends_with("_tests.rs") || !path.ends_with(".rs");
@@ -114,7 +114,7 @@ fn inside<'a>(this: &Crate, file: &'a File) -> &'a str {
     file.path[this.folder.len()..].trim_start_matches('/')
 }
 
-/// A file up to its tests, without lines of comments, and with every way out of its part written as `crate::`.
+/// The text of a file up to its tests, without comment lines, and with every path out of its part written as `crate::`.
 fn product(this: &Crate, file: &File) -> String {
     let product = file.text.split("\nmod tests {").next().unwrap_or_default();
     let lines: Vec<_> = product.lines().map(|line| if line.trim_start().starts_with("//") { "" } else { line }).collect();
@@ -122,7 +122,7 @@ fn product(this: &Crate, file: &File) -> String {
     lines.join("\n").replace(&way_out, "crate::")
 }
 
-/// Parts that are named after `crate::`, or in the braces after it.
+/// The parts named after `crate::`, or in the braces after it.
 fn paths<'a>(this: &'a Crate, text: &'a str) -> impl Iterator<Item = (usize, &'a str, &'a str)> {
     text.match_indices("crate::").flat_map(move |(at, path)| {
         let rest = &text[at + path.len()..];
@@ -132,8 +132,8 @@ fn paths<'a>(this: &'a Crate, text: &'a str) -> impl Iterator<Item = (usize, &'a
     })
 }
 
-/// Methods a part adds to a type that is shared. A block begins and ends at the left margin, as the formatter puts it.
-/// Where the type itself stands, whoever has it may call them.
+/// Methods that a part adds to a shared type. An `impl` block begins and ends at the left margin, as the formatter puts it.
+/// Methods in the file that declares the type are left out: every part may call them.
 fn methods<'a>(this: &'a Crate, text: &'a str) -> impl Iterator<Item = &'a str> {
     let declares = |name: &str| text.contains(&format!("struct {name} {{"));
     let is_added = move |block: &&str| this.shared.iter().any(|name| *name == first_word(block) && !declares(name));
@@ -143,7 +143,7 @@ fn methods<'a>(this: &'a Crate, text: &'a str) -> impl Iterator<Item = &'a str> 
     heads.filter_map(|head| head.split_once("fn ").map(|(_, name)| first_word(name)))
 }
 
-/// Calls of such methods. Another method of the same name counts too: it deserves a better one.
+/// Calls of such methods. Another method of the same name counts too, and should be renamed.
 fn calls<'a>(text: &'a str, methods: &'a [(&str, &'a str)]) -> impl Iterator<Item = (usize, &'a str, &'a str)> {
     methods.iter().flat_map(move |(name, part)| {
         let after =

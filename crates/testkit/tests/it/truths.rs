@@ -1,11 +1,11 @@
-//! No global holds state: whoever needs something is given it. Plain text: `static` and its type stand on one line in formatted code,
-//! a type alias hides what it stands for, and what follows `mod tests {` in a file is not looked at.
-//! That a source is asked in one file only is held by `clippy.toml`; here it is held to name every way to ask one.
+//! Checks that no global holds state: code gets what it needs as a value. Files are read as plain text, with three limits: `static` and its
+//! type must be on one line, as the formatter puts them; a type alias hides its type; and code after `mod tests {` is not checked.
+//! `clippy.toml` ensures that only one file asks a source; a test here checks that it lists every way to ask one.
 
 use crate::workspace::{File, product_files, root};
 use std::collections::BTreeSet;
 
-/// `LazyLock<Regex>` is a constant that is computed late, and fine.
+/// Types whose value can change. `LazyLock<Regex>` is allowed: it is a constant that is computed late.
 const CHANGING: &[&str] = &["Mutex", "RwLock", "Atomic", "Cell", "OnceLock", "ArcSwap", "DashMap", "Sender", "Receiver", "static mut "];
 
 #[test]
@@ -33,7 +33,7 @@ fn is_stateful(line: &str) -> bool {
 fn clippy_knows_every_way_to_ask_a_source() {
     let source = std::fs::read_to_string(root().join("crates/core/src/source.rs")).unwrap();
     let port = source.split_once("pub trait Source").unwrap().1.split_once("\n}").unwrap().0;
-    // What takes time is asked; the rest, and the list of actions, is looked up.
+    // The asynchronous methods ask the source. The others are look-ups, and so is the list of actions.
     let asked: BTreeSet<_> =
         port.lines().filter_map(|line| line.strip_prefix("    fn ")?.split_once("<'a>")).map(|(name, _)| name).collect();
     let clippy = std::fs::read_to_string(root().join("clippy.toml")).unwrap();

@@ -12,7 +12,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Every file under `crates/*/src`, in the order of their paths.
+/// Every file under `crates/*/src`, sorted by path.
 pub(crate) fn product_files() -> Vec<File> {
     let mut files = vec![];
     for entry in std::fs::read_dir(root().join("crates")).unwrap() {

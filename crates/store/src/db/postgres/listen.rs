@@ -1,5 +1,5 @@
-//! Hears from other servers what they changed of what this one remembers, and which events they committed; tells them the same.
-//! While nobody would tell us of changes, nothing is remembered.
+//! Notices between servers: which remembered rows a server changed, and which events it committed. This file sends and receives them.
+//! While it cannot receive notices, this server remembers nothing.
 
 use super::super::news::News;
 use super::super::remembered::{Change, Remembered, Trust};
@@ -14,25 +14,25 @@ use tokio_postgres::{AsyncMessage, Client, Config, Notification};
 
 const CHANGED: &str = "countersign_changed";
 const EVENTS: &str = "countersign_events";
-/// Nothing on this connection must be durable, and a notice that waits for the disk holds up the notices of others.
+/// This connection writes nothing that must survive a crash, and a notice that waits for the disk would delay those of other servers.
 const LISTEN: &str = "SET synchronous_commit = off; LISTEN countersign_changed; LISTEN countersign_events";
 
-/// How long a connection that died without a word may go unnoticed.
+/// How often the connection is checked: a connection that died silently goes unnoticed for at most about this long.
 const ASKED_EVERY: Duration = Duration::from_secs(5);
 const TRIED_EVERY: Duration = Duration::from_secs(1);
-/// Other servers are told of new events at most so often: under load one notice stands for many.
+/// How often other servers are told of new events at most. Under load one notice stands for many events.
 const EVENTS_TOLD_EVERY: Duration = Duration::from_millis(50);
 
-/// Said in the transaction that changes something remembered: heard by all when it commits, and by nobody when it does not.
+/// The notice of a change, sent in the transaction that makes the change: the other servers receive it if the transaction commits.
 pub(super) fn notice_of(change: &Change) -> String {
     format!("NOTIFY {CHANGED}, '{}'", change.to_notice())
 }
 
-/// What this server knows of its own changes and those of others.
+/// Everything this server knows of its own changes and of other servers' changes.
 pub(super) struct Heard {
     pub(super) remembered: Remembered,
     pub(super) news: News,
-    /// Events that the other servers have not been told of.
+    /// The newest event of each org that the other servers have not been told of yet.
     untold: Mutex<HashMap<OrgId, i64>>,
     has_untold: Notify,
 }
@@ -42,8 +42,8 @@ impl Heard {
         Self { remembered: Remembered::new(Trust::Uninformed), news: News::default(), untold: Mutex::default(), has_untold: Notify::new() }
     }
 
-    /// Wakes who waits for these events, here and, a little later, on other servers. It is no part of the commit: commits that say
-    /// something to others wait for each other, whatever org they are of.
+    /// Wakes the callers who wait for these events, here at once and on other servers a little later. The notice is not part of the commit:
+    /// PostgreSQL makes commits that contain a `NOTIFY` wait for each other, whatever their org.
     pub(super) fn publish(&self, events: impl Iterator<Item = (OrgId, i64)>) {
         for (org, seq) in events {
             self.news.committed(&org, seq);
@@ -71,7 +71,7 @@ impl Heard {
     }
 }
 
-/// Ends when the store is gone.
+/// Runs until the store is dropped.
 pub(super) async fn listen(config: Config, heard: Weak<Heard>) {
     while heard.strong_count() > 0 {
         if let Ok((client, connection)) = config.connect(super::tls()).await {
@@ -84,7 +84,7 @@ pub(super) async fn listen(config: Config, heard: Weak<Heard>) {
     }
 }
 
-/// Until the connection ends, or no longer answers.
+/// Runs until the connection ends or no longer answers.
 async fn hear<S, T>(client: &Client, mut connection: tokio_postgres::Connection<S, T>, heard: &Weak<Heard>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -103,7 +103,7 @@ where
     }
 }
 
-/// Tells the others of events, and asks now and then whether the connection still answers.
+/// Tells the other servers of new events, and regularly checks whether the connection still answers.
 async fn answer(client: &Client, heard: &Weak<Heard>) {
     let mut words = LISTEN.to_owned();
     while let Ok(Ok(())) = tokio::time::timeout(ASKED_EVERY, client.batch_execute(&words)).await {
@@ -111,11 +111,11 @@ async fn answer(client: &Client, heard: &Weak<Heard>) {
             return;
         };
         if words == LISTEN {
-            // Whatever was told before we listened is not in memory: nothing is.
+            // We missed the notices sent before we listened. That does no harm, because nothing was remembered until now.
             heard.remembered.trust(Trust::Informed);
         }
         tokio::time::sleep(EVENTS_TOLD_EVERY).await;
-        // Nothing to tell for so long: an empty statement asks whether anybody is there.
+        // If there is nothing to send for this long, the statement is empty and only checks that the connection answers.
         let _elapsed = tokio::time::timeout(ASKED_EVERY, heard.has_untold.notified()).await;
         words = heard.take_untold();
     }

@@ -1,4 +1,4 @@
-//! What time it is in the database.
+//! The database's clock, read every few seconds.
 
 use super::super::{Row, TimeSource, Val};
 use crate::Error;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 pub(super) const DATABASE_TIME: &str = "/* every org */ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
-/// The database's clock, which decides expiry. It is asked anew every few seconds and carried on by our steady clock in
-/// between: a round trip saved on every call, at the price of an error no larger than two clocks drift apart in that time.
+/// The database's clock, which decides expiry. It is read every few seconds and extrapolated with our monotonic clock in between. That
+/// saves a round trip on every call; the error is at most what the two clocks drift apart in that time.
 pub(super) enum Time {
     Database(Mutex<Option<(Instant, Timestamp)>>),
     Fixed(Arc<dyn Clock>),
@@ -37,7 +37,7 @@ impl Time {
         }
     }
 
-    /// From what `DATABASE_TIME` was answered with.
+    /// Takes the time from the answer to `DATABASE_TIME`.
     pub(super) fn learn(&self, rows: &[Row]) -> Result<Timestamp, Error> {
         let Some(Val::Int(micros)) = rows.first().and_then(|row| row.first()) else {
             return Err(Error::Corrupt { message: "the database did not tell the time".into() });

@@ -1,4 +1,4 @@
-//! The one connection that writes: what is said on it, in which order, and how a batch ends.
+//! The one connection that writes: which statements it sends, in which order, and how a batch is committed.
 
 use super::super::{Row, Statement, Val};
 use super::{Patience, answer_within, classify, values};
@@ -8,8 +8,8 @@ use deadpool_postgres::ClientWrapper;
 use std::collections::BTreeSet;
 use tokio_postgres::types::ToSql;
 
-/// The writer's connection. Words that begin and end savepoints wait for the next statement and travel with it:
-/// a write then costs as many round trips as it has statements that depend on each other.
+/// The writer's connection. Commands such as `BEGIN` and `SAVEPOINT` are held back and sent together with the next statement: a write
+/// then costs only as many round trips as it has statements that depend on each other.
 pub(in super::super) struct Writer {
     pub(super) client: ClientWrapper,
     words: String,
@@ -19,8 +19,8 @@ pub(in super::super) struct Writer {
 }
 
 impl Writer {
-    /// Batches of several servers take turns by org: two that lock the same rows in another order would otherwise deadlock. A batch
-    /// locks all its orgs first, always in the same order, and before any savepoint: going back to one would give the locks up.
+    /// Batches of several servers take turns by org: two batches that lock the same rows in a different order would deadlock. So a batch
+    /// first locks all its orgs, always in the same order, and before any savepoint: a rollback to a savepoint releases later locks.
     pub(super) fn new(client: ClientWrapper, patience: Patience, orgs: BTreeSet<OrgId>) -> Self {
         let locks: BTreeSet<_> = orgs.iter().map(lock_of).collect();
         let words = locks.into_iter().fold("BEGIN".to_owned(), |words, lock| format!("{words}; SELECT pg_advisory_xact_lock({lock})"));
@@ -31,7 +31,7 @@ impl Writer {
         self.orgs.contains(org)
     }
 
-    /// To be said before whatever comes next.
+    /// Holds the command back until the next statement, and sends it before that one.
     pub(in super::super) fn say_later(&mut self, words: &str) {
         if !self.words.is_empty() {
             self.words.push_str("; ");
@@ -39,7 +39,7 @@ impl Writer {
         self.words.push_str(words);
     }
 
-    /// Says everything that waits, and this.
+    /// Sends all commands held back, and then this one.
     pub(super) async fn say(&mut self, words: &str) -> Result<(), Error> {
         self.say_later(words);
         let opening = self.opening();
@@ -77,8 +77,8 @@ impl Writer {
         let Ok(answers) = tokio::time::timeout(self.patience.write, in_order(sent)).await else {
             return Err(Error::CommitUnknown { message: "the database did not answer the commit".into() });
         };
-        // The first that failed decides. Refused by the database, it was a statement, and the commit became a rollback; anything
-        // else, or the commit itself, leaves open what was kept.
+        // The first failure decides. If the database refused a statement, it turned the commit into a rollback. With any other failure, or
+        // if the commit itself failed, we do not know what was kept.
         let statements = answers.len() - 1;
         match answers.into_iter().enumerate().find_map(|(at, answer)| answer.err().map(|error| (at, error))) {
             None => Ok(()),
@@ -91,12 +91,12 @@ impl Writer {
         answer_within(self.patience.write, async { self.client.prepare_cached(sql).await.map_err(classify) }).await
     }
 
-    /// What travels before the next statement.
+    /// Takes the commands to send before the next statement.
     fn opening(&mut self) -> String {
         std::mem::take(&mut self.words)
     }
 
-    /// Sends the opening and the statement together, in this order; the first that fails is the error.
+    /// Sends the held-back commands and the statement together, in this order. The first one that fails gives the error.
     async fn after<T>(&self, opening: &str, statement: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Error> {
         let both = async {
             let (opened, done) = futures_util::future::join(send(&self.client, opening), statement).await;
@@ -111,7 +111,7 @@ async fn send(client: &ClientWrapper, words: &str) -> Result<(), tokio_postgres:
     if words.is_empty() { Ok(()) } else { client.batch_execute(words).await }
 }
 
-/// The advisory lock of an org. Should two orgs share one, they take turns with each other.
+/// The advisory lock of an org. If two orgs happen to share a lock, their batches take turns with each other.
 fn lock_of(org: &OrgId) -> i64 {
     let hash = blake3::hash(format!("countersign writes {org}").as_bytes());
     i64::from_le_bytes(*hash.as_bytes().first_chunk().unwrap_or(&[0; 8]))
@@ -119,7 +119,7 @@ fn lock_of(org: &OrgId) -> i64 {
 
 type Sent<'a> = std::pin::Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send + 'a>>;
 
-/// Starts them one after the other, in this order and without waiting between; then waits for each.
+/// Starts the futures one after the other, in this order and without waiting in between; then waits for each.
 async fn in_order(sent: Vec<Sent<'_>>) -> Vec<Result<u64, tokio_postgres::Error>> {
     let mut sent: Vec<_> = sent.into_iter().map(futures_util::future::maybe_done).collect();
     std::future::poll_fn(|context| {

@@ -1,4 +1,4 @@
-//! Batches: opened once under a key, saved by one at a time, ended once with their receipt.
+//! Batches: opened once per key, saved by one server at a time, ended once with a receipt.
 
 use crate::harness::{Kind, World, everything, on_both_engines};
 use countersign_core::batch::BatchStatus;

@@ -1,4 +1,4 @@
-//! The event feed: in order, without gaps, and a reader who waits is woken.
+//! The event feed: events come in order and without gaps, and a waiting reader is woken.
 
 use crate::harness::{Kind, World, on_both_engines};
 use countersign_core::limits::EVENT_WAIT_SECONDS;
@@ -48,7 +48,7 @@ async fn a_reader_who_waits_is_woken_by_the_next_event_of_its_org(kind: Kind) {
     let world = World::new(kind).await;
     let (ours, theirs) = (world.tenant("ours").await, world.tenant("theirs").await);
     ours.read_once(&world.store).await;
-    // On PostgreSQL the events are another server's.
+    // On PostgreSQL another server writes the events.
     let writer = match kind {
         Kind::Sqlite => world.store.clone(),
         Kind::Postgres => world.another_store().await,
@@ -62,7 +62,7 @@ async fn a_reader_who_waits_is_woken_by_the_next_event_of_its_org(kind: Kind) {
     let woken = tokio::time::timeout(Duration::from_secs(EVENT_WAIT_SECONDS - 1), waiting).await;
     assert!(woken.is_ok(), "it was not woken, and would have read again only when its time was up");
     assert_eq!(world.store.list_events_after(&ours.org, 1, 10).await.unwrap().len(), 1);
-    // Who comes late does not wait for another one.
+    // A reader that asks after the event was committed does not wait for another one.
     let late = tokio::time::timeout(Duration::from_secs(EVENT_WAIT_SECONDS - 1), world.store.wait_for_event(&ours.org, 1)).await;
     assert!(late.is_ok());
 }

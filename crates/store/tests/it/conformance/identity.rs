@@ -59,7 +59,7 @@ async fn an_org_is_born_whole(kind: Kind) {
     };
     assert_eq!(principal, ada);
     assert_eq!(store.find_space_by_name(&first.org, "main").await.unwrap().unwrap().id, first.space);
-    // The token's hash is unique: a second org with it is refused, and nothing of it stays.
+    // The token's hash is unique: a second org with the same token is refused, and none of its rows is kept.
     let refused = store.create_org("second", "eve", token).await.unwrap_err();
     assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
     let orgs = store.list_orgs().await.unwrap();
@@ -131,7 +131,7 @@ async fn people_have_names_of_their_own_and_the_last_owner_stays(kind: Kind) {
     assert_eq!(store.disable_user(&tenant.org, &ada.id).await, Ok(Some(Disabled::LastOwner)));
     assert_eq!(store.disable_user(&tenant.org, &tenant.draw(UserId::new)).await, Ok(None));
     assert!(store.find_user(&tenant.org, &tenant.owner).await.unwrap().unwrap().disabled_at.is_some());
-    // Of two owners who disable each other at once one stays.
+    // If two owners disable each other at once, one of them stays.
     let eve = store.create_user(&tenant.org, "eve", Role::Owner).await.unwrap().unwrap();
     let (one, two) = tokio::join!(store.disable_user(&tenant.org, &ada.id), store.disable_user(&tenant.org, &eve.id));
     let mut outcomes = [one.unwrap(), two.unwrap()];
@@ -166,13 +166,13 @@ async fn a_persons_role_and_limit_change_at_once_and_are_signed(kind: Kind) {
     let nobody = tenant.draw(UserId::new);
     assert_eq!(store.change_user(&tenant.org, &nobody, change, &by).await, Ok(None));
     assert_eq!(store.find_standing(&tenant.org, &nobody).await, Ok(Standing { role: None, max_band: Band::Green }));
-    // Of two owners who demote each other at once one stays.
+    // If two owners demote each other at once, one of them stays.
     let demoted = UserChange { role: Some(Role::Member), ..UserChange::default() };
     let (one, two) =
         tokio::join!(store.change_user(&tenant.org, &eve.id, demoted, &by), store.change_user(&tenant.org, &tenant.owner, demoted, &by));
     let last = [one.unwrap(), two.unwrap()].iter().filter(|changed| **changed == Some(ChangedUser::LastOwner)).count();
     assert_eq!((last, store.list_approvers(&tenant.org).await.unwrap().len()), (1, 1));
-    // The last one's other limits can still be changed, and a disabled owner is none to count on.
+    // The last owner's other limits can still be changed, and a disabled owner does not count as an owner.
     let last = store.list_approvers(&tenant.org).await.unwrap()[0].clone();
     let limited = UserChange { max_band: Some(Band::Green), ..UserChange::default() };
     assert!(matches!(store.change_user(&tenant.org, &last, limited, &by).await, Ok(Some(ChangedUser::Done(_)))));
@@ -407,7 +407,7 @@ async fn the_last_token_of_an_owner_stays(kind: Kind) {
     let all = PageRequest { limit: 10, after: None };
     let tokens = store.list_tokens(&tenant.org, &all).await.unwrap().items;
     let first = tokens.into_iter().find(|token| token.kind == TokenKind::User(tenant.owner.clone())).unwrap().id;
-    // Neither a member's token, nor one that has expired, nor one of an owner who was disabled would do.
+    // A member's token, an expired one, and one of a disabled owner do not count as other tokens of an owner.
     let member = store.create_user(&tenant.org, "member", Role::Member).await.unwrap().unwrap().id;
     let second = store.create_user(&tenant.org, "second", Role::Owner).await.unwrap().unwrap().id;
     store.create_token(&tenant.org, TokenKind::User(member), "m", &[], None).await.unwrap();

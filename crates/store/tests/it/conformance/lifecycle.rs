@@ -1,4 +1,4 @@
-//! An invocation's life: every change happens whole, from the right status, or not at all.
+//! An invocation's life: every change is made completely and from the right status, or not at all.
 
 use crate::harness::{Kind, Tenant, World, everything, on_both_engines, receipt_id, sha256};
 use countersign_core::invocation::ReceiptRef;
@@ -28,7 +28,7 @@ on_both_engines!(
     invocations_are_listed_newest_first_by_page_and_filter,
 );
 
-/// What is there, so that a test can show that nothing was left behind.
+/// Counts invocations, events and entries, so that a test can show that nothing was left behind.
 async fn counts(store: &Store, tenant: &Tenant) -> (usize, usize, u64) {
     let invocations = store.list_invocations(&tenant.org, &InvocationFilter::default(), &everything()).await.unwrap().items.len();
     let events = store.list_events_after(&tenant.org, 0, 1_000).await.unwrap().len();
@@ -284,7 +284,7 @@ async fn what_cannot_be_written_whole_is_not_written_at_all(kind: Kind) {
     let used = store.list_events_after(&tenant.org, 0, 1_000).await.unwrap()[0].id.clone();
     let before = counts(store, &tenant).await;
 
-    // The event comes last in each of these writes: everything before it must be undone.
+    // The event comes last in each of these writes, so everything before it must be undone.
     let mut hold = tenant.hold(&Invocation { idempotency_key: Some("k".into()), ..tenant.writing() });
     hold.event.id = used.clone();
     let mut approve = tenant.approve(&pending);
@@ -333,7 +333,7 @@ async fn loops_find_what_is_open_and_what_has_run_out(kind: Kind) {
     assert_eq!(ids(store.list_expired(&tenant.org, Status::Approved).await.unwrap()), []);
     assert_eq!(Claims::list_orgs(store).await, Ok(vec![tenant.org.clone()]));
     assert_eq!(Invocations::now(store).await, store.now().await);
-    // At most a hundred at a time, oldest first.
+    // The list holds at most a hundred at a time, oldest first.
     for _ in 0..101 {
         let mut hold = tenant.hold(&tenant.writing());
         hold.pending_max = 1_000;

@@ -1,4 +1,4 @@
-//! The log: receipts in order, checkpoints when they are due, a proof for every entry, new keys in the middle.
+//! The audit log: receipts in order, checkpoints when they are due, a proof for every entry, and a key rotation in the middle.
 
 use crate::harness::{Kind, Tenant, World, everything, on_both_engines, verify};
 use countersign_core::{OrgId, ReceiptId};
@@ -19,7 +19,7 @@ on_both_engines!(
     an_export_ends_when_its_reader_goes_away,
 );
 
-/// Many reads at once: they share a few commits.
+/// Makes many reads at once, so that they share a few commits.
 async fn read_many(store: &Store, tenant: &Tenant, count: usize) {
     let reads = (0..count).map(|_| {
         let (store, tenant) = (store.clone(), tenant.clone());
@@ -143,7 +143,7 @@ async fn every_receipt_of_a_long_log_with_two_keys_is_proved(kind: Kind) {
         let signer = if entry.seq < 302 { &keys[0] } else { &keys[2] };
         assert_eq!(entry.key_id, signer.key_id, "seq {}", entry.seq);
     }
-    // All of them on SQLite, where a read is a function call; every seventh, and the tiles' edges, over a connection.
+    // On SQLite, where a read is a function call, all entries; on PostgreSQL every seventh, and the edges of the tiles.
     let asked = receipts.iter().filter(|entry| kind == Kind::Sqlite || entry.seq % 7 == 0 || [255, 256, 511, 512].contains(&entry.seq));
     for entry in asked {
         let id = ReceiptId::parse(&entry.id).unwrap();
@@ -157,7 +157,7 @@ async fn every_receipt_of_a_long_log_with_two_keys_is_proved(kind: Kind) {
     }
     let report = world.verify(&tenant).await;
     assert_eq!((report.entries, report.receipts), (632, 630));
-    // A store opened later goes on where this one stopped.
+    // A store opened later continues the same log.
     let again = world.another_store().await;
     tenant.read_once(&again).await;
     assert_eq!(verify(&again, &tenant.org).await.entries, 633);
@@ -181,7 +181,7 @@ async fn an_export_ends_when_its_reader_goes_away(kind: Kind) {
         let mut export = store.export(&tenant.org).await.unwrap();
         assert!(export.recv().await.unwrap().is_ok());
     }
-    // Twenty half-read exports hold no connection back.
+    // The twenty exports that were not read to the end hold no connection.
     world.verify(&tenant).await;
     let nobody = tenant.draw(OrgId::new);
     let mut export = store.export(&nobody).await.unwrap();

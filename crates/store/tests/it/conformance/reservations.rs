@@ -1,4 +1,4 @@
-//! Idempotency keys: one call per key, until it ends without an effect or its time is over.
+//! Idempotency keys: one call per key, until the call ends without an effect or the key expires.
 
 use crate::harness::{Kind, Tenant, World, on_both_engines, sha256};
 use countersign_core::ledger::{Begun, Finished, Held, KeyFate, Reservation, Row};
@@ -37,7 +37,7 @@ async fn holder(store: &Store, of: &Invocation) -> Option<Reservation> {
     store.find_reservation(&of.org, &of.space, &of.action, "order-7").await.unwrap()
 }
 
-/// Begins a call with the key; the store must not have refused.
+/// Begins a call with the key. The store must accept it.
 async fn begun(store: &Store, tenant: &Tenant, invocation: Invocation) -> Invocation {
     let begin = tenant.begin(&invocation, Row::Insert);
     let running = begin.invocation.clone();
@@ -90,7 +90,7 @@ async fn a_key_answers_after_a_success_until_its_time_is_over(kind: Kind) {
     assert_eq!(holder(store, &first).await, None);
     let second = begun(store, &tenant, keyed(tenant.reading())).await;
     assert_eq!(holder(store, &first).await.unwrap().invocation, second.id);
-    // The first has nothing to say any more about a key that is no longer its own.
+    // The first call can no longer change the key, which belongs to the second.
     let late = store.finish(tenant.finish(&first, Row::From(Status::Running), Status::Failed).into()).await;
     assert_eq!(late, Ok(Finished::Not(Status::Succeeded)));
     assert_eq!(holder(store, &first).await.unwrap().invocation, second.id);
@@ -105,7 +105,7 @@ async fn a_key_is_free_again_after_a_call_without_effect(kind: Kind) {
     store.finish(finish.clone().into()).await.unwrap();
     assert_eq!(holder(store, &first).await, None);
     let second = begun(store, &tenant, keyed(tenant.reading())).await;
-    // A failure whose effect may have happened keeps its key.
+    // A failed call whose effect may have happened keeps its key.
     finish = tenant.finish(&second, Row::From(Status::Running), Status::Failed);
     finish.key = KeyFate::Answers;
     store.finish(finish.into()).await.unwrap();

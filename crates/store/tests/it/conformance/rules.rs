@@ -118,7 +118,7 @@ async fn every_change_of_a_mode_is_listed_newest_first(kind: Kind) {
     let (store, tenant) = (&world.store, world.tenant("acme").await);
     let by = PrincipalId::User(tenant.owner.clone());
     let automation = tenant.draw(AutomationId::new);
-    // Two names that differ by case alone are two actions.
+    // Two names that differ only by case are two actions.
     for (name, automation, mode) in [
         ("fake.a", None, Some(Mode::Allow)),
         ("fake.A", None, Some(Mode::Deny)),
@@ -149,7 +149,7 @@ async fn a_definition_is_archived_once(kind: Kind) {
     let new = ArchivedDefinition { digest: sha256("{}"), body: "{}".into() };
     store.archive_definition(&tenant.org, new).await.unwrap();
     tenant.read_once(store).await;
-    // Were the first text replaced, its digest would no longer fit and the bundle would not verify.
+    // If the first text had been replaced, its digest would not match and the bundle would not verify.
     world.verify(&tenant).await;
 }
 

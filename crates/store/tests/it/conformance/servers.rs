@@ -1,4 +1,4 @@
-//! Leases: what a server runs is its own for as long as it is heard of, and then of whoever claims it first.
+//! Leases: a server keeps the calls it runs while it renews its lease. After that they belong to the first server that claims them.
 
 use crate::harness::{Kind, Tenant, World, on_both_engines};
 use countersign_core::batch::BatchStatus;
@@ -31,12 +31,12 @@ async fn two(kind: Kind) -> (World, Store, Tenant) {
     for store in [&world.store, &second] {
         store.join().await.unwrap();
     }
-    // On a file the second to join takes itself for the only one.
+    // On SQLite the second store to join considers itself the only one and ends the first one's lease, so the first renews it.
     world.store.renew_lease().await.unwrap();
     (world, second, tenant)
 }
 
-/// Time passes, and only these servers say meanwhile that they live.
+/// Lets time pass. Only the servers in `alive` renew their leases meanwhile.
 async fn pass(world: &World, seconds: u64, alive: &[&Store]) {
     world.clock.advance_seconds(seconds);
     for store in alive {
@@ -79,7 +79,7 @@ async fn of_several_servers_one_claims_a_call(kind: Kind) {
     };
     let (one, other) = tokio::join!(claim(&second), claim(&third));
     assert_ne!(one, other, "exactly one of them has it");
-    // Whoever has it and dies of it is gone like any other.
+    // A server that claims a call and then dies counts as gone like any other.
     let survivor = if one { &third } else { &second };
     pass(&world, LEASE_SECONDS - 1, &[survivor]).await;
     assert!(!claim(survivor).await, "the claimer may live");
@@ -87,7 +87,7 @@ async fn of_several_servers_one_claims_a_call(kind: Kind) {
     assert!(claim(survivor).await);
 }
 
-/// Of two stores on one file, which no two processes can have, each would number events by itself.
+/// On PostgreSQL only: two stores on one SQLite file would each number events by itself. Two processes cannot share such a file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_was_taken_for_gone_writes_no_end_until_the_other_is_done() {
     for row in [Row::From(Status::Running), Row::Begun] {
@@ -96,12 +96,12 @@ async fn a_server_that_was_taken_for_gone_writes_no_end_until_the_other_is_done(
         let running = tenant.running(first).await;
         pass(&world, LEASE_SECONDS, &[&second]).await;
         assert_eq!(second.claim(&tenant.org, &running.id, Status::Running).await, Ok(true));
-        // It is back, and it knows how the call ended; what it may not do is write beside the other.
+        // The first server is back and knows how the call ended, but it must not write while the second has the call.
         first.renew_lease().await.unwrap();
         let finish = tenant.finish(&running, row, Status::Succeeded);
         match (first.finish(finish.clone().into()).await, row) {
             (Ok(Finished::Not(Status::Running)), _) => {}
-            // Told by a batch that failed: it is tried again as the other row.
+            // The whole batch failed. The caller then retries with `Row::From`.
             (Err(Error::Unavailable { .. }), Row::Begun) => {}
             (other, _) => panic!("{other:?}"),
         }
@@ -114,7 +114,7 @@ async fn a_server_that_was_taken_for_gone_writes_no_end_until_the_other_is_done(
         assert_eq!(store.doubt(doubted.clone(), told).await, Ok(Finished::Not(Status::Running)));
         let (store, told) = event(&second);
         assert!(matches!(store.doubt(doubted.clone(), told).await, Ok(Finished::Recorded { .. })));
-        // Now it says what it knows.
+        // Now the first server may record the end it knows.
         let finish = tenant.finish(&running, Row::From(Status::InDoubt), Status::Succeeded);
         assert!(matches!(first.finish(finish.into()).await, Ok(Finished::Recorded { .. })));
         world.verify(&tenant).await;
@@ -126,7 +126,7 @@ async fn a_call_in_doubt_is_claimed_and_let_go_of(kind: Kind) {
     let running = tenant.running(&world.store).await;
     let doubted = Invocation { status: Status::InDoubt, ..running.clone() };
     world.store.doubt(doubted.clone(), tenant.event(&doubted, Status::InDoubt)).await.unwrap();
-    // Whoever ran it has no more to say, so it needs not be gone.
+    // The server that ran the call is done with it, so another can claim the call even while that server is alive.
     let claim = |store: &Store| {
         let (store, org, id) = (store.clone(), tenant.org.clone(), running.id.clone());
         async move { store.claim(&org, &id, Status::InDoubt).await.unwrap() }
@@ -137,7 +137,7 @@ async fn a_call_in_doubt_is_claimed_and_let_go_of(kind: Kind) {
     assert!(!claim(&world.store).await, "nobody lets go of what is another's");
     second.release(&tenant.org, &running.id).await.unwrap();
     assert!(claim(&world.store).await);
-    // While somebody asks about it, nobody else says how it ended.
+    // While one server has claimed the call, no other may end it.
     let finish = || tenant.finish(&running, Row::From(Status::InDoubt), Status::Failed);
     assert_eq!(second.finish(finish().into()).await, Ok(Finished::Not(Status::InDoubt)));
     assert!(matches!(world.store.finish(finish().into()).await, Ok(Finished::Recorded { .. })));
@@ -190,7 +190,7 @@ async fn an_approved_call_keeps_since_when_it_was_taken_up(kind: Kind) {
     assert_eq!(second.claim(&tenant.org, &approved.id, Status::Approved).await, Ok(true));
     let first = taken_up_at().await;
     assert_eq!(first, Some(Invocations::now(&second).await.unwrap()));
-    // Tried again, it is still the first time that is kept, and everything else of it.
+    // A second claim keeps the time of the first, and everything else of the row.
     pass(&world, 1, &[&second]).await;
     assert_eq!(second.claim(&tenant.org, &approved.id, Status::Approved).await, Ok(true));
     let row = second.find_invocation(&tenant.org, &approved.id).await.unwrap().unwrap();
@@ -201,7 +201,7 @@ async fn an_approved_call_keeps_since_when_it_was_taken_up(kind: Kind) {
 async fn what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound(kind: Kind) {
     let world = World::new(kind).await;
     let tenant = world.tenant("acme").await;
-    // This one has not joined: nobody could see whether it lives.
+    // This store has not joined, so no other server could see whether it is alive.
     let running = tenant.running(&world.store).await;
     let OpenedBatch::New(batch) = Batches::open_batch(&world.store, tenant.new_batch(None)).await.unwrap() else { panic!("it is new") };
     let second = world.another_store().await;
@@ -209,7 +209,7 @@ async fn what_began_before_anybody_noted_who_runs_it_is_left_to_its_own_bound(ki
     pass(&world, LEASE_SECONDS, &[&second]).await;
     assert_eq!(second.list_left_behind(&tenant.org, None).await, Ok(vec![]));
     let left = || async { second.list_left_batches(&tenant.org).await.unwrap().len() };
-    // On a file nobody else could be running it.
+    // On SQLite no other server could be running it.
     assert_eq!(left().await, usize::from(kind == Kind::Sqlite));
     pass(&world, RUNNING_SECONDS_MAX - LEASE_SECONDS, &[&second]).await;
     assert_eq!(left().await, 1);
@@ -242,7 +242,7 @@ async fn a_batch_belongs_to_the_server_that_runs_it(kind: Kind) {
     world.store.renew_lease().await.unwrap();
     assert_eq!((left(&world.store).await, left(&second).await), (0, 1), "it is the other's now");
     assert_eq!(Batches::save_batch(&world.store, batch).await, Ok(None));
-    // One that waits for a person is nobody's, and becomes the one's that goes on with it.
+    // A pending batch belongs to no server. The server that continues it becomes its owner.
     let waits = Batches::save_batch(&second, Batch { status: BatchStatus::Pending, ..taken }).await.unwrap().unwrap();
     let runs = Batches::save_batch(&world.store, Batch { status: BatchStatus::Running, ..waits }).await.unwrap().unwrap();
     assert_eq!((left(&world.store).await, left(&second).await), (1, 0));
@@ -284,7 +284,7 @@ async fn a_server_that_starts_alone_ends_every_lease(kind: Kind) {
     tenant.running(&world.store).await;
 }
 
-/// When the database restarts, no server holds a lock for a moment, and all of them live.
+/// When the database restarts, no server holds the presence lock for a moment, although all of them are alive.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_is_not_alone_beside_a_lease_that_holds() {
     let world = World::new(Kind::Postgres).await;
@@ -295,11 +295,11 @@ async fn a_server_is_not_alone_beside_a_lease_that_holds() {
     assert_eq!(second.list_servers().await.unwrap().len(), 2, "nobody's lease was ended");
     second.end_lease().await.unwrap();
     drop(second);
-    // Unless it is its own of before.
+    // The exception is the lease of the previous server on the same data folder.
     let third = world.another_store().await;
     third.succeed(ServerId::parse(other).unwrap());
     let mut is_alone = third.join().await.unwrap();
-    // The one before may still be letting go of the lock.
+    // The previous server may not have released the lock yet.
     for _ in 0..100 {
         if is_alone {
             break;
@@ -313,7 +313,7 @@ async fn a_server_is_not_alone_beside_a_lease_that_holds() {
     assert_eq!(ids, [third.server_id().clone()]);
 }
 
-/// Where others could take its calls up, a server that cannot say that it lives begins none.
+/// Where others could claim its calls, a server that cannot renew its lease begins no new call.
 async fn a_server_that_is_not_heard_of_begins_nothing(kind: Kind) {
     let (world, second, tenant) = two(kind).await;
     let first = &world.store;
@@ -329,7 +329,7 @@ async fn a_server_that_is_not_heard_of_begins_nothing(kind: Kind) {
     assert!(matches!(begun, Err(Error::Unavailable { .. })), "{begun:?}");
     assert_eq!(first.claim(&tenant.org, &running.id, Status::Running).await, Ok(false));
     tenant.running(&second).await;
-    // It is still the owner, and how a call ended can be said.
+    // It is still the owner of its call and may end it.
     let finish = tenant.finish(&running, Row::From(Status::Running), Status::Succeeded);
     assert!(matches!(first.finish(finish.into()).await, Ok(Finished::Recorded { .. })));
     first.renew_lease().await.unwrap();
