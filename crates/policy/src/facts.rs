@@ -42,10 +42,10 @@ pub struct Approval {
 /// Whether the params of a call name another space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// They name none, or the one in which the call is made.
+    /// The params name no space, or the one in which the call is made.
     Here,
     Elsewhere,
-    /// They name something that is no space. It cannot be shown to be this space, and it cannot be listed.
+    /// The params name something that is no space id. It cannot be compared with this space, and it cannot be listed.
     Unknown,
 }
 

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! This file does the framing and the size limits. The port `core::egress` decides whether a host may be asked, to which addresses its name
-//! may resolve and where a redirect may lead. The port sees every request, and requests leave only through it.
+//! may resolve and where a redirect may lead. The port is told of every line, refused ones included, and a request leaves only
+//! through it.
 
 use crate::orders::fd;
 use base64::Engine;

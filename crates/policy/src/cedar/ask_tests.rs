@@ -1,3 +1,5 @@
+//! Tests of how policies judge calls: conditions, approvals, consents and errors.
+
 use super::*;
 use crate::facts::Approval;
 use crate::fixtures::{Scene, actions, agent, approval, invokers, only, user};

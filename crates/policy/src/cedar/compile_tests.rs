@@ -1,3 +1,5 @@
+//! Tests of which policies are accepted, where problems are reported, and which policies concern an action.
+
 use super::*;
 use crate::fixtures::{action, actions, named, only};
 use cedar_policy::Schema;

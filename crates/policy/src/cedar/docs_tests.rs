@@ -1,3 +1,5 @@
+//! Tests that the examples, words and limits in `docs/concepts/policies.md` are true.
+
 use super::*;
 use crate::fixtures::{Scene, actions, agent, only, user};
 use countersign_core::Band;

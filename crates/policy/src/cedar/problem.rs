@@ -10,9 +10,9 @@ pub struct PolicyProblem {
     pub gate: Gate,
     /// The policy's `@id`, where it is known.
     pub id: Option<String>,
-    /// From 1.
+    /// Counted from 1.
     pub line: u32,
-    /// From 1, in characters.
+    /// In characters, counted from 1.
     pub column: u32,
     pub message: String,
 }

@@ -1,3 +1,5 @@
+//! Property tests: a `forbid` never loosens a gate, no policy outside rbac loosens one, and the index never changes an answer.
+
 use super::*;
 use crate::fixtures::{Scene, actions, agent, automation, named, service, user};
 use cedar_policy::{Authorizer, Decision, Entities, PolicySet, Request};

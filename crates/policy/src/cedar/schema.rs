@@ -33,7 +33,7 @@ const NOUNS: &str = r#"  type Call = {
   entity Service { owner?: User, permissions: Set<String>, max_band: Long };
 "#;
 
-// In the schema, groups apply to calls too. So a policy about a group that contains no action yet is valid.
+// Groups have the same `appliesTo` as actions, so a policy about a group that contains no action yet is valid.
 const APPLIES: &str = "appliesTo { principal: [User, Agent, Automation, Service], resource: [Space], context: Call }";
 
 /// The Cedar schema for policies about these actions, as people read it.

@@ -16,7 +16,7 @@ use std::ops::Range;
 pub(super) enum Says {
     Nothing,
     Phone,
-    /// It identifies something else.
+    /// The number identifies something else, such as an order.
     Other,
 }
 

@@ -121,7 +121,7 @@ pub(super) fn sink(key: &str) -> Option<Sink> {
 
 fn is_to(words: &[&str]) -> bool {
     match words {
-        // This is the id of a message.
+        // `in_reply_to` holds the id of a message.
         ["in", "reply", "to"] => false,
         ["to"] | ["to", "address" | "addresses" | "user" | "users" | "account" | "number"] => true,
         [.., verb, "to"] => VERBS.contains(verb),

@@ -1,3 +1,5 @@
+//! Tests of the id of a workspace: it stays, it is unique, and a file that holds no id is refused.
+
 use super::super::{Place, Spelling, spelling_of};
 use super::*;
 use std::fs;

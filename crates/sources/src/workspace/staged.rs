@@ -64,7 +64,7 @@ impl<'a> Staged<'a> {
 
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
-        // The name is gone if the file was renamed; it is still there if the file was linked or given up.
+        // The temporary name is gone if the file was renamed; it is still there if the file was linked or given up.
         let _ = rustix::fs::unlinkat(self.folder, self.temporary, AtFlags::empty());
     }
 }

@@ -1,3 +1,5 @@
+//! Tests of which parts of a workspace a scope shows.
+
 use super::super::{ID_FILE, Place};
 use super::*;
 use std::fs;

@@ -143,10 +143,10 @@ pub(super) enum Spelling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     Unknown,
-    /// It has the length that numbers have there.
+    /// The number has a length that numbers of its country have.
     Possible,
-    /// It is in a range that is in use.
+    /// The number is in a range that is in use.
     Assigned,
-    /// It is in a range that only mobile phones use. These ranges are few, and their numbers belong to people.
+    /// The number is in a range that only mobile phones use. These ranges are few, and their numbers belong to people.
     Mobile,
 }
