@@ -59,9 +59,9 @@ static PATTERN: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
 /// Shorter texts are taken for names.
 const WORDS_BYTES_MIN: usize = 32;
 const ENCODED_BYTES_MIN: usize = 20;
-/// No id has this length.
+/// No id is as long as this.
 const OPAQUE_BYTES_MIN: usize = 64;
-/// Only data has this length.
+/// Only data is as long as this.
 const PIECE_BYTES_MAX: usize = 256;
 
 fn image_carries(url: &str) -> bool {

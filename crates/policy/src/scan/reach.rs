@@ -3,12 +3,12 @@
 use countersign_core::action::{Class, Effect};
 use countersign_core::{Action, Tier};
 
-/// Whether the params leave or could leave: the action makes network calls, or its tier permits it.
+/// Whether the params leave or could leave: the action makes network calls, or its tier is R3 or higher.
 pub(super) fn may_leave(action: &Action) -> bool {
     has(action, Effect::NetworkCall) || action.tier >= Tier::R3
 }
 
-/// Whether the params leave: the action makes network calls, or it has a high tier and declares no effects.
+/// Whether the params leave: the action makes network calls, or its tier is R3 or higher and it declares no effects.
 pub(super) fn leaves(action: &Action) -> bool {
     has(action, Effect::NetworkCall) || (action.tier >= Tier::R3 && action.effects.is_empty())
 }
